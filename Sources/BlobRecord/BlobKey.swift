@@ -1,0 +1,41 @@
+/// The name of a blob: any non-empty text, compared and hashed as its UTF-8 bytes.
+///
+/// Swift's `String` compares by canonical equivalence, so `"é"` and `"e\u{301}"` are equal strings. They are two
+/// different keys here, because they are two different file names.
+public struct BlobKey: Sendable {
+  /// The key as text, in contiguous UTF-8.
+  public let string: String
+
+  public init(_ string: String) {
+    var string = string
+    string.makeContiguousUTF8()
+    self.string = string
+  }
+
+  /// Whether the key's bytes begin with the prefix's bytes.
+  public func hasPrefix(_ prefix: String) -> Bool {
+    string.utf8.starts(with: prefix.utf8)
+  }
+}
+
+extension BlobKey: Hashable {
+  public static func == (a: BlobKey, b: BlobKey) -> Bool {
+    a.string.utf8.elementsEqual(b.string.utf8)
+  }
+
+  public func hash(into hasher: inout Hasher) {
+    var string = string
+    string.withUTF8 { unsafe hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    hasher.combine(0xFF as UInt8)  // no UTF-8 byte: keeps a sequence of keys prefix-free
+  }
+}
+
+extension BlobKey: ExpressibleByStringInterpolation {
+  public init(stringLiteral value: String) {
+    self.init(value)
+  }
+}
+
+extension BlobKey: CustomStringConvertible {
+  public var description: String { string }
+}

@@ -1,0 +1,16 @@
+/// FNV-1a, 64 bits, of a record's file name.
+///
+/// It goes into the header (flag 0x4), where it tells a file that was moved to another name, and selects the stripe
+/// that serializes changes of the key.
+///
+/// Source: G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm"
+/// (draft-eastlake-fnv), offset basis and prime for 64 bits.
+public enum KeyDigest {
+  public static func digest(ofFileName fileName: String) -> UInt64 {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for byte in fileName.utf8 {
+      hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+    }
+    return hash
+  }
+}

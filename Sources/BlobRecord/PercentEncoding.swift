@@ -1,0 +1,50 @@
+/// The escapes of the `encoded` naming: `%XX`, upper case, for the bytes that a file name cannot or should not have.
+enum PercentEncoding {
+  /// - Returns: the text itself, without allocation, where nothing needs an escape.
+  static func encode(_ text: String) -> String {
+    let bytes = text.utf8
+    let escapes = bytes.count { needsEscape($0) } + (bytes.first == UInt8(ascii: ".") ? 1 : 0)
+    guard escapes > 0 else { return text }
+    let digits = Array("0123456789ABCDEF".utf8)
+    var encoded: [UInt8] = []
+    encoded.reserveCapacity(bytes.count + 2 * escapes)
+    for byte in bytes {
+      if needsEscape(byte) || (encoded.isEmpty && byte == UInt8(ascii: ".")) {
+        encoded += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+      } else {
+        encoded.append(byte)
+      }
+    }
+    return String(decoding: encoded, as: UTF8.self)
+  }
+
+  /// - Returns: nil where a `%` is not followed by two hexadecimal digits or the bytes are not UTF-8. Escapes that
+  ///   `encode` would not have made are decoded all the same; encoding again tells.
+  static func decode(_ name: String) -> String? {
+    guard name.utf8.contains(UInt8(ascii: "%")) else { return name }
+    var decoded: [UInt8] = []
+    decoded.reserveCapacity(name.utf8.count)
+    var bytes = name.utf8.makeIterator()
+    while let byte = bytes.next() {
+      guard byte == UInt8(ascii: "%") else {
+        decoded.append(byte)
+        continue
+      }
+      guard let high = bytes.next().flatMap(digitValue), let low = bytes.next().flatMap(digitValue) else { return nil }
+      decoded.append(high << 4 | low)
+    }
+    return String(validating: decoded, as: UTF8.self)
+  }
+
+  private static func needsEscape(_ byte: UInt8) -> Bool {
+    byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "/") || byte == UInt8(ascii: "%")
+  }
+
+  private static func digitValue(_ digit: UInt8) -> UInt8? {
+    switch digit {
+    case 0x30...0x39: digit - 0x30
+    case 0x41...0x46: digit - 0x41 + 10
+    default: nil
+    }
+  }
+}

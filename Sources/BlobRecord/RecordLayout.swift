@@ -1,0 +1,43 @@
+/// Where the records of a directory lie: how keys are named, and whether they are spread over subdirectories.
+public struct RecordLayout: Hashable, Sendable {
+  public var naming: RecordNaming
+  /// Whether a record lies in the subdirectory named by the first two UTF-16 code units of its file name.
+  public var separatesDirectories: Bool
+
+  public init(naming: RecordNaming = .encoded, separatesDirectories: Bool = true) {
+    self.naming = naming
+    self.separatesDirectories = separatesDirectories
+  }
+
+  /// - Complexity: O(*n*) for *n* bytes of key; no allocation where the file name is the key itself.
+  public func path(for key: BlobKey) throws(KeyError) -> RecordPath {
+    let fileName = try naming.fileName(for: key)
+    return RecordPath(subdirectory: subdirectory(ofFileName: fileName), fileName: fileName)
+  }
+
+  /// The path of a file found in `subdirectory` (empty for the root), if that is where a record of its name lies.
+  public func path(ofFileName fileName: String, in subdirectory: String) -> RecordPath? {
+    guard naming.accepts(fileName: fileName),
+      self.subdirectory(ofFileName: fileName).utf8.elementsEqual(subdirectory.utf8)
+    else { return nil }
+    return RecordPath(subdirectory: subdirectory, fileName: fileName)
+  }
+
+  /// Whether a directory of this name at the root is one in which records lie.
+  public func isSubdirectory(_ name: String) -> Bool {
+    guard separatesDirectories, name.utf8.first != UInt8(ascii: ".") else { return false }
+    return !name.isEmpty && subdirectory(ofFileName: name).utf8.elementsEqual(name.utf8)
+  }
+
+  /// The first two UTF-16 code units of a file name, rounded up to whole Unicode scalars; empty for a shorter name.
+  public func subdirectory(ofFileName fileName: String) -> String {
+    guard separatesDirectories else { return "" }
+    var units = 0
+    var end = fileName.unicodeScalars.startIndex
+    while units < 2, end < fileName.unicodeScalars.endIndex {
+      units += UTF16.width(fileName.unicodeScalars[end])
+      fileName.unicodeScalars.formIndex(after: &end)
+    }
+    return units < 2 ? "" : String(fileName.unicodeScalars[..<end])
+  }
+}

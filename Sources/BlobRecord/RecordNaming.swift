@@ -1,0 +1,82 @@
+internal import Crypto
+
+/// How a key becomes a file name, and back. Spec/RecordFormat.md, "Names".
+public enum RecordNaming: String, CaseIterable, Sendable {
+  /// The key's bytes, with `%XX` for `/`, `%`, 0x00-0x1F, 0x7F and a leading `.`; the default.
+  case encoded
+  /// The key's bytes as they are, which is SPTPersistentCache's way; a key with `/`, NUL or a leading `.` has no name.
+  case verbatim
+  /// The SHA-256 of the key in lower-case hexadecimal: keys of any length, which cannot be told from the names.
+  case sha256
+
+  /// The longest file name that ext4, xfs, btrfs and APFS take, in bytes.
+  public static let maximumFileNameBytes = 255
+
+  /// The file name of a key.
+  ///
+  /// - Complexity: O(*n*) for *n* bytes of key; no allocation where the name is the key itself.
+  public func fileName(for key: BlobKey) throws(KeyError) -> String {
+    guard !key.string.isEmpty else { throw .empty }
+    let name =
+      switch self {
+      case .encoded: PercentEncoding.encode(key.string)
+      case .verbatim: try Self.verbatimName(key.string)
+      case .sha256: Self.hexadecimalSHA256(key.string)
+      }
+    guard name.utf8.count <= Self.maximumFileNameBytes else { throw .tooLong(byteCount: name.utf8.count) }
+    return name
+  }
+
+  /// The key of a file name; nil where the name does not tell it, or is none that this naming gives.
+  public func key(ofFileName name: String) -> BlobKey? {
+    guard accepts(fileName: name) else { return nil }
+    return switch self {
+    case .encoded: BlobKey(PercentEncoding.decode(name) ?? name)
+    case .verbatim: BlobKey(name)
+    case .sha256: nil
+    }
+  }
+
+  /// Whether some key has this file name. A file with another name is foreign.
+  public func accepts(fileName name: String) -> Bool {
+    guard !name.isEmpty, name.utf8.count <= Self.maximumFileNameBytes else { return false }
+    switch self {
+    case .encoded:
+      guard let decoded = PercentEncoding.decode(name) else { return false }
+      return PercentEncoding.encode(decoded).utf8.elementsEqual(name.utf8)
+    case .verbatim:
+      return Self.firstUnsafeByte(name) == nil
+    case .sha256:
+      return name.utf8.count == 2 * SHA256.byteCount
+        && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+  }
+
+  /// What the file names of all keys with a prefix begin with.
+  public func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
+    switch self {
+    case .encoded: return PercentEncoding.encode(prefix)
+    case .verbatim: return prefix.isEmpty ? prefix : try Self.verbatimName(prefix)
+    case .sha256:
+      guard prefix.isEmpty else { throw .notListable }
+      return prefix
+    }
+  }
+
+  private static func verbatimName(_ key: String) throws(KeyError) -> String {
+    if let byte = firstUnsafeByte(key) { throw .notVerbatim(byte: byte) }
+    return key
+  }
+
+  private static func firstUnsafeByte(_ name: String) -> UInt8? {
+    name.utf8.first == UInt8(ascii: ".") ? UInt8(ascii: ".") : name.utf8.first { $0 == UInt8(ascii: "/") || $0 == 0 }
+  }
+
+  private static func hexadecimalSHA256(_ key: String) -> String {
+    let digits = Array("0123456789abcdef".utf8)
+    var hash = SHA256()
+    var key = key
+    key.withUTF8 { unsafe hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
+    return String(decoding: hash.finalize().flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+  }
+}

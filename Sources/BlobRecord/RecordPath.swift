@@ -1,0 +1,37 @@
+/// Where a record lies below the root: its subdirectory and its file name.
+public struct RecordPath: Sendable {
+  /// Empty for a record at the root.
+  public let subdirectory: String
+  public let fileName: String
+  /// `KeyDigest` of the file name.
+  public let digest: UInt64
+
+  init(subdirectory: String, fileName: String) {
+    self.subdirectory = subdirectory
+    self.fileName = fileName
+    digest = KeyDigest.digest(ofFileName: fileName)
+  }
+
+  /// The path relative to the root, such as `ab/abcdef`.
+  ///
+  /// - Complexity: one allocation, unless the record lies at the root.
+  public var relative: String {
+    guard !subdirectory.isEmpty else { return fileName }
+    var path = ""
+    path.reserveCapacity(subdirectory.utf8.count + 1 + fileName.utf8.count)
+    path += subdirectory
+    path += "/"
+    path += fileName
+    return path
+  }
+}
+
+extension RecordPath: Hashable {
+  public static func == (a: RecordPath, b: RecordPath) -> Bool {
+    a.fileName.utf8.elementsEqual(b.fileName.utf8) && a.subdirectory.utf8.elementsEqual(b.subdirectory.utf8)
+  }
+
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(digest)
+  }
+}

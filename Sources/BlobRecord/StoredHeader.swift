@@ -1,0 +1,57 @@
+internal import CBlobRecord
+
+/// The sixty-four bytes of a header taken apart, and nothing believed of them yet.
+///
+/// `RecordHeader` is what they make once `validated()` has found no broken rule.
+public struct StoredHeader: Hashable, Sendable {
+  public var magic: UInt32
+  public var headerSize: UInt32
+  public var refCount: UInt32
+  public var reserved1: UInt32
+  public var ttl: UInt64
+  public var updateTime: UInt64
+  public var payloadSize: UInt64
+  public var reserved2: UInt64
+  public var reserved3: UInt32
+  public var reserved4: UInt32
+  public var flags: RecordFlags
+  public var crc: UInt32
+  /// The CRC-32 of bytes 0 to 59 as they were read, which `crc` should equal.
+  public var computedCRC: UInt32
+
+  /// Takes the first 64 bytes apart.
+  ///
+  /// - Throws: `RecordError.notEnoughDataToGetHeader` if there are fewer.
+  public init(decoding bytes: RawSpan) throws(RecordError) {
+    guard bytes.byteCount >= RecordHeader.byteCount else {
+      throw .notEnoughDataToGetHeader(byteCount: Int64(bytes.byteCount))
+    }
+    let stored = unsafe bytes.unsafeLoadUnaligned(as: blob_record_header.self)
+    magic = stored.magic
+    headerSize = stored.header_size
+    refCount = stored.ref_count
+    reserved1 = stored.reserved1
+    ttl = stored.ttl
+    updateTime = stored.update_time
+    payloadSize = stored.payload_size
+    reserved2 = stored.reserved2
+    reserved3 = stored.reserved3
+    reserved4 = stored.reserved4
+    flags = RecordFlags(rawValue: stored.flags)
+    crc = stored.crc
+    computedCRC = CRC32.checksum(of: bytes.extracting(first: RecordHeader.checkedByteCount))
+  }
+
+  /// The header these bytes make.
+  ///
+  /// - Throws: the first broken rule, in the order of Spec/RecordFormat.md: magic, crc, header size, flags.
+  public func validated() throws(RecordError) -> RecordHeader {
+    guard magic == RecordHeader.magic else { throw .magicMismatch(found: magic) }
+    guard crc == computedCRC else { throw .invalidHeaderCRC(stated: crc, computed: computedCRC) }
+    guard headerSize == UInt32(RecordHeader.byteCount) else { throw .wrongHeaderSize(found: headerSize) }
+    guard RecordFlags.known.isSuperset(of: flags) else { throw .unsupportedFlags(flags) }
+    return RecordHeader(
+      refCount: refCount, ttl: ttl, updateTime: updateTime, payloadSize: payloadSize, flags: flags,
+      reserved1: reserved1, reserved2: reserved2, reserved3: reserved3, reserved4: reserved4)
+  }
+}

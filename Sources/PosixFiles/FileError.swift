@@ -1,0 +1,16 @@
+package import SystemPackage
+
+/// A system call that failed: which, on what, and why.
+package struct FileError: Error, Sendable {
+  package let call: SystemCall
+  package let location: Location
+  package let errno: Errno
+
+  package init(_ call: SystemCall, _ location: Location, _ errno: Errno) {
+    self.call = call
+    self.location = location
+    self.errno = errno
+  }
+
+  package var path: FilePath { location.path }
+}

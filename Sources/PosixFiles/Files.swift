@@ -1,0 +1,104 @@
+internal import Synchronization
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// The one door to the file system: every call goes through `perform`, where interruptions are retried, errno becomes
+/// a typed error, and a test may step in.
+package final class Files: Sendable {
+  /// What a test makes of a call that is about to happen.
+  package enum Interception: Sendable {
+    /// The call does not happen and fails so.
+    case fail(Errno)
+    /// The call transfers at most this many bytes.
+    case transferAtMost(Int)
+  }
+
+  package typealias Interceptor = @Sendable (SystemCall, FilePath) -> Interception?
+
+  private let intercept: Interceptor?
+  private let openBeneathRefused = Atomic(false)
+
+  package init(intercepting intercept: Interceptor? = nil) {
+    self.intercept = intercept
+  }
+
+  /// Whether the kernel, or a filter before it, has refused `openat2`; from then on paths are walked.
+  var refusesOpenBeneath: Bool { openBeneathRefused.load(ordering: .relaxed) }
+
+  func noteOpenBeneathRefused() { openBeneathRefused.store(true, ordering: .relaxed) }
+
+  /// Makes a call that answers -1 and sets errno when it fails; EINTR is retried.
+  @inline(__always)
+  @discardableResult
+  func perform<Result: FixedWidthInteger & SignedInteger>(
+    _ call: SystemCall, _ location: Location, _ body: () -> Result
+  ) throws(FileError) -> Result {
+    while true {
+      let failure: Errno
+      if let intercept, case .fail(let errno)? = intercept(call, location.path) {
+        failure = errno
+      } else {
+        let result = body()
+        if result != -1 { return result }
+        failure = Errno(rawValue: errno)
+      }
+      guard failure == .interrupted else { throw FileError(call, location, failure) }
+    }
+  }
+
+  /// Reads or writes `count` bytes in as many calls as it takes.
+  ///
+  /// - Parameter body: transfers up to `limit` bytes, `done` of the `count` being behind it.
+  /// - Returns: how many bytes were transferred: fewer than `count` only at the end of a file that is read.
+  @inline(__always)
+  func transfer(
+    _ call: SystemCall, _ location: Location, count: Int, _ body: (_ done: Int, _ limit: Int) -> Int
+  ) throws(FileError) -> Int {
+    var done = 0
+    while done < count {
+      var limit = count - done
+      var failure: Errno?
+      if let intercept {
+        switch intercept(call, location.path) {
+        case .fail(let errno): failure = errno
+        case .transferAtMost(let bytes): limit = min(limit, max(bytes, 0))
+        case nil: break
+        }
+      }
+      if failure == nil {
+        let moved = body(done, limit)
+        if moved > 0 {
+          done += moved
+          continue
+        }
+        if moved == 0 {
+          // A read has met the end of the file. A write that moves nothing and reports nothing would do so for ever.
+          if call == .read { return done }
+          failure = .ioError
+        }
+      }
+      let errno = failure ?? Errno(rawValue: errno)
+      guard errno == .interrupted else { throw FileError(call, location, errno) }
+    }
+    return done
+  }
+
+  /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.
+  func close(_ descriptor: CInt, _ location: Location) throws(FileError) {
+    let interception = intercept?(.close, location.path)
+    let result = platformClose(descriptor)
+    if case .fail(let errno)? = interception { throw FileError(.close, location, errno) }
+    if result == -1, errno != EINTR { throw FileError(.close, location, Errno(rawValue: errno)) }
+  }
+}
+
+private func platformClose(_ descriptor: CInt) -> CInt {
+  close(descriptor)
+}

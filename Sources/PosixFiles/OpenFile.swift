@@ -1,0 +1,150 @@
+internal import CBlobRecord
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Owns one descriptor of a file; closes it exactly once.
+package struct OpenFile: ~Copyable, Sendable {
+  private let descriptor: CInt
+  package let location: Location
+  private let files: Files
+  private var isOpen = true
+
+  init(descriptor: CInt, location: Location, files: Files) {
+    self.descriptor = descriptor
+    self.location = location
+    self.files = files
+  }
+
+  deinit {
+    // Whoever has something to lose by a failing close calls close().
+    if isOpen { try? files.close(descriptor, location) }
+  }
+
+  /// Closes, reporting the error that `deinit` has to drop.
+  package consuming func close() throws(FileError) {
+    isOpen = false
+    try files.close(descriptor, location)
+  }
+
+  package func status() throws(FileError) -> Stat {
+    var raw = CInterop.Stat()
+    try files.perform(.status, location) { unsafe fstat(descriptor, &raw) }
+    return Stat(rawValue: raw)
+  }
+
+  /// Tries to lock the file for this open file description alone; the lock goes when the last descriptor of it does.
+  ///
+  /// - Returns: false if another description holds the lock.
+  package func tryLock() throws(FileError) -> Bool {
+    do {
+      try files.perform(.lock, location) { flock(descriptor, LOCK_EX | LOCK_NB) }
+      return true
+    } catch {
+      guard error.errno == .wouldBlock else { throw error }
+      return false
+    }
+  }
+
+  package func setPermissions(_ permissions: FilePermissions) throws(FileError) {
+    try files.perform(.setPermissions, location) { fchmod(descriptor, permissions.rawValue) }
+  }
+
+  /// - Parameter user: nil leaves the owner as it is.
+  package func setOwner(user: UserID?, group: GroupID?) throws(FileError) {
+    try files.perform(.setOwner, location) { fchown(descriptor, user?.rawValue ?? .max, group?.rawValue ?? .max) }
+  }
+
+  /// Puts what was written on the medium. After a failure the descriptor must not be synced again: the kernel may have
+  /// dropped the pages and would report success.
+  package func synchronize(_ level: SyncLevel) throws(FileError) {
+    try files.perform(.sync, location) {
+      switch level {
+      case .barrier: blob_sync_barrier(descriptor)
+      case .full: blob_sync_full(descriptor)
+      }
+    }
+  }
+}
+
+/// How far a sync goes.
+package enum SyncLevel: Sendable {
+  /// Data, and the metadata needed to read it, before any later write: fdatasync(2), `F_BARRIERFSYNC`.
+  case barrier
+  /// Data and metadata, on the medium: fsync(2), `F_FULLFSYNC`.
+  case full
+}
+
+// MARK: - Transfers
+
+extension OpenFile {
+  /// Fills the buffer from `offset`.
+  ///
+  /// - Returns: the number of bytes read, fewer than the buffer holds only at the end of the file.
+  package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(FileError) -> Int {
+    try files.transfer(.read, location, count: buffer.count) { done, limit in
+      unsafe pread(descriptor, buffer.baseAddress! + done, limit, off_t(offset) + off_t(done))
+    }
+  }
+
+  /// Reads the start of the file into two buffers, one after the other, by one call.
+  ///
+  /// - Returns: the number of bytes read into both, fewer than they hold only at the end of the file.
+  package func read(
+    into first: UnsafeMutableRawBufferPointer, _ second: UnsafeMutableRawBufferPointer
+  ) throws(FileError) -> Int {
+    let count = first.count + second.count
+    return try files.transfer(.read, location, count: count) { done, limit in
+      unsafe withVectors(first.baseAddress, first.count, second.baseAddress, done: done, limit: limit) {
+        unsafe preadv(descriptor, $0, $1, off_t(done))
+      }
+    }
+  }
+
+  package func write(_ bytes: RawSpan, at offset: Int64) throws(FileError) {
+    _ = try unsafe bytes.withUnsafeBytes { buffer throws(FileError) in
+      try files.transfer(.write, location, count: buffer.count) { done, limit in
+        unsafe pwrite(descriptor, buffer.baseAddress! + done, limit, off_t(offset) + off_t(done))
+      }
+    }
+  }
+
+  /// Writes two spans at the start of the file, one after the other, by one call.
+  package func write(_ first: RawSpan, _ second: RawSpan) throws(FileError) {
+    _ = try unsafe first.withUnsafeBytes { head throws(FileError) in
+      try unsafe second.withUnsafeBytes { tail throws(FileError) in
+        let base = unsafe UnsafeMutableRawPointer(mutating: head.baseAddress)
+        let tailBase = unsafe UnsafeMutableRawPointer(mutating: tail.baseAddress)
+        return try files.transfer(.write, location, count: head.count + tail.count) { done, limit in
+          unsafe withVectors(base, head.count, tailBase, done: done, limit: limit) {
+            unsafe pwritev(descriptor, $0, $1, off_t(done))
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Describes what remains of two buffers, `limit` bytes of it, for a vectored call.
+@inline(__always)
+private func withVectors(
+  _ first: UnsafeMutableRawPointer?, _ firstCount: Int, _ second: UnsafeMutableRawPointer?, done: Int, limit: Int,
+  _ body: (UnsafePointer<iovec>, CInt) -> Int
+) -> Int {
+  let firstDone = min(done, firstCount)
+  let firstLength = min(firstCount - firstDone, limit)
+  let secondLength = limit - firstLength
+  var vectors = unsafe (
+    iovec(iov_base: first.map { unsafe $0 + firstDone }, iov_len: firstLength),
+    iovec(iov_base: second.map { unsafe $0 + (done - firstDone) }, iov_len: secondLength)
+  )
+  return unsafe withUnsafePointer(to: &vectors) { pointer in
+    unsafe pointer.withMemoryRebound(to: iovec.self, capacity: 2) { unsafe body($0, secondLength > 0 ? 2 : 1) }
+  }
+}

@@ -1,0 +1,31 @@
+/// The kinds of system call this package makes, as errors name them and tests count and fail them.
+package enum SystemCall: String, CaseIterable, Sendable {
+  case open, openBeneath, openDirectory, close
+  case status, read, write, sync
+  case rename, renameNoReplace, unlink
+  case makeDirectory, removeDirectory, listDirectory
+  case setPermissions, setOwner, lock
+  case volumeStatus
+
+  /// The manual page to look the call up in.
+  package var manualPage: String {
+    switch self {
+    case .open, .openDirectory: "openat(2)"
+    case .openBeneath: "openat2(2)"
+    case .close: "close(2)"
+    case .status: "fstat(2)"
+    case .read: "preadv(2)"
+    case .write: "pwritev(2)"
+    case .sync: "fsync(2)"
+    case .rename: "renameat(2)"
+    case .renameNoReplace: "renameat2(2)"
+    case .unlink, .removeDirectory: "unlinkat(2)"
+    case .makeDirectory: "mkdirat(2)"
+    case .listDirectory: "readdir(3)"
+    case .setPermissions: "fchmod(2)"
+    case .setOwner: "fchown(2)"
+    case .lock: "flock(2)"
+    case .volumeStatus: "fstatvfs(3)"
+    }
+  }
+}

@@ -1,0 +1,20 @@
+public import BlobRecord
+internal import Synchronization
+
+/// A clock that stands still until it is told to move.
+public final class ManualClock: Sendable {
+  private let seconds: Mutex<Int64>
+
+  public init(_ seconds: Int64 = 1_700_000_000) {
+    self.seconds = Mutex(seconds)
+  }
+
+  public var now: UnixTime {
+    get { UnixTime(seconds: seconds.withLock { $0 }) }
+    set { seconds.withLock { $0 = newValue.seconds } }
+  }
+
+  public func advance(by delta: Int64) {
+    seconds.withLock { $0 += delta }
+  }
+}

@@ -1,0 +1,29 @@
+public import Foundation
+public import SystemPackage
+
+/// A fresh directory that is removed, with all in it, when the last reference to it goes.
+public final class TemporaryDirectory: Sendable {
+  public let path: FilePath
+
+  public init() throws {
+    let url = FileManager.default.temporaryDirectory.appending(path: "blobcache-test-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    // The root is handed to stores, which take its permissions for their files.
+    try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: url.path)
+    path = FilePath(url.path)
+  }
+
+  deinit {
+    // A directory left behind in the temporary directory harms nobody.
+    try? FileManager.default.removeItem(atPath: path.string)
+  }
+
+  public func url(_ name: String) -> URL {
+    URL(filePath: path.string).appending(path: name)
+  }
+
+  /// Names in a directory below, sorted; hidden ones too.
+  public func names(in name: String = "") throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: url(name).path).sorted()
+  }
+}

@@ -1,0 +1,2 @@
+internal import BlobStore
+@main struct M { static func main() {} }
