@@ -50,6 +50,13 @@ let package = Package(
       name: "TestSupport",
       dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
       path: "Tests/TestSupport"),
+    .testTarget(
+      name: "BlobStoreTests",
+      dependencies: [
+        "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(name: "BlobRecordTests", dependencies: ["BlobRecord", "CZlib", "TestSupport"]),
   ],
   swiftLanguageModes: [.v6]

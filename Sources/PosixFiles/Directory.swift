@@ -268,6 +268,28 @@ extension Directory {
     }
   }
 
+  /// The same directory by a descriptor of its own.
+  package func reopened() throws(FileError) -> Directory {
+    let opened = try files.perform(.openDirectory, location) {
+      unsafe blob_openat(descriptor, ".", directoryFlags, 0)
+    }
+    return Directory(descriptor: opened, location: location, files: files)
+  }
+
+  /// The status of what has this name, itself no link followed; nil if nothing does.
+  package func status(of name: String) throws(FileError) -> Stat? {
+    var raw = CInterop.Stat()
+    do {
+      try files.perform(.status, at(name)) {
+        unsafe name.withCString { unsafe fstatat(descriptor, $0, &raw, AT_SYMLINK_NOFOLLOW) }
+      }
+      return Stat(rawValue: raw)
+    } catch {
+      guard error.errno == .noSuchFileOrDirectory else { throw error }
+      return nil
+    }
+  }
+
   /// The directory's entries, in the order of the file system.
   package func entries() throws(FileError) -> DirectoryStream {
     // A descriptor of its own: a stream owns its descriptor and moves its position.

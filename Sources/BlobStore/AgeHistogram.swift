@@ -1,0 +1,79 @@
+internal import BlobRecord
+
+/// Bytes by update time, in memory that does not grow with their number: finds the time before which records must go
+/// for a number of bytes to be freed.
+///
+/// Times fall into `bucketCount` buckets of 2^shift seconds. A time outside the buckets doubles their width until it
+/// fits, so that the span between the oldest and the newest is covered, whatever it is.
+///
+/// Invariant: every time added lies in bucket `index(of:)`, which is in 0..<bucketCount.
+struct AgeHistogram {
+  struct Bucket: Equatable {
+    var bytes: Int64 = 0
+    var records: Int64 = 0
+  }
+
+  /// Sixteen thousand seconds, four hours and a half, are told apart to the second, in 256 KiB.
+  static let bucketCount: UInt64 = 16_384
+
+  private var buckets = [Bucket](repeating: Bucket(), count: Int(bucketCount))
+  private(set) var shift: UInt64 = 0
+  /// The number of the first bucket, counted from the lowest time there is.
+  private var first: UInt64?
+
+  mutating func add(_ time: UnixTime, bytes: Int64) {
+    let position = Self.position(of: time)
+    makeRoom(for: position)
+    let index = Int((position >> shift) - first!)
+    buckets[index].bytes += bytes
+    buckets[index].records += 1
+  }
+
+  /// The bucket in which freeing from the oldest on reaches `bytes`, and what is in it; nil if all there is does not.
+  func boundary(freeing bytes: Int64) -> (times: ClosedRange<UnixTime>, bucket: Bucket)? {
+    guard let first else { return nil }
+    var freed: Int64 = 0
+    for (index, bucket) in buckets.enumerated() where bucket.records > 0 {
+      freed += bucket.bytes
+      guard freed >= bytes else { continue }
+      let start = (first + UInt64(index)) << shift
+      return (Self.time(at: start)...Self.time(at: start | (1 << shift &- 1)), bucket)
+    }
+    return nil
+  }
+
+  private mutating func makeRoom(for position: UInt64) {
+    guard let oldFirst = first else {
+      // Earlier and later times are as likely as each other.
+      first = (position >> shift) &- min(position >> shift, Self.bucketCount / 2)
+      return
+    }
+    guard position >> shift < oldFirst || position >> shift >= oldFirst + Self.bucketCount else { return }
+    let used = buckets.indices.filter { buckets[$0].records > 0 }
+    let lowest = used.first.map { (oldFirst + UInt64($0)) << shift } ?? position
+    let highest = used.last.map { (oldFirst + UInt64($0)) << shift } ?? position
+    let low = min(lowest, position)
+    let high = max(highest, position)
+    var newShift = shift
+    while (high >> newShift) - (low >> newShift) >= Self.bucketCount { newShift += 1 }
+    let newFirst = low >> newShift
+    var moved = [Bucket](repeating: Bucket(), count: Int(Self.bucketCount))
+    for index in used {
+      let target = Int((((oldFirst + UInt64(index)) << shift) >> newShift) - newFirst)
+      moved[target].bytes += buckets[index].bytes
+      moved[target].records += buckets[index].records
+    }
+    buckets = moved
+    shift = newShift
+    first = newFirst
+  }
+
+  /// Times as unsigned numbers in the same order, so that widths never overflow.
+  private static func position(of time: UnixTime) -> UInt64 {
+    UInt64(bitPattern: time.seconds) ^ (1 << 63)
+  }
+
+  private static func time(at position: UInt64) -> UnixTime {
+    UnixTime(seconds: Int64(bitPattern: position ^ (1 << 63)))
+  }
+}

@@ -1,0 +1,15 @@
+public import BlobRecord
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// A blob as it was loaded: the payload, and the header it lay under.
+public struct Blob: Sendable {
+  public let key: BlobKey
+  /// The bytes, in the allocation they were read into. `payload.bytes` is a `RawSpan` over them that copies nothing.
+  public let payload: Data
+  public let header: RecordHeader
+}

@@ -1,0 +1,259 @@
+internal import BlobRecord
+internal import Logging
+internal import PosixFiles
+internal import Synchronization
+
+extension BlobStore {
+  /// Makes one collection: removes what has expired, what dead writers and damage have left, empty subdirectories, and
+  /// then, if there is a size limit and it is exceeded, unlocked records, oldest update time first, down to nine tenths
+  /// of the target.
+  ///
+  /// Which file to remove is decided without a lock, and decided again under the record's stripe. Readers and writers
+  /// of other keys are never kept waiting. Records that cannot be removed are logged and counted, and left.
+  ///
+  /// - Throws: `collectionRunning` if this store is at it already; `fileSystem` if the pass could not be made.
+  /// - Complexity: one walk over all records; with a limit that is exceeded, two, or more where the update times of
+  ///   very many records lie close together and those of others far away. Memory does not grow with their number.
+  @discardableResult
+  public func collect(_ options: CollectionOptions = CollectionOptions()) throws(BlobStoreError) -> CollectionReport {
+    try reporting("collect") {
+      guard isCollecting.enter() else {
+        throw BlobStoreError(.collectionRunning, "this store is collecting already", path: root.path)
+      }
+      defer { isCollecting.leave() }
+      let start = ContinuousClock.now
+      let pass = CollectionPass(store: self, options: options)
+      try pass.run(deadline: options.maximumTime.map { start + $0 })
+      let duration = start.duration(to: .now).components
+      pass.report.seconds = Double(duration.seconds) + Double(duration.attoseconds) / 1e18
+      return pass.report
+    }
+  }
+}
+
+/// One at a time.
+final class CollectionGate: Sendable {
+  private let isEntered = Atomic(false)
+
+  func enter() -> Bool { isEntered.exchange(true, ordering: .acquiring) == false }
+  func leave() { isEntered.store(false, ordering: .releasing) }
+}
+
+/// One collection under way.
+private final class CollectionPass {
+  let store: BlobStore
+  let options: CollectionOptions
+  var report: CollectionReport
+  private var plan = EvictionPlan<RecordEntry>()
+
+  init(store: BlobStore, options: CollectionOptions) {
+    self.store = store
+    self.options = options
+    report = CollectionReport(directory: store.directory)
+    report.dryRun = options.dryRun
+  }
+
+  func run(deadline: ContinuousClock.Instant?) throws {
+    try expire(until: deadline)
+    if let quarantine = try store.quarantine() {
+      report.bytesAfter += try quarantine.files().reduce(0) { $0 + $1.byteCount }
+    }
+    guard let limit = store.configuration.sizeLimit else { return }
+    if report.wasCutShort { try measureAll() }
+    try evict(toKeep: try target(for: limit))
+  }
+
+  /// Bytes that may stay: the limit, or what the volume can spare, whichever is less.
+  private func target(for limit: Int64) throws -> Int64 {
+    guard let root = try store.root.opened() else { return limit }
+    let space = try root.directory.volumeSpace()
+    let floor = store.configuration.freeSpaceFloor ?? min(space.total / 10, 4 << 30)
+    let (sum, overflow) = space.available.addingReportingOverflow(report.bytesAfter)
+    return max(0, min(limit, overflow ? .max : sum - floor))
+  }
+}
+
+// MARK: - Expiry
+
+extension CollectionPass {
+  private func expire(until deadline: ContinuousClock.Instant?) throws {
+    guard deadline != nil else {
+      return try expire { _ in
+        true
+      } isOver: {
+        false
+      }
+    }
+    let start = UInt64.random(in: 0 ... .max)
+    let isOver = { deadline.map { $0 <= .now } ?? false }
+    try expire {
+      KeyDigest.digest(ofFileName: $0) >= start
+    } isOver: {
+      isOver()
+    }
+    if !report.wasCutShort {
+      try expire {
+        KeyDigest.digest(ofFileName: $0) < start
+      } isOver: {
+        isOver()
+      }
+    }
+  }
+
+  /// One walk that removes what is due whatever the size, and measures what stays.
+  private func expire(_ includes: @escaping (String) -> Bool, isOver: () -> Bool) throws {
+    guard let root = try store.root.opened(), let walk = try store.walk(includes: includes) else { return }
+    while let item = try walk.next() {
+      surviving {
+        switch item {
+        case .record(let entry): try expire(entry, in: walk, root)
+        case .temporary(let name):
+          let byteCount = try walk.withCurrentDirectory {
+            try store.removeTemporaryFile(name, in: $0, of: root, dryRun: options.dryRun)
+          }
+          guard let byteCount else { break }
+          report.temporary += 1
+          report.bytesFreed += byteCount
+        case .endOfSubdirectory(let name, _):
+          // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
+          if !options.dryRun, try root.directory.removeSubdirectory(name) { report.subdirectories += 1 }
+        case .foreign: break
+        }
+      }
+      if isOver() {
+        report.wasCutShort = true
+        return
+      }
+    }
+  }
+
+  private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
+    report.examined += 1
+    switch entry.state {
+    case .unreadable:
+      report.examined -= 1
+      throw entry.accessError ?? BlobStoreError(.internalInconsistency, entry.file)
+    case .expired:
+      if try remove(entry, in: walk, root, { $0.state == .expired }) {
+        report.expired += 1
+        return
+      }
+    case .damaged:
+      let rule = DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration)
+      if rule.isDue(entry), try remove(entry, in: walk, root, rule.isDue) {
+        report.damaged += 1
+        return
+      }
+    case .live, .locked: break
+    }
+    stay(entry)
+  }
+
+  private func stay(_ entry: RecordEntry) {
+    report.bytesAfter += entry.fileSize
+    if let header = entry.header, entry.state == .live {
+      plan.measure(header.lastUpdate, bytes: entry.fileSize)
+    }
+  }
+
+  /// Counts all records, after a pass that was cut short has counted some.
+  private func measureAll() throws {
+    plan = EvictionPlan()
+    report.bytesAfter = 0
+    guard let walk = try store.walk() else { return }
+    while let item = try walk.next() {
+      if case .record(let entry) = item, entry.state != .unreadable { stay(entry) }
+    }
+  }
+}
+
+/// Which damaged files a collection may remove: those of ours that nobody has written for a while.
+private struct DamageRule {
+  let now: UnixTime
+  let defaultExpiration: Int64
+
+  func isDue(_ entry: RecordEntry) -> Bool {
+    guard entry.state == .damaged, now > entry.modified.advanced(bySeconds: defaultExpiration) else { return false }
+    switch entry.damage {
+    case .notEnoughDataToGetHeader, .invalidHeaderCRC, .wrongPayloadSize, .keyMismatch: return true
+    // What a power cut makes of a record; anything else without the magic may be somebody's file.
+    case .magicMismatch: return entry.storedHeader?.isAllZero ?? false
+    // A later version's record, or one that is still being written.
+    default: return false
+    }
+  }
+}
+
+extension StoredHeader {
+  fileprivate var isAllZero: Bool {
+    magic == 0 && headerSize == 0 && refCount == 0 && reserved1 == 0 && ttl == 0 && updateTime == 0
+      && payloadSize == 0 && reserved2 == 0 && reserved3 == 0 && reserved4 == 0 && flags.isEmpty && crc == 0
+  }
+}
+
+// MARK: - Size
+
+extension CollectionPass {
+  private func evict(toKeep target: Int64) throws {
+    guard report.bytesAfter > target else { return }
+    // Down to nine tenths, so that the next store does not call for the next collection.
+    guard plan.start(freeing: report.bytesAfter - (target - target / 10)) else { return }
+    guard let root = try store.root.opened() else { return }
+    var needsWalk = true
+    while needsWalk {
+      guard let walk = try store.walk() else { return }
+      while plan.bytesToFree > 0, let item = try walk.next() {
+        guard case .record(let entry) = item, entry.state == .live, let header = entry.header else { continue }
+        guard case .evict = plan.decide(header.lastUpdate, bytes: entry.fileSize, entry) else { continue }
+        surviving { try evict(entry, in: walk, root) }
+      }
+      let rest = plan.finishWalk()
+      for entry in rest.candidates {
+        guard plan.bytesToFree > 0 else { break }
+        surviving { try evict(entry, in: nil, root) }
+      }
+      needsWalk = rest.needsWalk
+    }
+  }
+
+  /// Removes a record that is still as old as it was, and not locked.
+  private func evict(_ entry: RecordEntry, in walk: RecordWalk?, _ root: RootDirectory.Opened) throws {
+    let isDue = { (current: RecordEntry) in
+      (current.state == .live || current.state == .expired) && current.header?.updateTime == entry.header?.updateTime
+    }
+    guard try remove(entry, in: walk, root, isDue) else { return }
+    report.evicted += 1
+    report.bytesAfter -= entry.fileSize
+    plan.didFree(bytes: entry.fileSize)
+  }
+
+  // MARK: Both
+
+  /// - Parameter walk: where the entry was met just now; nil if that was a while ago.
+  private func remove(
+    _ entry: RecordEntry, in walk: RecordWalk?, _ root: RootDirectory.Opened, _ isDue: (RecordEntry) -> Bool
+  ) throws -> Bool {
+    if !options.dryRun {
+      let removed: RecordEntry?
+      if let walk {
+        removed = try walk.withCurrentDirectory { try store.removeRecord(entry, in: $0, of: root, if: isDue) }
+      } else {
+        guard let directory = try root.openSubdirectory(entry.path?.subdirectory ?? "") else { return false }
+        removed = try store.removeRecord(entry, in: directory, of: root, if: isDue)
+      }
+      guard removed != nil else { return false }
+    }
+    report.bytesFreed += entry.fileSize
+    return true
+  }
+
+  /// One file that cannot be read or removed does not end the pass: it is logged and counted.
+  private func surviving(_ body: () throws -> Void) {
+    do {
+      try body()
+    } catch {
+      report.failed += 1
+      store.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
+    }
+  }
+}

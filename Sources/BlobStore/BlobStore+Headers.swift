@@ -1,0 +1,197 @@
+public import BlobRecord
+internal import Logging
+internal import PosixFiles
+internal import SystemPackage
+
+extension BlobStore {
+  /// Moves the update time of a record with ttl 0 to now; leaves one with a ttl of its own as it is.
+  ///
+  /// - Returns: `done`; `notFound` if there is no live record.
+  @discardableResult
+  public func touch(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
+    try reporting("touch", key) {
+      let now = configuration.now()
+      return try changeHeader(
+        of: key, now, syncsEntry: false, level: configuration.durability.level(concernsLock: false)
+      ) {
+        $0.touched(at: now)
+      }
+    }
+  }
+
+  /// Adds a lock to a live record, which then lives until it is unlocked. A record that is locked is live, whatever its
+  /// age.
+  ///
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: `lockCountOverflow` at 2^32-1 locks; else as `load`.
+  @discardableResult
+  public func lock(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
+    try reporting("lock", key) {
+      // The record may have been stored with no durability: its name must be on the medium too.
+      try changeHeader(
+        of: key, configuration.now(), syncsEntry: true, level: configuration.durability.level(concernsLock: true)
+      ) { header throws(BlobStoreError) in
+        guard header.refCount < .max else {
+          throw BlobStoreError(.lockCountOverflow, "the record is locked \(header.refCount) times, which is the most")
+        }
+        header.refCount += 1
+        return .changed
+      }
+    }
+  }
+
+  /// Takes a lock off a live record.
+  ///
+  /// - Parameter force: whether to take all locks off.
+  /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
+  @discardableResult
+  public func unlock(_ key: BlobKey, force: Bool = false) throws(BlobStoreError) -> Outcome {
+    try reporting("unlock", key) {
+      try changeHeader(
+        of: key, configuration.now(), syncsEntry: false, level: configuration.durability.level(concernsLock: true)
+      ) { header in
+        guard header.isLocked else { return .unchanged(.notLocked) }
+        header.refCount = force ? 0 : header.refCount - 1
+        return .changed
+      }
+    }
+  }
+
+  /// Touches several records; one that fails does not keep the others from it.
+  public func touch(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try touch(key) }
+  }
+
+  /// Locks several records; one that fails does not keep the others from it.
+  public func lock(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try lock(key) }
+  }
+
+  /// Unlocks several records; one that fails does not keep the others from it.
+  public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try unlock(key, force: force) }
+  }
+
+  func results(
+    for keys: some Sequence<BlobKey>, _ operation: (BlobKey) throws(BlobStoreError) -> Outcome
+  ) -> [KeyResult] {
+    keys.map { key in
+      do throws(BlobStoreError) {
+        return KeyResult(key: key, result: .success(try operation(key)))
+      } catch {
+        return KeyResult(key: key, result: .failure(error))
+      }
+    }
+  }
+}
+
+// MARK: - Changing a header
+
+/// What a change makes of a header.
+enum HeaderChange {
+  case changed
+  case unchanged(Outcome)
+}
+
+extension RecordHeader {
+  /// Moves the update time to now, but only for ttl 0, and never back.
+  fileprivate mutating func touched(at now: UnixTime) -> HeaderChange {
+    guard ttl == 0, lastUpdate < now else { return .unchanged(.done) }
+    updateTime = UInt64(clamping: now.seconds)
+    return .changed
+  }
+}
+
+extension BlobStore {
+  /// A header that was written, in a file that may have to be synced once the stripe is free.
+  private enum WrittenHeader: ~Copyable {
+    case none(Outcome)
+    case inPlace(OpenFile)
+    /// The record had another name, so it was copied; the copy is synced, its directory is not.
+    case copied
+  }
+
+  /// Reads the header of a live record, lets `change` change it, and writes it where it lies.
+  ///
+  /// - Parameter syncsEntry: whether `full` includes the directory entry, which may be as new as the record.
+  private func changeHeader(
+    of key: BlobKey, _ now: UnixTime, syncsEntry: Bool, level: Durability.Level,
+    _ change: (inout RecordHeader) throws -> HeaderChange
+  ) throws -> Outcome {
+    let path = try path(for: key)
+    let written = try withStripe(of: path) { try writeHeader(at: path, now, level, change) }
+    switch consume written {
+    case .none(let outcome): return outcome
+    case .inPlace(let file):
+      if level > .none { try file.synchronize(level == .full ? .full : .barrier) }
+      if level == .full, syncsEntry { try synchronizeEntry(of: path) }
+    case .copied:
+      if level == .full { try synchronizeEntry(of: path) }
+    }
+    return .done
+  }
+
+  /// The part under the stripe.
+  private func writeHeader(
+    at path: RecordPath, _ now: UnixTime, _ level: Durability.Level,
+    _ change: (inout RecordHeader) throws -> HeaderChange
+  ) throws -> WrittenHeader {
+    guard case .regular(let file, let status) = try openRecord(path, for: .readWrite) else { return .none(.notFound) }
+    var header: RecordHeader
+    do {
+      header = try file.readHeader().get().validated()
+      guard isLive(header, at: now) else { return .none(.notFound) }
+      try header.validateShape(fileSize: status.size, digest: path.digest)
+    } catch let error as RecordError {
+      throw DamagedRecord(error: error, path: file.location.path)
+    }
+    if case .unchanged(let outcome) = try change(&header) { return .none(outcome) }
+    guard status.linkCount > 1 else {
+      try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
+      return .inPlace(file)
+    }
+    try replace(file, at: path, with: header, level)
+    return .copied
+  }
+
+  /// Puts a copy with another header in the place of a record that has another name (a `cp -al` backup), whose header
+  /// must not change.
+  private func replace(
+    _ file: borrowing OpenFile, at path: RecordPath, with header: RecordHeader, _ level: Durability.Level
+  ) throws {
+    let root = try root.openedOrMade()
+    let directory = try root.openOrMakeSubdirectory(path.subdirectory)
+    var temporary = try TemporaryFile(in: directory, of: root, names: temporaryNames)
+    try header.withEncodedBytes { bytes throws(FileError) in try temporary.file.write(bytes, at: 0) }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceByteCount, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    var offset = Int64(RecordHeader.byteCount)
+    while true {
+      let count = try unsafe file.read(into: buffer, at: offset)
+      if count == 0 { break }
+      try temporary.file.write(unsafe RawSpan(_unsafeBytes: buffer[..<count]), at: offset)
+      offset += Int64(count)
+    }
+    if level > .none { try temporary.file.synchronize(level == .full ? .full : .barrier) }
+    try temporary.publish(as: path.fileName)
+  }
+
+  /// Puts a record's directory entry, and that of its directory, on the medium.
+  func synchronizeEntry(of path: RecordPath) throws {
+    guard let root = try root.opened() else { return }
+    if !path.subdirectory.isEmpty { try root.openSubdirectory(path.subdirectory)?.synchronize() }
+    try root.directory.synchronize()
+  }
+
+  /// Moves the update time after a load, if nobody has the stripe. Whatever goes wrong costs the record some of its
+  /// life, never the load.
+  func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) {
+    do {
+      _ = try stripes.withStripeIfAvailable(of: path.digest) {
+        _ = try writeHeader(at: path, now, .none) { $0.touched(at: now) }
+      }
+    } catch {
+      configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")
+    }
+  }
+}

@@ -1,0 +1,218 @@
+public import BlobRecord
+internal import PosixFiles
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension BlobStore {
+  /// The blob stored under a key, if it is live.
+  ///
+  /// A load of a record with ttl 0 moves its update time to now: at most once per second of change, never back, only
+  /// the 64 bytes of the header, and only if that can be done without waiting.
+  ///
+  /// System calls of a hit: open, fstat, one read, close; where the update time moves, five more for that.
+  ///
+  /// - Parameter touching: whether to move the update time.
+  /// - Returns: nil if there is no record, or it is expired and not locked.
+  /// - Throws: `damaged`, after `damagePolicy` was followed; `payloadTooLarge`; `fileSystem`; `invalidKey`.
+  public func load(_ key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> Blob? {
+    try reporting("load", key) { try blob(for: key, touching: touching) }
+  }
+
+  /// The blob of one of the live keys that begin with a prefix.
+  ///
+  /// - Parameter choose: receives those keys, in no order; never called with none of them.
+  /// - Returns: nil if there is no such key, if `choose` answers nil, or if the chosen one is gone by then.
+  /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
+  public func load(
+    prefix: String, touching: Bool = true, choosing choose: ([BlobKey]) -> BlobKey?
+  ) throws(BlobStoreError) -> Blob? {
+    try reporting("load") {
+      var keys: [BlobKey] = []
+      for entry in try recordSequence(prefix: prefix) {
+        if let error = entry.accessError { throw error }
+        if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
+      }
+      guard !keys.isEmpty, let chosen = choose(keys) else { return nil }
+      return try blob(for: chosen, touching: touching)
+    }
+  }
+
+  /// The header of a key's record, if it is live. The payload is not read and the record not touched.
+  public func header(for key: BlobKey) throws(BlobStoreError) -> RecordHeader? {
+    try reporting("header", key) { try liveHeader(for: key) }
+  }
+
+  /// Whether a load would find a record; the payload is not read and the record not touched.
+  public func contains(_ key: BlobKey) throws(BlobStoreError) -> Bool {
+    try reporting("contains", key) { try liveHeader(for: key) != nil }
+  }
+}
+
+// MARK: - Reading
+
+/// What lies where a record is looked for.
+enum Reading<Content> {
+  /// Nothing, or nothing of ours, or a record that is not live.
+  case absent
+  case live(RecordHeader, Content)
+  case damaged(RecordError)
+}
+
+extension BlobStore {
+  private func blob(for key: BlobKey, touching: Bool) throws -> Blob? {
+    let path = try path(for: key)
+    let now = configuration.now()
+    guard let (header, payload) = try settled(path, { try readRecord(path, now) }) else { return nil }
+    if touching, header.ttl == 0, header.lastUpdate < now { touchAfterLoad(path, now) }
+    return Blob(key: key, payload: payload, header: header)
+  }
+
+  private func liveHeader(for key: BlobKey) throws -> RecordHeader? {
+    let path = try path(for: key)
+    let now = configuration.now()
+    return try settled(path) { try readHeader(path, now) }?.0
+  }
+
+  /// Reads until the answer can be believed: a change in place may be seen half done, so what looks damaged is read
+  /// again, then once more while nobody changes it, if that can be had at once.
+  private func settled<Content>(
+    _ path: RecordPath, _ read: () throws -> Reading<Content>
+  ) throws -> (RecordHeader, Content)? {
+    var reading = try read()
+    if case .absent = reading, try root.forgetIfReplaced() { reading = try read() }
+    if case .damaged = reading { reading = try read() }
+    if case .damaged = reading, let settled = try stripes.withStripeIfAvailable(of: path.digest, read) {
+      reading = settled
+    }
+    switch reading {
+    case .absent: return nil
+    case .live(let header, let content): return (header, content)
+    case .damaged(let error):
+      try follow(configuration.damagePolicy, for: error, at: path)
+      throw DamagedRecord(error: error, path: root.path.appending(path.relative))
+    }
+  }
+
+  /// Opens what lies at a path, if it is a file of ours.
+  func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
+    guard let root = try root.opened() else { return .absent }
+    switch try root.directory.openFile(path.relative, for: access) {
+    case .regular(let file, let status):
+      return root.owns(status) ? .regular(file, status) : .notRegular
+    case .absent: return .absent
+    case .notRegular: return .notRegular
+    }
+  }
+
+  private func readRecord(_ path: RecordPath, _ now: UnixTime) throws -> Reading<Data> {
+    guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
+    let expectedCount = status.size - Int64(RecordHeader.byteCount)
+    guard expectedCount <= configuration.maximumPayload else {
+      // Only a header that is sound and live makes the size an error of its own.
+      guard case .live(let header, _) = try readHeader(file, status, path, now) else { return .absent }
+      throw BlobStoreError(
+        .payloadTooLarge,
+        "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.maximumPayload)",
+        path: file.location.path)
+    }
+    return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { head in
+      let payload = PayloadBuffer(byteCount: Int(max(expectedCount, 0)))
+      let readCount = try unsafe file.read(into: head, payload.bytes)
+      let foundCount = readCount - RecordHeader.byteCount
+      do throws(RecordError) {
+        let header = try unsafe RecordHeader(decoding: RawSpan(_unsafeBytes: head.prefix(max(readCount, 0))))
+        guard isLive(header, at: now) else { return .absent }
+        try header.validateComplete()
+        // Fewer bytes than the file had a moment ago: it is being truncated by somebody.
+        let isWhole = unsafe foundCount == payload.bytes.count
+        try header.validate(payloadByteCount: isWhole ? expectedCount : Int64(foundCount))
+        try unsafe header.validate(payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(payload.bytes)))
+        try header.validate(keyDigest: path.digest)
+        return .live(header, payload.take())
+      } catch {
+        return .damaged(error)
+      }
+    }
+  }
+
+  private func readHeader(_ path: RecordPath, _ now: UnixTime) throws -> Reading<Void> {
+    guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
+    return try readHeader(file, status, path, now)
+  }
+
+  private func readHeader(
+    _ file: borrowing OpenFile, _ status: Stat, _ path: RecordPath, _ now: UnixTime
+  ) throws -> Reading<Void> {
+    switch try file.readHeader() {
+    case .failure(let error): return .damaged(error)
+    case .success(let stored):
+      do throws(RecordError) {
+        let header = try stored.validated()
+        guard isLive(header, at: now) else { return .absent }
+        try header.validateShape(fileSize: status.size, digest: path.digest)
+        return .live(header, ())
+      } catch {
+        return .damaged(error)
+      }
+    }
+  }
+}
+
+extension OpenFile {
+  /// Reads the first 64 bytes and takes them apart.
+  borrowing func readHeader() throws(FileError) -> Result<StoredHeader, RecordError> {
+    try unsafe withUnsafeTemporaryAllocation(
+      byteCount: RecordHeader.byteCount, alignment: 8
+    ) { buffer throws(FileError) in
+      let count = try unsafe read(into: buffer, at: 0)
+      do throws(RecordError) {
+        return .success(try unsafe StoredHeader(decoding: RawSpan(_unsafeBytes: buffer.prefix(count))))
+      } catch {
+        return .failure(error)
+      }
+    }
+  }
+}
+
+extension RecordHeader {
+  /// Checks all that can be known without the payload's bytes, in the specified order.
+  func validateShape(fileSize: Int64, digest: UInt64) throws(RecordError) {
+    try validateComplete()
+    try validate(payloadByteCount: fileSize - Int64(Self.byteCount))
+    try validate(keyDigest: digest)
+  }
+}
+
+// MARK: - The payload's allocation
+
+/// Memory of a payload's size, not zeroed, that becomes `Data` without a copy.
+@safe private struct PayloadBuffer: ~Copyable {
+  let bytes: UnsafeMutableRawBufferPointer
+
+  init(byteCount: Int) {
+    // malloc, because Data frees so what it is given; of nothing, it may be nil, and need not be.
+    let base = byteCount > 0 ? unsafe malloc(byteCount) : nil
+    unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
+  }
+
+  deinit { unsafe free(bytes.baseAddress) }
+
+  consuming func take() -> Data {
+    let bytes = unsafe bytes
+    discard self
+    guard let base = bytes.baseAddress else { return Data() }
+    return unsafe Data(bytesNoCopy: base, count: bytes.count, deallocator: .free)
+  }
+}

@@ -1,0 +1,179 @@
+public import BlobRecord
+internal import PosixFiles
+internal import SystemPackage
+
+/// Which records a wipe removes, whatever their age.
+public enum RemovalScope: String, CaseIterable, Sendable {
+  /// All records, damaged and quarantined files, and what dead writers have left.
+  case all
+  case locked
+  case unlocked
+}
+
+/// What a wipe removed.
+public struct RemovalReport: Hashable, Sendable {
+  public var files: Int64 = 0
+  public var bytes: Int64 = 0
+}
+
+extension BlobStore {
+  /// Removes a key's record: live, expired, locked or damaged.
+  ///
+  /// - Returns: `done`; `notFound` if there was none.
+  @discardableResult
+  public func remove(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
+    try reporting("remove", key) {
+      let path = try path(for: key)
+      guard let root = try root.opened(), let directory = try recordDirectory(of: path, root) else { return .notFound }
+      let level = try withStripe(of: path) { () throws -> Durability.Level? in
+        guard let status = try directory.status(of: path.fileName), status.type == .regular, root.owns(status) else {
+          return nil
+        }
+        let level = try removalLevel(of: path, in: directory)
+        return try directory.unlink(path.fileName) ? level : nil
+      }
+      guard let level else { return .notFound }
+      if level == .full { try directory.synchronize() }
+      return .done
+    }
+  }
+
+  /// Removes several records; one that fails does not keep the others from it.
+  public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try remove(key) }
+  }
+
+  /// Removes records whatever their age.
+  ///
+  /// - Throws: `notACache` for `.all` where nothing shows that the directory is a cache; what keeps a file from being
+  ///   removed, once all others are.
+  @discardableResult
+  public func removeAll(_ scope: RemovalScope) throws(BlobStoreError) -> RemovalReport {
+    try reporting("removeAll") {
+      if scope == .all { try requireSoundRecordOrNothing() }
+      var report = RemovalReport()
+      var firstFailure: (any Error)?
+      var mustSync = false
+      guard let root = try root.opened(), let walk = try walk() else { return report }
+      while let item = try walk.next() {
+        do {
+          switch item {
+          case .record(let entry):
+            if let error = entry.accessError, scope != .all { throw error }
+            guard scope.includes(entry) else { continue }
+            let removed = try walk.withCurrentDirectory { directory in
+              try removeRecord(entry, in: directory, of: root) { scope.includes($0) }
+            }
+            guard let removed else { continue }
+            report.files += 1
+            report.bytes += removed.fileSize
+            if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full {
+              mustSync = true
+            }
+          case .temporary(let name):
+            guard scope == .all else { continue }
+            let byteCount = try walk.withCurrentDirectory { try removeTemporaryFile(name, in: $0, of: root) }
+            guard let byteCount else { continue }
+            report.files += 1
+            report.bytes += byteCount
+          case .endOfSubdirectory(let name, _):
+            if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
+            if scope == .all { _ = try root.directory.removeSubdirectory(name) }
+          case .foreign: break
+          }
+        } catch {
+          firstFailure = firstFailure ?? error
+        }
+      }
+      if scope == .all, let quarantine = try quarantine() {
+        let removed = try quarantine.removeAll()
+        report.files += removed.files
+        report.bytes += removed.bytes
+      }
+      if mustSync { try root.directory.synchronize() }
+      if let firstFailure { throw firstFailure }
+      return report
+    }
+  }
+}
+
+extension RemovalScope {
+  fileprivate func includes(_ entry: RecordEntry) -> Bool {
+    switch self {
+    case .all: true
+    case .locked: entry.state == .locked
+    case .unlocked: entry.state == .live || entry.state == .expired
+    }
+  }
+}
+
+// MARK: - Removing a file
+
+extension BlobStore {
+  /// The directory a record lies in; nil if there is none, or something that is no directory has its name.
+  private func recordDirectory(of path: RecordPath, _ root: RootDirectory.Opened) throws -> Directory? {
+    do {
+      return try root.openSubdirectory(path.subdirectory)
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    }
+  }
+
+  /// How durable the removal of what lies at a path must be. What cannot be read may be locked.
+  private func removalLevel(of path: RecordPath, in directory: borrowing Directory) throws -> Durability.Level {
+    guard configuration.durability == .automatic else { return configuration.durability.level(concernsLock: true) }
+    var isLocked = true
+    do {
+      if case .regular(let file, _) = try directory.openFile(path.fileName, for: .read) {
+        isLocked = try file.readHeader().get().validated().isLocked
+      }
+    } catch is RecordError {
+      isLocked = false
+    } catch is FileError {
+      // Unreadable is no reason to keep it: the removal is unconditional.
+    }
+    return configuration.durability.level(concernsLock: isLocked)
+  }
+
+  /// Removes a record that a walk has met, if it still is what `isDue` wants when nobody can change it.
+  ///
+  /// - Returns: the record as it was removed; nil if it was not.
+  func removeRecord(
+    _ entry: RecordEntry, in directory: borrowing Directory, of root: RootDirectory.Opened,
+    if isDue: (RecordEntry) -> Bool
+  ) throws -> RecordEntry? {
+    guard let path = entry.path else { throw entry.accessError ?? BlobStoreError(.internalInconsistency, entry.file) }
+    return try stripes.withStripe(of: path.digest) {
+      let examination = try RecordExamination(
+        path, in: directory, of: root, configuration.layout, defaultExpiration, configuration.now())
+      guard case .record(let current) = examination, isDue(current) else { return nil }
+      return try directory.unlink(path.fileName) ? current : nil
+    }
+  }
+
+  /// Removes a temporary file whose writer is gone: it would hold the file's lock.
+  ///
+  /// - Returns: its size; nil if it has a writer, or is none of ours, or is gone.
+  func removeTemporaryFile(
+    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, dryRun: Bool = false
+  ) throws -> Int64? {
+    guard case .regular(let file, let status) = try directory.openFile(name, for: .read), root.owns(status),
+      try file.tryLock()
+    else { return nil }
+    guard !dryRun else { return status.size }
+    return try directory.unlink(name) ? status.size : nil
+  }
+
+  /// Refuses to wipe a directory that may be anything: one sound record shows that it is a cache.
+  private func requireSoundRecordOrNothing() throws {
+    var hasCandidates = false
+    for entry in try recordSequence(prefix: "") {
+      if entry.header != nil, entry.damage == nil { return }
+      hasCandidates = true
+    }
+    guard !hasCandidates else {
+      throw BlobStoreError(
+        .notACache, "there is no sound record in this directory, so it may be no cache at all", path: root.path)
+    }
+  }
+}

@@ -1,0 +1,222 @@
+public import BlobRecord
+internal import PosixFiles
+public import SystemPackage
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+extension BlobStore {
+  /// Stores a blob, in place of what was stored under the key.
+  ///
+  /// Readers see the old blob or the new one, whole. A store that throws leaves the old one as it was; except that
+  /// when it throws for a sync after the change, the new one is in place but not known to be on the medium.
+  ///
+  /// System calls for a new key without durability: open the subdirectory, create, lock, fstat, one write, rename,
+  /// close twice.
+  ///
+  /// - Parameters:
+  ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
+  ///   - locked: whether the record is locked once; otherwise it is not locked, whatever the old one was.
+  ///   - keepingLocks: whether the old record's locks are kept instead, `locked` then asking for at least one.
+  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `foreignFile`, `fileSystem`.
+  public func store(
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) throws(BlobStoreError) {
+    try store(payload.bytes, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+  }
+
+  /// Stores bytes that lie somewhere in memory, without a copy of them.
+  public func store(
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) throws(BlobStoreError) {
+    let bytes = payload
+    try reporting("store", key) {
+      try checkSize(Int64(bytes.byteCount))
+      var header = try newHeader(ttl: ttl, locked: locked)
+      header.payloadSize = UInt64(bytes.byteCount)
+      if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
+      try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: true) { file, header in
+        try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
+      }
+    }
+  }
+
+  /// Stores what can be read from a descriptor until its end, in pieces of 256 KiB: the payload is never in memory as
+  /// a whole.
+  ///
+  /// - Returns: the payload's size in bytes.
+  @discardableResult
+  public func store(
+    contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false,
+    keepingLocks: Bool = false
+  ) throws(BlobStoreError) -> Int64 {
+    try reporting("store", key) {
+      let header = try newHeader(ttl: ttl, locked: locked)
+      return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
+        try copyPayload(from: input, to: file, header: &header)
+        try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
+      }
+    }
+  }
+}
+
+// MARK: - Preparing
+
+extension BlobStore {
+  private func newHeader(ttl: Duration?, locked: Bool) throws -> RecordHeader {
+    RecordHeader(
+      refCount: locked ? 1 : 0, ttl: try storedTimeToLive(ttl),
+      updateTime: UInt64(clamping: configuration.now().seconds), payloadSize: 0)
+  }
+
+  private func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
+    guard byteCount <= configuration.maximumPayload else {
+      throw BlobStoreError(
+        .payloadTooLarge,
+        "a payload of at least \(byteCount) bytes is larger than the maximum of \(configuration.maximumPayload)")
+    }
+    if let limit = configuration.sizeLimit, byteCount > limit - Int64(RecordHeader.byteCount) {
+      throw BlobStoreError(
+        .payloadTooLarge,
+        "a payload of at least \(byteCount) bytes does not fit into the size limit of \(limit)")
+    }
+  }
+
+  private func copyPayload(
+    from input: FileDescriptor, to file: borrowing OpenFile, header: inout RecordHeader
+  ) throws {
+    var checksum = CRC32()
+    var byteCount: Int64 = 0
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceByteCount, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    while true {
+      let count: Int
+      do {
+        count = unsafe try input.read(into: buffer)
+      } catch let error as Errno {
+        throw BlobStoreError(.fileSystem, "read(2) of the input: \(error)", systemCall: "read(2)", errno: error)
+      }
+      if count == 0 { break }
+      try checkSize(byteCount + Int64(count))
+      let piece = unsafe RawSpan(_unsafeBytes: buffer[..<count])
+      if configuration.format == .checksummed { checksum.update(piece) }
+      try file.write(piece, at: Int64(RecordHeader.byteCount) + byteCount)
+      byteCount += Int64(count)
+    }
+    header.payloadSize = UInt64(byteCount)
+    if configuration.format == .checksummed { header.payloadChecksum = checksum.value }
+  }
+
+  /// How much of a payload is in memory where it is read in pieces: large enough that calls cost nothing beside
+  /// copying, small enough for the second-level cache.
+  static var pieceByteCount: Int { 256 << 10 }
+}
+
+// MARK: - Publishing
+
+extension BlobStore {
+  /// Writes a record beside its place and puts it there.
+  ///
+  /// - Parameters:
+  ///   - canWriteAgain: whether `write` may be called again, should the directory vanish under the first try.
+  ///   - write: fills the file, and may complete the header.
+  /// - Returns: the payload's size in bytes.
+  @discardableResult
+  private func publish(
+    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, canWriteAgain: Bool,
+    _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
+  ) throws -> Int64 {
+    let path = try path(for: key)
+    var header = header
+    if configuration.format == .checksummed { header.keyDigest = path.digest }
+    var mayTryAgain = 3
+    while true {
+      var hasWritten = false
+      do {
+        let root = try root.openedOrMade()
+        let directory = try root.openOrMakeSubdirectory(path.subdirectory)
+        var temporary = try TemporaryFile(in: directory, of: root, names: temporaryNames)
+        hasWritten = true
+        try write(temporary.file, &header)
+        try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks)
+        return Int64(clamping: header.payloadSize)
+      } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
+        // Somebody removed the subdirectory (a collection does, when it is empty) or the root under us.
+        guard mayTryAgain > 0, canWriteAgain || !hasWritten else { throw error }
+        mayTryAgain -= 1
+        _ = try root.forgetIfReplacedNow()
+      }
+    }
+  }
+
+  /// What one try to publish under the stripe has come to.
+  private enum Publication {
+    case done(Durability.Level)
+    /// The record must be on the medium before it is published, which is not done under the stripe.
+    case mustSync(Durability.Level)
+  }
+
+  private func publish(
+    _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
+    keepingLocks: Bool
+  ) throws {
+    var header = header
+    var level = configuration.durability.level(concernsLock: header.isLocked)
+    var isSynced = false
+    while true {
+      if level > .none, !isSynced {
+        // After a failure the file is given up, never synced again.
+        try temporary.file.synchronize(level == .full ? .full : .barrier)
+        isSynced = true
+      }
+      let publication = try withStripe(of: path) { () throws -> Publication in
+        if try temporary.publishIfAbsent(as: path.fileName) == true { return .done(level) }
+        let displaced = try headerToDisplace(at: path, in: temporary.directory, of: root)
+        if keepingLocks, let kept = displaced?.refCount, kept > header.refCount {
+          header.refCount = kept
+          try header.withEncodedBytes { head throws(FileError) in try temporary.file.write(head, at: 0) }
+          isSynced = false
+        }
+        let concernsLock = header.isLocked || displaced?.isLocked ?? false
+        let needed = configuration.durability.level(concernsLock: concernsLock)
+        guard needed == .none || (isSynced && needed <= level) else { return .mustSync(needed) }
+        try temporary.publish(as: path.fileName)
+        return .done(needed)
+      }
+      switch publication {
+      case .mustSync(let needed):
+        level = needed
+        isSynced = false
+      case .done(let reached):
+        if reached == .full {
+          try temporary.directory.synchronize()
+          if !path.subdirectory.isEmpty { try root.directory.synchronize() }
+        }
+        return
+      }
+    }
+  }
+
+  /// The header of the record that is about to be replaced; nil if there is none, or it is damaged.
+  ///
+  /// - Throws: `foreignFile` if what lies there is none of ours, and so not to be replaced.
+  private func headerToDisplace(
+    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+  ) throws -> RecordHeader? {
+    switch try directory.openFile(path.fileName, for: .read) {
+    case .absent: return nil
+    case .regular(let file, let status):
+      guard root.owns(status) else { break }
+      guard case .success(let stored) = try file.readHeader() else { return nil }
+      // A damaged header tells of no locks.
+      return try? stored.validated()
+    case .notRegular: break
+    }
+    throw BlobStoreError(
+      .foreignFile, "what lies where the record belongs is no file of this cache's, and is left alone",
+      path: directory.path.appending(path.fileName))
+  }
+}

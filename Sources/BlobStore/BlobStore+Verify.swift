@@ -1,0 +1,120 @@
+internal import BlobRecord
+internal import PosixFiles
+public import SystemPackage
+
+/// What a verification found in one place.
+public enum VerificationFinding: Sendable {
+  /// A record: `state` and `damage` take the payload into account.
+  case record(RecordEntry)
+  /// A record in the making, or what a writer that died has left.
+  case temporary(FilePath)
+  /// Something that is not ours.
+  case foreign(FilePath)
+}
+
+/// The sum of a verification.
+public struct VerificationReport: Hashable, Sendable {
+  public var soundRecords: Int64 = 0
+  public var damagedFiles: Int64 = 0
+  public var unreadableFiles: Int64 = 0
+  public var temporaryFiles: Int64 = 0
+  public var foreignFiles: Int64 = 0
+  /// Bytes of the records that were read.
+  public var bytes: Int64 = 0
+
+  mutating func add(_ finding: VerificationFinding) {
+    switch finding {
+    case .temporary: temporaryFiles += 1
+    case .foreign: foreignFiles += 1
+    case .record(let entry):
+      bytes += entry.fileSize
+      switch entry.state {
+      case .damaged: damagedFiles += 1
+      case .unreadable: unreadableFiles += 1
+      case .live, .expired, .locked: soundRecords += 1
+      }
+    }
+  }
+}
+
+extension BlobStore {
+  /// Checks every record, expired ones too: header, size, payload checksum and key digest.
+  ///
+  /// - Parameter visit: receives each finding as it is made.
+  /// - Complexity: reads every byte of the directory once, 256 KiB at a time.
+  public func verify(_ visit: (VerificationFinding) -> Void = { _ in }) throws(BlobStoreError) -> VerificationReport {
+    try reporting("verify") {
+      var report = VerificationReport()
+      guard let walk = try walk() else { return report }
+      while let item = try walk.next() {
+        let finding: VerificationFinding
+        switch item {
+        case .record(let entry): finding = .record(try verified(entry))
+        case .temporary(let name):
+          finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
+        case .foreign(let name): finding = .foreign(root.path.appending(name))
+        case .endOfSubdirectory: continue
+        }
+        report.add(finding)
+        visit(finding)
+      }
+      return report
+    }
+  }
+
+  /// The entry, with what its payload says.
+  private func verified(_ entry: RecordEntry) throws -> RecordEntry {
+    guard let path = entry.path, entry.state != .unreadable else { return entry }
+    do {
+      var reading = try verifyRecord(path)
+      if case .damaged = reading { reading = try verifyRecord(path) }
+      if case .damaged = reading {
+        reading = try stripes.withStripeIfAvailable(of: path.digest) { try verifyRecord(path) } ?? reading
+      }
+      // A record that was replaced or removed since it was listed is judged as it was then.
+      guard case .damaged(let error) = reading else { return entry }
+      return entry.damaged(error)
+    } catch let error as FileError {
+      return RecordEntry(unreadable: entry.file, path: path, BlobStoreError(error, operation: "verify", key: entry.key))
+    }
+  }
+
+  /// Reads a whole record, whatever its age, in pieces.
+  func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
+    guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
+    let stored = try file.readHeader()
+    let header: RecordHeader
+    do throws(RecordError) {
+      header = try stored.get().validated()
+      try header.validateComplete()
+      try header.validate(payloadByteCount: status.size - Int64(RecordHeader.byteCount))
+    } catch {
+      return .damaged(error)
+    }
+    let (byteCount, checksum) = try file.payloadChecksum()
+    do throws(RecordError) {
+      try header.validate(payloadByteCount: byteCount)
+      try header.validate(payloadCRC: checksum)
+      try header.validate(keyDigest: path.digest)
+      return .live(header, ())
+    } catch {
+      return .damaged(error)
+    }
+  }
+}
+
+extension OpenFile {
+  /// The payload's size and CRC-32, read in pieces.
+  borrowing func payloadChecksum() throws(FileError) -> (byteCount: Int64, checksum: UInt32) {
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: BlobStore.pieceByteCount, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    var checksum = CRC32()
+    var byteCount: Int64 = 0
+    while true {
+      let count = try unsafe read(into: buffer, at: Int64(RecordHeader.byteCount) + byteCount)
+      checksum.update(unsafe RawSpan(_unsafeBytes: buffer[..<count]))
+      byteCount += Int64(count)
+      if count < buffer.count { return (byteCount, checksum.value) }
+    }
+  }
+}

@@ -1,0 +1,78 @@
+internal import BlobRecord
+internal import Logging
+package import PosixFiles
+public import SystemPackage
+
+/// A directory of blobs, one record file each.
+///
+/// Every operation is synchronous: it blocks its thread for the length of its system calls. A store may be used from
+/// any number of threads at once. For one key, operations take effect one after the other; a load sees a blob whole,
+/// the old one or the new one, and waits for nobody.
+///
+/// What each operation means: Spec/Semantics.md.
+public final class BlobStore: Sendable {
+  public let configuration: Configuration
+  /// Seconds to live of records stored without a time to live.
+  let defaultExpiration: Int64
+  let root: RootDirectory
+  let stripes = StripeTable()
+  let temporaryNames = TemporaryNames()
+  let isCollecting = CollectionGate()
+
+  /// Takes a directory as a store. The directory is opened by the first operation that needs it and made by the first
+  /// store: nothing is read here, whatever the directory holds.
+  ///
+  /// - Throws: `invalidConfiguration`.
+  /// - Complexity: O(1).
+  public convenience init(directory: FilePath, configuration: Configuration = Configuration()) throws(BlobStoreError) {
+    try self.init(directory: directory, configuration: configuration, files: Files())
+  }
+
+  /// - Parameter files: where tests put their faults.
+  package init(directory: FilePath, configuration: Configuration, files: Files) throws(BlobStoreError) {
+    try configuration.validate(for: directory)
+    self.configuration = configuration
+    defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
+    root = RootDirectory(
+      path: directory, files: files, creates: configuration.createsDirectory,
+      allowsWorldWritable: configuration.allowsWorldWritableDirectory)
+  }
+
+  public var directory: FilePath { root.path }
+}
+
+extension BlobStore {
+  func path(for key: BlobKey) throws(KeyError) -> RecordPath {
+    try configuration.layout.path(for: key)
+  }
+
+  /// Runs a change of the key that has this digest, when no other change of it is under way.
+  ///
+  /// Order of locks: a stripe is taken first and alone. Nothing else is locked while waiting for one.
+  func withStripe<Result: ~Copyable>(of path: RecordPath, _ body: () throws -> Result) rethrows -> Result {
+    try stripes.withStripe(of: path.digest, body)
+  }
+
+  func isLive(_ header: RecordHeader, at now: UnixTime) -> Bool {
+    header.isLive(at: now, defaultExpiration: defaultExpiration)
+  }
+}
+
+extension BlobStore.Configuration {
+  fileprivate func validate(for directory: FilePath) throws(BlobStoreError) {
+    func require(_ condition: Bool, _ message: String) throws(BlobStoreError) {
+      guard condition else { throw BlobStoreError(.invalidConfiguration, message, path: directory, operation: "open") }
+    }
+    try require(!directory.isEmpty, "the directory's path is empty")
+    try require(sizeLimit.map { $0 > 0 } ?? true, "a size limit of \(sizeLimit ?? 0) bytes is not above zero")
+    try require((freeSpaceFloor ?? 0) >= 0, "a free space floor of \(freeSpaceFloor ?? 0) bytes is below zero")
+    try require(maximumPayload >= 0, "a maximum payload of \(maximumPayload) bytes is below zero")
+  }
+
+  fileprivate var effectiveDefaultExpiration: Duration {
+    guard defaultExpiration < Self.minimumExpiration else { return defaultExpiration }
+    logger.warning(
+      "a default expiration of \(defaultExpiration) is raised to \(Self.minimumExpiration)")
+    return Self.minimumExpiration
+  }
+}

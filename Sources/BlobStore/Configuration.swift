@@ -1,0 +1,56 @@
+public import BlobRecord
+public import Logging
+internal import PosixFiles
+
+extension BlobStore {
+  /// How a store treats its directory. Everything has the default of SPTPersistentCache where that has one.
+  public struct Configuration: Sendable {
+    /// How keys become file names, and whether records are spread over subdirectories. All programs that share a
+    /// directory must agree on it.
+    public var layout = RecordLayout()
+    /// The header that stores write; loads read both.
+    public var format = RecordFormat.checksummed
+    /// The time to live of records stored without one, counted from their last access. Values under
+    /// `minimumExpiration` are raised to it, with a logged warning.
+    public var defaultExpiration: Duration = .seconds(600)
+    /// Bytes, headers included, that a collection leaves at the most; nil for no limit.
+    public var sizeLimit: Int64?
+    /// Bytes of the volume that a collection with a limit leaves free; nil for a tenth of the volume, 4 GiB at most.
+    public var freeSpaceFloor: Int64?
+    /// The largest payload, in bytes, that is stored or loaded.
+    public var maximumPayload: Int64 = 1 << 30
+    public var durability = Durability.automatic
+    /// What a load does with a damaged file, besides throwing.
+    public var damagePolicy = DamagePolicy.report
+    /// Whether the first store makes the directory. Without, an absent directory is an error of every operation.
+    public var createsDirectory = true
+    /// Whether to use a directory that everybody may write to and that has no sticky bit. Anyone could plant or
+    /// remove blobs there.
+    public var allowsWorldWritableDirectory = false
+    public var logger = Logger(label: "BlobStore")
+    /// The time, for everything that expires.
+    public var now: @Sendable () -> UnixTime = { UnixTime(seconds: SystemClock.unixSeconds()) }
+
+    public init() {}
+
+    /// The shortest default expiration: SPTPersistentCache's floor.
+    public static let minimumExpiration: Duration = .seconds(60)
+  }
+
+  /// Which header fields a store writes beyond SPTPersistentCache's.
+  public enum RecordFormat: Sendable {
+    /// The payload's checksum and the key's digest: flags 0x2 and 0x4. SPTPersistentCache reads such files too.
+    case checksummed
+    /// Exactly SPTPersistentCache's header: flags 0, reserved fields 0. Damage to the payload goes unnoticed.
+    case reference
+  }
+
+  /// What to do with a damaged file.
+  public enum DamagePolicy: String, CaseIterable, Sendable {
+    /// Leave it where it is.
+    case report
+    case remove
+    /// Move it to `.quarantine` below the root, where the oldest files give way to new ones.
+    case quarantine
+  }
+}

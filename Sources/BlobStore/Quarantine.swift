@@ -1,0 +1,102 @@
+internal import BlobRecord
+internal import Logging
+internal import PosixFiles
+internal import SystemPackage
+
+/// The hidden directory that damaged files are moved to, for people to look at.
+struct Quarantine: ~Copyable {
+  static let directoryName = ".quarantine"
+
+  let directory: Directory
+  /// Bytes it may hold; the oldest files give way.
+  let byteLimit: Int64
+
+  struct File {
+    let name: String
+    let byteCount: Int64
+    let modifiedSeconds: Int64
+  }
+
+  /// The regular files in it.
+  func files() throws -> [File] {
+    var files: [File] = []
+    var entries = try directory.entries()
+    while let entry = try entries.next() {
+      guard entry.isNameExact, let status = try directory.status(of: entry.name), status.type == .regular else {
+        continue
+      }
+      files.append(
+        File(name: entry.name, byteCount: status.size, modifiedSeconds: status.modifiedSeconds))
+    }
+    return files
+  }
+
+  /// Removes the oldest files until the rest is within the limit.
+  func trim() throws {
+    var files = try files()
+    var byteCount = files.reduce(0) { $0 + $1.byteCount }
+    files.sort { ($0.modifiedSeconds, $0.name) > ($1.modifiedSeconds, $1.name) }
+    while byteCount > byteLimit, let oldest = files.popLast() {
+      _ = try directory.unlink(oldest.name)
+      byteCount -= oldest.byteCount
+    }
+  }
+
+  /// - Returns: the number of files removed, and their bytes.
+  func removeAll() throws -> (files: Int64, bytes: Int64) {
+    var removed: (files: Int64, bytes: Int64) = (0, 0)
+    for file in try files() where try directory.unlink(file.name) {
+      removed.files += 1
+      removed.bytes += file.byteCount
+    }
+    return removed
+  }
+}
+
+extension BlobStore {
+  /// The quarantine; nil if there is none yet.
+  func quarantine() throws -> Quarantine? {
+    guard let root = try root.opened(), let directory = try root.directory.openSubdirectory(Quarantine.directoryName)
+    else { return nil }
+    return Quarantine(directory: directory, byteLimit: quarantineByteLimit)
+  }
+
+  /// One hundredth of the size limit; without one, 64 MiB.
+  private var quarantineByteLimit: Int64 { configuration.sizeLimit.map { $0 / 100 } ?? 64 << 20 }
+
+  /// Does with a damaged file what the policy of loads says, unless somebody is changing it. What goes wrong is logged:
+  /// the load reports the damage itself.
+  ///
+  /// Two kinds of damage are never acted on: `keyMismatch`, because the blob may be good under another name, and a
+  /// sound header of another size or with unknown flags, which a later version of this library may have written.
+  func follow(_ policy: DamagePolicy, for error: RecordError, at path: RecordPath) throws {
+    switch error {
+    case .keyMismatch, .wrongHeaderSize, .unsupportedFlags, .recordIsStreamAndBusy: return
+    default: break
+    }
+    guard policy != .report else { return }
+    do {
+      _ = try stripes.withStripeIfAvailable(of: path.digest) {
+        guard case .damaged(let settled) = try verifyRecord(path), settled == error else { return }
+        try discard(path, policy)
+      }
+    } catch {
+      configuration.logger.warning(
+        "a damaged file was left in place: \(BlobStoreError(error, operation: policy.rawValue, key: nil))")
+    }
+  }
+
+  /// Removes a record file, or moves it to the quarantine. Under its stripe.
+  func discard(_ path: RecordPath, _ policy: DamagePolicy) throws {
+    guard let root = try root.opened(), let directory = try root.openSubdirectory(path.subdirectory) else { return }
+    switch policy {
+    case .report: break
+    case .remove: _ = try directory.unlink(path.fileName)
+    case .quarantine:
+      let quarantine = Quarantine(
+        directory: try root.openOrMakeSubdirectory(Quarantine.directoryName), byteLimit: quarantineByteLimit)
+      try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
+      try quarantine.trim()
+    }
+  }
+}

@@ -1,0 +1,102 @@
+public import BlobRecord
+
+/// How a record stands.
+public enum RecordState: String, CaseIterable, Sendable {
+  /// Not expired, not locked.
+  case live
+  /// Past its time to live, and not locked: as good as absent.
+  case expired
+  /// Held by at least one lock, whatever its age.
+  case locked
+  /// The file breaks a rule of the format.
+  case damaged
+  /// The file, or a directory of them, could not be read; nothing is known of it.
+  case unreadable
+}
+
+/// A record file as an enumeration found it: its header, its place and its state, without its payload.
+public struct RecordEntry: Sendable {
+  /// nil where the file name does not tell it.
+  public let key: BlobKey?
+  /// The file's path relative to the root.
+  public let file: String
+  /// The file's size in bytes, header and payload.
+  public let fileSize: Int64
+  /// When the file was last changed, by the file system's word.
+  public let modified: UnixTime
+  public let state: RecordState
+  /// The header, where it is sound in itself; the file may still be damaged.
+  public let header: RecordHeader?
+  /// What the first 64 bytes hold; nil where there are fewer.
+  public let storedHeader: StoredHeader?
+  /// The first broken rule of a damaged file.
+  public let damage: RecordError?
+  /// Why an unreadable one could not be read.
+  public let accessError: BlobStoreError?
+
+  let path: RecordPath?
+}
+
+extension RecordEntry {
+  /// A file that was read.
+  init(
+    path: RecordPath, key: BlobKey?, fileSize: Int64, modified: UnixTime, stored: Result<StoredHeader, RecordError>,
+    now: UnixTime, defaultExpiration: Int64
+  ) {
+    self.path = path
+    self.key = key
+    file = path.relative
+    self.fileSize = fileSize
+    self.modified = modified
+    accessError = nil
+    storedHeader = try? stored.get()
+    var header: RecordHeader?
+    do throws(RecordError) {
+      let sound = try stored.get().validated()
+      header = sound
+      if sound.isLive(at: now, defaultExpiration: defaultExpiration) {
+        try sound.validateShape(fileSize: fileSize, digest: path.digest)
+        state = sound.isLocked ? .locked : .live
+      } else {
+        state = .expired
+      }
+      damage = nil
+    } catch {
+      state = .damaged
+      damage = error
+    }
+    self.header = header
+  }
+
+  /// A file or subdirectory that could not be read.
+  init(unreadable file: String, path: RecordPath? = nil, _ error: BlobStoreError) {
+    self.path = path
+    key = nil
+    self.file = file
+    fileSize = 0
+    modified = UnixTime(seconds: 0)
+    state = .unreadable
+    header = nil
+    storedHeader = nil
+    damage = nil
+    accessError = error
+  }
+
+  /// The same file, after its payload was found to be damaged.
+  func damaged(_ error: RecordError) -> RecordEntry {
+    RecordEntry(self, state: .damaged, damage: error)
+  }
+
+  private init(_ entry: RecordEntry, state: RecordState, damage: RecordError?) {
+    path = entry.path
+    key = entry.key
+    file = entry.file
+    fileSize = entry.fileSize
+    modified = entry.modified
+    header = entry.header
+    storedHeader = entry.storedHeader
+    accessError = entry.accessError
+    self.state = state
+    self.damage = damage
+  }
+}

@@ -1,0 +1,154 @@
+internal import PosixFiles
+internal import Synchronization
+internal import SystemPackage
+
+/// The cache's directory: opened when it is first needed, made by the first store, and found again when somebody
+/// removed or replaced it under the running program.
+final class RootDirectory: Sendable {
+  /// The directory as it was opened.
+  final class Opened: Sendable {
+    let directory: Directory
+    private let status: Stat
+    private let caller = Credentials.user
+    private let callerGroup = Credentials.group
+
+    init(_ directory: consuming Directory) throws {
+      status = try directory.status()
+      self.directory = directory
+    }
+
+    /// A record file belongs to the caller or to the owner of the root; another's is foreign.
+    func owns(_ status: Stat) -> Bool {
+      status.userID == caller || status.userID == self.status.userID
+    }
+
+    func isSame(as status: Stat) -> Bool {
+      status.deviceID == self.status.deviceID && status.inode == self.status.inode
+    }
+
+    var isWorldWritable: Bool {
+      status.permissions.contains(.otherWrite) && !status.permissions.contains(.saveText)
+    }
+
+    var subdirectoryPermissions: FilePermissions { status.permissions.intersection(FilePermissions(rawValue: 0o777)) }
+    var filePermissions: FilePermissions { status.permissions.intersection(FilePermissions(rawValue: 0o666)) }
+
+    /// The owner and group that a new file or subdirectory has to be given; nil where it has them, or where this
+    /// process may not give them.
+    func ownershipToGive(_ created: Stat) -> (user: UserID?, group: GroupID?)? {
+      let isRoot = caller.rawValue == 0
+      let user = isRoot && created.userID != status.userID ? status.userID : nil
+      let group = created.groupID != status.groupID && (isRoot || callerGroup == status.groupID) ? status.groupID : nil
+      return user == nil && group == nil ? nil : (user, group)
+    }
+  }
+
+  private struct State {
+    var opened: Opened?
+    var lastCheck: ContinuousClock.Instant?
+  }
+
+  let path: FilePath
+  private let files: Files
+  private let creates: Bool
+  private let allowsWorldWritable: Bool
+  private let state = Mutex(State())
+
+  init(path: FilePath, files: Files, creates: Bool, allowsWorldWritable: Bool) {
+    self.path = path
+    self.files = files
+    self.creates = creates
+    self.allowsWorldWritable = allowsWorldWritable
+  }
+
+  /// The directory; nil if there is none.
+  func opened() throws -> Opened? {
+    if let opened = state.withLock({ $0.opened }) { return opened }
+    guard let directory = try Directory(at: path, files: files) else {
+      guard creates else {
+        throw BlobStoreError(.directoryMissing, "there is no such directory", path: path)
+      }
+      return nil
+    }
+    return try adopt(directory)
+  }
+
+  /// The directory, made if there is none.
+  ///
+  /// Directories made here are 0700, and on the medium before anything is put into them.
+  func openedOrMade() throws -> Opened {
+    try forgetIfReplaced()
+    if let opened = try opened() { return opened }
+    for container in try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute) {
+      try Directory(at: container, files: files)?.synchronize()
+    }
+    guard let made = try Directory(at: path, files: files) else {
+      throw FileError(.openDirectory, Location(path), .noSuchFileOrDirectory)
+    }
+    return try adopt(made)
+  }
+
+  private func adopt(_ directory: consuming Directory) throws -> Opened {
+    let opened = try Opened(directory)
+    guard allowsWorldWritable || !opened.isWorldWritable else {
+      throw BlobStoreError(
+        .worldWritableDirectory,
+        "everybody may write to this directory and it has no sticky bit, so anybody could plant or remove blobs",
+        path: path)
+    }
+    state.withLock {
+      $0.opened = opened
+      $0.lastCheck = .now
+    }
+    return opened
+  }
+
+  /// Looks, at most once a second, whether the path still leads to the directory that is open, and closes it if not.
+  ///
+  /// - Returns: whether what was found before should be looked up again.
+  @discardableResult
+  func forgetIfReplaced() throws -> Bool {
+    let isDue = state.withLock { state in
+      guard state.opened != nil, let last = state.lastCheck, last.duration(to: .now) >= .seconds(1) else {
+        return false
+      }
+      state.lastCheck = .now
+      return true
+    }
+    return try isDue && forgetIfReplacedNow()
+  }
+
+  /// The same, at once: for when a call has found that something is gone.
+  func forgetIfReplacedNow() throws -> Bool {
+    guard let opened = state.withLock({ $0.opened }) else { return false }
+    if let status = try files.status(of: path), opened.isSame(as: status) { return false }
+    state.withLock { state in
+      if state.opened === opened { state.opened = nil }
+    }
+    return true
+  }
+}
+
+extension RootDirectory.Opened {
+  /// Opens the subdirectory a record lies in, the root itself for the empty name; nil if it is not there.
+  func openSubdirectory(_ name: String) throws -> Directory? {
+    try name.isEmpty ? directory.reopened() : directory.openSubdirectory(name)
+  }
+
+  /// Opens the subdirectory a record is to lie in, made with the root's permissions and ownership if it is not there.
+  func openOrMakeSubdirectory(_ name: String) throws -> Directory {
+    // A collection may remove the empty subdirectory between its making and its opening; it does so once a pass.
+    for _ in 0..<8 {
+      if let directory = try openSubdirectory(name) { return directory }
+      guard try directory.makeSubdirectory(name, permissions: subdirectoryPermissions) else { continue }
+      guard let made = try openSubdirectory(name) else { continue }
+      let status = try made.status()
+      if let (user, group) = ownershipToGive(status) { try made.setOwner(user: user, group: group) }
+      if status.permissions.intersection(subdirectoryPermissions) != subdirectoryPermissions {
+        try made.setPermissions(subdirectoryPermissions.union(status.permissions.intersection(.setGroupID)))
+      }
+      return made
+    }
+    throw FileError(.openDirectory, Location(directory.path, name), .noSuchFileOrDirectory)
+  }
+}

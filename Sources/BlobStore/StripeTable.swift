@@ -1,0 +1,41 @@
+internal import Synchronization
+
+/// The locks that serialize changes: one key, always the same stripe; so for one key, one change at a time.
+///
+/// The number is part of Spec/RecordFormat.md, because processes that share a directory must agree on it.
+@safe final class StripeTable: @unchecked Sendable {
+  // Unchecked because of the pointer: it is set once, and what it points to are mutexes, which any thread may use.
+  private let stripes: UnsafeMutablePointer<Mutex<Void>>
+
+  static let count = 4096
+
+  init() {
+    unsafe stripes = .allocate(capacity: Self.count)
+    for index in 0..<Self.count { unsafe (stripes + index).initialize(to: Mutex(())) }
+  }
+
+  deinit {
+    unsafe stripes.deinitialize(count: Self.count)
+    unsafe stripes.deallocate()
+  }
+
+  func withStripe<Result: ~Copyable>(of digest: UInt64, _ body: () throws -> Result) rethrows -> Result {
+    var result: Result?
+    try withStripe(of: digest, body, into: &result)
+    return result!
+  }
+
+  /// `Mutex` lets only values out that are sent away; this one stays in its thread.
+  private func withStripe<Result: ~Copyable>(
+    of digest: UInt64, _ body: () throws -> Result, into result: inout Result?
+  ) rethrows {
+    try unsafe stripes[Int(digest % UInt64(Self.count))].withLock { _ in result = try body() }
+  }
+
+  /// - Returns: nil, without calling `body`, if somebody has the stripe.
+  func withStripeIfAvailable<Result>(of digest: UInt64, _ body: () throws -> Result) rethrows -> Result? {
+    var result: Result?
+    _ = try unsafe stripes[Int(digest % UInt64(Self.count))].withLockIfAvailable { _ in result = try body() }
+    return result
+  }
+}

@@ -1,0 +1,19 @@
+extension Duration {
+  /// Whole seconds, rounded up, held at `Int64.max`.
+  var secondsRoundedUp: Int64 {
+    let (seconds, attoseconds) = components
+    return attoseconds > 0 && seconds < .max ? seconds + 1 : seconds
+  }
+}
+
+/// The `ttl` field for a time to live.
+///
+/// - Parameter timeToLive: nil for the store's default expiration, which is stored as 0.
+/// - Throws: `invalidTimeToLive` for zero or less.
+func storedTimeToLive(_ timeToLive: Duration?) throws(BlobStoreError) -> UInt64 {
+  guard let timeToLive else { return 0 }
+  guard timeToLive > .zero else {
+    throw BlobStoreError(.invalidTimeToLive, "a time to live of \(timeToLive) is not above zero")
+  }
+  return UInt64(timeToLive.secondsRoundedUp)
+}

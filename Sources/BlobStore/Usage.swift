@@ -1,0 +1,71 @@
+/// What a directory holds. Bytes are logical: headers and payloads, not blocks.
+public struct Usage: Hashable, Sendable {
+  /// Records with a sound header: live, locked and expired.
+  public var records: Int64 = 0
+  /// Their bytes, and those of damaged and quarantined files: all that counts towards the size limit.
+  public var bytes: Int64 = 0
+  public var lockedRecords: Int64 = 0
+  public var lockedBytes: Int64 = 0
+  public var expiredRecords: Int64 = 0
+  public var expiredBytes: Int64 = 0
+  public var damagedFiles: Int64 = 0
+  public var damagedBytes: Int64 = 0
+  public var quarantinedFiles: Int64 = 0
+  public var quarantinedBytes: Int64 = 0
+  /// Records in the making, and what writers that died have left; their bytes count nowhere.
+  public var temporaryFiles: Int64 = 0
+  /// What is not ours; its bytes count nowhere.
+  public var foreignFiles: Int64 = 0
+  /// Files and subdirectories that could not be read; not in the other numbers.
+  public var unreadableFiles: Int64 = 0
+
+  mutating func add(_ entry: RecordEntry) {
+    guard entry.state != .unreadable else {
+      unreadableFiles += 1
+      return
+    }
+    bytes += entry.fileSize
+    switch entry.state {
+    case .damaged:
+      damagedFiles += 1
+      damagedBytes += entry.fileSize
+      return
+    case .locked:
+      lockedRecords += 1
+      lockedBytes += entry.fileSize
+    case .expired:
+      expiredRecords += 1
+      expiredBytes += entry.fileSize
+    case .live, .unreadable: break
+    }
+    records += 1
+  }
+}
+
+extension BlobStore {
+  /// Counts what the directory holds.
+  ///
+  /// - Complexity: a walk over all records, four system calls each.
+  public func usage() throws(BlobStoreError) -> Usage {
+    try reporting("usage") {
+      var usage = Usage()
+      guard let walk = try walk() else { return usage }
+      while let item = try walk.next() {
+        switch item {
+        case .record(let entry): usage.add(entry)
+        case .temporary: usage.temporaryFiles += 1
+        case .foreign: usage.foreignFiles += 1
+        case .endOfSubdirectory: break
+        }
+      }
+      if let quarantine = try quarantine() {
+        for file in try quarantine.files() {
+          usage.quarantinedFiles += 1
+          usage.quarantinedBytes += file.byteCount
+          usage.bytes += file.byteCount
+        }
+      }
+      return usage
+    }
+  }
+}
