@@ -25,8 +25,8 @@ public struct RecordLayout: Hashable, Sendable {
 
   /// Whether a directory of this name at the root is one in which records lie.
   public func isSubdirectory(_ name: String) -> Bool {
-    guard separatesDirectories, name.utf8.first != UInt8(ascii: ".") else { return false }
-    return !name.isEmpty && subdirectory(ofFileName: name).utf8.elementsEqual(name.utf8)
+    guard separatesDirectories, !name.isEmpty, naming.accepts(fileNameBeginning: name) else { return false }
+    return subdirectory(ofFileName: name).utf8.elementsEqual(name.utf8)
   }
 
   /// The first two UTF-16 code units of a file name, rounded up to whole Unicode scalars; empty for a shorter name.

@@ -52,6 +52,18 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     }
   }
 
+  /// Whether the file name of some key begins with this. Files in a directory named otherwise are foreign, and so is
+  /// the directory.
+  func accepts(fileNameBeginning beginning: String) -> Bool {
+    let completions =
+      switch self {
+      case .encoded: ["", "0", "F", "2F"]  // an escape may be cut behind its `%` or behind its first digit
+      case .verbatim: [""]
+      case .sha256: [String(repeating: "0", count: max(0, 2 * SHA256.byteCount - beginning.utf8.count))]
+      }
+    return completions.contains { accepts(fileName: beginning + $0) }
+  }
+
   /// What the file names of all keys with a prefix begin with.
   public func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
     switch self {

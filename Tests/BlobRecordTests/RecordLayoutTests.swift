@@ -1,0 +1,136 @@
+import BlobRecord
+import TestSupport
+import Testing
+
+@Suite struct RecordLayoutTests {
+  static let separated = RecordLayout()
+  static let flat = RecordLayout(separatesDirectories: false)
+
+  @Test func theDefaultIsEncodedAndSeparated() {
+    #expect(RecordLayout() == RecordLayout(naming: .encoded, separatesDirectories: true))
+  }
+
+  @Test(
+    arguments: [
+      ("a", ""),
+      ("é", ""),
+      ("日", ""),
+      ("\u{FFFF}", ""),
+      ("ab", "ab"),
+      ("abc", "ab"),
+      ("日本語", "日本"),
+      ("e\u{301}", "e\u{301}"),
+      ("e\u{301}x", "e\u{301}"),
+      ("\u{E9}x", "\u{E9}x"),
+      // A scalar above U+FFFF is two units: alone it fills the name, and after one unit it is not cut.
+      ("😀", "😀"),
+      ("😀a", "😀"),
+      ("a😀", "a😀"),
+      ("a😀b", "a😀"),
+      ("ab😀", "ab"),
+      ("%2Fa", "%2"),
+      ("a%2F", "a%"),
+    ])
+  func subdirectoriesAreTwoUnitsRoundedUpToScalars(fileName: String, subdirectory: String) {
+    #expect(Self.separated.subdirectory(ofFileName: fileName).utf8.elementsEqual(subdirectory.utf8))
+    #expect(Self.flat.subdirectory(ofFileName: fileName) == "")
+  }
+
+  @Test(
+    arguments: [
+      ("x", "x"), ("/", "%2/%2F"), (".", "%2/%2E"), ("..", "%2/%2E."), ("ab", "ab/ab"), ("a/b", "a%/a%2Fb"),
+      ("😀", "😀/😀"),
+    ])
+  func pathsAreSubdirectoryAndName(key: String, relative: String) throws {
+    #expect(try Self.separated.path(for: BlobKey(key)).relative == relative)
+  }
+
+  @Test func aFlatPathIsTheName() throws {
+    let path = try Self.flat.path(for: "a/b")
+    #expect(path.subdirectory == "" && path.fileName == "a%2Fb" && path.relative == "a%2Fb")
+  }
+
+  @Test func theDigestIsOfTheFileName() throws {
+    #expect(try Self.separated.path(for: "foobar").digest == 0x8594_4171_f739_67e8)
+    #expect(try Self.separated.path(for: "a/b").digest == KeyDigest.digest(ofFileName: "a%2Fb"))
+  }
+
+  @Test(
+    arguments: [
+      ("", RecordNaming.encoded, KeyError.empty), ("a/b", .verbatim, .notVerbatim(byte: 0x2F)), ("", .sha256, .empty),
+    ])
+  func keysWithoutANameHaveNoPath(key: String, naming: RecordNaming, error: KeyError) {
+    #expect(throws: error) { try RecordLayout(naming: naming).path(for: BlobKey(key)) }
+  }
+
+  @Test(
+    arguments: [
+      ("abc", "ab", true), ("abc", "", false), ("abc", "abc", false), ("abc", "AB", false), ("abc", "xy", false),
+      ("a", "", true), ("a", "a", false), ("😀", "😀", true), ("a%2Fb", "a%", true), ("a%2fb", "a%", false),
+      ("\u{E9}x", "\u{E9}x", true), ("\u{E9}x", "e\u{301}", false), (".abc", ".a", false), ("", "", false),
+    ])
+  func filesElsewhereAreForeign(fileName: String, subdirectory: String, isRecord: Bool) throws {
+    let path = Self.separated.path(ofFileName: fileName, in: subdirectory)
+    #expect((path != nil) == isRecord)
+    if let path {
+      let key = try #require(RecordNaming.encoded.key(ofFileName: fileName))
+      #expect(try path == Self.separated.path(for: key))
+    }
+  }
+
+  @Test func flatFilesLieAtTheRootOnly() {
+    #expect(Self.flat.path(ofFileName: "abc", in: "") != nil)
+    #expect(Self.flat.path(ofFileName: "abc", in: "ab") == nil)
+  }
+
+  @Test(
+    arguments: [
+      ("ab", true), ("%2", true), ("a%", true), ("%0", true), ("%1", true), ("%7", true), ("😀", true), ("a😀", true),
+      ("日本", true), ("e\u{301}", true), ("  ", true),
+      ("", false), ("a", false), ("abc", false), ("😀a", false), (".a", false), ("..", false), (".quarantine", false),
+      // No encoded name begins like these.
+      ("%%", false), ("%3", false), ("%A", false), ("%a", false), ("a\n", false), ("a\u{7F}", false),
+    ])
+  func onlyBeginningsOfNamesAreSubdirectories(name: String, isSubdirectory: Bool) {
+    #expect(Self.separated.isSubdirectory(name) == isSubdirectory)
+    #expect(!Self.flat.isSubdirectory(name))
+  }
+
+  @Test(
+    arguments: [
+      ("ab", true), ("%%", true), ("a\n", true), (".a", false), ("a", false),
+    ])
+  func verbatimSubdirectoriesAreBeginningsOfKeys(name: String, isSubdirectory: Bool) {
+    #expect(RecordLayout(naming: .verbatim).isSubdirectory(name) == isSubdirectory)
+  }
+
+  @Test(
+    arguments: [
+      ("ab", true), ("09", true), ("AB", false), ("ag", false), ("zz", false), ("a", false), ("abc", false),
+    ])
+  func sha256SubdirectoriesAreTwoDigits(name: String, isSubdirectory: Bool) {
+    #expect(RecordLayout(naming: .sha256).isSubdirectory(name) == isSubdirectory)
+  }
+
+  /// A file at the root has fewer than two units and a subdirectory has at least two, so neither is in the other's way.
+  @Test(arguments: RecordNaming.allCases) func everyPathIsFoundAgain(naming: RecordNaming) {
+    let seed = SeededGenerator.announcedSeed(for: "everyPathIsFoundAgain(\(naming))")
+    var generator = SeededGenerator(seed: seed)
+    let layout = RecordLayout(naming: naming)
+    var wrong: [String] = []
+    for _ in 0..<3000 {
+      let key = RecordNamingTests.randomKey(using: &generator)
+      guard let path = try? layout.path(for: BlobKey(key)) else { continue }
+      let isPlaced =
+        path.subdirectory.isEmpty
+        ? path.fileName.utf16.count < 2
+        : layout.isSubdirectory(path.subdirectory)
+          && (2...3).contains(path.subdirectory.utf16.count)
+          && path.fileName.utf8.starts(with: path.subdirectory.utf8)
+      if !isPlaced || layout.path(ofFileName: path.fileName, in: path.subdirectory) != path {
+        wrong.append("\(key.unicodeScalars.map(\.value))")
+      }
+    }
+    #expect(wrong.isEmpty, "seed \(seed)")
+  }
+}

@@ -1,0 +1,38 @@
+public import BlobRecord
+
+extension RecordHeader {
+  public init(decoding bytes: [UInt8]) throws(RecordError) {
+    try self.init(decoding: bytes.span.bytes)
+  }
+
+  /// The 64 bytes of the header, crc included.
+  public var encodedBytes: [UInt8] {
+    withEncodedBytes { bytes in bytes.withUnsafeBytes { Array($0) } }
+  }
+
+  public func validate(payload: [UInt8]) throws(RecordError) {
+    try validate(payload: payload.span.bytes)
+  }
+}
+
+extension StoredHeader {
+  public init(decoding bytes: [UInt8]) throws(RecordError) {
+    try self.init(decoding: bytes.span.bytes)
+  }
+}
+
+extension CRC32 {
+  public static func checksum(of bytes: [UInt8]) -> UInt32 {
+    checksum(of: bytes.span.bytes)
+  }
+}
+
+/// Writes a field of a header as it is stored, little-endian.
+public func put(_ value: some FixedWidthInteger, at offset: Int, in bytes: inout [UInt8]) {
+  withUnsafeBytes(of: value.littleEndian) { bytes.replaceSubrange(offset..<offset + $0.count, with: $0) }
+}
+
+/// Makes the crc of a header that was changed by hand valid again.
+public func sealHeader(_ bytes: inout [UInt8]) {
+  put(CRC32.checksum(of: Array(bytes[..<60])), at: 60, in: &bytes)
+}
