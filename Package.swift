@@ -27,6 +27,12 @@ let package = Package(
       ],
       path: "Tools/blobcache"),
 
+    .executableTarget(name: "make-vectors", dependencies: ["RecordVectors"], path: "Tools/make-vectors"),
+    .target(
+      name: "RecordVectors",
+      dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
+      path: "Tools/RecordVectors"),
+
     .target(
       name: "BlobStore",
       dependencies: [
@@ -58,6 +64,11 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(name: "BlobRecordTests", dependencies: ["BlobRecord", "CZlib", "TestSupport"]),
+    .testTarget(
+      name: "ConformanceTests",
+      dependencies: [
+        "BlobRecord", "RecordVectors", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )

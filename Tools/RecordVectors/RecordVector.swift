@@ -1,0 +1,89 @@
+internal import BlobRecord
+
+/// One file of Spec/vectors/records: its bytes, and what a reader has to make of them.
+///
+/// Expectations are stated, not computed with the code that they are there to check.
+struct RecordVector {
+  /// What becomes of a record as time goes by.
+  enum Life {
+    /// Live up to this second, expired from the next.
+    case live(until: Int64)
+    /// Live at any time, because its TTL or its update time is that large.
+    case forever
+    /// Locked, so live at any time.
+    case locked
+    /// The header is sound and the payload is not: expired records are not found, before anybody looks.
+    case damaged(until: Int64)
+    /// Damaged at any time: the header is, or the record is locked.
+    case unreadable
+  }
+
+  var key: String
+  var note: String
+  var bytes: [UInt8]
+  var outcome: String
+  var code: Int?
+  var life: Life
+
+  /// Relative to Spec/vectors.
+  var path: String {
+    guard let path = try? RecordLayout().path(for: BlobKey(key)) else {
+      preconditionFailure("\(key) has no file name under the encoded naming")
+    }
+    return "records/" + path.relative
+  }
+
+  var manifestEntry: JSONText {
+    .object([
+      ("path", .string(path)),
+      ("key", .string(key)),
+      ("note", .string(note)),
+      ("fileSize", .number(bytes.count)),
+      ("outcome", .string(outcome)),
+      ("code", code.map { .number($0) } ?? .null),
+      ("header", header),
+      ("payloadCRC32", payloadCRC32),
+      (
+        "judgements",
+        .array(
+          judgements.map { time, state in
+            .object([("evaluateAt", .number(time)), ("state", .string(state))])
+          })
+      ),
+    ])
+  }
+
+  /// The fields as they are stored, sound or not.
+  private var header: JSONText {
+    guard let stored = try? StoredHeader(decoding: bytes.span.bytes) else { return .null }
+    return .object([
+      ("magic", .hexadecimal(stored.magic)),
+      ("headerSize", .number(stored.headerSize)),
+      ("refCount", .number(stored.refCount)),
+      ("reserved1", .hexadecimal(stored.reserved1)),
+      ("ttl", .number(stored.ttl)),
+      ("updateTime", .number(stored.updateTime)),
+      ("payloadSize", .number(stored.payloadSize)),
+      ("reserved2", .hexadecimal(stored.reserved2)),
+      ("reserved3", .hexadecimal(stored.reserved3)),
+      ("reserved4", .hexadecimal(stored.reserved4)),
+      ("flags", .number(stored.flags.rawValue)),
+      ("crc", .hexadecimal(stored.crc)),
+    ])
+  }
+
+  private var payloadCRC32: JSONText {
+    guard bytes.count >= RecordHeader.byteCount else { return .null }
+    return .hexadecimal(CRC32.checksum(of: bytes.span.bytes.extracting(droppingFirst: RecordHeader.byteCount)))
+  }
+
+  private var judgements: [(Int64, String)] {
+    switch life {
+    case .live(let last): [(0, "live"), (last, "live"), (last + 1, "expired"), (.max, "expired")]
+    case .forever: [(0, "live"), (VectorSet.updateTime, "live"), (.max, "live")]
+    case .locked: [(0, "locked"), (VectorSet.updateTime, "locked"), (.max, "locked")]
+    case .damaged(let last): [(0, "damaged"), (last, "damaged"), (last + 1, "expired")]
+    case .unreadable: [(0, "damaged"), (.max, "damaged")]
+    }
+  }
+}

@@ -1,0 +1,70 @@
+public import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Everything that lies in Spec/vectors, made from nothing but this code: the same bytes at each call.
+///
+/// Names that differ only in case or in Unicode normalisation are kept apart, so that the set can be checked out on
+/// file systems that fold names.
+public enum VectorSet {
+  /// The update time of most records, 2023-11-14T22:13:20Z.
+  static let updateTime: Int64 = 1_700_000_000
+  /// The default expiration that the manifest's judgements take, in seconds.
+  static let defaultExpiration: Int64 = 600
+
+  /// Every file with its path below the directory of the set.
+  public static func files() -> [(path: String, bytes: [UInt8])] {
+    let records = RecordVector.all
+    return [("manifest.json", Array((manifest(of: records).rendered() + "\n").utf8))]
+      + records.map { ($0.path, $0.bytes) }
+  }
+
+  private static func manifest(of records: [RecordVector]) -> JSONText {
+    .object([
+      ("specification", .string("Spec/RecordFormat.md")),
+      ("version", .number(1)),
+      ("naming", .string("encoded")),
+      ("separatesDirectories", .bool(true)),
+      ("defaultExpiration", .number(defaultExpiration)),
+      ("files", .array(records.map(\.manifestEntry))),
+      ("names", .array(NameVector.all.map(\.manifestEntry))),
+      ("foreignNames", .array(ForeignName.all.map(\.manifestEntry))),
+    ])
+  }
+
+  /// Writes the set into a directory, which it creates if need be. Files that are not of the set stay.
+  ///
+  /// The calls are the C library's because Foundation on Darwin would normalise the names.
+  public static func write(to directory: FilePath) throws(Errno) {
+    try createDirectory(directory)
+    for (path, bytes) in files() {
+      let components = path.split(separator: "/").map(String.init)
+      var file = directory
+      for component in components.dropLast() {
+        file.append(component)
+        try createDirectory(file)
+      }
+      file.append(components[components.count - 1])
+      do {
+        let descriptor = try FileDescriptor.open(
+          file, .writeOnly, options: [.create, .truncate], permissions: [.ownerReadWrite, .groupRead, .otherRead])
+        _ = try descriptor.closeAfter { try descriptor.writeAll(bytes) }
+      } catch let error as Errno {
+        throw error
+      } catch {
+        preconditionFailure("swift-system threw \(error), which is no Errno")
+      }
+    }
+  }
+
+  private static func createDirectory(_ directory: FilePath) throws(Errno) {
+    let result = directory.withPlatformString { mkdir($0, 0o755) }
+    if result != 0, errno != EEXIST { throw Errno(rawValue: errno) }
+  }
+}

@@ -1,0 +1,31 @@
+internal import RecordVectors
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Writes Spec/vectors: `swift run make-vectors Spec/vectors`.
+@main struct MakeVectors {
+  static func main() {
+    let arguments = CommandLine.arguments.dropFirst()
+    guard let directory = arguments.first, arguments.count == 1, !directory.hasPrefix("-") else {
+      fail("usage: make-vectors DIRECTORY", status: 64)
+    }
+    do throws(Errno) {
+      try VectorSet.write(to: FilePath(directory))
+    } catch {
+      fail("make-vectors: \(directory): \(error)", status: 2)
+    }
+  }
+
+  static func fail(_ message: String, status: CInt) -> Never {
+    // A standard error that cannot be written to leaves nobody to tell; the exit status still says it.
+    _ = try? FileDescriptor.standardError.writeAll((message + "\n").utf8)
+    exit(status)
+  }
+}
