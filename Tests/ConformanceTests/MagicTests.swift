@@ -1,0 +1,51 @@
+#if os(macOS) || os(Linux)
+  import Foundation
+  import Testing
+
+  private let program = "/usr/bin/file"
+
+  /// Spec/blobcache.magic, tried with file(1).
+  @Suite(.enabled(if: FileManager.default.isExecutableFile(atPath: program), "there is no file(1)"))
+  struct MagicTests {
+    static func kind(of path: String) throws -> String {
+      let process = Process()
+      process.executableURL = URL(filePath: program)
+      let directory = Specification.directory.path
+      process.arguments = ["-b", "-m", directory + "/blobcache.magic", directory + "/vectors/records/" + path]
+      // The C locale: dates and escapes are then the same everywhere.
+      process.environment = ["LC_ALL": "C", "TZ": "UTC"]
+      let output = Pipe()
+      process.standardOutput = output
+      try process.run()
+      let data = try output.fileHandleForReading.readToEnd() ?? Data()
+      process.waitUntilExit()
+      try #require(process.terminationStatus == 0)
+      return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    @Test(
+      arguments: [
+        (
+          "pl/plain-check-value",
+          "SPTF cache record, locked (refCount 1), ttl 64 s, updated Thu Jan  1 00:24:48 1970 UTC, payload 400 bytes, "
+            + "no flags"
+        ),
+        (
+          "a%/a%2Fb%2Fc.png",
+          "SPTF cache record, unlocked, ttl 60 s, updated Tue Nov 14 22:13:20 2023 UTC, payload 9 bytes, flags 0x6, "
+            + "payload checksum 0x85b2148e, key digest 0xf9b6f5aef1537876"
+        ),
+        (
+          "da/damaged-stream",
+          "SPTF cache record, unlocked, ttl default, updated Tue Nov 14 22:13:20 2023 UTC, payload 5 bytes, flags 0x7, "
+            + "stream incomplete, payload checksum 0x999beebf, key digest 0xe6bc7ada0557c65b"
+        ),
+        ("da/damaged-header-size", "SPTF cache record of an unknown version, header of 72 bytes"),
+        ("da/damaged-big-endian", "data"),
+        ("da/damaged-magic", "data"),
+      ])
+    func fileRecognisesRecords(path: String, kind: String) throws {
+      #expect(try Self.kind(of: path) == kind)
+    }
+  }
+#endif
