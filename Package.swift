@@ -67,7 +67,9 @@ let package = Package(
     .testTarget(
       name: "ConformanceTests",
       dependencies: [
-        "BlobRecord", "RecordVectors", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
+        "BlobRecord", "BlobStore", "RecordVectors", "TestSupport",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
   ],
   swiftLanguageModes: [.v6]
