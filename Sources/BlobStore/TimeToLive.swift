@@ -1,8 +1,10 @@
 extension Duration {
   /// Whole seconds, rounded up, held at `Int64.max`.
   var secondsRoundedUp: Int64 {
+    // `components` traps where the seconds are more than 64 bits hold.
+    guard self < .seconds(Int64.max) else { return .max }
     let (seconds, attoseconds) = components
-    return attoseconds > 0 && seconds < .max ? seconds + 1 : seconds
+    return attoseconds > 0 ? seconds + 1 : seconds
   }
 }
 
