@@ -1,4 +1,4 @@
-internal import BlobRecord
+package import BlobRecord
 
 /// Bytes by update time, in memory that does not grow with their number: finds the time before which records must go
 /// for a number of bytes to be freed.
@@ -7,21 +7,31 @@ internal import BlobRecord
 /// fits, so that the span between the oldest and the newest is covered, whatever it is.
 ///
 /// Invariant: every time added lies in bucket `index(of:)`, which is in 0..<bucketCount.
-struct AgeHistogram {
-  struct Bucket: Equatable {
-    var bytes: Int64 = 0
-    var records: Int64 = 0
+package struct AgeHistogram {
+  package struct Bucket: Equatable, Sendable {
+    package var bytes: Int64 = 0
+    package var records: Int64 = 0
+  }
+
+  /// Where freeing from the oldest on comes to an end.
+  package struct Boundary: Equatable, Sendable {
+    package let times: ClosedRange<UnixTime>
+    package let bucket: Bucket
+    /// Bytes in the buckets before.
+    package let olderBytes: Int64
   }
 
   /// Sixteen thousand seconds, four hours and a half, are told apart to the second, in 256 KiB.
-  static let bucketCount: UInt64 = 16_384
+  package static let bucketCount: UInt64 = 16_384
 
   private var buckets = [Bucket](repeating: Bucket(), count: Int(bucketCount))
-  private(set) var shift: UInt64 = 0
+  private var shift: UInt64 = 0
   /// The number of the first bucket, counted from the lowest time there is.
   private var first: UInt64?
 
-  mutating func add(_ time: UnixTime, bytes: Int64) {
+  package init() {}
+
+  package mutating func add(_ time: UnixTime, bytes: Int64) {
     let position = Self.position(of: time)
     makeRoom(for: position)
     let index = Int((position >> shift) - first!)
@@ -30,14 +40,17 @@ struct AgeHistogram {
   }
 
   /// The bucket in which freeing from the oldest on reaches `bytes`, and what is in it; nil if all there is does not.
-  func boundary(freeing bytes: Int64) -> (times: ClosedRange<UnixTime>, bucket: Bucket)? {
+  package func boundary(freeing bytes: Int64) -> Boundary? {
     guard let first else { return nil }
-    var freed: Int64 = 0
+    var older: Int64 = 0
     for (index, bucket) in buckets.enumerated() where bucket.records > 0 {
-      freed += bucket.bytes
-      guard freed >= bytes else { continue }
+      guard older + bucket.bytes >= bytes else {
+        older += bucket.bytes
+        continue
+      }
       let start = (first + UInt64(index)) << shift
-      return (Self.time(at: start)...Self.time(at: start | (1 << shift &- 1)), bucket)
+      return Boundary(
+        times: Self.time(at: start)...Self.time(at: start | (1 << shift &- 1)), bucket: bucket, olderBytes: older)
     }
     return nil
   }
@@ -48,7 +61,8 @@ struct AgeHistogram {
       first = (position >> shift) &- min(position >> shift, Self.bucketCount / 2)
       return
     }
-    guard position >> shift < oldFirst || position >> shift >= oldFirst + Self.bucketCount else { return }
+    // Subtracted, because the sum overflows for the last times there are.
+    guard position >> shift < oldFirst || (position >> shift) - oldFirst >= Self.bucketCount else { return }
     let used = buckets.indices.filter { buckets[$0].records > 0 }
     let lowest = used.first.map { (oldFirst + UInt64($0)) << shift } ?? position
     let highest = used.last.map { (oldFirst + UInt64($0)) << shift } ?? position
@@ -56,7 +70,9 @@ struct AgeHistogram {
     let high = max(highest, position)
     var newShift = shift
     while (high >> newShift) - (low >> newShift) >= Self.bucketCount { newShift += 1 }
-    let newFirst = low >> newShift
+    // Half of the buckets that are left over lie before: times that come in falling order do not move all each time.
+    let slack = Self.bucketCount - 1 - ((high >> newShift) - (low >> newShift))
+    let newFirst = (low >> newShift) - min(low >> newShift, slack / 2)
     var moved = [Bucket](repeating: Bucket(), count: Int(Self.bucketCount))
     for index in used {
       let target = Int((((oldFirst + UInt64(index)) << shift) >> newShift) - newFirst)
