@@ -35,7 +35,7 @@ package struct AgeHistogram {
     let position = Self.position(of: time)
     makeRoom(for: position)
     let index = Int((position >> shift) - first!)
-    buckets[index].bytes += bytes
+    buckets[index].bytes.saturatingAdd(bytes)
     buckets[index].records += 1
   }
 
@@ -44,8 +44,8 @@ package struct AgeHistogram {
     guard let first else { return nil }
     var older: Int64 = 0
     for (index, bucket) in buckets.enumerated() where bucket.records > 0 {
-      guard older + bucket.bytes >= bytes else {
-        older += bucket.bytes
+      guard older.saturatingAdding(bucket.bytes) >= bytes else {
+        older.saturatingAdd(bucket.bytes)
         continue
       }
       let start = (first + UInt64(index)) << shift
@@ -76,7 +76,7 @@ package struct AgeHistogram {
     var moved = [Bucket](repeating: Bucket(), count: Int(Self.bucketCount))
     for index in used {
       let target = Int((((oldFirst + UInt64(index)) << shift) >> newShift) - newFirst)
-      moved[target].bytes += buckets[index].bytes
+      moved[target].bytes.saturatingAdd(buckets[index].bytes)
       moved[target].records += buckets[index].records
     }
     buckets = moved

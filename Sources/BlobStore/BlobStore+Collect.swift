@@ -56,7 +56,7 @@ private final class CollectionPass {
   func run(deadline: ContinuousClock.Instant?) throws {
     try expire(until: deadline)
     if let quarantine = try store.quarantine() {
-      report.bytesAfter += try quarantine.files().reduce(0) { $0 + $1.byteCount }
+      report.bytesAfter += try quarantine.files().reduce(0) { $0.saturatingAdding($1.byteCount) }
     }
     guard let limit = store.configuration.sizeLimit else { return }
     if report.wasCutShort { try measureAll() }
@@ -113,7 +113,7 @@ extension CollectionPass {
           }
           guard let byteCount else { break }
           report.temporary += 1
-          report.bytesFreed += byteCount
+          report.bytesFreed.saturatingAdd(byteCount)
         case .endOfSubdirectory(let name, _):
           // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
           if !options.dryRun, try root.directory.removeSubdirectory(name) { report.subdirectories += 1 }
@@ -150,7 +150,7 @@ extension CollectionPass {
   }
 
   private func stay(_ entry: RecordEntry) {
-    report.bytesAfter += entry.fileSize
+    report.bytesAfter.saturatingAdd(entry.fileSize)
     if let header = entry.header, entry.state == .live {
       plan.measure(header.lastUpdate, bytes: entry.fileSize)
     }
@@ -223,7 +223,7 @@ extension CollectionPass {
     }
     guard try remove(entry, in: walk, root, isDue) else { return }
     report.evicted += 1
-    report.bytesAfter -= entry.fileSize
+    report.bytesAfter.saturatingAdd(-entry.fileSize)
     plan.didFree(bytes: entry.fileSize)
   }
 
@@ -243,7 +243,7 @@ extension CollectionPass {
       }
       guard removed != nil else { return false }
     }
-    report.bytesFreed += entry.fileSize
+    report.bytesFreed.saturatingAdd(entry.fileSize)
     return true
   }
 

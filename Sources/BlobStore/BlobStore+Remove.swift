@@ -66,7 +66,7 @@ extension BlobStore {
             }
             guard let removed else { continue }
             report.files += 1
-            report.bytes += removed.fileSize
+            report.bytes.saturatingAdd(removed.fileSize)
             if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full {
               mustSync = true
             }
@@ -75,7 +75,7 @@ extension BlobStore {
             let byteCount = try walk.withCurrentDirectory { try removeTemporaryFile(name, in: $0, of: root) }
             guard let byteCount else { continue }
             report.files += 1
-            report.bytes += byteCount
+            report.bytes.saturatingAdd(byteCount)
           case .endOfSubdirectory(let name, _):
             if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
             if scope == .all { _ = try root.directory.removeSubdirectory(name) }
@@ -88,7 +88,7 @@ extension BlobStore {
       if scope == .all, let quarantine = try quarantine() {
         let removed = try quarantine.removeAll()
         report.files += removed.files
-        report.bytes += removed.bytes
+        report.bytes.saturatingAdd(removed.bytes)
       }
       if mustSync { try root.directory.synchronize() }
       if let firstFailure { throw firstFailure }

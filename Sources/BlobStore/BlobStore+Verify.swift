@@ -27,7 +27,7 @@ public struct VerificationReport: Hashable, Sendable {
     case .temporary: temporaryFiles += 1
     case .foreign: foreignFiles += 1
     case .record(let entry):
-      bytes += entry.fileSize
+      bytes.saturatingAdd(entry.fileSize)
       switch entry.state {
       case .damaged: damagedFiles += 1
       case .unreadable: unreadableFiles += 1

@@ -65,7 +65,7 @@ package struct EvictionPlan<Record> {
   }
 
   package mutating func didFree(bytes: Int64) {
-    bytesToFree -= bytes
+    bytesToFree.saturatingAdd(-bytes)
   }
 
   /// Ends a walk.

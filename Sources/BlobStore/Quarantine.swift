@@ -34,11 +34,11 @@ struct Quarantine: ~Copyable {
   /// Removes the oldest files until the rest is within the limit.
   func trim() throws {
     var files = try files()
-    var byteCount = files.reduce(0) { $0 + $1.byteCount }
+    var byteCount = files.reduce(0) { $0.saturatingAdding($1.byteCount) }
     files.sort { ($0.modifiedSeconds, $0.name) > ($1.modifiedSeconds, $1.name) }
     while byteCount > byteLimit, let oldest = files.popLast() {
       _ = try directory.unlink(oldest.name)
-      byteCount -= oldest.byteCount
+      byteCount.saturatingAdd(-oldest.byteCount)
     }
   }
 
@@ -47,7 +47,7 @@ struct Quarantine: ~Copyable {
     var removed: (files: Int64, bytes: Int64) = (0, 0)
     for file in try files() where try directory.unlink(file.name) {
       removed.files += 1
-      removed.bytes += file.byteCount
+      removed.bytes.saturatingAdd(file.byteCount)
     }
     return removed
   }

@@ -24,18 +24,18 @@ public struct Usage: Hashable, Sendable {
       unreadableFiles += 1
       return
     }
-    bytes += entry.fileSize
+    bytes.saturatingAdd(entry.fileSize)
     switch entry.state {
     case .damaged:
       damagedFiles += 1
-      damagedBytes += entry.fileSize
+      damagedBytes.saturatingAdd(entry.fileSize)
       return
     case .locked:
       lockedRecords += 1
-      lockedBytes += entry.fileSize
+      lockedBytes.saturatingAdd(entry.fileSize)
     case .expired:
       expiredRecords += 1
-      expiredBytes += entry.fileSize
+      expiredBytes.saturatingAdd(entry.fileSize)
     case .live, .unreadable: break
     }
     records += 1
@@ -61,8 +61,8 @@ extension BlobStore {
       if let quarantine = try quarantine() {
         for file in try quarantine.files() {
           usage.quarantinedFiles += 1
-          usage.quarantinedBytes += file.byteCount
-          usage.bytes += file.byteCount
+          usage.quarantinedBytes.saturatingAdd(file.byteCount)
+          usage.bytes.saturatingAdd(file.byteCount)
         }
       }
       return usage
