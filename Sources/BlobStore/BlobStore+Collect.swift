@@ -23,7 +23,7 @@ extension BlobStore {
       defer { isCollecting.leave() }
       let start = ContinuousClock.now
       let pass = CollectionPass(store: self, options: options)
-      try pass.run(deadline: options.maximumTime.map { start + $0 })
+      try pass.run(since: start)
       let duration = start.duration(to: .now).components
       pass.report.seconds = Double(duration.seconds) + Double(duration.attoseconds) / 1e18
       return pass.report
@@ -45,6 +45,8 @@ private final class CollectionPass {
   let options: CollectionOptions
   var report: CollectionReport
   private var plan = EvictionPlan<RecordEntry>()
+  /// Whether something was left in the subdirectory that is being walked.
+  private var subdirectoryHoldsSomething = false
 
   init(store: BlobStore, options: CollectionOptions) {
     self.store = store
@@ -53,14 +55,21 @@ private final class CollectionPass {
     report.dryRun = options.dryRun
   }
 
-  func run(deadline: ContinuousClock.Instant?) throws {
-    try expire(until: deadline)
-    if let quarantine = try store.quarantine() {
-      report.bytesAfter += try quarantine.files().reduce(0) { $0.saturatingAdding($1.byteCount) }
-    }
-    guard let limit = store.configuration.sizeLimit else { return }
-    if report.wasCutShort { try measureAll() }
-    try evict(toKeep: try target(for: limit))
+  func run(since start: ContinuousClock.Instant) throws {
+    let isOver: (() -> Bool)? = options.maximumTime.map { maximum in { start.duration(to: .now) >= maximum } }
+    try expire(until: isOver)
+    let limit = store.configuration.sizeLimit
+    if report.wasCutShort, limit != nil { try measureAll() }
+    try trimQuarantine()
+    if let limit { try evict(toKeep: try target(for: limit)) }
+  }
+
+  private func trimQuarantine() throws {
+    guard let quarantine = try store.quarantine() else { return }
+    let trimmed = try quarantine.trim(dryRun: options.dryRun)
+    report.damaged += trimmed.files
+    report.bytesFreed.saturatingAdd(trimmed.bytes)
+    report.bytesAfter.saturatingAdd(trimmed.bytesLeft)
   }
 
   /// Bytes that may stay: the limit, or what the volume can spare, whichever is less.
@@ -76,50 +85,22 @@ private final class CollectionPass {
 // MARK: - Expiry
 
 extension CollectionPass {
-  private func expire(until deadline: ContinuousClock.Instant?) throws {
-    guard deadline != nil else {
-      return try expire { _ in
-        true
-      } isOver: {
-        false
-      }
+  /// - Parameter isOver: whether the time is up; nil for as long as it takes.
+  private func expire(until isOver: (() -> Bool)?) throws {
+    guard let isOver else {
+      return try expire(including: { _ in true }, until: { false })
     }
     let start = UInt64.random(in: 0 ... .max)
-    let isOver = { deadline.map { $0 <= .now } ?? false }
-    try expire {
-      KeyDigest.digest(ofFileName: $0) >= start
-    } isOver: {
-      isOver()
-    }
-    if !report.wasCutShort {
-      try expire {
-        KeyDigest.digest(ofFileName: $0) < start
-      } isOver: {
-        isOver()
-      }
-    }
+    try expire(including: { KeyDigest.digest(ofFileName: $0) >= start }, until: isOver)
+    guard !report.wasCutShort else { return }
+    try expire(including: { KeyDigest.digest(ofFileName: $0) < start }, until: isOver)
   }
 
   /// One walk that removes what is due whatever the size, and measures what stays.
-  private func expire(_ includes: @escaping (String) -> Bool, isOver: () -> Bool) throws {
+  private func expire(including includes: @escaping (String) -> Bool, until isOver: () -> Bool) throws {
     guard let root = try store.root.opened(), let walk = try store.walk(includes: includes) else { return }
     while let item = try walk.next() {
-      surviving {
-        switch item {
-        case .record(let entry): try expire(entry, in: walk, root)
-        case .temporary(let name):
-          let byteCount = try walk.withCurrentDirectory {
-            try store.removeTemporaryFile(name, in: $0, of: root, dryRun: options.dryRun)
-          }
-          guard let byteCount else { break }
-          report.temporary += 1
-          report.bytesFreed.saturatingAdd(byteCount)
-        case .endOfSubdirectory(let name, _):
-          // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
-          if !options.dryRun, try root.directory.removeSubdirectory(name) { report.subdirectories += 1 }
-        case .foreign: break
-        }
-      }
+      surviving { try collect(item, in: walk, root) }
       if isOver() {
         report.wasCutShort = true
         return
@@ -127,7 +108,34 @@ extension CollectionPass {
     }
   }
 
-  private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
+  private func collect(_ item: RecordWalk.Item, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
+    var stays = true
+    defer { if stays, walk.isInSubdirectory { subdirectoryHoldsSomething = true } }
+    switch item {
+    case .record(let entry):
+      stays = try !expire(entry, in: walk, root)
+    case .temporary(let name):
+      let byteCount = try walk.withCurrentDirectory {
+        try store.removeTemporaryFile(name, in: $0, of: root, dryRun: options.dryRun)
+      }
+      guard let byteCount else { break }
+      stays = false
+      report.temporary += 1
+      report.bytesFreed.saturatingAdd(byteCount)
+    case .endOfSubdirectory(let name):
+      defer {
+        subdirectoryHoldsSomething = false
+        stays = false
+      }
+      // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
+      let isRemoved = try options.dryRun ? !subdirectoryHoldsSomething : root.directory.removeSubdirectory(name)
+      if isRemoved { report.subdirectories += 1 }
+    case .foreign: break
+    }
+  }
+
+  /// - Returns: whether the record was removed.
+  private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened) throws -> Bool {
     report.examined += 1
     switch entry.state {
     case .unreadable:
@@ -136,23 +144,34 @@ extension CollectionPass {
     case .expired:
       if try remove(entry, in: walk, root, { $0.state == .expired }) {
         report.expired += 1
-        return
+        return true
       }
     case .damaged:
       let rule = DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration)
       if rule.isDue(entry), try remove(entry, in: walk, root, rule.isDue) {
         report.damaged += 1
-        return
+        return true
       }
     case .live, .locked: break
     }
     stay(entry)
+    return false
   }
 
   private func stay(_ entry: RecordEntry) {
     report.bytesAfter.saturatingAdd(entry.fileSize)
-    if let header = entry.header, entry.state == .live {
+    if let header = entry.header, isEvictable(entry) {
       plan.measure(header.lastUpdate, bytes: entry.fileSize)
+    }
+  }
+
+  /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
+  /// that was cut short; but what a dry run has counted as expired already is gone for it.
+  private func isEvictable(_ entry: RecordEntry) -> Bool {
+    switch entry.state {
+    case .live: true
+    case .expired: !options.dryRun || report.wasCutShort
+    case .locked, .damaged, .unreadable: false
     }
   }
 
@@ -202,8 +221,8 @@ extension CollectionPass {
     var needsWalk = true
     while needsWalk {
       guard let walk = try store.walk() else { return }
-      while plan.bytesToFree > 0, let item = try walk.next() {
-        guard case .record(let entry) = item, entry.state == .live, let header = entry.header else { continue }
+      while let item = try walk.next() {
+        guard case .record(let entry) = item, isEvictable(entry), let header = entry.header else { continue }
         guard case .evict = plan.decide(header.lastUpdate, bytes: entry.fileSize, entry) else { continue }
         surviving { try evict(entry, in: walk, root) }
       }

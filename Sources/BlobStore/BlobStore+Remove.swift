@@ -76,7 +76,7 @@ extension BlobStore {
             guard let byteCount else { continue }
             report.files += 1
             report.bytes.saturatingAdd(byteCount)
-          case .endOfSubdirectory(let name, _):
+          case .endOfSubdirectory(let name):
             if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
             if scope == .all { _ = try root.directory.removeSubdirectory(name) }
           case .foreign: break

@@ -32,14 +32,21 @@ struct Quarantine: ~Copyable {
   }
 
   /// Removes the oldest files until the rest is within the limit.
-  func trim() throws {
+  ///
+  /// - Returns: what was removed, or in a dry run would be, and the bytes of the rest.
+  @discardableResult
+  func trim(dryRun: Bool = false) throws -> (files: Int64, bytes: Int64, bytesLeft: Int64) {
     var files = try files()
-    var byteCount = files.reduce(0) { $0.saturatingAdding($1.byteCount) }
+    var byteCount = files.reduce(Int64(0)) { $0.saturatingAdding($1.byteCount) }
+    var removed: (files: Int64, bytes: Int64) = (0, 0)
     files.sort { ($0.modifiedSeconds, $0.name) > ($1.modifiedSeconds, $1.name) }
     while byteCount > byteLimit, let oldest = files.popLast() {
-      _ = try directory.unlink(oldest.name)
+      if !dryRun { _ = try directory.unlink(oldest.name) }
+      removed.files += 1
+      removed.bytes.saturatingAdd(oldest.byteCount)
       byteCount.saturatingAdd(-oldest.byteCount)
     }
+    return (removed.files, removed.bytes, byteCount)
   }
 
   /// - Returns: the number of files removed, and their bytes.

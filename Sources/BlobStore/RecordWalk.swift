@@ -15,7 +15,7 @@ final class RecordWalk {
     /// Something that is not ours, by its path below the root.
     case foreign(String)
     /// All of a subdirectory was met; it is still the current directory.
-    case endOfSubdirectory(String, wasEmpty: Bool)
+    case endOfSubdirectory(String)
   }
 
   private let root: RootDirectory.Opened
@@ -23,14 +23,13 @@ final class RecordWalk {
   private let defaultExpiration: Int64
   private let now: UnixTime
   private let fileNamePrefix: String
-  /// Which of the subdirectories to walk.
+  /// Which entries of the root, subdirectories among them, to look at.
   private let includes: (String) -> Bool
 
   private var rootStream: DirectoryStream?
   private var subdirectory: Directory?
   private var subdirectoryName = ""
   private var subdirectoryStream: DirectoryStream?
-  private var hasMetEntry = false
 
   /// - Parameter fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
   init(
@@ -57,13 +56,12 @@ final class RecordWalk {
     while true {
       if subdirectory != nil {
         if let entry = try subdirectoryStream?.next() {
-          hasMetEntry = true
           if let item = try item(for: entry) { return item }
         } else {
           let name = subdirectoryName
           if subdirectoryStream != nil {
             subdirectoryStream = nil
-            return .endOfSubdirectory(name, wasEmpty: !hasMetEntry)
+            return .endOfSubdirectory(name)
           }
           subdirectory = nil
         }
@@ -73,6 +71,9 @@ final class RecordWalk {
       }
     }
   }
+
+  /// Whether the item that was met last lies in a subdirectory.
+  var isInSubdirectory: Bool { subdirectory != nil }
 
   /// The directory of the item that was met last.
   func withCurrentDirectory<Result>(_ body: (borrowing Directory) throws -> Result) rethrows -> Result {
@@ -95,14 +96,14 @@ final class RecordWalk {
       }
     }
     subdirectoryName = name
-    hasMetEntry = false
     return nil
   }
 
   private func rootItem(for entry: DirectoryEntry) throws -> Item? {
+    guard includes(entry.name) else { return nil }
     if entry.isNameExact, entry.kind == .directory || entry.kind == .unknown, layout.isSubdirectory(entry.name) {
       let mayHoldMatches = entry.name.utf8.starts(with: fileNamePrefix.utf8)
-      return mayHoldMatches && includes(entry.name) ? try enter(entry.name) : nil
+      return mayHoldMatches ? try enter(entry.name) : nil
     }
     if entry.name == Quarantine.directoryName { return nil }
     return try item(for: entry)
