@@ -41,7 +41,8 @@ extension BlobStore {
     try reporting("load") {
       var keys: [BlobKey] = []
       for entry in try recordSequence(prefix: prefix) {
-        if let error = entry.accessError { throw error }
+        // One file that cannot be read is not among the candidates; a directory that cannot may hold any of them.
+        if let error = entry.accessError, entry.path == nil { throw error }
         if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
       }
       guard !keys.isEmpty, let chosen = choose(keys) else { return nil }

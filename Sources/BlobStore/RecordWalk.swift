@@ -30,6 +30,8 @@ final class RecordWalk {
   private var subdirectory: Directory?
   private var subdirectoryName = ""
   private var subdirectoryStream: DirectoryStream?
+  /// What opening the only subdirectory has come to, if not to a listing.
+  private var pending: Item?
 
   /// - Parameter fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
   init(
@@ -47,12 +49,13 @@ final class RecordWalk {
     if only.isEmpty {
       rootStream = try root.directory.entries()
     } else {
-      _ = try enter(only)
+      pending = try enter(only)
     }
   }
 
   /// - Returns: nil at the end.
   func next() throws -> Item? {
+    if let item = pending.take() { return item }
     while true {
       if subdirectory != nil {
         if let entry = try subdirectoryStream?.next() {
