@@ -61,11 +61,15 @@ struct Quarantine: ~Copyable {
 }
 
 extension BlobStore {
-  /// The quarantine; nil if there is none yet.
+  /// The quarantine; nil if there is none yet, or if its name belongs to something that is no directory.
   func quarantine() throws -> Quarantine? {
-    guard let root = try root.opened(), let directory = try root.directory.openSubdirectory(Quarantine.directoryName)
-    else { return nil }
-    return Quarantine(directory: directory, byteLimit: quarantineByteLimit)
+    do {
+      guard let root = try root.opened(), let directory = try root.directory.openSubdirectory(Quarantine.directoryName)
+      else { return nil }
+      return Quarantine(directory: directory, byteLimit: quarantineByteLimit)
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    }
   }
 
   /// One hundredth of the size limit; without one, 64 MiB.

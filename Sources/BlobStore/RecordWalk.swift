@@ -108,7 +108,7 @@ final class RecordWalk {
       let mayHoldMatches = entry.name.utf8.starts(with: fileNamePrefix.utf8)
       return mayHoldMatches ? try enter(entry.name) : nil
     }
-    if entry.name == Quarantine.directoryName { return nil }
+    if entry.name == Quarantine.directoryName, entry.kind == .directory || entry.kind == .unknown { return nil }
     return try item(for: entry)
   }
 
