@@ -122,11 +122,15 @@ extension BlobStore {
     let expectedCount = status.size - Int64(RecordHeader.byteCount)
     guard expectedCount <= configuration.maximumPayload else {
       // Only a header that is sound and live makes the size an error of its own.
-      guard case .live(let header, _) = try readHeader(file, status, path, now) else { return .absent }
-      throw BlobStoreError(
-        .payloadTooLarge,
-        "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.maximumPayload)",
-        path: file.location.path)
+      switch try readHeader(file, status, path, now) {
+      case .absent: return .absent
+      case .damaged(let error): return .damaged(error)
+      case .live(let header, _):
+        throw BlobStoreError(
+          .payloadTooLarge,
+          "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.maximumPayload)",
+          path: file.location.path)
+      }
     }
     return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { head in
       let payload = PayloadBuffer(byteCount: Int(max(expectedCount, 0)))
