@@ -75,7 +75,9 @@ extension BlobStore {
   private func blob(for key: BlobKey, touching: Bool) throws -> Blob? {
     let path = try path(for: key)
     let now = configuration.now()
-    guard let (header, payload) = try settled(path, { try readRecord(path, now) }) else { return nil }
+    guard let (header, payload) = try settled(path, configuration.damagePolicy, { try readRecord(path, now) }) else {
+      return nil
+    }
     if touching, header.ttl == 0, header.lastUpdate < now { touchAfterLoad(path, now) }
     return Blob(key: key, payload: payload, header: header)
   }
@@ -83,13 +85,13 @@ extension BlobStore {
   private func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     let path = try path(for: key)
     let now = configuration.now()
-    return try settled(path) { try readHeader(path, now) }?.0
+    return try settled(path, .report) { try readHeader(path, now) }?.0
   }
 
   /// Reads until the answer can be believed: a change in place may be seen half done, so what looks damaged is read
   /// again, then once more while nobody changes it, if that can be had at once.
   private func settled<Content>(
-    _ path: RecordPath, _ read: () throws -> Reading<Content>
+    _ path: RecordPath, _ policy: DamagePolicy, _ read: () throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {
     var reading = try read()
     if case .absent = reading, try root.forgetIfReplaced() { reading = try read() }
@@ -101,7 +103,7 @@ extension BlobStore {
     case .absent: return nil
     case .live(let header, let content): return (header, content)
     case .damaged(let error):
-      try follow(configuration.damagePolicy, for: error, at: path)
+      try follow(policy, for: error, at: path)
       throw DamagedRecord(error: error, path: root.path.appending(path.relative))
     }
   }
