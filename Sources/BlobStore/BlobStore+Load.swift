@@ -94,7 +94,6 @@ extension BlobStore {
     _ path: RecordPath, _ policy: DamagePolicy, _ read: () throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {
     var reading = try read()
-    if case .absent = reading, try root.forgetIfReplaced() { reading = try read() }
     if case .damaged = reading { reading = try read() }
     if case .damaged = reading, let settled = try stripes.withStripeIfAvailable(of: path.digest, read) {
       reading = settled
@@ -110,6 +109,7 @@ extension BlobStore {
 
   /// Opens what lies at a path, if it is a file of ours.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
+    try root.forgetIfReplaced()
     guard let root = try root.opened() else { return .absent }
     switch try root.directory.openFile(path.relative, for: access) {
     case .regular(let file, let status):

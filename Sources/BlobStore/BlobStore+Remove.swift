@@ -24,6 +24,7 @@ extension BlobStore {
   public func remove(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try reporting("remove", key) {
       let path = try path(for: key)
+      try self.root.forgetIfReplaced()
       guard let root = try root.opened(), let directory = try recordDirectory(of: path, root) else { return .notFound }
       let level = try withStripe(of: path) { () throws -> Durability.Level? in
         guard let status = try directory.status(of: path.fileName), status.type == .regular, root.owns(status) else {
