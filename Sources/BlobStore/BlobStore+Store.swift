@@ -163,6 +163,7 @@ extension BlobStore {
     _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
     keepingLocks: Bool
   ) throws {
+    let askedRefCount = header.refCount
     var header = header
     var level = configuration.durability.level(concernsLock: header.isLocked)
     var isSynced = false
@@ -173,10 +174,14 @@ extension BlobStore {
         isSynced = true
       }
       let publication = try withStripe(of: path) { () throws -> Publication in
-        if try temporary.publishIfAbsent(as: path.fileName) == true { return .done(level) }
+        if header.refCount == askedRefCount, try temporary.publishIfAbsent(as: path.fileName) == true {
+          return .done(level)
+        }
         let displaced = try headerToDisplace(at: path, in: temporary.directory, of: root)
-        if keepingLocks, let kept = displaced?.refCount, kept > header.refCount {
-          header.refCount = kept
+        // Counted anew on each try: between two, while this one syncs, others lock and unlock.
+        let refCount = keepingLocks ? max(askedRefCount, displaced?.refCount ?? 0) : askedRefCount
+        if refCount != header.refCount {
+          header.refCount = refCount
           try header.withEncodedBytes { head throws(FileError) in try temporary.file.write(head, at: 0) }
           isSynced = false
         }
