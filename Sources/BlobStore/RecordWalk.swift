@@ -116,7 +116,7 @@ final class RecordWalk {
     let isMatch = entry.name.utf8.starts(with: fileNamePrefix.utf8)
     let name = subdirectory == nil ? entry.name : subdirectoryName + "/" + entry.name
     let isOfOtherKind = entry.kind == .directory || entry.kind == .other
-    if entry.name.hasPrefix(TemporaryFile.prefix), !isOfOtherKind {
+    if TemporaryFile.isName(entry.name), !isOfOtherKind {
       return fileNamePrefix.isEmpty ? .temporary(name: entry.name) : nil
     }
     guard !isOfOtherKind, entry.isNameExact, isMatch,
