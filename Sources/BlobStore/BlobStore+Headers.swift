@@ -132,8 +132,10 @@ extension BlobStore {
   }
 
   /// The part under the stripe.
+  ///
+  /// - Parameter copiesLinked: whether a record with another name is copied for it; else it is left unchanged.
   private func writeHeader(
-    at path: RecordPath, _ now: UnixTime, _ level: Durability.Level,
+    at path: RecordPath, _ now: UnixTime, _ level: Durability.Level, copiesLinked: Bool = true,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> WrittenHeader {
     guard case .regular(let file, let status) = try openRecord(path, for: .readWrite) else { return .none(.notFound) }
@@ -150,6 +152,7 @@ extension BlobStore {
       try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
       return .inPlace(file)
     }
+    guard copiesLinked else { return .none(.done) }
     try replace(file, at: path, with: header, level)
     return .copied
   }
@@ -184,11 +187,11 @@ extension BlobStore {
   }
 
   /// Moves the update time after a load, if nobody has the stripe. Whatever goes wrong costs the record some of its
-  /// life, never the load.
+  /// life, never the load. A record with another name stays as it is: a load does not copy payloads.
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) {
     do {
       _ = try stripes.withStripeIfAvailable(of: path.digest) {
-        _ = try writeHeader(at: path, now, .none) { $0.touched(at: now) }
+        _ = try writeHeader(at: path, now, .none, copiesLinked: false) { $0.touched(at: now) }
       }
     } catch {
       configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")
