@@ -170,6 +170,7 @@ extension BlobStore {
     var hasCandidates = false
     for entry in try recordSequence(prefix: "") {
       if entry.header != nil, entry.damage == nil { return }
+      if let error = entry.accessError, entry.path == nil { throw error }
       hasCandidates = true
     }
     guard !hasCandidates else {
