@@ -54,11 +54,28 @@ extension BlobStore {
     keepingLocks: Bool = false
   ) throws(BlobStoreError) -> Int64 {
     try reporting("store", key) {
-      let header = try newHeader(ttl: ttl, locked: locked)
-      return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
-        try copyPayload(from: input, to: file, header: &header)
-        try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
+      try publish(key, Input(descriptor: input, path: nil), ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    }
+  }
+
+  /// Stores what a file holds, in the same way.
+  ///
+  /// - Returns: the payload's size in bytes.
+  @discardableResult
+  public func store(
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) throws(BlobStoreError) -> Int64 {
+    try reporting("store", key) {
+      let input: FileDescriptor
+      do {
+        input = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
+      } catch let error as Errno {
+        throw FileError(.open, Location(path), error)
       }
+      // Nothing was written through it, so closing it loses nothing.
+      defer { try? input.close() }
+      return try publish(
+        key, Input(descriptor: input, path: path), ttl: ttl, locked: locked, keepingLocks: keepingLocks)
     }
   }
 }
@@ -85,20 +102,54 @@ extension BlobStore {
     }
   }
 
+  /// Where a payload that is read in pieces comes from.
+  private struct Input {
+    let descriptor: FileDescriptor
+    /// What errors call it, where it has a name.
+    let path: FilePath?
+
+    /// - Returns: 0 at the end.
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(BlobStoreError) -> Int {
+      while true {
+        do {
+          return unsafe try descriptor.read(into: buffer)
+        } catch Errno.wouldBlock, Errno.resourceTemporarilyUnavailable {
+          do {
+            try Readiness.toRead.wait(for: descriptor)
+          } catch {
+            throw failure("poll(2)", error)
+          }
+        } catch {
+          throw failure("read(2)", error)
+        }
+      }
+    }
+
+    private func failure(_ systemCall: String, _ error: any Error) -> BlobStoreError {
+      BlobStoreError(
+        .fileSystem, "\(systemCall) of the input: \(error)", path: path, systemCall: systemCall, errno: error as? Errno)
+    }
+  }
+
+  private func publish(
+    _ key: BlobKey, _ input: Input, ttl: Duration?, locked: Bool, keepingLocks: Bool
+  ) throws -> Int64 {
+    let header = try newHeader(ttl: ttl, locked: locked)
+    return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
+      try copyPayload(from: input, to: file, header: &header)
+      try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
+    }
+  }
+
   private func copyPayload(
-    from input: FileDescriptor, to file: borrowing OpenFile, header: inout RecordHeader
+    from input: Input, to file: borrowing OpenFile, header: inout RecordHeader
   ) throws {
     var checksum = CRC32()
     var byteCount: Int64 = 0
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceByteCount, alignment: 16)
     defer { unsafe buffer.deallocate() }
     while true {
-      let count: Int
-      do {
-        count = unsafe try input.read(into: buffer)
-      } catch let error as Errno {
-        throw BlobStoreError(.fileSystem, "read(2) of the input: \(error)", systemCall: "read(2)", errno: error)
-      }
+      let count = try unsafe input.read(into: buffer)
       if count == 0 { break }
       try checkSize(byteCount + Int64(count))
       let piece = unsafe RawSpan(_unsafeBytes: buffer[..<count])

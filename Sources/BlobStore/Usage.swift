@@ -1,3 +1,5 @@
+internal import Logging
+
 /// What a directory holds. Bytes are logical: headers and payloads, not blocks.
 public struct Usage: Hashable, Sendable {
   /// Records with a sound header: live, locked and expired.
@@ -43,7 +45,7 @@ public struct Usage: Hashable, Sendable {
 }
 
 extension BlobStore {
-  /// Counts what the directory holds.
+  /// Counts what the directory holds. What cannot be read is logged, and counted as such.
   ///
   /// - Complexity: a walk over all records, four system calls each.
   public func usage() throws(BlobStoreError) -> Usage {
@@ -52,7 +54,9 @@ extension BlobStore {
       guard let walk = try walk() else { return usage }
       while let item = try walk.next() {
         switch item {
-        case .record(let entry): usage.add(entry)
+        case .record(let entry):
+          usage.add(entry)
+          if let error = entry.accessError { configuration.logger.warning("\(error)") }
         case .temporary: usage.temporaryFiles += 1
         case .foreign: usage.foreignFiles += 1
         case .endOfSubdirectory: break

@@ -14,3 +14,8 @@ package struct FileError: Error, Sendable {
 
   package var path: FilePath { location.path }
 }
+
+extension FileError: CustomStringConvertible {
+  /// Such as `openat(2): Permission denied: /var/cache/x`.
+  package var description: String { "\(call.manualPage): \(errno): \(path.string)" }
+}

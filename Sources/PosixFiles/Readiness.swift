@@ -1,0 +1,25 @@
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Waiting on descriptors that another process has made non-blocking: a pipe or a terminal is shared with whoever
+/// started this one.
+package enum Readiness {
+  case toRead, toWrite
+
+  /// Returns once a transfer would not answer EAGAIN; also when it would fail, for the transfer to say how.
+  package func wait(for descriptor: FileDescriptor) throws(Errno) {
+    let events = self == .toRead ? POLLIN : POLLOUT
+    var polled = pollfd(fd: descriptor.rawValue, events: Int16(events), revents: 0)
+    while unsafe poll(&polled, 1, -1) == -1 {
+      let failure = Errno(rawValue: errno)
+      guard failure == .interrupted else { throw failure }
+    }
+  }
+}
