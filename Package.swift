@@ -20,7 +20,7 @@ let package = Package(
     .executableTarget(
       name: "blobcache",
       dependencies: [
-        "BlobStore", "BlobRecord",
+        "BlobStore", "BlobRecord", "PosixFiles",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),

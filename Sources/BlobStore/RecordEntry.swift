@@ -27,6 +27,8 @@ public struct RecordEntry: Sendable {
   public let state: RecordState
   /// The header, where it is sound in itself; the file may still be damaged.
   public let header: RecordHeader?
+  /// When the record expires, unless it is locked; nil where the header is not sound.
+  public let expiry: UnixTime?
   /// What the first 64 bytes hold; nil where there are fewer.
   public let storedHeader: StoredHeader?
   /// The first broken rule of a damaged file.
@@ -66,6 +68,7 @@ extension RecordEntry {
       damage = error
     }
     self.header = header
+    expiry = header?.expiry(defaultExpiration: defaultExpiration)
   }
 
   /// A file or subdirectory that could not be read.
@@ -77,6 +80,7 @@ extension RecordEntry {
     modified = UnixTime(seconds: 0)
     state = .unreadable
     header = nil
+    expiry = nil
     storedHeader = nil
     damage = nil
     accessError = error
@@ -94,6 +98,7 @@ extension RecordEntry {
     fileSize = entry.fileSize
     modified = entry.modified
     header = entry.header
+    expiry = entry.expiry
     storedHeader = entry.storedHeader
     accessError = entry.accessError
     self.state = state

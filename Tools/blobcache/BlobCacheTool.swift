@@ -1,0 +1,37 @@
+internal import ArgumentParser
+
+@main struct BlobCacheTool: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "blobcache",
+    abstract: "Look into, use and look after a directory of cached blobs.",
+    discussion: """
+      Results go to standard output, the rest to standard error. Exit status: 0 done, 1 the answer is no (absent, \
+      damaged, not locked), 2 it could not be done, 64 wrong usage. After -- every argument is taken as it is, so \
+      that any key can be given.
+
+      Durations: 90, 90s, 10m, 6h, 30d. Sizes: 4096, 10MB, 512KiB. Times: Unix seconds or ISO 8601.
+      """,
+    subcommands: [
+      StoreCommand.self, LoadCommand.self, TouchCommand.self, LockCommand.self, UnlockCommand.self, RemoveCommand.self,
+      ListCommand.self, UsageCommand.self, DumpCommand.self, VerifyCommand.self, CollectCommand.self,
+    ])
+
+  static func main() {
+    ProcessSetup.prepare()
+    var command: any ParsableCommand
+    do {
+      command = try parseAsRoot()
+    } catch {
+      exit(withError: error)
+    }
+    do {
+      try command.run()
+    } catch let error where error is ExitCode || error is CleanExit || error is ValidationError {
+      exit(withError: error)
+    } catch {
+      // Anything else would exit with 1, which means "no" here.
+      StandardError.report("\(error)")
+      exit(withError: ExitCode(Answer.failed.rawValue))
+    }
+  }
+}

@@ -1,0 +1,44 @@
+internal import ArgumentParser
+
+/// A number of bytes as people write it: `4096`, `10MB`, `512KiB`.
+struct ByteCount: Hashable {
+  let bytes: Int64
+
+  private static let decimalUnits: [(suffix: String, bytes: Int64)] = [
+    ("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000),
+  ]
+  private static let binaryUnits: [(suffix: String, bytes: Int64)] = [
+    ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40),
+  ]
+}
+
+extension ByteCount {
+  init(_ bytes: some BinaryInteger) {
+    self.init(bytes: Int64(clamping: bytes))
+  }
+}
+
+extension ByteCount: ExpressibleByArgument {
+  init?(argument: String) {
+    let unit = (Self.decimalUnits + Self.binaryUnits).first { argument.hasSuffix($0.suffix) } ?? ("", 1)
+    guard let count = Int64(digits: argument.dropLast(unit.suffix.count)) else { return nil }
+    let (bytes, overflow) = count.multipliedReportingOverflow(by: unit.bytes)
+    guard !overflow else { return nil }
+    self.bytes = bytes
+  }
+}
+
+extension ByteCount: CustomStringConvertible {
+  /// To a tenth of a decimal unit: `512 B`, `34.2 KB`.
+  var description: String {
+    guard bytes >= 1000 else { return "\(bytes) B" }
+    var unit = Self.decimalUnits[0]
+    for larger in Self.decimalUnits.dropFirst() where Self.tenths(bytes, unit.bytes) >= 10_000 { unit = larger }
+    let tenths = Self.tenths(bytes, unit.bytes)
+    return "\(tenths / 10).\(tenths % 10) \(unit.suffix)"
+  }
+
+  private static func tenths(_ bytes: Int64, _ unit: Int64) -> Int64 {
+    Int64((Double(bytes) / Double(unit) * 10).rounded())
+  }
+}

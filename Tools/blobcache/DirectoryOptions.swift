@@ -1,0 +1,48 @@
+public import ArgumentParser
+public import BlobRecord
+internal import BlobStore
+internal import Logging
+internal import SystemPackage
+
+/// What every subcommand on a directory takes.
+struct DirectoryOptions: ParsableArguments {
+  @Option(
+    name: .customLong("default-ttl"),
+    help: ArgumentHelp("How long blobs without a time to live last after their last access: 600s.", valueName: "d"))
+  var defaultTimeToLive: TimeSpan?
+
+  @Flag(help: "The records lie in the directory itself, not in subdirectories.")
+  var flat = false
+
+  @Option(help: "How keys become file names: encoded (as it is without this), verbatim, sha256.")
+  var naming: RecordNaming?
+
+  @Option(help: ArgumentHelp("Take this for the current time: Unix seconds or ISO 8601.", valueName: "t"))
+  var now: UnixTime?
+
+  @Flag(help: "Print one JSON object per line.")
+  var json = false
+
+  @Flag(help: "Print no confirmations, headings or warnings.")
+  var quiet = false
+}
+
+extension RecordNaming: ExpressibleByArgument {}
+
+extension DirectoryOptions {
+  /// Only a store of a blob may make a directory: any other operation on an absent one is a mistake in its path.
+  func configuration(creatingDirectory: Bool = false) -> BlobStore.Configuration {
+    var configuration = BlobStore.Configuration()
+    configuration.createsDirectory = creatingDirectory
+    configuration.layout = RecordLayout(naming: naming ?? .encoded, separatesDirectories: !flat)
+    if let defaultTimeToLive { configuration.defaultExpiration = defaultTimeToLive.duration }
+    if let now { configuration.now = { now } }
+    let logLevel: Logger.Level = quiet ? .error : .warning
+    configuration.logger = Logger(label: "blobcache") { _ in StandardErrorLog(logLevel: logLevel) }
+    return configuration
+  }
+
+  func store(at directory: FilePath, creatingDirectory: Bool = false) throws -> BlobStore {
+    try BlobStore(directory: directory, configuration: configuration(creatingDirectory: creatingDirectory))
+  }
+}

@@ -1,0 +1,106 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+struct DumpCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "dump", abstract: "Print the header of record files field by field, each with a verdict.",
+    discussion: "The exit status is 1 if any of the records is damaged.")
+
+  @Argument(help: ArgumentHelp("Record files, or directories for every record below them.", valueName: "path"))
+  var paths: [FilePath]
+
+  @Flag(name: .customLong("hex"), help: "Print the bytes of the header too, by field.")
+  var printsBytes = false
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ output: inout Output) throws -> Answer {
+    var answer = Answer.done
+    for path in paths {
+      do {
+        answer.worsen(to: try dump(path, &output))
+      } catch {
+        // The other paths are none the worse for it.
+        StandardError.report("\(error)")
+        answer = .failed
+      }
+    }
+    return answer
+  }
+
+  private func dump(_ path: FilePath, _ output: inout Output) throws -> Answer {
+    guard try isDirectory(path) else {
+      let store = try options.store(at: path.removingLastComponent().isEmpty ? "." : path.removingLastComponent())
+      return print(try store.inspect(path), file: path.string, store, &output)
+    }
+    let store = try options.store(at: path)
+    var answer = Answer.done
+    var isEmpty = true
+    for entry in try store.records() {
+      isEmpty = false
+      do {
+        if let error = entry.accessError { throw error }
+        answer.worsen(to: print(try store.inspect(path.appending(entry.file)), file: entry.file, store, &output))
+      } catch let error as BlobStoreError where error.errno == .noSuchFileOrDirectory {
+        // Removed since it was listed.
+      } catch {
+        StandardError.report("\(error)")
+        answer = .failed
+      }
+    }
+    if isEmpty, !options.quiet { StandardError.report("\(path): no records") }
+    return answer
+  }
+
+  private func isDirectory(_ path: FilePath) throws -> Bool {
+    do {
+      return try path.stat().type == .directory
+    } catch Errno.noSuchFileOrDirectory {
+      // The inspection reports it, with all it needs to say.
+      return false
+    }
+  }
+
+  private func print(
+    _ inspection: RecordInspection, file: String, _ store: BlobStore, _ output: inout Output
+  ) -> Answer {
+    if options.json {
+      output.line(JSONObject(inspection, file: file))
+    } else {
+      let text = InspectionText(inspection: inspection, now: store.configuration.now(), style: output.style)
+      for line in text.lines(withBytes: printsBytes) { output.line(line) }
+    }
+    return inspection.damage == nil ? .done : .no
+  }
+}
+
+extension JSONObject {
+  fileprivate init(_ inspection: RecordInspection, file: String) {
+    self.init(
+      key: inspection.key, file: file, state: inspection.state, header: inspection.storedHeader,
+      expiry: inspection.expiry, damage: inspection.damage)
+    add("path", inspection.path.string)
+    add("fileSize", inspection.fileSize)
+    add("payloadKind", inspection.payloadKind.rawValue)
+    add("fields", RecordField.allCases.compactMap { JSONObject(field: $0, of: inspection) })
+  }
+
+  private init?(field: RecordField, of inspection: RecordInspection) {
+    guard let header = inspection.storedHeader, let verdict = inspection.verdict(on: field) else { return nil }
+    self.init()
+    add("name", field.rawValue)
+    add("offset", field.offset)
+    add("size", field.byteCount)
+    // In hexadecimal, because many readers of JSON lose digits of integers above 2^53.
+    add("value", field.hexadecimal(header))
+    switch verdict {
+    case .ok: add("verdict", "ok")
+    case .unusual: add("verdict", "unusual")
+    case .broken(let error):
+      add("verdict", "broken")
+      add(error)
+    }
+  }
+}

@@ -1,0 +1,61 @@
+/// One line of JSON, whose members keep the order they are added in: the type comes first.
+struct JSONObject {
+  private var members: String
+
+  init(type: String) {
+    members = ""
+    add("type", type)
+  }
+
+  /// An object within another.
+  init() {
+    members = ""
+  }
+
+  var text: String { "{" + members + "}" }
+
+  mutating func add(_ name: String, _ value: String?) {
+    add(name, literal: value.map(Self.quoted))
+  }
+
+  mutating func add(_ name: String, _ value: (some BinaryInteger)?) {
+    add(name, literal: value.map { String($0) })
+  }
+
+  mutating func add(_ name: String, _ value: Bool) {
+    add(name, literal: value ? "true" : "false")
+  }
+
+  /// A duration, to the microsecond.
+  mutating func add(_ name: String, seconds: Double) {
+    add(name, literal: "\((seconds * 1e6).rounded() / 1e6)")
+  }
+
+  mutating func add(_ name: String, _ values: [JSONObject]) {
+    add(name, literal: "[" + values.map(\.text).joined(separator: ",") + "]")
+  }
+
+  private mutating func add(_ name: String, literal: String?) {
+    if !members.isEmpty { members += "," }
+    members += Self.quoted(name) + ":" + (literal ?? "null")
+  }
+
+  /// RFC 8259, section 7: quotation mark, reverse solidus and control characters are escaped, the rest is UTF-8.
+  private static func quoted(_ text: String) -> String {
+    var quoted = "\""
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\"": quoted += "\\\""
+      case "\\": quoted += "\\\\"
+      case "\n": quoted += "\\n"
+      case "\r": quoted += "\\r"
+      case "\t": quoted += "\\t"
+      case "\u{0}"..."\u{1F}", "\u{7F}":
+        let digits = String(scalar.value, radix: 16)
+        quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+      default: quoted.unicodeScalars.append(scalar)
+      }
+    }
+    return quoted + "\""
+  }
+}

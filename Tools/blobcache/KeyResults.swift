@@ -1,0 +1,69 @@
+internal import BlobRecord
+internal import BlobStore
+
+/// Prints what became of each of several keys.
+struct KeyResults {
+  let operation: String
+  /// What people read where it was done, such as `locked`.
+  let done: String
+  let options: DirectoryOptions
+
+  func print(_ results: [KeyResult], to output: inout Output) -> Answer {
+    var answer = Answer.done
+    for result in results {
+      let line = Line(result)
+      answer.worsen(to: line.answer)
+      if let error = line.failure { StandardError.report("\(error)") }
+      if options.json {
+        var object = JSONObject(operation: operation, key: result.key.string, result: line.result)
+        if let damage = line.damage { object.add(damage) }
+        if let error = line.failure { object.add("message", "\(error)") }
+        output.line(object)
+      } else if line.answer != .done || !options.quiet {
+        let colour: Style.Colour = line.answer == .done ? .green : line.answer == .no ? .yellow : .red
+        output.line("\(result.key.string.printable): \(output.style(text(of: line), colour))")
+      }
+    }
+    return answer
+  }
+
+  private func text(of line: Line) -> String {
+    switch line.result {
+    case "done": done
+    case "notFound": "not found"
+    case "notLocked": "not locked"
+    default: line.damage.map { "damaged: \($0.name)" } ?? line.result
+    }
+  }
+
+  private struct Line {
+    /// As in JSON.
+    let result: String
+    let answer: Answer
+    var damage: RecordError?
+    var failure: BlobStoreError?
+
+    init(_ result: KeyResult) {
+      switch result.result {
+      case .success(let outcome):
+        self.result = outcome.rawValue
+        answer = outcome == .done ? .done : .no
+      case .failure(let error):
+        damage = error.recordError
+        self.result = damage == nil ? "failed" : "damaged"
+        answer = damage == nil ? .failed : .no
+        if damage == nil { failure = error }
+      }
+    }
+  }
+}
+
+extension JSONObject {
+  /// What became of one key.
+  init(operation: String, key: String, result: String) {
+    self.init(type: "result")
+    add("operation", operation)
+    add("key", key)
+    add("result", result)
+  }
+}

@@ -1,0 +1,94 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+struct ListCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "list", abstract: "List the blobs with their headers. Nothing is touched.")
+
+  /// Which records are shown.
+  enum StateFilter: String, CaseIterable, ExpressibleByArgument {
+    case live, expired, locked, damaged, all
+
+    func includes(_ state: RecordState) -> Bool {
+      switch self {
+      case .live: state == .live || state == .locked
+      case .expired: state == .expired
+      case .locked: state == .locked
+      case .damaged: state == .damaged
+      case .all: true
+      }
+    }
+  }
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @Option(help: ArgumentHelp("Only keys that begin so.", valueName: "p"))
+  var prefix = ""
+
+  @Option(help: "Only records in this state; locked records are live whatever their age.")
+  var state = StateFilter.live
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ output: inout Output) throws -> Answer {
+    let store = try options.store(at: directory)
+    let records = try store.records(prefix: prefix)
+    let now = store.configuration.now()
+    var answer = Answer.done
+    if !options.json, !options.quiet { output.line(output.style(Self.columns.header(last: "KEY"), .bold)) }
+    for entry in records {
+      if let error = entry.accessError {
+        StandardError.report("\(error)")
+        answer = .failed
+      } else if state.includes(entry.state) {
+        output.line(options.json ? JSONObject(record: entry).text : Self.row(entry, now, output.style))
+      }
+    }
+    return answer
+  }
+}
+
+// MARK: - For people
+
+extension ListCommand {
+  private static let columns = FixedColumns(columns: [
+    .init(title: "STATE", width: 7), .init(title: "LOCKS", width: 5, alignment: .right),
+    .init(title: "SIZE", width: 8, alignment: .right), .init(title: "TTL", width: 7, alignment: .right),
+    .init(title: "UPDATED", width: 20), .init(title: "AGE", width: 8, alignment: .right),
+    .init(title: "EXPIRES", width: 8, alignment: .right),
+  ])
+
+  private static func row(_ entry: RecordEntry, _ now: UnixTime, _ style: Style) -> String {
+    // Where the name does not tell the key, the file is all there is to call it by.
+    var name = (entry.key?.string ?? entry.file).printable
+    if let damage = entry.damage { name += "  (\(damage.name))" }
+    guard let header = entry.header else {
+      let cells = [entry.state.rawValue, "-", ByteCount(entry.fileSize).description, "-", "-", "-", "-"]
+      return columns.row(cells, last: name) { $0 == 0 ? style($1, entry.state.colour) : $1 }
+    }
+    let cells = [
+      entry.state.rawValue, String(header.refCount), ByteCount(header.payloadSize).description,
+      header.timeToLiveText, header.lastUpdate.iso8601, header.lastUpdate.relative(to: now),
+      header.isLocked ? "never" : entry.expiry?.relative(to: now) ?? "-",
+    ]
+    return columns.row(cells, last: name) { $0 == 0 ? style($1, entry.state.colour) : $1 }
+  }
+}
+
+extension RecordHeader {
+  var timeToLiveText: String { ttl == 0 ? "default" : TimeSpan(seconds: Int64(clamping: ttl)).description }
+}
+
+extension RecordState {
+  var colour: Style.Colour {
+    switch self {
+    case .live: .green
+    case .expired: .dim
+    case .locked: .cyan
+    case .damaged, .unreadable: .red
+    }
+  }
+}

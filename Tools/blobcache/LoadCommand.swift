@@ -1,0 +1,68 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import PosixFiles
+internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+struct LoadCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "load", abstract: "Write a blob's payload to standard output or to a file.")
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @Argument(help: "The key.")
+  var key: String
+
+  @Option(
+    help: ArgumentHelp(
+      "Write to this file instead, which is replaced as a whole or not at all; - for standard output.",
+      valueName: "file"))
+  var output: FilePath?
+
+  @Flag(help: "Leave the time of the last access as it is.")
+  var noTouch = false
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ standardOutput: inout Output) throws -> Answer {
+    let store = try options.store(at: directory)
+    let blob: Blob?
+    do throws(BlobStoreError) {
+      blob = try store.load(BlobKey(key), touching: !noTouch)
+    } catch {
+      guard let damage = error.recordError else { throw error }
+      StandardError.report("\(key): damaged: \(damage.name)")
+      return .no
+    }
+    guard let blob else {
+      StandardError.report("\(key): not found")
+      return .no
+    }
+    guard let output, output != "-" else {
+      standardOutput.write(blob.payload.bytes)
+      return .done
+    }
+    try replace(output, with: blob.payload)
+    if options.json {
+      var result = JSONObject(operation: "load", key: key, result: "done")
+      result.add("payloadSize", blob.payload.count)
+      standardOutput.line(result)
+    }
+    return .done
+  }
+
+  private func replace(_ file: FilePath, with payload: Data) throws {
+    let parent = file.removingLastComponent()
+    guard let name = file.lastComponent?.string,
+      let directory = try Directory(at: parent.isEmpty ? "." : parent, files: Files())
+    else { throw FileError(.openDirectory, Location(parent), .noSuchFileOrDirectory) }
+    try directory.replaceFile(name, with: payload.bytes)
+  }
+}

@@ -1,0 +1,22 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+struct LockCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "lock", abstract: "Lock blobs: each lives until it is unlocked as often as it was locked.")
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @Argument(help: ArgumentHelp("The keys.", valueName: "key"))
+  var keys: [String]
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ output: inout Output) throws -> Answer {
+    let results = try options.store(at: directory).lock(keys.map { BlobKey($0) })
+    return KeyResults(operation: "lock", done: "locked", options: options).print(results, to: &output)
+  }
+}

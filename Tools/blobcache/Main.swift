@@ -1,2 +1,0 @@
-internal import BlobStore
-@main struct M { static func main() {} }

@@ -1,0 +1,77 @@
+internal import PosixFiles
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Standard output: lines, collected into large writes unless a person is watching, and payloads, which are written
+/// from where they lie.
+///
+/// A failing write ends the process: there is nobody left to tell the results to. If the reader has gone away that is
+/// his good right, and no failure.
+struct Output: ~Copyable {
+  /// Whether text may be coloured.
+  let style: Style
+  private let isTerminal: Bool
+  private var buffer: [UInt8] = []
+
+  private static let flushThreshold = 64 << 10
+
+  init() {
+    isTerminal = isatty(STDOUT_FILENO) == 1
+    style = Style(isColoured: isTerminal && Style.environmentAllowsColour)
+  }
+
+  mutating func line(_ text: String) {
+    buffer.append(contentsOf: text.utf8)
+    buffer.append(UInt8(ascii: "\n"))
+    if isTerminal || buffer.count >= Self.flushThreshold { flush() }
+  }
+
+  mutating func line(_ object: JSONObject) {
+    line(object.text)
+  }
+
+  mutating func flush() {
+    Self.write(buffer.span.bytes)
+    buffer.removeAll(keepingCapacity: true)
+  }
+
+  /// Writes bytes after what was written before, without a copy of them.
+  mutating func write(_ bytes: RawSpan) {
+    flush()
+    Self.write(bytes)
+  }
+
+  private static func write(_ bytes: RawSpan) {
+    bytes.withUnsafeBytes { buffer in
+      var rest = buffer[...]
+      while !rest.isEmpty {
+        do {
+          let count = try FileDescriptor.standardOutput.write(UnsafeRawBufferPointer(rebasing: rest))
+          rest = rest.dropFirst(count)
+        } catch Errno.wouldBlock, Errno.resourceTemporarilyUnavailable {
+          do {
+            try Readiness.toWrite.wait(for: .standardOutput)
+          } catch {
+            fail("poll(2)", error)
+          }
+        } catch Errno.brokenPipe {
+          exit(Answer.done.rawValue)
+        } catch {
+          fail("write(2)", error)
+        }
+      }
+    }
+  }
+
+  private static func fail(_ systemCall: String, _ error: any Error) -> Never {
+    StandardError.report("\(systemCall): \(error): standard output")
+    exit(Answer.failed.rawValue)
+  }
+}

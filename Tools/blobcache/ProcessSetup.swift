@@ -1,0 +1,37 @@
+internal import ArgumentParser
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// What has to be right about the process before anything else happens.
+enum ProcessSetup {
+  static func prepare() {
+    // A reader that goes away and a file size limit are errors of a write, not reasons to die in the middle.
+    signal(SIGPIPE, SIG_IGN)
+    signal(SIGXFSZ, SIG_IGN)
+    occupyStandardDescriptors()
+    refuseArgumentsThatAreNotUTF8()
+  }
+
+  /// A standard descriptor that is closed would be given to the next file that is opened, and then results would be
+  /// written into a record. What takes its place fails every read or write, as a closed one does.
+  private static func occupyStandardDescriptors() {
+    for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
+      _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+    }
+  }
+
+  /// Swift repairs such arguments, and the repaired key would be another one.
+  private static func refuseArgumentsThatAreNotUTF8() {
+    for index in 1..<max(1, Int(CommandLine.argc)) {
+      guard let argument = CommandLine.unsafeArgv[index], String(validatingCString: argument) == nil else { continue }
+      StandardError.report("argument \(index) is not UTF-8")
+      exit(ExitCode.validationFailure.rawValue)
+    }
+  }
+}

@@ -1,0 +1,57 @@
+public import ArgumentParser
+internal import BlobRecord
+public import BlobStore
+internal import SystemPackage
+
+struct RemoveCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "remove", abstract: "Remove blobs: expired, locked and damaged ones too.")
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @Argument(help: ArgumentHelp("The keys.", valueName: "key"))
+  var keys: [String] = []
+
+  @Flag var scope: RemovalScope?
+
+  @OptionGroup var options: DirectoryOptions
+
+  func validate() throws {
+    if keys.isEmpty, scope == nil { throw ValidationError("Give keys, or --all, --locked or --unlocked.") }
+    if !keys.isEmpty, let scope { throw ValidationError("--\(scope.rawValue) takes no keys.") }
+  }
+
+  func answer(_ output: inout Output) throws -> Answer {
+    let store = try options.store(at: directory)
+    if let scope {
+      print(try store.removeAll(scope), of: scope, to: &output)
+      return .done
+    }
+    let results = store.remove(keys.map { BlobKey($0) })
+    return KeyResults(operation: "remove", done: "removed", options: options).print(results, to: &output)
+  }
+
+  private func print(_ report: RemovalReport, of scope: RemovalScope, to output: inout Output) {
+    if options.json {
+      var object = JSONObject(type: "removal")
+      object.add("directory", directory.string)
+      object.add("scope", scope.rawValue)
+      object.add("files", report.files)
+      object.add("bytes", report.bytes)
+      output.line(object)
+    } else if !options.quiet {
+      output.line("\(directory.string.printable): \(report.files) files removed, \(ByteCount(report.bytes))")
+    }
+  }
+}
+
+extension RemovalScope: EnumerableFlag {
+  public static func help(for value: RemovalScope) -> ArgumentHelp? {
+    switch value {
+    case .all: "Remove everything, damaged files too, instead of keys."
+    case .locked: "Remove all locked blobs."
+    case .unlocked: "Remove all blobs that are not locked."
+    }
+  }
+}

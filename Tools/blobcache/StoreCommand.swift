@@ -1,0 +1,56 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+struct StoreCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "store", abstract: "Store a blob, in place of what is stored under the key.",
+    discussion: "The directory is made if there is none.")
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @Argument(help: "The key.")
+  var key: String
+
+  @Argument(help: "The payload; - or nothing for standard input.")
+  var file: FilePath?
+
+  @Option(
+    name: .customLong("ttl"),
+    help: ArgumentHelp("Time to live; 0 or nothing for the default, counted from the last access.", valueName: "d"))
+  var timeToLive: TimeSpan?
+
+  @Flag(help: "Lock the blob once.")
+  var locked = false
+
+  @Flag(help: "Keep the locks of the blob that is replaced.")
+  var keepLocks = false
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ output: inout Output) throws -> Answer {
+    let store = try options.store(at: directory, creatingDirectory: true)
+    let timeToLive = timeToLive?.seconds == 0 ? nil : timeToLive
+    let byteCount =
+      if let file, file != "-" {
+        try store.store(
+          contentsOf: file, for: BlobKey(key), ttl: timeToLive?.duration, locked: locked, keepingLocks: keepLocks)
+      } else {
+        try store.store(
+          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: timeToLive?.duration, locked: locked,
+          keepingLocks: keepLocks)
+      }
+    if options.json {
+      var result = JSONObject(operation: "store", key: key, result: "done")
+      result.add("payloadSize", byteCount)
+      result.add("ttl", timeToLive?.seconds ?? 0)
+      output.line(result)
+    } else if !options.quiet {
+      let time = timeToLive.map(\.description) ?? "default"
+      output.line("\(key.printable): stored, \(ByteCount(byteCount)), ttl \(time)\(locked ? ", locked" : "")")
+    }
+    return .done
+  }
+}

@@ -1,0 +1,34 @@
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Colours, where they are wanted.
+struct Style {
+  let isColoured: Bool
+
+  /// ECMA-48 "select graphic rendition" codes.
+  enum Colour: Int {
+    case bold = 1
+    case dim = 2
+    case red = 31
+    case green = 32
+    case yellow = 33
+    case cyan = 36
+  }
+
+  func callAsFunction(_ text: String, _ colour: Colour?) -> String {
+    guard isColoured, let colour else { return text }
+    return "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m"
+  }
+
+  /// https://no-color.org: a NO_COLOR that is not empty turns colours off. A dumb terminal has none.
+  static var environmentAllowsColour: Bool {
+    let noColour = getenv("NO_COLOR").map { String(cString: $0) } ?? ""
+    let terminal = getenv("TERM").map { String(cString: $0) } ?? ""
+    return noColour.isEmpty && terminal != "dumb"
+  }
+}

@@ -1,0 +1,31 @@
+internal import ArgumentParser
+
+/// How a subcommand ended, by its exit status. The larger outweighs the smaller.
+enum Answer: Int32, Comparable {
+  case done = 0
+  /// What was asked for is not so: absent, damaged, not locked.
+  case no = 1
+  case failed = 2
+
+  static func < (a: Answer, b: Answer) -> Bool { a.rawValue < b.rawValue }
+
+  mutating func worsen(to answer: Answer) {
+    self = max(self, answer)
+  }
+}
+
+/// A subcommand that prints results and answers with an exit status.
+protocol Subcommand: ParsableCommand {
+  func answer(_ output: inout Output) throws -> Answer
+}
+
+extension Subcommand {
+  func run() throws {
+    var output = Output()
+    let result = Result { try answer(&output) }
+    // What was found before a failure is printed all the same.
+    output.flush()
+    let status = try result.get().rawValue
+    if status != Answer.done.rawValue { throw ExitCode(status) }
+  }
+}

@@ -1,0 +1,43 @@
+internal import ArgumentParser
+
+/// A whole number of seconds as people write it: `90`, `90s`, `10m`, `6h`, `30d`.
+struct TimeSpan: Hashable {
+  let seconds: Int64
+
+  var duration: Duration { .seconds(seconds) }
+
+  private static let units: [(suffix: String, seconds: Int64)] = [("d", 86400), ("h", 3600), ("m", 60), ("s", 1)]
+}
+
+extension TimeSpan: ExpressibleByArgument {
+  init?(argument: String) {
+    let unit = Self.units.first { argument.hasSuffix($0.suffix) } ?? ("", 1)
+    guard let count = Int64(digits: argument.dropLast(unit.suffix.count)) else { return nil }
+    let (seconds, overflow) = count.multipliedReportingOverflow(by: unit.seconds)
+    guard !overflow else { return nil }
+    self.seconds = seconds
+  }
+}
+
+extension TimeSpan: CustomStringConvertible {
+  /// Exact, in the largest unit that is: `10m`, `90s`.
+  var description: String {
+    let unit = Self.units.first { seconds % $0.seconds == 0 && seconds >= $0.seconds } ?? ("s", 1)
+    return "\(seconds / unit.seconds)\(unit.suffix)"
+  }
+
+  /// To the largest unit that fits: `3h` for anything from three hours to four; years count 365 days.
+  var rounded: String {
+    let units = [("y", 365 * 86400)] + Self.units
+    let unit = units.first { seconds >= $0.1 } ?? ("s", 1)
+    return "\(seconds / unit.1)\(unit.0)"
+  }
+}
+
+extension Int64 {
+  /// Decimal digits and nothing else, no sign.
+  init?(digits: some StringProtocol) {
+    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    self.init(digits)
+  }
+}

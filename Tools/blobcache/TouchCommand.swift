@@ -1,0 +1,22 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+struct TouchCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "touch", abstract: "Move the time of the last access of blobs without a time to live to now.")
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @Argument(help: ArgumentHelp("The keys.", valueName: "key"))
+  var keys: [String]
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ output: inout Output) throws -> Answer {
+    let results = try options.store(at: directory).touch(keys.map { BlobKey($0) })
+    return KeyResults(operation: "touch", done: "touched", options: options).print(results, to: &output)
+  }
+}

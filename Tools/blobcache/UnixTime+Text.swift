@@ -1,0 +1,50 @@
+public import ArgumentParser
+public import BlobRecord
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension UnixTime: ExpressibleByArgument {
+  /// Unix seconds, or ISO 8601: `2026-01-31`, `2026-01-31T06:30:00Z`, with an offset, with a fraction that is dropped;
+  /// without either zone it is UTC.
+  public init?(argument: String) {
+    if let seconds = Int64(argument) {
+      self.init(seconds: seconds)
+      return
+    }
+    let shape = /(\d{4}-\d\d-\d\d)(T[0-2]\d:[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]\d\d:\d\d)?)?/.asciiOnlyDigits()
+    guard let match = argument.wholeMatch(of: shape) else { return nil }
+    let style = Date.ISO8601FormatStyle()
+    do {
+      // The parser takes February 30 for March 1 or 2; the day alone, written again, shows it.
+      let midnight = "\(match.1)T00:00:00Z"
+      guard try style.parse(midnight).formatted(style) == midnight else { return nil }
+      let zone = match.2 != nil && match.4 == nil ? "Z" : ""
+      let date = try style.parse(match.2 == nil ? midnight : argument + zone)
+      self.init(seconds: Int64(date.timeIntervalSince1970.rounded(.down)))
+    } catch {
+      return nil
+    }
+  }
+}
+
+extension UnixTime {
+  /// `2026-01-31T06:30:00Z`, while years have four digits.
+  var iso8601: String {
+    let endOfYear9999: Int64 = 253_402_300_799
+    guard (0...endOfYear9999).contains(seconds) else { return seconds < 0 ? "before 1970" : "after 9999" }
+    return Date(timeIntervalSince1970: Double(seconds)).formatted(Date.ISO8601FormatStyle())
+  }
+
+  /// `in 9m`, `3h ago`, `now`.
+  func relative(to now: UnixTime) -> String {
+    let (difference, overflow) = seconds.subtractingReportingOverflow(now.seconds)
+    guard !overflow, difference != .min else { return self < now ? "long ago" : "never" }
+    if difference == 0 { return "now" }
+    let span = TimeSpan(seconds: abs(difference)).rounded
+    return difference > 0 ? "in \(span)" : "\(span) ago"
+  }
+}

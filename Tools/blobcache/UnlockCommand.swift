@@ -1,0 +1,25 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+struct UnlockCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "unlock", abstract: "Take a lock off blobs.")
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @Argument(help: ArgumentHelp("The keys.", valueName: "key"))
+  var keys: [String]
+
+  @Flag(help: "Take all locks off.")
+  var force = false
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ output: inout Output) throws -> Answer {
+    let results = try options.store(at: directory).unlock(keys.map { BlobKey($0) }, force: force)
+    return KeyResults(operation: "unlock", done: "unlocked", options: options).print(results, to: &output)
+  }
+}

@@ -1,0 +1,60 @@
+internal import ArgumentParser
+internal import BlobStore
+internal import SystemPackage
+
+struct UsageCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "usage", abstract: "Print how many records the directory holds, and how many bytes.",
+    discussion: "Bytes include headers.")
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ output: inout Output) throws -> Answer {
+    let usage = try options.store(at: directory).usage()
+    if options.json {
+      output.line(JSONObject(usage))
+    } else {
+      for line in Self.lines(usage) { output.line(line) }
+    }
+    guard usage.unreadableFiles > 0 else { return .done }
+    StandardError.report("\(directory): \(usage.unreadableFiles) files or directories could not be read")
+    return .failed
+  }
+
+  private static func lines(_ usage: Usage) -> [String] {
+    let rows: [(name: String, count: Int64, bytes: Int64?)] = [
+      ("records", usage.records, usage.bytes - usage.damagedBytes - usage.quarantinedBytes),
+      ("  locked", usage.lockedRecords, usage.lockedBytes), ("  expired", usage.expiredRecords, usage.expiredBytes),
+      ("damaged files", usage.damagedFiles, usage.damagedBytes),
+      ("quarantined files", usage.quarantinedFiles, usage.quarantinedBytes),
+      ("temporary files", usage.temporaryFiles, nil), ("foreign files", usage.foreignFiles, nil),
+      ("all bytes", usage.bytes, usage.bytes),
+    ]
+    return rows.map { row in
+      let bytes = row.bytes.map { "  " + ByteCount($0).description.padded(to: 9, .right) } ?? ""
+      return row.name.padded(to: 17) + "  " + String(row.count).padded(to: 12, .right) + bytes
+    }
+  }
+}
+
+extension JSONObject {
+  fileprivate init(_ usage: Usage) {
+    self.init(type: "usage")
+    add("records", usage.records)
+    add("bytes", usage.bytes)
+    add("lockedRecords", usage.lockedRecords)
+    add("lockedBytes", usage.lockedBytes)
+    add("expiredRecords", usage.expiredRecords)
+    add("damagedFiles", usage.damagedFiles)
+    add("temporaryFiles", usage.temporaryFiles)
+    add("foreignFiles", usage.foreignFiles)
+    add("expiredBytes", usage.expiredBytes)
+    add("damagedBytes", usage.damagedBytes)
+    add("quarantinedFiles", usage.quarantinedFiles)
+    add("quarantinedBytes", usage.quarantinedBytes)
+    add("unreadableFiles", usage.unreadableFiles)
+  }
+}

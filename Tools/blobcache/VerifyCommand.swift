@@ -1,0 +1,78 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+struct VerifyCommand: Subcommand {
+  static let configuration = CommandConfiguration(
+    commandName: "verify", abstract: "Check every header, size, payload checksum and key digest.",
+    discussion: """
+      Damaged files are damage (exit status 1); foreign files and what unfinished stores have left are reported, and \
+      are not.
+      """)
+
+  @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
+  var directory: FilePath
+
+  @OptionGroup var options: DirectoryOptions
+
+  func answer(_ output: inout Output) throws -> Answer {
+    let store = try options.store(at: directory)
+    let report = try store.verify { print($0, to: &output) }
+    print(report, to: &output)
+    if report.unreadableFiles > 0 { return .failed }
+    return report.damagedFiles > 0 ? .no : .done
+  }
+
+  private func print(_ finding: VerificationFinding, to output: inout Output) {
+    switch finding {
+    case .record(let entry):
+      if let error = entry.accessError {
+        StandardError.report("\(error)")
+      } else if let damage = entry.damage {
+        if options.json {
+          output.line(JSONObject(record: entry))
+        } else {
+          print("damaged", .red, "\(entry.file.printable): \(damage)", to: &output)
+        }
+      }
+    case .temporary(let path): print("temporary", path, to: &output)
+    case .foreign(let path): print("foreign", path, to: &output)
+    }
+  }
+
+  private func print(_ type: String, _ path: FilePath, to output: inout Output) {
+    var file = path
+    _ = file.removePrefix(directory)
+    if options.json {
+      var object = JSONObject(type: type)
+      object.add("file", file.string)
+      output.line(object)
+    } else {
+      print(type, .yellow, file.string.printable, to: &output)
+    }
+  }
+
+  private func print(_ kind: String, _ colour: Style.Colour, _ text: String, to output: inout Output) {
+    output.line("\(output.style(kind.padded(to: 9), colour))  \(text)")
+  }
+
+  private func print(_ report: VerificationReport, to output: inout Output) {
+    if options.json {
+      var object = JSONObject(type: "verification")
+      object.add("directory", directory.string)
+      object.add("soundRecords", report.soundRecords)
+      object.add("damagedFiles", report.damagedFiles)
+      object.add("unreadableFiles", report.unreadableFiles)
+      object.add("temporaryFiles", report.temporaryFiles)
+      object.add("foreignFiles", report.foreignFiles)
+      object.add("bytes", report.bytes)
+      output.line(object)
+    } else if !options.quiet {
+      output.line(
+        "\(directory.string.printable): \(report.soundRecords) sound, \(report.damagedFiles) damaged, "
+          + "\(report.unreadableFiles) unreadable; \(report.temporaryFiles) temporary, \(report.foreignFiles) foreign; "
+          + "\(ByteCount(report.bytes)) checked")
+    }
+  }
+}
