@@ -18,20 +18,11 @@ internal import ArgumentParser
 
   static func main() {
     ProcessSetup.prepare()
-    var command: any ParsableCommand
     do {
-      command = try parseAsRoot()
-    } catch {
-      exit(withError: error)
-    }
-    do {
+      var command = try parseAsRoot()
       try command.run()
-    } catch let error where error is ExitCode || error is CleanExit || error is ValidationError {
-      exit(withError: error)
     } catch {
-      // Anything else would exit with 1, which means "no" here.
-      StandardError.report("\(error)")
-      exit(withError: ExitCode(Answer.failed.rawValue))
+      exit(withError: error)
     }
   }
 }

@@ -38,6 +38,9 @@ extension ByteCount: CustomStringConvertible {
     return "\(tenths / 10).\(tenths % 10) \(unit.suffix)"
   }
 
+  /// Such as `1 byte`, `34151 bytes`.
+  var exact: String { bytes == 1 ? "1 byte" : "\(bytes) bytes" }
+
   private static func tenths(_ bytes: Int64, _ unit: Int64) -> Int64 {
     Int64((Double(bytes) / Double(unit) * 10).rounded())
   }

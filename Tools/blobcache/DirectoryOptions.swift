@@ -8,13 +8,14 @@ internal import SystemPackage
 struct DirectoryOptions: ParsableArguments {
   @Option(
     name: .customLong("default-ttl"),
-    help: ArgumentHelp("How long blobs without a time to live last after their last access: 600s.", valueName: "d"))
+    help: ArgumentHelp(
+      "How long blobs without a time to live last after their last access; 600s without this.", valueName: "d"))
   var defaultTimeToLive: TimeSpan?
 
   @Flag(help: "The records lie in the directory itself, not in subdirectories.")
   var flat = false
 
-  @Option(help: "How keys become file names: encoded (as it is without this), verbatim, sha256.")
+  @Option(help: "How keys become file names; encoded without this.")
   var naming: RecordNaming?
 
   @Option(help: ArgumentHelp("Take this for the current time: Unix seconds or ISO 8601.", valueName: "t"))

@@ -44,7 +44,8 @@ struct InspectionText {
 
   private var payloadText: String {
     let found = max(0, inspection.fileSize - Int64(RecordHeader.byteCount))
-    return "\(found) bytes (\(ByteCount(found))), seems to be \(inspection.payloadKind.rawValue)"
+    let count = ByteCount(found).exact + (found < 1000 ? "" : " (\(ByteCount(found)))")
+    return "\(count), seems to be \(inspection.payloadKind.rawValue)"
   }
 
   // MARK: Fields
@@ -73,7 +74,7 @@ struct InspectionText {
     case .ttl:
       header.ttl == 0 ? "default, from last access" : TimeSpan(seconds: Int64(clamping: header.ttl)).description
     case .updateTimeSec: timeText(UnixTime(seconds: Int64(clamping: header.updateTime)))
-    case .payloadSizeBytes: "\(header.payloadSize) bytes"
+    case .payloadSizeBytes: ByteCount(header.payloadSize).exact
     case .reserved2: header.flags.contains(.keyDigest) ? "key digest" : "reserved"
     case .reserved3: header.flags.contains(.payloadChecksum) ? "payload checksum" : "reserved"
     case .reserved1, .reserved4: "reserved"

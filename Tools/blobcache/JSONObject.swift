@@ -42,6 +42,8 @@ struct JSONObject {
 
   /// RFC 8259, section 7: quotation mark, reverse solidus and control characters are escaped, the rest is UTF-8.
   private static func quoted(_ text: String) -> String {
+    let needsEscape = text.utf8.contains { $0 < 0x20 || $0 == 0x7F || $0 == 0x22 || $0 == 0x5C }
+    guard needsEscape else { return "\"\(text)\"" }
     var quoted = "\""
     for scalar in text.unicodeScalars {
       switch scalar {

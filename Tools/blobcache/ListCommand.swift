@@ -79,7 +79,7 @@ extension ListCommand {
 }
 
 extension RecordHeader {
-  var timeToLiveText: String { ttl == 0 ? "default" : TimeSpan(seconds: Int64(clamping: ttl)).description }
+  var timeToLiveText: String { ttl == 0 ? "default" : TimeSpan(seconds: Int64(clamping: ttl)).short }
 }
 
 extension RecordState {

@@ -41,7 +41,8 @@ struct RemoveCommand: Subcommand {
       object.add("bytes", report.bytes)
       output.line(object)
     } else if !options.quiet {
-      output.line("\(directory.string.printable): \(report.files) files removed, \(ByteCount(report.bytes))")
+      let files = report.files == 1 ? "1 file" : "\(report.files) files"
+      output.line("\(directory.string.printable): \(files) removed, \(ByteCount(report.bytes))")
     }
   }
 }

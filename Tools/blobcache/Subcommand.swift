@@ -22,10 +22,15 @@ protocol Subcommand: ParsableCommand {
 extension Subcommand {
   func run() throws {
     var output = Output()
-    let result = Result { try answer(&output) }
+    var status = Answer.failed
+    do {
+      status = try answer(&output)
+    } catch {
+      // ArgumentParser would exit with 1, which means "no" here.
+      StandardError.report("\(error)")
+    }
     // What was found before a failure is printed all the same.
     output.flush()
-    let status = try result.get().rawValue
-    if status != Answer.done.rawValue { throw ExitCode(status) }
+    if status != .done { throw ExitCode(status.rawValue) }
   }
 }

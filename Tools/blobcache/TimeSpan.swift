@@ -26,8 +26,12 @@ extension TimeSpan: CustomStringConvertible {
     return "\(seconds / unit.seconds)\(unit.suffix)"
   }
 
+  /// Exact where that takes few characters.
+  var short: String { description.count <= 7 ? description : rounded }
+
   /// To the largest unit that fits: `3h` for anything from three hours to four; years count 365 days.
   var rounded: String {
+    guard seconds < 10_000 * 365 * 86400 else { return "ages" }
     let units = [("y", 365 * 86400)] + Self.units
     let unit = units.first { seconds >= $0.1 } ?? ("s", 1)
     return "\(seconds / unit.1)\(unit.0)"

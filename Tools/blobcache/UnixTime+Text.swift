@@ -15,14 +15,14 @@ extension UnixTime: ExpressibleByArgument {
       self.init(seconds: seconds)
       return
     }
-    let shape = /(\d{4}-\d\d-\d\d)(T[0-2]\d:[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]\d\d:\d\d)?)?/.asciiOnlyDigits()
+    let shape = /(\d{4}-\d\d-\d\d)(T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]\d\d:\d\d)?)?/.asciiOnlyDigits()
     guard let match = argument.wholeMatch(of: shape) else { return nil }
     let style = Date.ISO8601FormatStyle()
     do {
       // The parser takes February 30 for March 1 or 2; the day alone, written again, shows it.
       let midnight = "\(match.1)T00:00:00Z"
       guard try style.parse(midnight).formatted(style) == midnight else { return nil }
-      let zone = match.2 != nil && match.4 == nil ? "Z" : ""
+      let zone = match.2 != nil && match.5 == nil ? "Z" : ""
       let date = try style.parse(match.2 == nil ? midnight : argument + zone)
       self.init(seconds: Int64(date.timeIntervalSince1970.rounded(.down)))
     } catch {
@@ -42,7 +42,10 @@ extension UnixTime {
   /// `in 9m`, `3h ago`, `now`.
   func relative(to now: UnixTime) -> String {
     let (difference, overflow) = seconds.subtractingReportingOverflow(now.seconds)
-    guard !overflow, difference != .min else { return self < now ? "long ago" : "never" }
+    let tenThousandYears: Int64 = 10_000 * 365 * 86400
+    guard !overflow, (-tenThousandYears...tenThousandYears).contains(difference) else {
+      return self < now ? "long ago" : "never"
+    }
     if difference == 0 { return "now" }
     let span = TimeSpan(seconds: abs(difference)).rounded
     return difference > 0 ? "in \(span)" : "\(span) ago"
