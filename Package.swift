@@ -57,6 +57,10 @@ let package = Package(
       dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
       path: "Tests/TestSupport"),
     .testTarget(
+      name: "ToolTests",
+      dependencies: ["blobcache", "TestSupport", .product(name: "SystemPackage", package: "swift-system")],
+      exclude: ["Snapshots"]),
+    .testTarget(
       name: "BlobStoreTests",
       dependencies: [
         "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",

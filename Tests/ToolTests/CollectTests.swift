@@ -1,0 +1,60 @@
+import Foundation
+import Testing
+
+@Suite struct CollectTests {
+  let tool: Tool
+
+  init() throws {
+    tool = try Tool()
+  }
+
+  @Test func aPassIsReported() async throws {
+    try await tool.store("12345", for: "expired", "--ttl", "1m")
+    try await tool.store("12345", for: "live", "--ttl", "1d")
+    let dry = try await tool.run("collect", "--dry-run", "--json", "cache", now: Tool.now + 100)
+    #expect(dry.status == 0)
+    var report = try #require(try dry.objects().first)
+    #expect(report.removeValue(forKey: "seconds") != nil)
+    #expect(
+      report == [
+        "type": "collection", "directory": "cache", "examined": 2, "expired": 1, "evicted": 0, "damaged": 0,
+        "temporary": 0, "bytesFreed": 69, "bytesAfter": 69, "dryRun": true, "subdirectories": 0, "failed": 0,
+        "wasCutShort": false,
+      ])
+    #expect(try await tool.run("collect", "cache", now: Tool.now + 100).text.hasPrefix("cache: 2 examined, 1 expired"))
+    #expect(try await tool.run("usage", "--json", "cache").objects().first?["records"] == 1)
+  }
+
+  @Test func aSizeLimitEvicts() async throws {
+    for i in 0..<10 {
+      let run = try await tool.run("store", "cache", "key\(i)", now: Tool.now + Int64(i), input: Data(count: 936))
+      #expect(run.status == 0)
+    }
+    let run = try await tool.run("collect", "--size-limit", "5KB", "--json", "cache", now: Tool.now + 10)
+    #expect(try run.objects().first?["bytesAfter"] == 4000)
+    #expect(try await tool.run("load", "cache", "key9").status == 0)
+    #expect(try await tool.run("load", "cache", "key0").status == 1)
+  }
+
+  @Test func aDirectoryThatFailsDoesNotStopTheOthers() async throws {
+    try await tool.store("1", for: "key")
+    try tool.create("file")
+    let run = try await tool.run("collect", "--json", "missing", "file", "cache", "--max-time", "1m")
+    #expect(run.status == 2)
+    #expect(try run.objects().map { $0["directory"] } == ["cache"])
+    #expect(run.error.contains("missing"))
+    #expect(run.error.contains("Not a directory"))
+  }
+
+  @Test(arguments: ["0", "x", "-1", "10 MB", "9223372036854775807KB", "1kb", "MB"])
+  func whatIsNoSizeIsWrongUsage(size: String) async throws {
+    try await tool.store("1", for: "key")
+    #expect(try await tool.run("collect", "--size-limit=\(size)", "cache").status == 64)
+  }
+
+  @Test(arguments: ["1", "4096", "1KB", "1KiB", "10MB", "512MiB", "2GB", "2GiB", "8TB", "8TiB"])
+  func sizesAreRead(size: String) async throws {
+    try await tool.store("1", for: "key")
+    #expect(try await tool.run("collect", "--size-limit", size, "cache").status == 0)
+  }
+}

@@ -1,0 +1,40 @@
+import Foundation
+import Testing
+
+/// The help of every subcommand is part of the contract: a change of it is to be seen in review.
+///
+/// To renew the snapshots: `BLOBCACHE_RENEW_SNAPSHOTS=1 swift test --filter HelpTests`.
+@Suite struct HelpTests {
+  static let subcommands = [
+    "store", "load", "touch", "lock", "unlock", "remove", "list", "usage", "dump", "verify", "collect",
+  ]
+
+  @Test(arguments: [""] + subcommands) func helpIsAsItWas(subcommand: String) async throws {
+    let arguments = subcommand.isEmpty ? ["--help"] : [subcommand, "--help"]
+    let run = try await Tool().run(arguments: arguments, now: nil)
+    #expect(run.status == 0)
+    #expect(run.error == "")
+    let name = subcommand.isEmpty ? "blobcache" : subcommand
+    let snapshot = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Snapshots/\(name).txt")
+    if ProcessInfo.processInfo.environment["BLOBCACHE_RENEW_SNAPSHOTS"] == "1" {
+      try run.output.write(to: snapshot)
+    }
+    #expect(run.text == (try String(contentsOf: snapshot, encoding: .utf8)))
+  }
+
+  @Test func helpOfASubcommandCanBeAskedForBothWays() async throws {
+    let tool = try Tool()
+    let first = try await tool.run("help", "load", now: nil)
+    let second = try await tool.run("load", "--help", now: nil)
+    #expect(first.status == 0)
+    #expect(first.text == second.text)
+  }
+
+  @Test(arguments: ["bogus", "--bogus"]) func whatIsNoSubcommandIsWrongUsage(argument: String) async throws {
+    #expect(try await Tool().run(argument, now: nil).status == 64)
+  }
+
+  @Test(arguments: subcommands) func aSubcommandWithoutArgumentsIsWrongUsage(subcommand: String) async throws {
+    #expect(try await Tool().run(subcommand, now: nil).status == 64)
+  }
+}

@@ -1,0 +1,159 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite struct StoreAndLoadTests {
+  let tool: Tool
+
+  init() throws {
+    tool = try Tool()
+  }
+
+  @Test func standardInputIsStoredAndLoadedBack() async throws {
+    let stored = try await tool.run("store", "cache", "key", input: Data("payload".utf8))
+    #expect(stored.status == 0)
+    #expect(stored.text == "key: stored, 7 B, ttl default\n")
+    let loaded = try await tool.run("load", "cache", "key")
+    #expect(loaded.status == 0)
+    #expect(loaded.text == "payload")
+    #expect(loaded.error == "")
+  }
+
+  @Test func aFileAndADashAreInputsToo() async throws {
+    try tool.create("file", "from a file")
+    #expect(try await tool.run("store", "cache", "a", "file").status == 0)
+    #expect(try await tool.run("store", "cache", "b", "-", input: Data("from input".utf8)).status == 0)
+    #expect(try await tool.run("load", "cache", "a").text == "from a file")
+    #expect(try await tool.run("load", "cache", "b").text == "from input")
+  }
+
+  @Test func theResultIsALineOfJSON() async throws {
+    let run = try await tool.run("store", "--json", "--ttl", "6h", "cache", "key", input: Data("12345".utf8))
+    #expect(run.text.hasPrefix(#"{"type":"result","operation":"store","#))
+    #expect(
+      try run.objects() == [
+        ["type": "result", "operation": "store", "key": "key", "result": "done", "payloadSize": 5, "ttl": 21600]
+      ])
+  }
+
+  @Test func quietStoresSayNothing() async throws {
+    #expect(try await tool.run("store", "--quiet", "cache", "key").text == "")
+  }
+
+  @Test func locksAreSetOrKept() async throws {
+    func refCount() async throws -> JSONValue? {
+      try await tool.run("list", "--json", "cache").objects().first?["refCount"]
+    }
+    try await tool.store("1", for: "key", "--locked")
+    #expect(try await tool.run("lock", "cache", "key").status == 0)
+    #expect(try await refCount() == 2)
+    try await tool.store("2", for: "key", "--keep-locks")
+    #expect(try await refCount() == 2)
+    try await tool.store("3", for: "key", "--locked")
+    #expect(try await refCount() == 1)
+    try await tool.store("4", for: "key")
+    #expect(try await refCount() == 0)
+  }
+
+  @Test func ttlZeroIsTheDefault() async throws {
+    try await tool.store("1", for: "key", "--ttl", "0")
+    let record = try #require(try await tool.run("list", "--json", "cache").objects().first)
+    #expect(record["ttl"] == 0)
+    #expect(record["expiresAt"] == .integer(Tool.now + 600))
+  }
+
+  @Test(arguments: [".", "missing"]) func whatCannotBeReadIsNotStored(file: String) async throws {
+    let run = try await tool.run("store", "cache", "key", file)
+    #expect(run.status == 2)
+    #expect(run.error.hasPrefix("blobcache: store \"key\": "))
+    #expect(run.error.contains("(2)"))
+    #expect(try await tool.run("load", "cache", "key").status != 0)
+  }
+
+  @Test func aFileSizeLimitFailsTheStoreAndLeavesNothing() async throws {
+    try await tool.store("old", for: "key")
+    let payload = Data(count: 1 << 20)
+    let wrapper = ["sh", "-c", #"ulimit -f 8; exec "$0" "$@""#]
+    let run = try await tool.run("store", "cache", "key", input: payload, wrapper: wrapper)
+    #expect(run.status == 2)
+    #expect(run.error.contains("pwritev(2): File too large"))
+    #expect(try tool.directory.names(in: "cache/ke") == ["key"])
+    #expect(try await tool.run("load", "cache", "key").text == "old")
+  }
+
+  @Test func aMissIsOneLineAndNothingOnStandardOutput() async throws {
+    try await tool.store("1", for: "other")
+    let run = try await tool.run("load", "cache", "key")
+    #expect(run.status == 1)
+    #expect(run.text == "")
+    #expect(run.error == "blobcache: key: not found\n")
+  }
+
+  @Test func anExpiredBlobIsNotFoundAndALockedOneIs() async throws {
+    try await tool.store("1", for: "key", "--ttl", "10m")
+    #expect(try await tool.run("load", "cache", "key", now: Tool.now + 600).status == 0)
+    #expect(try await tool.run("load", "cache", "key", now: Tool.now + 601).status == 1)
+    #expect(try await tool.run("lock", "cache", "key").status == 0)
+    #expect(try await tool.run("load", "cache", "key", now: Tool.now + 601).status == 0)
+  }
+
+  @Test func aLoadMovesTheLastAccessUnlessToldNotTo() async throws {
+    try await tool.store("1", for: "key")
+    #expect(try await tool.run("load", "--no-touch", "cache", "key", now: Tool.now + 500).status == 0)
+    #expect(try await tool.run("list", "--json", "cache").objects().first?["updateTime"] == .integer(Tool.now))
+    #expect(try await tool.run("load", "cache", "key", now: Tool.now + 500).status == 0)
+    #expect(try await tool.run("list", "--json", "cache").objects().first?["updateTime"] == .integer(Tool.now + 500))
+  }
+
+  @Test func damageIsSaidAndNothingIsWritten() async throws {
+    try await tool.store("payload", for: "key")
+    try tool.damage("cache/ke/key", at: 66)
+    let run = try await tool.run("load", "cache", "key")
+    #expect(run.status == 1)
+    #expect(run.text == "")
+    #expect(run.error == "blobcache: key: damaged: payloadChecksumMismatch\n")
+  }
+
+  @Test func anOutputFileIsReplacedAsAWhole() async throws {
+    try await tool.store("new", for: "key")
+    try tool.create("out", "old content")
+    let run = try await tool.run("load", "--output", "out", "--json", "cache", "key")
+    #expect(run.status == 0)
+    #expect(
+      try run.objects() == [
+        ["type": "result", "operation": "load", "key": "key", "result": "done", "payloadSize": 3]
+      ])
+    #expect(try String(contentsOf: tool.directory.url("out"), encoding: .utf8) == "new")
+    #expect(try tool.directory.names() == ["cache", "out"])
+  }
+
+  @Test func anOutputFileStaysWhereTheLoadFails() async throws {
+    try await tool.store(String(repeating: "x", count: 1 << 20), for: "key")
+    try tool.create("out", "old content")
+    #expect(try await tool.run("load", "--output", "out", "cache", "missing").status == 1)
+    let wrapper = ["sh", "-c", #"ulimit -f 8; exec "$0" "$@""#]
+    let run = try await tool.run("load", "--output", "out", "cache", "key", wrapper: wrapper)
+    #expect(run.status == 2)
+    #expect(run.error.contains("File too large"))
+    #expect(try String(contentsOf: tool.directory.url("out"), encoding: .utf8) == "old content")
+    #expect(try tool.directory.names() == ["cache", "out"])
+  }
+
+  @Test(arguments: ["link", "missing/out", "cache"]) func otherOutputsAreRefused(output: String) async throws {
+    try await tool.store("new", for: "key")
+    try tool.create("target", "old content")
+    try FileManager.default.createSymbolicLink(
+      at: tool.directory.url("link"), withDestinationURL: tool.directory.url("target"))
+    #expect(try await tool.run("load", "--output", output, "cache", "key").status == 2)
+    #expect(try String(contentsOf: tool.directory.url("target"), encoding: .utf8) == "old content")
+  }
+
+  @Test func largePayloadsPassThrough() async throws {
+    let size = 64 << 20
+    let stored = try await tool.run("store", "cache", "big", input: Data(repeating: 7, count: size))
+    #expect(stored.status == 0)
+    let loaded = try await tool.run("load", "cache", "big")
+    #expect(loaded.status == 0)
+    #expect(loaded.output == Data(repeating: 7, count: size))
+  }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import SystemPackage
+import TestSupport
+
+/// The built executable, run in a fresh directory as a process of its own, at a time that stands still.
+struct Tool {
+  /// The working directory; the cache is `cache` below it.
+  let directory: TemporaryDirectory
+
+  /// What the tool takes for the current time.
+  static let now: Int64 = 1_700_000_000
+
+  init() throws {
+    directory = try TemporaryDirectory()
+  }
+
+  /// SwiftPM puts executables beside the bundle of the tests.
+  static let executable: URL = {
+    #if os(macOS)
+      let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") } ?? Bundle.main
+      let products = bundle.bundleURL.deletingLastPathComponent()
+    #else
+      let products = Bundle.main.bundleURL
+    #endif
+    return products.appending(path: "blobcache")
+  }()
+
+  /// What one run has come to.
+  struct Run {
+    let status: Int32
+    let output: Data
+    let error: String
+
+    var text: String { String(decoding: output, as: UTF8.self) }
+
+    /// The lines of a `--json` run.
+    func objects() throws -> [[String: JSONValue]] {
+      try text.split(separator: "\n").map { try JSONDecoder().decode([String: JSONValue].self, from: Data($0.utf8)) }
+    }
+  }
+
+  /// Where the standard output of a run goes.
+  enum Sink {
+    case file
+    case handle(FileHandle)
+  }
+
+  /// Runs a subcommand.
+  ///
+  /// - Parameters:
+  ///   - now: passed as `--now` right after the subcommand; nil for the machine's clock.
+  ///   - input: standard input.
+  ///   - wrapper: a program and its arguments to run the tool by.
+  func run(
+    _ arguments: String..., now: Int64? = Tool.now, input: Data = Data(), environment: [String: String] = [:],
+    wrapper: [String] = [], sink: Sink = .file
+  ) async throws -> Run {
+    try await run(
+      arguments: arguments, now: now, input: input, environment: environment, wrapper: wrapper, sink: sink)
+  }
+
+  func run(
+    arguments: [String], now: Int64? = Tool.now, input: Data = Data(), environment: [String: String] = [:],
+    wrapper: [String] = [], sink: Sink = .file
+  ) async throws -> Run {
+    var arguments = arguments
+    if let now, !arguments.isEmpty { arguments.insert(contentsOf: ["--now", String(now)], at: 1) }
+    let command = wrapper + [Self.executable.path] + arguments
+
+    // Files, because no pipe can fill up and no other child can hold one open.
+    let files = try TemporaryDirectory()
+    try input.write(to: files.url("in"))
+    let process = Process()
+    process.executableURL = URL(filePath: "/usr/bin/env")
+    process.arguments = command
+    process.currentDirectoryURL = directory.url("")
+    process.environment = ["COLUMNS": "80", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "TZ": "America/Caracas"]
+      .merging(environment) { $1 }
+    process.standardInput = try FileHandle(forReadingFrom: files.url("in"))
+    process.standardOutput = try output(sink, files)
+    process.standardError = try Self.create(files.url("err"))
+    let status = try await withCheckedThrowingContinuation { (done: CheckedContinuation<Int32, any Error>) in
+      process.terminationHandler = { done.resume(returning: $0.terminationReason == .exit ? $0.terminationStatus : -1) }
+      do {
+        try process.run()
+      } catch {
+        process.terminationHandler = nil
+        done.resume(throwing: error)
+      }
+    }
+    var output = Data()
+    if case .file = sink { output = try Data(contentsOf: files.url("out")) }
+    return Run(status: status, output: output, error: try String(contentsOf: files.url("err"), encoding: .utf8))
+  }
+
+  private func output(_ sink: Sink, _ files: TemporaryDirectory) throws -> FileHandle {
+    switch sink {
+    case .file: try Self.create(files.url("out"))
+    case .handle(let handle): handle
+    }
+  }
+
+  private static func create(_ url: URL) throws -> FileHandle {
+    try Data().write(to: url)
+    return try FileHandle(forWritingTo: url)
+  }
+
+  /// Stores a blob in `cache` and expects that to succeed.
+  func store(_ payload: String, for key: String, _ options: String...) async throws {
+    let run = try await run(arguments: ["store"] + options + ["--", "cache", key], input: Data(payload.utf8))
+    guard run.status == 0 else { throw Failure(message: run.error) }
+  }
+
+  struct Failure: Error {
+    let message: String
+  }
+
+  /// Changes one byte of a file.
+  func damage(_ file: String, at offset: Int) throws {
+    var bytes = try Data(contentsOf: directory.url(file))
+    bytes[offset] ^= 0xFF
+    try bytes.write(to: directory.url(file))
+  }
+
+  /// Makes a file with this content, and the directory it lies in.
+  func create(_ file: String, _ content: String = "") throws {
+    let url = directory.url(file)
+    try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try Data(content.utf8).write(to: url)
+  }
+}
