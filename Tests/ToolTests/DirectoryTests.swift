@@ -91,6 +91,7 @@ import Testing
     #expect(run.status == 2)
     #expect(["", "key: failed\n"].contains(run.text))
     #expect(run.error.contains("Permission denied"))
+    #expect(run.error.contains("(2): Permission denied: cache"))
   }
 
   @Test(

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import BlobRecord
 internal import BlobStore
+internal import PosixFiles
 internal import SystemPackage
 
 struct DumpCommand: Subcommand {
@@ -31,7 +32,7 @@ struct DumpCommand: Subcommand {
   }
 
   private func dump(_ path: FilePath, _ output: inout Output) throws -> Answer {
-    guard try isDirectory(path) else {
+    guard try Files().status(of: path)?.type == .directory else {
       let store = try options.store(at: path.removingLastComponent().isEmpty ? "." : path.removingLastComponent())
       return print(try store.inspect(path), file: path.string, store, &output)
     }
@@ -52,15 +53,6 @@ struct DumpCommand: Subcommand {
     }
     if isEmpty, !options.quiet { StandardError.report("\(path): no records") }
     return answer
-  }
-
-  private func isDirectory(_ path: FilePath) throws -> Bool {
-    do {
-      return try path.stat().type == .directory
-    } catch Errno.noSuchFileOrDirectory {
-      // The inspection reports it, with all it needs to say.
-      return false
-    }
   }
 
   private func print(
