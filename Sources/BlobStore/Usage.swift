@@ -21,6 +21,8 @@ public struct Usage: Hashable, Sendable {
   /// Files and subdirectories that could not be read; not in the other numbers.
   public var unreadableFiles: Int64 = 0
 
+  public init() {}
+
   mutating func add(_ entry: RecordEntry) {
     guard entry.state != .unreadable else {
       unreadableFiles += 1
