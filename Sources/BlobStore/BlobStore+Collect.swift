@@ -215,8 +215,9 @@ extension StoredHeader {
 extension CollectionPass {
   private func evict(toKeep target: Int64) throws {
     guard report.bytesAfter > target else { return }
-    // Down to nine tenths, so that the next store does not call for the next collection.
-    guard plan.start(freeing: report.bytesAfter - (target - target / 10)) else { return }
+    // Down to nine tenths, rounded down, so that the next store does not call for the next collection.
+    let tenth = target / 10 + (target.isMultiple(of: 10) ? 0 : 1)
+    guard plan.start(freeing: report.bytesAfter - (target - tenth)) else { return }
     guard let root = try store.root.opened() else { return }
     var needsWalk = true
     while needsWalk {
