@@ -14,6 +14,8 @@ public enum RemovalScope: String, CaseIterable, Sendable {
 public struct RemovalReport: Hashable, Sendable {
   public var files: Int64 = 0
   public var bytes: Int64 = 0
+
+  public init() {}
 }
 
 extension BlobStore {

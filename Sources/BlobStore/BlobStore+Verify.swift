@@ -22,6 +22,8 @@ public struct VerificationReport: Hashable, Sendable {
   /// Bytes of the records that were read.
   public var bytes: Int64 = 0
 
+  public init() {}
+
   mutating func add(_ finding: VerificationFinding) {
     switch finding {
     case .temporary: temporaryFiles += 1

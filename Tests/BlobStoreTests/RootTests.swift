@@ -1,0 +1,311 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, P.
+@Suite struct RootTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  /// Long enough for the root to be looked at again.
+  private func waitForNextLook() { Thread.sleep(forTimeInterval: 1.1) }
+
+  /// P1.
+  @Test func absentRootHoldsNothingAndIsMadeByTheFirstStore() throws {
+    let cache = try Cache("some/where/cache")
+    let store = try cache.store()
+    #expect(try store.load("key") == nil)
+    #expect(try store.load(prefix: "k") { $0.first } == nil)
+    #expect(try store.contains("key") == false)
+    #expect(try store.touch("key") == .notFound)
+    #expect(try store.lock("key") == .notFound)
+    #expect(try store.unlock("key") == .notFound)
+    #expect(try store.remove("key") == .notFound)
+    #expect(try store.removeAll(.all) == store.removeAll(.locked))
+    #expect(try store.usage() == Usage())
+    #expect(try store.verify() == VerificationReport())
+    #expect(Array(try store.records()).isEmpty)
+    #expect(try store.collect().examined == 0)
+    #expect(try cache.outside.names() == [])
+    try store.store(payload(5), for: "key")
+    #expect(try cache.state("")?.permissions == 0o700)
+    #expect(try cache.state("ke")?.permissions == 0o700)
+    #expect(try cache.state("ke/key")?.permissions == 0o600)
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// P2.
+  @Test func absentRootIsAnErrorWhereItIsNotToBeMade() throws {
+    let store = try cache.store { $0.createsDirectory = false }
+    let operations: [() throws -> Void] = [
+      { _ = try store.load("key") }, { _ = try store.load(prefix: "k") { $0.first } },
+      { _ = try store.header(for: "key") },
+      { _ = try store.contains("key") }, { try store.store(payload(5), for: "key") }, { try store.touch("key") },
+      { try store.lock("key") }, { try store.unlock("key") }, { try store.remove("key") },
+      { try store.removeAll(.all) },
+      { try store.removeAll(.unlocked) }, { _ = try store.records() }, { _ = try store.usage() },
+      { _ = try store.verify() }, { try store.collect() },
+    ]
+    for operation in operations {
+      let error = expect(.directoryMissing) { try operation() }
+      #expect(error?.path == cache.root)
+    }
+    #expect(try cache.outside.names() == [])
+    try cache.makeDirectory("")
+    for operation in operations { #expect(throws: Never.self) { try operation() } }
+  }
+
+  /// P3: mode of the root, of files, of subdirectories; whatever the process's mask.
+  @Test(
+    arguments: [
+      (0o700, 0o600, 0o700), (0o750, 0o640, 0o750), (0o755, 0o644, 0o755), (0o770, 0o660, 0o770),
+      (0o1777, 0o666, 0o777),
+    ] as [(mode_t, UInt32, UInt32)])
+  func filesTakeTheRootsPermissions(root: mode_t, file: UInt32, directory: UInt32) throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), root), "chmod")
+    // The mask is the process's, so every test that runs beside this one has it too; none may depend on it.
+    umask(0o077)
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    try store.store(payload(5), for: "k")
+    #expect(try cache.state("ke")?.permissions == directory)
+    #expect(try cache.state("ke/key")?.permissions == file)
+    #expect(try cache.state("k")?.permissions == file)
+    try Damage.magicMismatch.inflict(on: "ke/key", in: cache)
+    let mover = try cache.store { $0.damagePolicy = .quarantine }
+    expect(.damaged) { _ = try mover.load("key") }
+    #expect(try cache.state(".quarantine")?.permissions == directory)
+  }
+
+  /// P4.
+  @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"))
+  func filesTakeTheRootsOwner() throws {
+    try cache.makeDirectory("")
+    try check(chown(cache.path(""), 12_345, 23_456), "chown")
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    try check(link(cache.path("ke/key"), cache.outside.path.string + "/backup"), "link")
+    for file in ["ke", "ke/key"] {
+      #expect(try cache.state(file)?.owner == 12_345)
+      #expect(try cache.state(file)?.group == 23_456)
+    }
+    // A copy of a linked record, too.
+    #expect(try store.lock("key") == .done)
+    #expect(try cache.state("ke/key")?.links == 1)
+    #expect(try cache.state("ke/key")?.owner == 12_345)
+    #expect(try store.load("key")?.payload == payload(5))
+    // Ours, and no one else's, are records.
+    try check(chown(cache.path("ke/key"), 0, 0), "chown")
+    #expect(try store.contains("key"))
+    try check(chown(cache.path("ke/key"), 54_321, 0), "chown")
+    #expect(try store.contains("key") == false)
+  }
+
+  /// P4.
+  @Test func setGroupIDIsFollowed() throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), 0o2750), "chmod")
+    try cache.store().store(payload(5), for: "key")
+    #if os(Linux)
+      #expect(try cache.state("ke")?.permissions == 0o2750)
+    #endif
+    #expect(try cache.state("ke/key")?.permissions == 0o640)
+    #expect(try cache.state("ke/key")?.group == cache.state("")?.group)
+  }
+
+  /// P5.
+  @Test func worldWritableRootIsRefusedUnlessStickyOrAllowed() throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), 0o777), "chmod")
+    let store = try cache.store()
+    let operations: [() throws -> Void] = [
+      { _ = try store.load("key") }, { try store.store(payload(5), for: "key") }, { try store.lock("key") },
+      { try store.remove("key") }, { _ = try store.usage() }, { try store.collect() }, { try store.removeAll(.all) },
+    ]
+    for operation in operations {
+      let error = expect(.worldWritableDirectory) { try operation() }
+      #expect(error?.path == cache.root)
+    }
+    #expect(try cache.files() == [])
+    try cache.store { $0.allowsWorldWritableDirectory = true }.store(payload(5), for: "key")
+    expect(.worldWritableDirectory) { _ = try store.load("key") }
+    try check(chmod(cache.path(""), 0o1777), "chmod")
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// P6: with subdirectories, without, and from a descriptor.
+  @Test(arguments: [true, false], [true, false]) func removedRootIsMadeAgain(separates: Bool, fromInput: Bool) throws {
+    let store = try cache.store { $0.layout.separatesDirectories = separates }
+    try store.store(payload(5), for: "key")
+    try FileManager.default.removeItem(atPath: cache.path(""))
+    #expect(try store.load("key") == nil)
+    #expect(try store.lock("key") == .notFound)
+    #expect(try store.remove("key") == .notFound)
+    if fromInput {
+      let source = cache.outside.path.appending("source")
+      try payload(6).write(to: URL(filePath: source.string))
+      let input = try FileDescriptor.open(source, .readOnly)
+      try store.store(contentsOf: input, for: "key")
+      try input.close()
+    } else {
+      try store.store(payload(6), for: "key")
+    }
+    #expect(try store.load("key")?.payload == payload(6))
+    #expect(try cache.files() == [separates ? "ke/key" : "key"])
+  }
+
+  /// P6: not only at the beginning.
+  @Test func subdirectoryRemovedUnderAStoreIsMadeAgain() throws {
+    let trace = CallTrace()
+    let cache = cache
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in
+      guard call == .write else { return nil }
+      trace.onCall(nil)
+      try? FileManager.default.removeItem(atPath: cache.path(""))  // seen by what is expected below
+      return nil
+    }
+    try store.store(payload(5), for: "key")
+    #expect(try cache.files() == ["ke/key"])
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// P7: both roots have the key, so that what is found tells which is used.
+  @Test(arguments: ["load", "header", "lock", "remove", "store", "records", "usage"])
+  func replacedRootIsNoticed(operation: String) throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    try check(rename(cache.path(""), cache.outside.path.string + "/moved"), "rename")
+    try cache.store().store(payload(6), for: "key")
+    waitForNextLook()
+    let moved = cache.outside.path.string + "/moved/ke/key"
+    let before = try fileState(moved)
+    switch operation {
+    case "load": #expect(try store.load("key")?.payload == payload(6))
+    case "header": #expect(try store.header(for: "key")?.payloadSize == 6)
+    case "lock":
+      #expect(try store.lock("key") == .done)
+      #expect(try cache.header("ke/key").refCount == 1)
+    case "remove":
+      #expect(try store.remove("key") == .done)
+      #expect(try cache.files() == [])
+    case "store":
+      try store.store(payload(7), for: "key")
+      #expect(try cache.bytes("ke/key").count == 71)
+    case "records": #expect(try store.records().map(\.fileSize) == [70])
+    default: #expect(try store.usage().bytes == 70)
+    }
+    #expect(try fileState(moved) == before)
+  }
+
+  /// P7: looking costs a system call, so it is not done each time.
+  @Test func rootIsLookedAtOnceASecond() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key")
+    func looks(_ loads: Int) throws -> Int {
+      _ = trace.take()
+      for _ in 0..<loads { _ = try store.load("key") }
+      return trace.take().count { $0.call == .status && $0.path == cache.root.string }
+    }
+    let start = ContinuousClock.now
+    let looked = try looks(100)
+    #expect(Double(looked) <= start.duration(to: .now) / .seconds(1) + 1)
+    waitForNextLook()
+    #expect(try looks(1) == 1)
+  }
+
+  /// P8.
+  @Test func otherThanADirectoryIsATypedError() throws {
+    try Data("x".utf8).write(to: URL(filePath: cache.root.string))
+    let store = try cache.store()
+    for operation in [
+      { _ = try store.load("key") }, { try store.store(payload(5), for: "key") }, { try store.lock("key") },
+      { try store.remove("key") }, { _ = try store.usage() }, { try store.collect() }, { try store.removeAll(.all) },
+    ] as [() throws -> Void] {
+      let error = expect(.fileSystem) { try operation() }
+      #expect(error?.errno == .notDirectory)
+      #expect(error?.path == cache.root)
+      #expect(error?.systemCall == "openat(2)")
+    }
+    #expect(try bytes(ofFile: cache.root.string) == [UInt8](ascii: "x"))
+  }
+
+  /// P8: links above and at the root are the caller's business; those that lead nowhere are errors of a store.
+  @Test func rootMayBeALink() throws {
+    let target = cache.outside.path.string + "/target"
+    try check(symlink(target, cache.root.string), "symlink")
+    let store = try cache.store()
+    #expect(try store.load("key") == nil)
+    let error = expect(.fileSystem) { try store.store(payload(5), for: "key") }
+    #expect(error?.errno == .noSuchFileOrDirectory)
+    try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: false)
+    try check(chmod(target, 0o700), "chmod")
+    try store.store(payload(5), for: "key")
+    #expect(try fileState(target + "/ke/key") != nil)
+  }
+
+  /// P8: a root that may not be read, and one that may not be written.
+  @Test(.enabled(if: geteuid() != 0, "permission bits do not bind the superuser"))
+  func forbiddenRootIsATypedError() throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    try check(chmod(cache.path("ke"), 0o500), "chmod")
+    let error = expect(.fileSystem) { try store.store(payload(6), for: "key") }
+    #expect(error?.errno == .permissionDenied)
+    cache.clock.advance(by: 1)
+    #expect(try store.load("key")?.payload == payload(5))
+    try check(chmod(cache.path("ke/key"), 0o400), "chmod")
+    cache.clock.advance(by: 1)
+    #expect(try store.load("key")?.payload == payload(5))
+    expect(.fileSystem) { try store.lock("key") }
+    try check(chmod(cache.path("ke/key"), 0), "chmod")
+    #expect(expect(.fileSystem) { _ = try store.load("key") }?.errno == .permissionDenied)
+    #expect(try store.records().map(\.state) == [.unreadable])
+    try check(chmod(cache.path("ke"), 0), "chmod")
+    #expect(try store.usage().unreadableFiles == 1)
+    #expect(try store.collect().failed == 1)
+    try check(chmod(cache.path("ke"), 0o700), "chmod")
+    try check(chmod(cache.path(""), 0), "chmod")
+    let other = try cache.store()
+    #expect(expect(.fileSystem) { _ = try other.load("key") }?.errno == .permissionDenied)
+    try check(chmod(cache.path(""), 0o700), "chmod")
+  }
+
+  /// P8: the same for the superuser, by faults.
+  @Test(arguments: [Errno.permissionDenied, .readOnlyFileSystem, .ioError]) func errorsCarryTheirCause(
+    errno: Errno
+  )
+    throws
+  {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in call == .openDirectory ? .fail(errno) : nil }
+    for operation in [
+      { _ = try store.load("key") }, { try store.store(payload(5), for: "key") }, { _ = try store.usage() },
+    ] as [() throws -> Void] {
+      let error = expect(.fileSystem) { try operation() }
+      #expect(error?.errno == errno)
+      #expect(error?.path == cache.root)
+    }
+  }
+
+  /// P9.
+  @Test func configurationsThatMakeNoSenseAreRefused() throws {
+    let changes: [(inout BlobStore.Configuration) -> Void] = [
+      { $0.sizeLimit = 0 }, { $0.sizeLimit = -1 }, { $0.freeSpaceFloor = -1 }, { $0.maximumPayload = -1 },
+    ]
+    for change in changes { expect(.invalidConfiguration) { _ = try cache.store(change) } }
+    expect(.invalidConfiguration) { _ = try BlobStore(directory: "") }
+  }
+}
+
+extension [UInt8] {
+  init(ascii text: String) { self = Array(text.utf8) }
+}
