@@ -1,0 +1,43 @@
+/// What one operation cost the store and its baseline, round by round.
+struct Comparison {
+  let operation: Operation
+  /// The payload's size in bytes.
+  let size: Int
+  let store: String
+  let baseline: String
+  /// Microseconds per operation, one element a round; those of one round were measured one right after the other.
+  var storeTimes: [Double] = []
+  var baselineTimes: [Double] = []
+
+  /// The ratios of the rounds. What slows both sides of a round down leaves its ratio as it is, so their median is
+  /// steadier than the ratio of the medians.
+  var ratios: Quartiles { Quartiles(of: zip(storeTimes, baselineTimes).map { $0 / $1 }) }
+  var storeTime: Double { Quartiles(of: storeTimes).median }
+  var baselineTime: Double { Quartiles(of: baselineTimes).median }
+}
+
+struct Quartiles {
+  let lower: Double
+  let median: Double
+  let upper: Double
+
+  /// - Parameter values: at least one.
+  init(of values: [Double]) {
+    let sorted = values.sorted()
+    func quantile(_ fraction: Double) -> Double {
+      let position = fraction * Double(sorted.count - 1)
+      let below = Int(position)
+      let above = min(below + 1, sorted.count - 1)
+      return sorted[below] + (sorted[above] - sorted[below]) * (position - Double(below))
+    }
+    lower = quantile(0.25)
+    median = quantile(0.5)
+    upper = quantile(0.75)
+  }
+}
+
+/// - Returns: microseconds.
+func time(_ work: () throws -> Void) rethrows -> Double {
+  let (seconds, attoseconds) = try ContinuousClock().measure(work).components
+  return Double(seconds) * 1e6 + Double(attoseconds) / 1e12
+}

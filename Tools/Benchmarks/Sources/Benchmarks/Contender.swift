@@ -1,0 +1,127 @@
+import BlobRecord
+import BlobStore
+import CRawFiles
+import SystemPackage
+
+/// One way to do the work, in a directory of its own.
+protocol Contender: AnyObject {
+  /// As it is named in the report.
+  var name: String { get }
+  /// Does an operation once for each key.
+  func perform(_ operation: Operation, _ keys: Keys, _ material: Material) throws
+}
+
+/// Raw system calls, and nothing else but a CRC-32 pass over each payload where one is asked for.
+final class RawContender: Contender {
+  let name: String
+  private let root: CInt
+  private let checksums: Bool
+
+  init(directory: FilePath, checksums: Bool = false) throws {
+    name = checksums ? "raw+crc" : "raw"
+    self.checksums = checksums
+    root = raw_open_root(directory.string)
+    try BenchmarkFailure.check(root, "opening \(directory)")
+  }
+
+  deinit { _ = raw_close(root) }
+
+  func perform(_ operation: Operation, _ keys: Keys, _ material: Material) throws {
+    let count = keys.raw.count
+    switch operation {
+    case .store, .replace:
+      try check(raw_store(root, keys.raw, count, material.record, material.record.count, checksums), operation)
+    case .load, .loadAbsent:
+      let found = raw_load(root, keys.raw, count, checksums)
+      try check(found, operation)
+      try BenchmarkFailure.require(found == (operation == .load ? count : 0), "raw \(operation) found \(found) records")
+    case .loadTouching:
+      try check(raw_load(root, keys.raw, count, checksums), operation)
+      try check(raw_rewrite_headers(root, keys.raw, count), operation)
+    case .touch, .lock, .unlock:
+      try check(raw_rewrite_headers(root, keys.raw, count), operation)
+    case .remove:
+      try check(raw_remove(root, keys.raw, count), operation)
+    case .enumerate:
+      let found = raw_enumerate(root)
+      try check(found, operation)
+      try BenchmarkFailure.require(found == count, "raw enumerate found \(found) of \(count) records")
+    case .open:
+      throw BenchmarkFailure("raw system calls have no store to open")
+    }
+  }
+
+  private func check(_ result: some BinaryInteger, _ operation: Operation) throws {
+    try BenchmarkFailure.check(result, "raw \(operation)")
+  }
+
+  /// Makes records with holes for payloads, for work that does not read them all.
+  func populate(_ keys: Keys, payloadSize: Int) throws {
+    let header = Material.header(payloadSize: payloadSize)
+    let result = raw_populate(root, keys.raw, keys.raw.count, header, header.count, UInt64(payloadSize))
+    try BenchmarkFailure.check(result, "making \(keys.raw.count) records")
+  }
+
+  var fileSystem: String { String(cString: raw_file_system(root)) }
+}
+
+/// The store, without durability, as raw system calls are without it.
+final class StoreContender: Contender {
+  let name: String
+  private let store: BlobStore
+
+  init(directory: FilePath, format: BlobStore.RecordFormat) throws {
+    name = format == .reference ? "reference" : "checksummed"
+    store = try BlobStore(directory: directory, configuration: Self.configuration(format))
+  }
+
+  static func configuration(_ format: BlobStore.RecordFormat) -> BlobStore.Configuration {
+    var configuration = BlobStore.Configuration()
+    configuration.format = format
+    configuration.durability = .none
+    // The clock leaps, and nothing is to expire.
+    configuration.defaultExpiration = .seconds(Int64.max)
+    let clock = SteppingClock()
+    configuration.now = { clock.next() }
+    return configuration
+  }
+
+  func perform(_ operation: Operation, _ keys: Keys, _ material: Material) throws {
+    switch operation {
+    case .store:
+      for key in keys.blob { try store.store(material.payload, for: key) }
+    case .replace:
+      for key in keys.blob { try store.store(material.payload, for: key, ttl: .seconds(Int64.max)) }
+    case .load, .loadTouching:
+      for key in keys.blob {
+        let found = try store.load(key)?.payload.count
+        try BenchmarkFailure.require(found == material.payload.count, "\(operation) missed \(key)")
+      }
+    case .loadAbsent:
+      for key in keys.blob {
+        let isAbsent = try store.load(key) == nil
+        try BenchmarkFailure.require(isAbsent, "\(operation) found \(key)")
+      }
+    case .touch: try expectDone(operation, keys) { try store.touch($0) }
+    case .lock: try expectDone(operation, keys) { try store.lock($0) }
+    case .unlock: try expectDone(operation, keys) { try store.unlock($0) }
+    case .remove: try expectDone(operation, keys) { try store.remove($0) }
+    case .enumerate:
+      let found = try store.records().reduce(into: 0) { count, entry in count += entry.state == .live ? 1 : 0 }
+      try BenchmarkFailure.require(found == keys.blob.count, "enumerate found \(found) of \(keys.blob.count) records")
+    case .open:
+      for key in keys.blob {
+        let store = try BlobStore(directory: store.directory, configuration: store.configuration)
+        let isPresent = try store.load(key) != nil
+        try BenchmarkFailure.require(isPresent, "open missed \(key)")
+      }
+    }
+  }
+
+  private func expectDone(_ operation: Operation, _ keys: Keys, _ body: (BlobKey) throws -> Outcome) throws {
+    for key in keys.blob {
+      let outcome = try body(key)
+      try BenchmarkFailure.require(outcome == .done, "\(operation) of \(key): \(outcome)")
+    }
+  }
+}

@@ -1,0 +1,32 @@
+import ArgumentParser
+
+/// What is measured, in the order in which a round does it: each operation leaves what the next one needs.
+enum Operation: String, CaseIterable, ExpressibleByArgument {
+  /// A key that is new, with ttl 0.
+  case store
+  /// Ttl 0 and a clock that has moved: each touch writes the header.
+  case touch
+  /// A load that has to touch; raw, a load and a rewritten header.
+  case loadTouching
+  case lock, unlock
+  /// A key that is there; it gets a ttl of its own.
+  case replace
+  /// A load that has nothing to touch.
+  case load
+  case loadAbsent
+  case remove
+  /// The headers of all records of a directory.
+  case enumerate
+  /// A new store on a directory, and its first load: with very many records, against few.
+  case open
+
+  static let lifecycle: [Operation] = [
+    .store, .touch, .loadTouching, .lock, .unlock, .replace, .load, .loadAbsent, .remove,
+  ]
+
+  /// Whether later operations of a round need it, so that it cannot be left out.
+  var changesWhatIsThere: Bool { self == .store || self == .replace || self == .remove }
+
+  /// Whether it has to do with all of the payload, so that a checksum costs something.
+  var movesPayload: Bool { [.store, .replace, .load, .loadTouching].contains(self) }
+}

@@ -1,0 +1,107 @@
+import Foundation
+
+/// The results of a run, with the promises that they keep or break.
+struct Report {
+  struct Line {
+    let comparison: Comparison
+    /// nil where nothing is promised.
+    let limit: Double?
+
+    var isMissed: Bool { limit.map { comparison.ratios.median > $0 } ?? false }
+  }
+
+  let conditions: Conditions
+  let lines: [Line]
+  /// Thresholds that nothing was measured for.
+  let unmeasured: [Threshold]
+
+  init(_ conditions: Conditions, _ comparisons: [Comparison], _ thresholds: [Threshold]) {
+    self.conditions = conditions
+    lines = comparisons.map { comparison in
+      Line(comparison: comparison, limit: thresholds.first { $0.applies(to: comparison) }?.maximum)
+    }
+    unmeasured = thresholds.filter { threshold in !comparisons.contains(where: threshold.applies) }
+  }
+
+  var missed: [Line] { lines.filter(\.isMissed) }
+}
+
+/// What the numbers depend on, besides the code.
+struct Conditions: Encodable {
+  let type = "conditions"
+  let fileSystem: String
+  let system = ProcessInfo.processInfo.operatingSystemVersionString
+  let processors = ProcessInfo.processInfo.activeProcessorCount
+  let rounds: Int
+  let operations: Int
+}
+
+// MARK: - Table
+
+extension Report {
+  /// Aligned columns: microseconds are medians, the ratio is the median of the rounds' ratios.
+  var table: String {
+    let titles = ["operation", "bytes", "store", "baseline", "store us", "base us", "ratio", "q1", "q3", "limit"]
+    let rows = lines.map { line in
+      let comparison = line.comparison
+      let ratios = comparison.ratios
+      return [
+        comparison.operation.rawValue, "\(comparison.size)", comparison.store, comparison.baseline,
+        Self.fixed(comparison.storeTime), Self.fixed(comparison.baselineTime), Self.fixed(ratios.median),
+        Self.fixed(ratios.lower), Self.fixed(ratios.upper),
+        line.limit.map { Self.fixed($0) + (line.isMissed ? " missed" : "") } ?? "",
+      ]
+    }
+    let widths = titles.indices.map { column in ([titles] + rows).map { $0[column].count }.max() ?? 0 }
+    let isText = [true, false, true, true, false, false, false, false, false, true]
+    return ([titles] + rows).map { row in
+      row.indices.map { column in
+        let padding = String(repeating: " ", count: widths[column] - row[column].count)
+        return isText[column] ? row[column] + padding : padding + row[column]
+      }
+      .joined(separator: "  ").trimmingSuffix(" ")
+    }
+    .joined(separator: "\n")
+  }
+
+  private static func fixed(_ value: Double) -> String { String(format: "%.2f", value) }
+}
+
+extension String {
+  fileprivate func trimmingSuffix(_ character: Character) -> String {
+    String(reversed().drop { $0 == character }.reversed())
+  }
+}
+
+// MARK: - JSON
+
+extension Report {
+  private struct Ratio: Encodable {
+    let type = "ratio"
+    let operation: String
+    let bytes: Int
+    let store, baseline: String
+    let storeMicroseconds, baselineMicroseconds: Double
+    let ratio, lowerQuartile, upperQuartile: Double
+    let limit: Double?
+  }
+
+  /// One object per line: the conditions, then a ratio each.
+  func json() throws -> Data {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    var data = try encoder.encode(conditions) + Data("\n".utf8)
+    for line in lines {
+      let comparison = line.comparison
+      let ratios = comparison.ratios
+      data += try encoder.encode(
+        Ratio(
+          operation: comparison.operation.rawValue, bytes: comparison.size, store: comparison.store,
+          baseline: comparison.baseline, storeMicroseconds: comparison.storeTime,
+          baselineMicroseconds: comparison.baselineTime, ratio: ratios.median, lowerQuartile: ratios.lower,
+          upperQuartile: ratios.upper, limit: line.limit))
+      data += Data("\n".utf8)
+    }
+    return data
+  }
+}

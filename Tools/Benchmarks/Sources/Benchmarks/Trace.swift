@@ -1,0 +1,37 @@
+import BlobStore
+import SystemPackage
+
+/// One operation, again and again, for strace and for whatever counts allocations to look at.
+///
+/// What is prepared does not depend on the number of operations, so the difference between two runs is that of the
+/// operations alone. What is written to the standard error before and after them marks the place in a trace.
+struct Trace {
+  /// Keys that are prepared, and so the most operations.
+  static let maximumOperations = 4096
+
+  let operation: Operation
+  let size: Int
+  let count: Int
+  let format: BlobStore.RecordFormat
+
+  func run(in directory: FilePath, mark: (String) -> Void) throws {
+    let material = Material(payloadSize: size)
+    let all = Keys(from: 0, count: Self.maximumOperations)
+    let keys = all.prefix(count)
+    let raw = try RawContender(directory: directory)
+    if operation != .store && operation != .loadAbsent { try raw.populate(all, payloadSize: size) }
+    let contender = try StoreContender(directory: directory, format: format)
+    let warmUp = Keys(from: Self.maximumOperations, count: 1)
+    // The first operation opens the directory; the others are what is looked at.
+    try contender.perform(.store, warmUp, material)
+    switch operation {
+    // Made with ttl 0, or locked, as what is populated is not.
+    case .touch, .loadTouching: try contender.perform(.store, all, material)
+    case .unlock: try contender.perform(.lock, all, material)
+    default: break
+    }
+    mark("begin")
+    try contender.perform(operation, keys, material)
+    mark("end")
+  }
+}

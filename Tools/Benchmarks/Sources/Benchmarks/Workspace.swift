@@ -1,0 +1,21 @@
+import Foundation
+import SystemPackage
+
+/// A fresh directory, removed with all that was put into it.
+final class Workspace {
+  let path: FilePath
+
+  /// - Parameter parent: nil for `TMPDIR`, or for `.build` below the current directory where that is not set.
+  init(in parent: String?) throws {
+    let parent = FilePath(parent ?? ProcessInfo.processInfo.environment["TMPDIR"] ?? ".build")
+    try FileManager.default.createDirectory(atPath: parent.string, withIntermediateDirectories: true)
+    path = parent.appending("blobcache-benchmark-\(UInt64.random(in: 0 ... .max))")
+    try FileManager.default.createDirectory(
+      atPath: path.string, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+  }
+
+  deinit {
+    // What cannot be removed harms nobody but the disk, and its name tells whose it is.
+    try? FileManager.default.removeItem(atPath: path.string)
+  }
+}

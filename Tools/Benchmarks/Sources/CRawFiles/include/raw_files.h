@@ -1,0 +1,56 @@
+// The work of a blob cache in raw system calls: what the store is measured against.
+//
+// Loops are in C, names are built on the stack, and nothing is checked that the kernel does not check, so no store in
+// any language does the same work in less. Records lie as the store lays them out: below the root in a subdirectory
+// named by the first two characters of the key.
+//
+// Functions answer -1 with errno set when a call fails.
+
+#ifndef RAW_FILES_H
+#define RAW_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/// Forty hexadecimal digits, like a SHA-1.
+typedef struct raw_key {
+  char text[41];
+} raw_key;
+
+/// The keys number `first` to `first + count` of an endless sequence without repetitions.
+void raw_make_keys(uint64_t first, size_t count, raw_key *keys);
+
+/// Makes the directory and the 256 subdirectories that keys name, and opens it.
+int raw_open_root(const char *path);
+
+int raw_close(int root);
+
+/// Creates a temporary file, writes the record, closes, and renames it to its place: new, or over an old record.
+///
+/// `checksums` adds one CRC-32 pass of zlib's over what is written after the header.
+int raw_store(int root, const raw_key *keys, size_t count, const void *record, size_t byte_count, bool checksums);
+
+/// Opens, takes the size, reads into memory allocated for it, closes, frees.
+///
+/// Answers the number of records found; with `checksums`, one CRC-32 pass of zlib's is made over each payload.
+int64_t raw_load(int root, const raw_key *keys, size_t count, bool checksums);
+
+/// Opens, reads the 64 bytes of the header, writes them, closes.
+int raw_rewrite_headers(int root, const raw_key *keys, size_t count);
+
+int raw_remove(int root, const raw_key *keys, size_t count);
+
+/// Reads every subdirectory, opens each file, reads the 64 bytes of its header, closes.
+///
+/// Answers the number of files.
+int64_t raw_enumerate(int root);
+
+/// Creates records of a header and a payload that is a hole of `payload_size` bytes: many, fast.
+int raw_populate(
+  int root, const raw_key *keys, size_t count, const void *header, size_t header_size, uint64_t payload_size);
+
+/// The name of the file system that holds the directory, or its number in hexadecimal; lives until the next call.
+const char *raw_file_system(int root);
+
+#endif
