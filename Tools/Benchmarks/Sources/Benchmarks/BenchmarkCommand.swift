@@ -53,8 +53,8 @@ struct BenchmarkCommand: ParsableCommand {
       throw ValidationError("sizes are between 0 and 1 GiB")
     }
     guard !check || thresholds != nil else { throw ValidationError("--check needs --thresholds") }
-    guard trace == nil || (operations ?? 1) <= Trace.maximumOperations else {
-      throw ValidationError("a trace is of \(Trace.maximumOperations) operations at the most")
+    if let trace, [.store, .unlock, .remove].contains(trace), (operations ?? 1) > Trace.keyCount {
+      throw ValidationError("a trace of \(trace) is of \(Trace.keyCount) operations at the most")
     }
   }
 

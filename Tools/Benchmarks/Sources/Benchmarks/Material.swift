@@ -66,11 +66,11 @@ struct BenchmarkFailure: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 
   /// Checks the answer of a raw function.
-  static func check(_ result: some BinaryInteger, _ what: String) throws {
-    if result == -1 { throw BenchmarkFailure("\(what): \(String(cString: strerror(errno)))") }
+  static func check(_ result: some BinaryInteger, _ what: @autoclosure () -> String) throws {
+    if result == -1 { throw BenchmarkFailure("\(what()): \(String(cString: strerror(errno)))") }
   }
 
-  static func require(_ condition: Bool, _ what: String) throws {
-    if !condition { throw BenchmarkFailure(what) }
+  static func require(_ condition: Bool, _ what: @autoclosure () -> String) throws {
+    if !condition { throw BenchmarkFailure(what()) }
   }
 }

@@ -6,8 +6,8 @@ import SystemPackage
 /// What is prepared does not depend on the number of operations, so the difference between two runs is that of the
 /// operations alone. What is written to the standard error before and after them marks the place in a trace.
 struct Trace {
-  /// Keys that are prepared, and so the most operations.
-  static let maximumOperations = 4096
+  /// Keys that are prepared. Operations that a key can take again and again begin anew after the last.
+  static let keyCount = 4096
 
   let operation: Operation
   let size: Int
@@ -16,12 +16,11 @@ struct Trace {
 
   func run(in directory: FilePath, mark: (String) -> Void) throws {
     let material = Material(payloadSize: size)
-    let all = Keys(from: 0, count: Self.maximumOperations)
-    let keys = all.prefix(count)
+    let all = Keys(from: 0, count: Self.keyCount)
     let raw = try RawContender(directory: directory)
     if operation != .store && operation != .loadAbsent { try raw.populate(all, payloadSize: size) }
     let contender = try StoreContender(directory: directory, format: format)
-    let warmUp = Keys(from: Self.maximumOperations, count: 1)
+    let warmUp = Keys(from: Self.keyCount, count: 1)
     // The first operation opens the directory; the others are what is looked at.
     try contender.perform(.store, warmUp, material)
     switch operation {
@@ -30,8 +29,10 @@ struct Trace {
     case .unlock: try contender.perform(.lock, all, material)
     default: break
     }
+    let remainder = all.prefix(count % Self.keyCount)
     mark("begin")
-    try contender.perform(operation, keys, material)
+    for _ in 0..<count / Self.keyCount { try contender.perform(operation, all, material) }
+    try contender.perform(operation, remainder, material)
     mark("end")
   }
 }
