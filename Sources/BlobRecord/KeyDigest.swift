@@ -7,10 +7,9 @@
 /// (draft-eastlake-fnv), offset basis and prime for 64 bits.
 public enum KeyDigest {
   public static func digest(ofFileName fileName: String) -> UInt64 {
-    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-    for byte in fileName.utf8 {
-      hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+    var fileName = fileName
+    return fileName.withUTF8 { bytes in
+      unsafe bytes.reduce(0xcbf2_9ce4_8422_2325) { hash, byte in (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
     }
-    return hash
   }
 }

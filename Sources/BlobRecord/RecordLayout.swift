@@ -32,6 +32,9 @@ public struct RecordLayout: Hashable, Sendable {
   /// The first two UTF-16 code units of a file name, rounded up to whole Unicode scalars; empty for a shorter name.
   public func subdirectory(ofFileName fileName: String) -> String {
     guard separatesDirectories else { return "" }
+    // Almost every name begins with two ASCII characters, which need no look at scalars.
+    let start = fileName.utf8.prefix(2)
+    if start.count == 2, start.allSatisfy({ $0 < 0x80 }) { return String(decoding: start, as: UTF8.self) }
     var units = 0
     var end = fileName.unicodeScalars.startIndex
     while units < 2, end < fileName.unicodeScalars.endIndex {
