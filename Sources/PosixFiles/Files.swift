@@ -23,10 +23,19 @@ package final class Files: Sendable {
   package typealias Interceptor = @Sendable (SystemCall, FilePath) -> Interception?
 
   private let intercept: Interceptor?
+  /// Whether there is an interceptor; asking this costs less than looking at the closure, which would be retained.
+  private let isIntercepted: Bool
   private let openBeneathRefused = Atomic(false)
 
   package init(intercepting intercept: Interceptor? = nil) {
     self.intercept = intercept
+    isIntercepted = intercept != nil
+  }
+
+  /// Kept out of the callers, whose fast path is then the system call alone.
+  @inline(never)
+  private func interception(of call: SystemCall, _ location: Location) -> Interception? {
+    intercept?(call, location.path)
   }
 
   /// Whether the kernel, or a filter before it, has refused `openat2`; from then on paths are walked.
@@ -42,7 +51,7 @@ package final class Files: Sendable {
   ) throws(FileError) -> Result {
     while true {
       let failure: Errno
-      if let intercept, case .fail(let errno)? = intercept(call, location.path) {
+      if isIntercepted, case .fail(let errno)? = interception(of: call, location) {
         failure = errno
       } else {
         let result = body()
@@ -65,8 +74,8 @@ package final class Files: Sendable {
     while done < count {
       var limit = count - done
       var failure: Errno?
-      if let intercept {
-        switch intercept(call, location.path) {
+      if isIntercepted {
+        switch interception(of: call, location) {
         case .fail(let errno): failure = errno
         case .transferAtMost(let bytes): limit = min(limit, max(bytes, 0))
         case nil: break
@@ -92,7 +101,7 @@ package final class Files: Sendable {
 
   /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.
   func close(_ descriptor: CInt, _ location: Location) throws(FileError) {
-    let interception = intercept?(.close, location.path)
+    let interception = isIntercepted ? interception(of: .close, location) : nil
     let result = platformClose(descriptor)
     if case .fail(let errno)? = interception { throw FileError(.close, location, errno) }
     if result == -1, errno != EINTR { throw FileError(.close, location, Errno(rawValue: errno)) }
