@@ -18,7 +18,7 @@ import Testing
     #expect(
       report == [
         "type": "collection", "directory": "cache", "examined": 2, "expired": 1, "evicted": 0, "damaged": 0,
-        "temporary": 0, "bytesFreed": 69, "bytesAfter": 69, "dryRun": true, "subdirectories": 0, "failed": 0,
+        "temporary": 0, "bytesFreed": 69, "bytesAfter": 69, "dryRun": true, "subdirectories": 1, "failed": 0,
         "wasCutShort": false,
       ])
     #expect(try await tool.run("collect", "cache", now: Tool.now + 100).text.hasPrefix("cache: 2 examined, 1 expired"))
