@@ -54,7 +54,9 @@ let package = Package(
 
     .target(
       name: "TestSupport",
-      dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
+      dependencies: [
+        "BlobStore", "BlobRecord", "PosixFiles", .product(name: "SystemPackage", package: "swift-system"),
+      ],
       path: "Tests/TestSupport"),
     .testTarget(
       name: "ToolTests",
@@ -67,6 +69,9 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    .testTarget(
+      name: "PosixFilesTests",
+      dependencies: ["PosixFiles", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
     .testTarget(name: "BlobRecordTests", dependencies: ["BlobRecord", "CZlib", "TestSupport"]),
     .testTarget(
       name: "ConformanceTests",

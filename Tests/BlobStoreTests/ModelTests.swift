@@ -1,0 +1,163 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Logging
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Random operations, done to a store and to a dictionary: every answer and every byte of the directory must agree.
+@Suite struct ModelTests {
+  /// Operations of each of the twelve ways to lay out and write records; 24,000 in all.
+  static let operationsPerRun = 2_000
+
+  @Test(.timeLimit(.minutes(5)), arguments: RecordNaming.allCases, [true, false])
+  func storeIsADictionaryWithClockAndLocks(naming: RecordNaming, separatesDirectories: Bool) throws {
+    let seed = SeededGenerator.announcedSeed(
+      for: "storeIsADictionaryWithClockAndLocks", environment: ProcessInfo.processInfo.environment)
+    for format in [BlobStore.RecordFormat.checksummed, .reference] {
+      for sizeLimit in [nil, 20_100] as [Int64?] {
+        var configuration = ModelRun.configuration(
+          RecordLayout(naming: naming, separatesDirectories: separatesDirectories), format)
+        if let sizeLimit {
+          configuration.sizeLimit = sizeLimit
+          // So that there is something left to evict.
+          configuration.defaultExpiration = .seconds(100_000)
+        }
+        var run = try ModelRun(seed: seed, configuration: configuration)
+        let mismatches = try run.compare(operations: Self.operationsPerRun / 2)
+        #expect(mismatches.isEmpty, "seed \(seed), \(naming), \(separatesDirectories), \(format)")
+      }
+    }
+  }
+
+  /// The harness finds what is planted: a lock that is acknowledged and not taken.
+  @Test func modelFindsADroppedLock() throws {
+    var run = try ModelRun(seed: 7, configuration: ModelRun.configuration(RecordLayout(), .checksummed))
+    var isDropped = false
+    run.perform = { operation, store in
+      if !isDropped, case .lock("abc") = operation, try store.contains("abc") {
+        isDropped = true
+        return StoreResult(answer: .outcome(.done))
+      }
+      return operation.perform(on: store)
+    }
+    #expect(try !run.compare(operations: 2_000).isEmpty)
+    #expect(isDropped)
+  }
+
+  /// A touch that never takes place is seen too, although no answer of its own tells.
+  @Test func modelFindsALostTouch() throws {
+    var run = try ModelRun(seed: 7, configuration: ModelRun.configuration(RecordLayout(), .checksummed))
+    run.perform = { operation, store in
+      guard case .load(let key, _) = operation else { return operation.perform(on: store) }
+      return StoreOperation.load(key, touching: false).perform(on: store)
+    }
+    #expect(try !run.compare(operations: 500).isEmpty)
+  }
+
+  @Test func aSeedReplaysItsOperations() throws {
+    func operations(_ seed: UInt64) -> [String] {
+      var operations = RandomOperations(seed: seed, naming: .encoded)
+      return (0..<100).map { _ in operations.next().description }
+    }
+    #expect(operations(1) == operations(1))
+    #expect(operations(1) != operations(2))
+  }
+}
+
+/// A store and its model, side by side.
+private struct ModelRun {
+  private let directory: TemporaryDirectory
+  private let clock = ManualClock()
+  private let configuration: BlobStore.Configuration
+  private var store: BlobStore
+  private var model: StoreModel
+  private var operations: RandomOperations
+  /// Hard links to records as `cp -al` makes them, and what they held.
+  private var backups: [(url: URL, bytes: Data)] = []
+  /// How an operation is done; a test plants its bug here.
+  var perform: (StoreOperation, BlobStore) throws -> StoreResult = { $0.perform(on: $1) }
+
+  static func configuration(_ layout: RecordLayout, _ format: BlobStore.RecordFormat) -> BlobStore.Configuration {
+    var configuration = BlobStore.Configuration()
+    configuration.layout = layout
+    configuration.format = format
+    configuration.durability = .none
+    configuration.maximumPayload = 20_000
+    configuration.freeSpaceFloor = 0
+    return configuration
+  }
+
+  init(seed: UInt64, configuration: BlobStore.Configuration) throws {
+    directory = try TemporaryDirectory()
+    var configuration = configuration
+    let clock = clock
+    configuration.now = { clock.now }
+    self.configuration = configuration
+    store = try BlobStore(directory: directory.path.appending("cache"), configuration: configuration)
+    model = StoreModel(configuration, now: clock.now)
+    operations = RandomOperations(seed: seed, naming: configuration.layout.naming)
+  }
+
+  /// - Returns: the first mismatches; none if there are none.
+  mutating func compare(operations count: Int) throws -> [String] {
+    var history: [String] = []
+    for index in 0..<count {
+      let step = operations.clockStep(model)
+      clock.advance(by: step)
+      model.now = clock.now
+      let operation = operations.next()
+      history.append("\(step == 0 ? "" : "clock \(step); ")\(operation)")
+      var mismatches = try compare(operation)
+      if index % 20 == 0 || index == count - 1 { mismatches += try compareDirectory() }
+      guard mismatches.isEmpty else {
+        return ["operation \(index)"] + mismatches + ["after"] + history.suffix(8)
+      }
+      if index % 97 == 96 { store = try BlobStore(directory: store.directory, configuration: configuration) }
+      if index % 211 == 210 { try makeBackup() }
+    }
+    return backups.filter { (try? Data(contentsOf: $0.url)) != $0.bytes }.map { "a hard link changed: \($0.url.path)" }
+  }
+
+  private mutating func compare(_ operation: StoreOperation) throws -> [String] {
+    let result = try perform(operation, store)
+    let expected: StoreAnswer
+    var mismatches: [String] = []
+    if case .collect(dryRun: false) = operation {
+      let (report, faults) = model.collect(
+        leaving: Set(try contents(of: store.directory).keys), limit: configuration.sizeLimit)
+      expected = .collected(report)
+      mismatches += faults
+    } else if case .collect(dryRun: true) = operation, configuration.sizeLimit != nil {
+      return []  // what it would evict, the collection after it shows
+    } else {
+      expected = model.perform(operation)
+    }
+    if result.answer != expected {
+      mismatches.append("\(operation)\n  answered \(result.answer)\n  expected \(expected)")
+    }
+    return mismatches
+  }
+
+  /// Everything there is, by the store's word and by the file system's.
+  private mutating func compareDirectory() throws -> [String] {
+    var mismatches = try compare(.records(prefix: "")) + compare(.usage)
+    let found = try contents(of: store.directory)
+    let expected = model.files
+    for path in Set(found.keys).union(expected.keys) where found[path] != expected[path] {
+      mismatches.append("\(path): \(found[path].map { "\($0.count) bytes" } ?? "absent")")
+    }
+    return mismatches
+  }
+
+  private mutating func makeBackup() throws {
+    let name = "backup-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(at: directory.url(name), withIntermediateDirectories: false)
+    for (index, (path, bytes)) in model.files.sorted(by: { BlobKey.precedes($0.key, $1.key) }).enumerated() {
+      let url = directory.url("\(name)/\(index)")
+      try FileManager.default.linkItem(atPath: store.directory.string + "/" + path.string, toPath: url.path)
+      backups.append((url, bytes))
+    }
+  }
+}

@@ -1,0 +1,2 @@
+import PosixFiles
+import Testing

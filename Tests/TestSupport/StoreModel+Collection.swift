@@ -1,0 +1,65 @@
+package import BlobRecord
+package import BlobStore
+internal import SystemPackage
+
+extension StoreModel {
+  /// Removes what is due whatever the size. All there is to a collection of a store within its limit.
+  mutating func collect(dryRun: Bool) -> CollectionReport {
+    var after = self
+    var report = CollectionReport(directory: "")
+    report.dryRun = dryRun
+    for (key, record) in records {
+      report.examined += 1
+      switch state(of: record) {
+      case .expired: report.expired += 1
+      case .damaged where record.isAged: report.damaged += 1
+      default:
+        report.bytesAfter += size(of: key)
+        continue
+      }
+      report.bytesFreed += size(of: key)
+      after.records[key] = nil
+    }
+    report.temporary = Int64(temporary.count)
+    report.bytesFreed += temporary.values.reduce(0) { $0 + Int64($1.count) }
+    report.bytesAfter += quarantined.values.reduce(0) { $0 + Int64($1.count) }
+    guard !dryRun else { return report }
+    after.temporary = [:]
+    let used = Set(after.records.keys.map { BlobKey(after.path(of: $0).subdirectory) })
+    report.subdirectories = Int64(subdirectories.subtracting(used).count)
+    after.subdirectories.formIntersection(used)
+    self = after
+    return report
+  }
+
+  /// Does a collection that may evict: which of the oldest it takes is its choice where they are of equal age, and is
+  /// told here by what was left.
+  ///
+  /// - Parameters:
+  ///   - remaining: the paths of the files left.
+  ///   - limit: bytes that may stay; nil for no limit.
+  /// - Returns: the report that is right for this choice, and what is wrong with the choice.
+  package mutating func collect(leaving remaining: Set<BlobKey>, limit: Int64?) -> (CollectionReport, [String]) {
+    var report = collect(dryRun: false)
+    let evicted = records.filter { !remaining.contains(BlobKey(path(of: $0.key).relative)) }
+    let kept = records.filter { evicted[$0.key] == nil }
+    var faults: [String] = []
+    let toFree = limit.map { report.bytesAfter > $0 ? report.bytesAfter - ($0 - $0 / 10) : 0 } ?? 0
+    let freed = evicted.keys.reduce(0) { $0 + size(of: $1) }
+    for (key, record) in evicted where state(of: record) != .live {
+      faults.append("\(key) was evicted, and is \(state(of: record))")
+    }
+    let newestEvicted = evicted.values.map(\.header.updateTime).max() ?? 0
+    for (key, record) in kept where state(of: record) == .live {
+      if record.header.updateTime < newestEvicted { faults.append("\(key) was kept, and is older than an evicted one") }
+      if freed < toFree { faults.append("\(key) was kept, and \(toFree - freed) bytes too few were freed") }
+    }
+    let last = evicted.filter { $0.value.header.updateTime == newestEvicted }.keys.map { size(of: $0) }.max() ?? 0
+    if freed > 0, freed - last >= toFree { faults.append("\(freed) bytes were evicted where \(toFree) had to go") }
+    report.evicted = Int64(evicted.count)
+    report.bytesFreed += freed
+    report.bytesAfter -= freed
+    records = kept
+    return (report, faults)
+  }
+}

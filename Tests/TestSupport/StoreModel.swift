@@ -1,0 +1,320 @@
+package import BlobRecord
+package import BlobStore
+package import Foundation
+
+/// What a directory of blobs must hold and answer, as a dictionary: the rules of Spec/Semantics.md, and nothing of how
+/// they are kept.
+///
+/// Files are predicted byte for byte, so that a comparison with the directory leaves nothing out.
+package struct StoreModel: Sendable {
+  package enum Damage: Sendable {
+    /// The crc of the header is wrong; nothing in it can be believed.
+    case header
+    /// A byte of the payload is wrong; only reading it tells.
+    case payload
+  }
+
+  package struct Record: Equatable, Sendable {
+    package var payload: Data
+    package var header: RecordHeader
+    package var damage: Damage?
+    /// Whether the file was written long ago; only then does a collection remove damage.
+    package var isAged = false
+  }
+
+  package var configuration: BlobStore.Configuration
+  package var now: UnixTime
+  package var records: [BlobKey: Record] = [:]
+  /// Files that are not the store's, by path.
+  package var foreign: [BlobKey: Data] = [:]
+  /// Temporary files without a writer, by path.
+  package var temporary: [BlobKey: Data] = [:]
+  /// Quarantined files, by path.
+  package var quarantined: [BlobKey: Data] = [:]
+  /// Subdirectories that the store has made.
+  package var subdirectories: Set<BlobKey> = []
+
+  package init(_ configuration: BlobStore.Configuration, now: UnixTime) {
+    self.configuration = configuration
+    self.now = now
+  }
+
+  package var defaultExpiration: Int64 {
+    max(configuration.defaultExpiration, BlobStore.Configuration.minimumExpiration).components.seconds
+  }
+}
+
+// MARK: - The directory
+
+extension StoreModel {
+  package static let headerSize: Int64 = 64
+
+  /// The path of a key that has one.
+  package func path(of key: BlobKey) -> RecordPath {
+    do {
+      return try configuration.layout.path(for: key)
+    } catch {
+      preconditionFailure("the model holds a key without a name: \(key)")
+    }
+  }
+
+  package func isValid(_ key: BlobKey) -> Bool {
+    (try? configuration.layout.path(for: key)) != nil  // the answer is all that is asked
+  }
+
+  /// The bytes of a record's file.
+  package static func bytes(of record: Record) -> Data {
+    var bytes = record.header.withEncodedBytes { unsafe $0.withUnsafeBytes { unsafe Data($0) } } + record.payload
+    switch record.damage {
+    case .header: bytes[60] ^= 1
+    case .payload: bytes[64] ^= 1
+    case nil: break
+    }
+    return bytes
+  }
+
+  /// Every file that must lie below the root, and no other.
+  package var files: [BlobKey: Data] {
+    var files: [BlobKey: Data] = [:]
+    for (key, record) in records { files[BlobKey(path(of: key).relative)] = Self.bytes(of: record) }
+    for others in [foreign, temporary, quarantined] { files.merge(others) { a, _ in a } }
+    return files
+  }
+
+  package func state(of record: Record) -> RecordState {
+    if record.damage == .header { return .damaged }
+    if record.header.refCount > 0 { return .locked }
+    return isExpired(record.header) ? .expired : .live
+  }
+
+  private func isExpired(_ header: RecordHeader) -> Bool {
+    // Spelled out again, and wider than the code under test does it.
+    let ttl = header.ttl > 0 ? Int128(min(header.ttl, UInt64(Int64.max))) : Int128(defaultExpiration)
+    return Int128(now.seconds) - Int128(header.updateTime) > ttl
+  }
+
+  private static func size(of record: Record) -> Int64 { headerSize + Int64(record.payload.count) }
+
+  func size(of key: BlobKey) -> Int64 { records[key].map(Self.size) ?? 0 }
+}
+
+// MARK: - Operations
+
+extension StoreModel {
+  /// Does an operation and tells its answer. Not for collections with a size limit, which have a choice: `collect`.
+  package mutating func perform(_ operation: StoreOperation) -> StoreAnswer {
+    if let key = operation.key, let refusal = refusal(operation, key) {
+      // By then the place of the file is made: how much there is to read turned out while it was written.
+      if case .storeContents = operation, refusal == .payloadTooLarge { makeSubdirectory(of: key) }
+      return .failure(refusal)
+    }
+    switch operation {
+    case .store(let key, let payload, let ttl, let locked, let keepingLocks):
+      store(key, payload, ttl, locked, keepingLocks)
+      return .done
+    case .storeContents(let key, let payload, let ttl, let locked, let keepingLocks):
+      store(key, payload, ttl, locked, keepingLocks)
+      return .size(Int64(payload.count))
+    case .load(let key, let touching): return load(key, touching: touching)
+    case .loadFirst(let prefix):
+      guard isValidPrefix(prefix) else { return .failure(.invalidKey) }
+      guard configuration.layout.naming != .sha256 else { return .nothing }
+      let keys = records.filter { $0.key.hasPrefix(prefix) && [.live, .locked].contains(state(of: $0.value)) }.keys
+      return keys.min(by: BlobKey.precedes).map { load($0, touching: true) } ?? .nothing
+    case .touch(let key):
+      return changing(key) { header, now in
+        if header.ttl == 0 { header.updateTime = max(header.updateTime, UInt64(max(now.seconds, 0))) }
+        return .done
+      }
+    case .lock(let key):
+      return changing(key) { header, _ in
+        header.refCount += 1
+        return .done
+      }
+    case .unlock(let key, let force):
+      return changing(key) { header, _ in
+        guard header.refCount > 0 else { return .notLocked }
+        header.refCount = force ? 0 : header.refCount - 1
+        return .done
+      }
+    case .remove(let key): return .outcome(records.removeValue(forKey: key) == nil ? .notFound : .done)
+    case .removeAll(let scope): return removeAll(scope)
+    case .contains(let key): return reading(key) { .flag($0 != nil) }
+    case .header(let key): return reading(key) { $0.map { .header($0.header) } ?? .nothing }
+    case .records(let prefix): return isValidPrefix(prefix) ? .listing(listing(prefix)) : .failure(.invalidKey)
+    case .usage: return .usage(usage)
+    case .verify: return .verified(verification)
+    case .collect(let dryRun): return .collected(collect(dryRun: dryRun))
+    }
+  }
+
+  /// Why an operation is refused whatever the directory holds.
+  private func refusal(_ operation: StoreOperation, _ key: BlobKey) -> BlobStoreError.Code? {
+    switch operation {
+    case .store(_, let payload, let ttl, _, _), .storeContents(_, let payload, let ttl, _, _):
+      if case .storeContents = operation, !isValid(key) { break }
+      let byteCount = Int64(payload.count)
+      if byteCount > configuration.maximumPayload { return .payloadTooLarge }
+      if let limit = configuration.sizeLimit, byteCount + Self.headerSize > limit { return .payloadTooLarge }
+      if let ttl, ttl <= .zero { return .invalidTimeToLive }
+    default: break
+    }
+    return isValid(key) ? nil : .invalidKey
+  }
+
+  private func isValidPrefix(_ prefix: String) -> Bool {
+    switch configuration.layout.naming {
+    case .encoded: true
+    case .verbatim: prefix.isEmpty || isValid(BlobKey(prefix))
+    case .sha256: prefix.isEmpty
+    }
+  }
+
+  private mutating func store(
+    _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locked: Bool, _ keepingLocks: Bool
+  ) {
+    var header = RecordHeader(
+      refCount: locked ? 1 : 0, updateTime: UInt64(max(now.seconds, 0)), payloadSize: UInt64(payload.count))
+    if let (seconds, rest) = ttl?.components { header.ttl = UInt64(seconds) + (rest > 0 && seconds < .max ? 1 : 0) }
+    if keepingLocks, let old = records[key], old.damage != .header {
+      header.refCount = max(header.refCount, old.header.refCount)
+    }
+    let path = path(of: key)
+    if configuration.format == .checksummed {
+      header.payloadChecksum = CRC32.checksum(of: payload.bytes)
+      header.keyDigest = path.digest
+    }
+    records[key] = Record(payload: payload, header: header)
+    makeSubdirectory(of: key)
+  }
+
+  private mutating func makeSubdirectory(of key: BlobKey) {
+    let subdirectory = path(of: key).subdirectory
+    if !subdirectory.isEmpty { subdirectories.insert(BlobKey(subdirectory)) }
+  }
+
+  private mutating func load(_ key: BlobKey, touching: Bool) -> StoreAnswer {
+    guard let record = records[key] else { return .nothing }
+    let isMiss = record.damage != .header && state(of: record) == .expired
+    guard !isMiss else { return .nothing }
+    guard record.damage == nil else {
+      followDamagePolicy(key, record)
+      return .failure(.damaged)
+    }
+    if touching, record.header.ttl == 0, Int128(record.header.updateTime) < Int128(now.seconds) {
+      records[key]?.header.updateTime = UInt64(now.seconds)
+    }
+    return .blob(key, record.payload, record.header)
+  }
+
+  private mutating func followDamagePolicy(_ key: BlobKey, _ record: Record) {
+    guard configuration.damagePolicy != .report else { return }
+    records[key] = nil
+    guard configuration.damagePolicy == .quarantine else { return }
+    quarantined[BlobKey(".quarantine/" + path(of: key).fileName)] = Self.bytes(of: record)
+  }
+
+  private mutating func changing(
+    _ key: BlobKey, _ change: (inout RecordHeader, UnixTime) -> Outcome
+  ) -> StoreAnswer {
+    guard var record = records[key] else { return .outcome(.notFound) }
+    switch state(of: record) {
+    case .damaged, .unreadable: return .failure(.damaged)
+    case .expired: return .outcome(.notFound)
+    case .live, .locked:
+      let outcome = change(&record.header, now)
+      records[key] = record
+      return .outcome(outcome)
+    }
+  }
+
+  private mutating func reading(_ key: BlobKey, _ answer: (Record?) -> StoreAnswer) -> StoreAnswer {
+    guard let record = records[key] else { return answer(nil) }
+    switch state(of: record) {
+    case .damaged, .unreadable:
+      followDamagePolicy(key, record)
+      return .failure(.damaged)
+    case .expired: return answer(nil)
+    case .live, .locked: return answer(record)
+    }
+  }
+
+  private mutating func removeAll(_ scope: RemovalScope) -> StoreAnswer {
+    if scope == .all, !records.isEmpty, records.values.allSatisfy({ $0.damage == .header }) {
+      return .failure(.notACache)
+    }
+    var report = RemovalReport()
+    for (key, record) in records {
+      let isIncluded =
+        switch scope {
+        case .all: true
+        case .locked: state(of: record) == .locked
+        case .unlocked: state(of: record) == .live || state(of: record) == .expired
+        }
+      guard isIncluded else { continue }
+      records[key] = nil
+      report.files += 1
+      report.bytes += Self.size(of: record)
+    }
+    guard scope == .all else { return .removed(report) }
+    for bytes in Array(temporary.values) + Array(quarantined.values) {
+      report.files += 1
+      report.bytes += Int64(bytes.count)
+    }
+    temporary = [:]
+    quarantined = [:]
+    subdirectories = []
+    return .removed(report)
+  }
+}
+
+// MARK: - Enumerations
+
+extension StoreModel {
+  private func listing(_ prefix: String) -> [ListedRecord] {
+    records.filter { $0.key.hasPrefix(prefix) }.map { key, record in
+      ListedRecord(
+        file: BlobKey(path(of: key).relative), key: configuration.layout.naming == .sha256 ? nil : key,
+        fileSize: Self.size(of: record), state: state(of: record),
+        header: record.damage == .header ? nil : record.header)
+    }.sorted { BlobKey.precedes($0.file, $1.file) }
+  }
+
+  private var usage: Usage {
+    var usage = Usage()
+    for record in records.values {
+      let size = Self.size(of: record)
+      usage.bytes += size
+      if record.damage == .header {
+        usage.damagedFiles += 1
+        usage.damagedBytes += size
+        continue
+      }
+      usage.records += 1
+      if state(of: record) == .locked {
+        usage.lockedRecords += 1
+        usage.lockedBytes += size
+      } else if state(of: record) == .expired {
+        usage.expiredRecords += 1
+        usage.expiredBytes += size
+      }
+    }
+    usage.quarantinedFiles = Int64(quarantined.count)
+    usage.quarantinedBytes = quarantined.values.reduce(0) { $0 + Int64($1.count) }
+    usage.bytes += usage.quarantinedBytes
+    usage.temporaryFiles = Int64(temporary.count)
+    usage.foreignFiles = Int64(foreign.count)
+    return usage
+  }
+
+  private var verification: VerificationReport {
+    var report = VerificationReport()
+    for record in records.values {
+      report.bytes += Self.size(of: record)
+      if record.damage == nil { report.soundRecords += 1 } else { report.damagedFiles += 1 }
+    }
+    report.temporaryFiles = Int64(temporary.count)
+    report.foreignFiles = Int64(foreign.count)
+    return report
+  }
+}

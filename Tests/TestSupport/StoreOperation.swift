@@ -1,0 +1,210 @@
+package import BlobRecord
+package import BlobStore
+package import Foundation
+internal import SystemPackage
+
+/// One operation of a store as a value, so that it can be chosen by chance, printed, and done to a store and a model.
+package enum StoreOperation: Sendable {
+  case store(BlobKey, Data, ttl: Duration?, locked: Bool, keepingLocks: Bool)
+  /// The same, from a descriptor.
+  case storeContents(BlobKey, Data, ttl: Duration?, locked: Bool, keepingLocks: Bool)
+  case load(BlobKey, touching: Bool)
+  /// Loads the key whose bytes come first.
+  case loadFirst(prefix: String)
+  case touch(BlobKey)
+  case lock(BlobKey)
+  case unlock(BlobKey, force: Bool)
+  case remove(BlobKey)
+  case removeAll(RemovalScope)
+  case contains(BlobKey)
+  case header(BlobKey)
+  case records(prefix: String)
+  case usage
+  case verify
+  case collect(dryRun: Bool)
+}
+
+extension StoreOperation: CustomStringConvertible {
+  package var description: String {
+    func store(
+      _ verb: String, _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locked: Bool, _ keeps: Bool
+    )
+      -> String
+    {
+      "\(verb) \(key.string.debugDescription) \(payload.count) bytes, ttl \(ttl.map { "\($0)" } ?? "nil")"
+        + (locked ? ", locked" : "") + (keeps ? ", keepingLocks" : "")
+    }
+    return switch self {
+    case .store(let key, let payload, let ttl, let locked, let keeps):
+      store("store", key, payload, ttl, locked, keeps)
+    case .storeContents(let key, let payload, let ttl, let locked, let keeps):
+      store("store contents", key, payload, ttl, locked, keeps)
+    case .load(let key, let touching): "load \(key.string.debugDescription)\(touching ? "" : " untouched")"
+    case .loadFirst(let prefix): "load first of prefix \(prefix.debugDescription)"
+    case .touch(let key): "touch \(key.string.debugDescription)"
+    case .lock(let key): "lock \(key.string.debugDescription)"
+    case .unlock(let key, let force): "unlock \(key.string.debugDescription)\(force ? " by force" : "")"
+    case .remove(let key): "remove \(key.string.debugDescription)"
+    case .removeAll(let scope): "remove all: \(scope)"
+    case .contains(let key): "contains \(key.string.debugDescription)"
+    case .header(let key): "header \(key.string.debugDescription)"
+    case .records(let prefix): "records \(prefix.debugDescription)"
+    case .usage: "usage"
+    case .verify: "verify"
+    case .collect(let dryRun): dryRun ? "collect, dry run" : "collect"
+    }
+  }
+
+  /// The key it is about; nil for one about many.
+  package var key: BlobKey? {
+    switch self {
+    case .store(let key, _, _, _, _), .storeContents(let key, _, _, _, _), .load(let key, _), .touch(let key),
+      .lock(let key), .unlock(let key, _), .remove(let key), .contains(let key), .header(let key):
+      key
+    case .loadFirst, .records, .removeAll, .usage, .verify, .collect: nil
+    }
+  }
+
+  /// What errors of it call it.
+  package var verb: String {
+    switch self {
+    case .store, .storeContents: "store"
+    case .load, .loadFirst: "load"
+    case .touch: "touch"
+    case .lock: "lock"
+    case .unlock: "unlock"
+    case .remove: "remove"
+    case .removeAll: "removeAll"
+    case .contains: "contains"
+    case .header: "header"
+    case .records: "records"
+    case .usage: "usage"
+    case .verify: "verify"
+    case .collect: "collect"
+    }
+  }
+}
+
+/// What an operation answered, for comparison.
+package enum StoreAnswer: Equatable, Sendable {
+  case done
+  case size(Int64)
+  case outcome(Outcome)
+  case blob(BlobKey, Data, RecordHeader)
+  case nothing
+  case flag(Bool)
+  case header(RecordHeader)
+  case removed(RemovalReport)
+  case listing([ListedRecord])
+  case usage(Usage)
+  case verified(VerificationReport)
+  case collected(CollectionReport)
+  case failure(BlobStoreError.Code)
+}
+
+/// A record of an enumeration.
+package struct ListedRecord: Hashable, Sendable {
+  /// Relative to the root. A key, because keys are compared by their bytes.
+  package var file: BlobKey
+  package var key: BlobKey?
+  package var fileSize: Int64
+  package var state: RecordState
+  package var header: RecordHeader?
+}
+
+/// An answer, and the errors that came with it.
+package struct StoreResult: Sendable {
+  package var answer: StoreAnswer
+  package var error: BlobStoreError?
+  /// Of the files that an enumeration could not read.
+  package var accessErrors: [BlobStoreError]
+
+  package init(answer: StoreAnswer, error: BlobStoreError? = nil, accessErrors: [BlobStoreError] = []) {
+    self.answer = answer
+    self.error = error
+    self.accessErrors = accessErrors
+  }
+}
+
+extension StoreOperation {
+  /// Does it to a store.
+  package func perform(on store: BlobStore) -> StoreResult {
+    var accessErrors: [BlobStoreError] = []
+    do throws(BlobStoreError) {
+      let answer = try answer(of: store, &accessErrors)
+      return StoreResult(answer: answer, accessErrors: accessErrors)
+    } catch {
+      return StoreResult(answer: .failure(error.code), error: error)
+    }
+  }
+
+  private func answer(
+    of store: BlobStore, _ accessErrors: inout [BlobStoreError]
+  ) throws(BlobStoreError) -> StoreAnswer {
+    func answer(_ blob: Blob?) -> StoreAnswer {
+      blob.map { .blob($0.key, $0.payload, $0.header) } ?? .nothing
+    }
+    switch self {
+    case .store(let key, let payload, let ttl, let locked, let keepingLocks):
+      try store.store(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+      return .done
+    case .storeContents(let key, let payload, let ttl, let locked, let keepingLocks):
+      let input = payload.asInput()
+      defer { try? input.close() }  // it was read, or is of no use
+      return .size(
+        try store.store(contentsOf: input, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks))
+    case .load(let key, let touching): return answer(try store.load(key, touching: touching))
+    case .loadFirst(let prefix):
+      return answer(try store.load(prefix: prefix) { keys in keys.min(by: BlobKey.precedes) })
+    case .touch(let key): return .outcome(try store.touch(key))
+    case .lock(let key): return .outcome(try store.lock(key))
+    case .unlock(let key, let force): return .outcome(try store.unlock(key, force: force))
+    case .remove(let key): return .outcome(try store.remove(key))
+    case .removeAll(let scope): return .removed(try store.removeAll(scope))
+    case .contains(let key): return .flag(try store.contains(key))
+    case .header(let key): return try store.header(for: key).map { .header($0) } ?? .nothing
+    case .records(let prefix):
+      var listing: [ListedRecord] = []
+      for entry in try store.records(prefix: prefix) {
+        if let error = entry.accessError { accessErrors.append(error) }
+        listing.append(
+          ListedRecord(
+            file: BlobKey(entry.file), key: entry.key, fileSize: entry.fileSize, state: entry.state,
+            header: entry.header))
+      }
+      return .listing(listing.sorted { BlobKey.precedes($0.file, $1.file) })
+    case .usage: return .usage(try store.usage())
+    case .verify:
+      let report = try store.verify { finding in
+        if case .record(let entry) = finding, let error = entry.accessError { accessErrors.append(error) }
+      }
+      return .verified(report)
+    case .collect(let dryRun):
+      var report = try store.collect(CollectionOptions(dryRun: dryRun))
+      // Neither is for a model to tell.
+      report.seconds = 0
+      report.directory = ""
+      return .collected(report)
+    }
+  }
+}
+
+extension BlobKey {
+  package static func precedes(_ a: BlobKey, _ b: BlobKey) -> Bool {
+    a.string.utf8.lexicographicallyPrecedes(b.string.utf8)
+  }
+}
+
+extension Data {
+  /// A descriptor that reads these bytes, from an unlinked file.
+  fileprivate func asInput() -> FileDescriptor {
+    let url = FileManager.default.temporaryDirectory.appending(path: "blobcache-input-\(UUID().uuidString)")
+    do {
+      try write(to: url)
+      defer { try? FileManager.default.removeItem(at: url) }  // in the temporary directory, it harms nobody
+      return try FileDescriptor.open(FilePath(url.path), .readOnly)
+    } catch {
+      preconditionFailure("the test's input: \(error)")
+    }
+  }
+}
