@@ -7,6 +7,7 @@ extension BlobStore {
   /// Moves the update time of a record with ttl 0 to now; leaves one with a ttl of its own as it is.
   ///
   /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: as `load`. When it throws for a sync, the change is made but not known to be on the medium.
   @discardableResult
   public func touch(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try reporting("touch", key) {
@@ -23,7 +24,8 @@ extension BlobStore {
   /// age.
   ///
   /// - Returns: `done`; `notFound` if there is no live record.
-  /// - Throws: `lockCountOverflow` at 2^32-1 locks; else as `load`.
+  /// - Throws: `lockCountOverflow` at 2^32-1 locks; else as `load`. When it throws for a sync (`systemCall` is
+  ///   `fsync(2)`), the lock is added but not known to be on the medium.
   @discardableResult
   public func lock(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try reporting("lock", key) {
@@ -44,6 +46,7 @@ extension BlobStore {
   ///
   /// - Parameter force: whether to take all locks off.
   /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
+  /// - Throws: as `load`. When it throws for a sync, the lock is off but that is not known to be on the medium.
   @discardableResult
   public func unlock(_ key: BlobKey, force: Bool = false) throws(BlobStoreError) -> Outcome {
     try reporting("unlock", key) {
@@ -106,9 +109,9 @@ extension BlobStore {
   /// A header that was written, in a file that may have to be synced once the stripe is free.
   private enum WrittenHeader: ~Copyable {
     case none(Outcome)
-    case inPlace(OpenFile)
+    case inPlace(OpenFile, entry: RecordDirectory?)
     /// The record had another name, so it was copied; the copy is synced, its directory is not.
-    case copied
+    case copied(entry: RecordDirectory?)
   }
 
   /// Reads the header of a live record, lets `change` change it, and writes it where it lies.
@@ -122,13 +125,32 @@ extension BlobStore {
     let written = try withStripe(of: path) { try writeHeader(at: path, now, level, change) }
     switch consume written {
     case .none(let outcome): return outcome
-    case .inPlace(let file):
+    case .inPlace(let file, let entry):
       if level > .none { try file.synchronize(level == .full ? .full : .barrier) }
-      if level == .full, syncsEntry { try synchronizeEntry(of: path) }
-    case .copied:
-      if level == .full { try synchronizeEntry(of: path) }
+      if syncsEntry { try entry?.synchronize() }
+    case .copied(let entry):
+      try entry?.synchronize()
     }
     return .done
+  }
+
+  /// The directory of a record, open to be synced.
+  private struct RecordDirectory: ~Copyable {
+    /// nil, as the subdirectory, if somebody has removed it meanwhile, and all in it.
+    private let root: RootDirectory.Opened?
+    private let subdirectory: Directory?
+
+    init(of path: RecordPath, _ root: RootDirectory) throws {
+      let opened = try root.opened()
+      subdirectory = try path.subdirectory.isEmpty ? nil : opened?.openSubdirectory(path.subdirectory)
+      self.root = opened
+    }
+
+    /// Puts the record's directory entry, and that of its directory, on the medium.
+    borrowing func synchronize() throws {
+      try subdirectory?.synchronize()
+      try root?.directory.synchronize()
+    }
   }
 
   /// The part under the stripe.
@@ -148,13 +170,15 @@ extension BlobStore {
       throw DamagedRecord(error: error, path: file.location.path)
     }
     if case .unchanged(let outcome) = try change(&header) { return .none(outcome) }
+    // Opened first: once the header is changed, nothing but a sync may fail.
+    let entry = level == .full ? try RecordDirectory(of: path, root) : nil
     guard status.linkCount > 1 else {
       try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
-      return .inPlace(file)
+      return .inPlace(file, entry: entry)
     }
     guard copiesLinked else { return .none(.done) }
     try replace(file, at: path, with: header, level)
-    return .copied
+    return .copied(entry: entry)
   }
 
   /// Puts a copy with another header in the place of a record that has another name (a `cp -al` backup), whose header
@@ -177,13 +201,6 @@ extension BlobStore {
     }
     if level > .none { try temporary.file.synchronize(level == .full ? .full : .barrier) }
     try temporary.publish(as: path.fileName)
-  }
-
-  /// Puts a record's directory entry, and that of its directory, on the medium.
-  func synchronizeEntry(of path: RecordPath) throws {
-    guard let root = try root.opened() else { return }
-    if !path.subdirectory.isEmpty { try root.openSubdirectory(path.subdirectory)?.synchronize() }
-    try root.directory.synchronize()
   }
 
   /// Moves the update time after a load, if nobody has the stripe. Whatever goes wrong costs the record some of its
