@@ -136,26 +136,23 @@ extension CollectionPass {
 
   /// - Returns: whether the record was removed.
   private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened) throws -> Bool {
+    if let error = entry.accessError { throw error }
     report.examined += 1
+    var isRemoved = false
+    // What cannot be removed stays, and counts.
+    defer { if !isRemoved { stay(entry) } }
     switch entry.state {
-    case .unreadable:
-      report.examined -= 1
-      throw entry.accessError ?? BlobStoreError(.internalInconsistency, entry.file)
     case .expired:
-      if try remove(entry, in: walk, root, { $0.state == .expired }) {
-        report.expired += 1
-        return true
-      }
+      isRemoved = try remove(entry, in: walk, root) { $0.state == .expired }
+      if isRemoved { report.expired += 1 }
     case .damaged:
       let rule = DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration)
-      if rule.isDue(entry), try remove(entry, in: walk, root, rule.isDue) {
-        report.damaged += 1
-        return true
-      }
-    case .live, .locked: break
+      guard rule.isDue(entry) else { break }
+      isRemoved = try remove(entry, in: walk, root, rule.isDue)
+      if isRemoved { report.damaged += 1 }
+    case .live, .locked, .unreadable: break
     }
-    stay(entry)
-    return false
+    return isRemoved
   }
 
   private func stay(_ entry: RecordEntry) {

@@ -22,6 +22,8 @@ extension BlobStore {
   /// Removes a key's record: live, expired, locked or damaged.
   ///
   /// - Returns: `done`; `notFound` if there was none.
+  /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone but that is not known to be on
+  ///   the medium.
   @discardableResult
   public func remove(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try reporting("remove", key) {
@@ -149,7 +151,12 @@ extension BlobStore {
     return try stripes.withStripe(of: path.digest) {
       let examination = try RecordExamination(
         path, in: directory, of: root, configuration.layout, defaultExpiration, configuration.now())
-      guard case .record(let current) = examination, isDue(current) else { return nil }
+      guard case .record(let current) = examination else { return nil }
+      guard isDue(current) else {
+        // Unreadable now: whether it is due is not known, and that must not pass for an answer.
+        if let error = current.accessError { throw error }
+        return nil
+      }
       return try directory.unlink(path.fileName) ? current : nil
     }
   }
@@ -170,11 +177,15 @@ extension BlobStore {
   /// Refuses to wipe a directory that may be anything: one sound record shows that it is a cache.
   private func requireSoundRecordOrNothing() throws {
     var hasCandidates = false
+    var firstFailure: BlobStoreError?
     for entry in try recordSequence(prefix: "") {
       if entry.header != nil, entry.damage == nil { return }
       if let error = entry.accessError, entry.path == nil { throw error }
       hasCandidates = true
+      firstFailure = firstFailure ?? entry.accessError
     }
+    // What could not be read may be a sound record.
+    if let firstFailure { throw firstFailure }
     guard !hasCandidates else {
       throw BlobStoreError(
         .notACache, "there is no sound record in this directory, so it may be no cache at all", path: root.path)
