@@ -29,14 +29,17 @@ struct TemporaryFile: ~Copyable {
   /// - Throws: ENOENT if the directory was removed: try again.
   init(in directory: consuming Directory, of root: RootDirectory.Opened, names: TemporaryNames) throws {
     var name = names.next()
-    var file = try Self.createLocked(name, in: directory, of: root)
+    var obstacle: FileError?
+    var file = try Self.createLocked(name, in: directory, of: root, &obstacle)
     var triesLeft = 8
     while file == nil, triesLeft > 0 {
       name = names.next()
-      file = try Self.createLocked(name, in: directory, of: root)
+      file = try Self.createLocked(name, in: directory, of: root, &obstacle)
       triesLeft -= 1
     }
-    guard let file = file.take() else { throw FileError(.open, Location(directory.path, name), .fileExists) }
+    guard let file = file.take() else {
+      throw obstacle ?? FileError(.open, Location(directory.path, name), .fileExists)
+    }
     self.name = name
     self.file = file
     self.directory = directory
@@ -64,19 +67,22 @@ struct TemporaryFile: ~Copyable {
 }
 
 extension TemporaryFile {
+  /// - Parameter obstacle: receives why there is no file.
   /// - Returns: nil if the name was taken, or a collection came between the calls and removed the file.
   private static func createLocked(
-    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened
+    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, _ obstacle: inout FileError?
   ) throws -> OpenFile? {
     let file: OpenFile
     do {
       file = try directory.createFile(name, permissions: root.filePermissions)
     } catch {
       guard error.errno == .fileExists else { throw error }
+      obstacle = error
       return nil
     }
     do {
       guard try file.tryLock() else {
+        obstacle = FileError(.lock, file.location, .wouldBlock)
         _ = try directory.unlink(name)
         return nil
       }
