@@ -4,10 +4,11 @@ package import SystemPackage
 
 /// Decides, call by call, which system calls of a `Files` fail, and remembers what was called.
 package final class FaultPlan: Sendable {
-  package struct Call: Equatable, Sendable, CustomStringConvertible {
+  package struct Call: Sendable, CustomStringConvertible {
     package let kind: SystemCall
-    package let path: FilePath
+    package let location: Location
 
+    package var path: FilePath { location.path }
     package var description: String { "\(kind) \(path.lastComponent?.string ?? "/")" }
   }
 
@@ -37,6 +38,7 @@ package final class FaultPlan: Sendable {
   private struct State {
     var fault: Fault?
     var met = 0
+    var refused: [SystemCall: Errno] = [:]
     var calls: [Call] = []
     var failed: [Call] = []
     var transferLimit: (@Sendable (_ transfer: Int) -> Int?)?
@@ -49,13 +51,14 @@ package final class FaultPlan: Sendable {
 
   /// `Files` whose calls go through this plan.
   package func files() -> Files {
-    Files { [self] kind, path in intercept(kind, path) }
+    Files { [self] kind, location in intercept(kind, location) }
   }
 
-  private func intercept(_ kind: SystemCall, _ path: FilePath) -> Files.Interception? {
+  private func intercept(_ kind: SystemCall, _ location: Location) -> Files.Interception? {
     state.withLock { state in
-      let call = Call(kind: kind, path: path)
+      let call = Call(kind: kind, location: location)
       state.calls.append(call)
+      if let errno = state.refused[kind] { return .fail(errno) }
       if let fault = state.fault, fault.kinds.contains(kind) {
         state.met += 1
         if state.met == fault.occurrence || (state.met > fault.occurrence && fault.persistence == .fromThenOn) {
@@ -78,6 +81,11 @@ package final class FaultPlan: Sendable {
     }
   }
 
+  /// Lets a kind of call always fail, as a kernel or file system does that lacks it. Not counted as a fault.
+  package func refuse(_ kind: SystemCall, _ errno: Errno) {
+    state.withLock { $0.refused[kind] = errno }
+  }
+
   package func disarm() {
     state.withLock { $0.fault = nil }
   }
@@ -91,6 +99,8 @@ package final class FaultPlan: Sendable {
   }
 
   package var calls: [Call] { state.withLock { $0.calls } }
+  /// The armed fault's; 0 without one.
+  package var failedErrno: Errno { state.withLock { $0.fault?.errno ?? Errno(rawValue: 0) } }
   package var failed: [Call] { state.withLock { $0.failed } }
   package var transfers: Int { state.withLock { $0.transfers } }
 

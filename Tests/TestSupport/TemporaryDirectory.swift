@@ -5,8 +5,13 @@ public import SystemPackage
 public final class TemporaryDirectory: Sendable {
   public let path: FilePath
 
-  public init() throws {
-    let url = FileManager.default.temporaryDirectory.appending(path: "blobcache-test-\(UUID().uuidString)")
+  /// - Parameter inMemory: whether to take a file system in memory where there is one, for tests that make and remove
+  ///   very many files and ask nothing of the medium.
+  public init(inMemory: Bool = false) throws {
+    let memory = URL(filePath: "/dev/shm")
+    let isInMemory = inMemory && FileManager.default.isWritableFile(atPath: memory.path)
+    let url = (isInMemory ? memory : FileManager.default.temporaryDirectory).appending(
+      path: "blobcache-test-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
     // The root is handed to stores, which take its permissions for their files.
     try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: url.path)

@@ -1,2 +1,0 @@
-import PosixFiles
-import Testing
