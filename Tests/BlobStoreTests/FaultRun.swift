@@ -1,0 +1,303 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Logging
+import PosixFiles
+import SystemPackage
+import TestSupport
+
+/// Plays a script on a fresh directory beside a model, with what a plan makes of the calls.
+struct FaultRun {
+  let script: FaultScript
+  let durability: Durability
+  let plan = FaultPlan()
+  /// How an operation is done; a test plants its bug here.
+  var perform: (StoreOperation, BlobStore) -> StoreResult = { $0.perform(on: $1) }
+
+  private let directory: TemporaryDirectory
+  private let clock = ManualClock()
+  private let configuration: BlobStore.Configuration
+  private var model: StoreModel
+  private var backups: [(url: URL, bytes: Data)] = []
+  private var mismatches: [String] = []
+  /// How many calls the script made.
+  private(set) var scriptCallCount = 0
+
+  init(_ script: FaultScript, _ durability: Durability) throws {
+    self.script = script
+    self.durability = durability
+    directory = try TemporaryDirectory(inMemory: true)
+    root = directory.path.appending("cache")
+    var configuration = BlobStore.Configuration()
+    configuration.durability = durability
+    configuration.damagePolicy = .quarantine
+    configuration.sizeLimit = FaultScript.sizeLimit
+    configuration.freeSpaceFloor = 0
+    configuration.logger = Logger(label: "FaultTests") { _ in SwiftLogNoOpLogHandler() }
+    let clock = clock
+    configuration.now = { clock.now }
+    self.configuration = configuration
+    model = StoreModel(configuration, now: clock.now)
+    // Once is enough to see it made.
+    guard script.name != FaultScript.all.first?.name || durability == .automatic else { return }
+    try FileManager.default.createDirectory(atPath: root.string, withIntermediateDirectories: false)
+    // Wider than the process's mask, so that permissions are set too.
+    try FileManager.default.setAttributes(
+      [.posixPermissions: durability == .automatic ? 0o770 : 0o700], ofItemAtPath: root.string)
+  }
+
+  private let root: FilePath
+
+  /// - Parameter finishes: whether the rest of the script is played after an operation that met a fault.
+  /// - Returns: what was not as it has to be.
+  mutating func play(finishes: Bool = true) throws -> [String] {
+    mismatches = []
+    do {
+      let store = try BlobStore(directory: root, configuration: configuration, files: plan.files())
+      var hasFailed = false
+      for step in script.steps where finishes || !hasFailed {
+        try prepare(step)
+        guard case .operation(let operation) = step else { continue }
+        let failedBefore = plan.failed.count
+        let before = model
+        let result = perform(operation, store)
+        let failed = Array(plan.failed.dropFirst(failedBefore))
+        if failed.isEmpty {
+          expect(result, try expectedAnswer(operation), operation)
+        } else {
+          hasFailed = true
+          try judge(operation, result, failed, before)
+        }
+        guard mismatches.isEmpty else { return mismatches }
+      }
+      plan.disarm()
+      scriptCallCount = plan.calls.count
+      if hasFailed, !finishes { expect(StoreOperation.usage.perform(on: store), model.perform(.usage), .usage) }
+      // What was left over goes with one collection.
+      let collection = StoreOperation.collect(dryRun: false)
+      expect(collection.perform(on: store), try expectedAnswer(collection), collection)
+      try expectFiles()
+    }
+    let leaked = openPaths(below: directory.path)
+    if !leaked.isEmpty { mismatches.append("open after the store: \(leaked)") }
+    for backup in backups where try Data(contentsOf: backup.url) != backup.bytes {
+      mismatches.append("a hard link changed: \(backup.url.lastPathComponent)")
+    }
+    return mismatches
+  }
+
+  // MARK: The script's other steps
+
+  private mutating func prepare(_ step: FaultScript.Step) throws {
+    func write(_ path: BlobKey, _ bytes: Data) throws {
+      let url = URL(filePath: root.string + "/" + path.string)
+      try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+      try bytes.write(to: url)
+    }
+    switch step {
+    case .operation: break
+    case .advance(let seconds):
+      clock.advance(by: seconds)
+      model.now = clock.now
+    case .temporary(let path):
+      model.temporary[path] = Data("half".utf8)
+      try write(path, Data("half".utf8))
+    case .foreign(let path):
+      model.foreign[path] = Data("somebody's".utf8)
+      try write(path, Data("somebody's".utf8))
+    case .damage(let key, let damage, let isAged):
+      guard model.records[key] != nil else { return }  // its store met the fault
+      model.records[key]?.damage = damage
+      model.records[key]?.isAged = isAged
+      let path = BlobKey(model.path(of: key).relative)
+      try write(path, model.files[path] ?? Data())
+      guard isAged else { return }
+      try FileManager.default.setAttributes(
+        [.modificationDate: Date(timeIntervalSince1970: Double(clock.now.seconds) - 10_000)],
+        ofItemAtPath: root.string + "/" + path.string)
+    case .link(let key):
+      let path = BlobKey(model.path(of: key).relative)
+      guard let bytes = model.files[path] else { return }
+      let url = directory.url("backup-\(backups.count)")
+      try FileManager.default.linkItem(atPath: root.string + "/" + path.string, toPath: url.path)
+      backups.append((url, bytes))
+    }
+  }
+
+  private mutating func expectedAnswer(_ operation: StoreOperation) throws -> StoreAnswer {
+    guard case .collect(let dryRun) = operation, !dryRun else { return model.perform(operation) }
+    let (report, faults) = model.collect(
+      leaving: Set(try contents(of: root).keys), limit: configuration.sizeLimit)
+    mismatches += faults
+    return .collected(report)
+  }
+
+  private mutating func expect(_ result: StoreResult, _ expected: StoreAnswer, _ operation: StoreOperation) {
+    guard result.answer.comparable != expected.comparable else { return }
+    mismatches.append(
+      "\(operation)\n  answered \(result.answer) \(result.error.map { "\($0)" } ?? "")\n  expected \(expected)")
+  }
+
+  private mutating func expectFiles() throws {
+    let found = try contents(of: root)
+    let expected = model.files
+    for path in Set(found.keys).union(expected.keys) where found[path] != expected[path] {
+      mismatches.append("\(path) holds \(found[path].map { "\($0.count) bytes" } ?? "nothing") it must not")
+    }
+  }
+}
+
+extension StoreAnswer {
+  /// Without the empty subdirectories, which a failed store may leave.
+  fileprivate var comparable: StoreAnswer {
+    guard case .collected(var report) = self else { return self }
+    report.subdirectories = 0
+    return .collected(report)
+  }
+}
+
+// MARK: - After a fault
+
+extension FaultRun {
+  /// Checks what came of an operation of which calls failed, and goes on from what it left.
+  private mutating func judge(
+    _ operation: StoreOperation, _ result: StoreResult, _ failed: [FaultPlan.Call], _ before: StoreModel
+  ) throws {
+    let errno = plan.failedErrno
+    plan.disarm()
+    var after = before
+    let expected: StoreAnswer
+    if case .collect(dryRun: false) = operation {
+      expected = .collected(after.collect(leaving: Set(before.files.keys), limit: nil).0)
+    } else {
+      expected = after.perform(operation)
+    }
+    let reports = result.answer.comparable != expected.comparable
+    if let error = result.error, reports { judge(error, operation, failed, errno) }
+    for error in result.accessErrors where error.errno != errno {
+      mismatches.append("\(operation): unreadable for another reason: \(error)")
+    }
+    // A temporary file whose lock is held has a writer, and is left.
+    let isBusy = errno == .wouldBlock && failed.contains { $0.kind == .lock }
+    if result.error == nil, reports, !result.answer.admitsFailure(beside: expected, result.accessErrors, isBusy) {
+      mismatches.append("\(operation) with \(errno) at \(failed)\n  answered \(result.answer)\n  expected \(expected)")
+    }
+    if !reports {
+      for call in failed where !absorbs(operation, call, errno, expected) {
+        mismatches.append("\(operation) does not report \(errno) at \(call): \(result.answer)")
+      }
+    }
+    try judgeFiles(operation, result, failed, before, after)
+    let open = openPaths(below: directory.path)
+    if open.count > 1 { mismatches.append("\(operation) with \(errno) at \(failed) left open: \(open)") }
+  }
+
+  private mutating func judge(
+    _ error: BlobStoreError, _ operation: StoreOperation, _ failed: [FaultPlan.Call], _ errno: Errno
+  ) {
+    let isOfACall = failed.contains { $0.kind.manualPage == error.systemCall && $0.path == error.path }
+    guard error.code == .fileSystem, error.errno == errno, isOfACall, error.operation == operation.verb,
+      error.key == operation.key
+    else {
+      mismatches.append("\(operation) with \(errno) at \(failed) reports \(error.code) of \(error.operation): \(error)")
+      return
+    }
+  }
+
+  /// Whether an operation may go on as if nothing had happened.
+  private func absorbs(
+    _ operation: StoreOperation, _ call: FaultPlan.Call, _ errno: Errno, _ expected: StoreAnswer
+  ) -> Bool {
+    // Nothing is lost by a close; an interrupted call is made again; a busy lock is no failure.
+    if call.kind == .close || errno == .interrupted || (call.kind == .lock && errno == .wouldBlock) { return true }
+    switch (operation, expected) {
+    // The touch after a load, and what the policy does with damage that the load reports.
+    case (.load, .blob), (.loadFirst, .blob), (_, .failure(.damaged)): return true
+    // What cannot be read is removed all the same, as if it were locked.
+    case (.remove, _): return [.open, .openBeneath, .status, .read].contains(call.kind)
+    // The same; and one sound record elsewhere is enough to show that it is a cache.
+    case (.removeAll(.all), _): return [.open, .openBeneath, .openDirectory, .status, .read].contains(call.kind)
+    default: return false
+    }
+  }
+
+  /// Every file is as it was, or as the operation was to make it where that is allowed; and the model follows.
+  private mutating func judgeFiles(
+    _ operation: StoreOperation, _ result: StoreResult, _ failed: [FaultPlan.Call], _ before: StoreModel,
+    _ after: StoreModel
+  ) throws {
+    let found = try contents(of: root)
+    let old = before.files
+    let new = after.files
+    // Of many keys, some may be done. A sync that fails comes after the change.
+    let mayBeDone =
+      operation.key == nil || result.error == nil || result.error?.systemCall == SystemCall.sync.manualPage
+    let mustBeDone: Bool =
+      switch operation {
+      case .load, .loadFirst, .removeAll, .collect: false
+      default: result.error == nil
+      }
+    model = before
+    for path in Set(found.keys).union(old.keys).union(new.keys) {
+      let isTemporary = path.string.contains(".tmp-")
+      if isTemporary, old[path] == nil, failed.contains(where: { $0.kind == .unlink }) {
+        model.temporary[path] = found[path]
+        continue
+      }
+      let isOld = found[path] == old[path]
+      let isNew = found[path] == new[path] || (found[path] == nil && before.mayEvict(path, operation))
+      guard mustBeDone ? isNew : isOld || (isNew && mayBeDone || isNew && result.error?.code == .damaged) else {
+        mismatches.append(
+          "\(operation) at \(failed), \(result.error.map { "\($0)" } ?? "done"): \(path) is "
+            + (isOld ? "as it was" : isNew ? "changed" : "neither old nor new"))
+        continue
+      }
+      if !isOld || mustBeDone { model.adopt(path, from: after, isPresent: found[path] != nil) }
+    }
+    model.subdirectories.formUnion(after.subdirectories)
+  }
+}
+
+extension StoreModel {
+  /// Whether a collection may take this file for the size limit.
+  fileprivate func mayEvict(_ path: BlobKey, _ operation: StoreOperation) -> Bool {
+    guard case .collect(dryRun: false) = operation,
+      let record = records.first(where: { BlobKey(self.path(of: $0.key).relative) == path })?.value
+    else { return false }
+    let byteCount = files.values.reduce(0) { $0 + $1.count }
+    return state(of: record) == .live && Int64(byteCount) > configuration.sizeLimit ?? .max
+  }
+
+  /// Takes over what another model, or a collection, has made of a path.
+  fileprivate mutating func adopt(_ path: BlobKey, from other: StoreModel, isPresent: Bool) {
+    let keys = Set(records.keys).union(other.records.keys)
+    for key in keys where BlobKey(self.path(of: key).relative) == path {
+      records[key] = isPresent ? other.records[key] : nil
+    }
+    if path.string.contains(".tmp-") { temporary[path] = other.temporary[path] }
+    if path.string.hasPrefix(".quarantine/") { quarantined[path] = other.quarantined[path] }
+  }
+}
+
+extension StoreAnswer {
+  /// Whether the answer itself says that something could not be done or read.
+  fileprivate func admitsFailure(beside expected: StoreAnswer, _ errors: [BlobStoreError], _ isBusy: Bool) -> Bool {
+    switch (self, expected) {
+    case (.listing(let found), .listing(let complete)):
+      let unreadable = found.filter { $0.state == .unreadable }.map(\.file.string)
+      return !errors.isEmpty
+        && found.allSatisfy { $0.state == .unreadable || complete.contains($0) }
+        && complete.allSatisfy { record in
+          found.contains(record)
+            || unreadable.contains { $0.isEmpty || record.file.string == $0 || record.file.string.hasPrefix($0 + "/") }
+        }
+    case (.usage(let usage), .usage): return usage.unreadableFiles > 0
+    case (.verified(let report), .verified): return report.unreadableFiles > 0 && !errors.isEmpty
+    // What could not be read was removed all the same, and its size never known.
+    case (.removed(let report), .removed(let complete)): return report.files == complete.files || isBusy
+    // Within a limit it is told what goes; beyond it, the model of a single state cannot tell.
+    case (.collected(let report), .collected): return report.failed > 0 || isBusy || report.evicted > 0
+    default: return false
+    }
+  }
+}

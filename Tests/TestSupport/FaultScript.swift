@@ -1,0 +1,113 @@
+package import BlobRecord
+internal import BlobStore
+internal import Foundation
+
+/// A short course of operations that a test repeats, each time with another call failing.
+package struct FaultScript: Sendable, CustomStringConvertible {
+  package enum Step: Sendable {
+    case operation(StoreOperation)
+    case advance(Int64)
+    /// Damages the record's file.
+    case damage(BlobKey, StoreModel.Damage, isAged: Bool)
+    /// Puts a temporary file there whose writer is gone.
+    case temporary(BlobKey)
+    /// Puts somebody else's file there.
+    case foreign(BlobKey)
+    /// Gives the record's file another name outside, as a backup by `cp -al` does.
+    case link(BlobKey)
+  }
+
+  package let name: String
+  package let steps: [Step]
+
+  package var description: String { name }
+
+  package static let all = [stores, locks, streams, reads, links, damage, collection, wipes]
+
+  /// Every configuration has this limit; only `collection` reaches it.
+  package static let sizeLimit: Int64 = 20_000
+
+  private static func payload(_ count: Int) -> Data {
+    Data((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ count) })
+  }
+
+  private static func store(
+    _ key: BlobKey, _ count: Int, ttl: Int64? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) -> Step {
+    .operation(
+      .store(key, payload(count), ttl: ttl.map { .seconds($0) }, locked: locked, keepingLocks: keepingLocks))
+  }
+
+  private static let stores = FaultScript(
+    name: "stores",
+    steps: [
+      store("a", 100), store("abc", 300, locked: true), .advance(1), store("abc", 301), store("a", 0, ttl: 60),
+      store("abc", 302, locked: true), store("abc", 303, keepingLocks: true), .operation(.load("abc", touching: true)),
+    ])
+
+  private static let locks = FaultScript(
+    name: "locks",
+    steps: [
+      store("abc", 300), .operation(.lock("abc")), .operation(.lock("abc")), .operation(.unlock("abc", force: false)),
+      .advance(700), .operation(.touch("abc")), .operation(.unlock("abc", force: true)),
+      .operation(.unlock("abc", force: false)), .operation(.lock("absent")), .operation(.lock("abc")),
+      .operation(.remove("abc")), .operation(.remove("abc")), store("abc", 10), .operation(.remove("abc")),
+    ])
+
+  private static let streams = FaultScript(
+    name: "streams",
+    steps: [
+      .operation(.storeContents("stream", payload(5000), ttl: nil, locked: false, keepingLocks: false)),
+      .operation(.storeContents("stream", payload(600), ttl: .seconds(60), locked: true, keepingLocks: false)),
+      .operation(.storeContents("stream", payload(0), ttl: nil, locked: false, keepingLocks: true)),
+      .operation(.load("stream", touching: true)),
+    ])
+
+  private static let reads = FaultScript(
+    name: "reads",
+    steps: [
+      store("a", 100), store("abc", 300, locked: true), store("abd", 10, ttl: 60), .foreign("SOMETHING"), .advance(1),
+      .operation(.load("abc", touching: true)), .operation(.load("abd", touching: true)),
+      .operation(.load("absent", touching: true)), .operation(.load("a", touching: false)),
+      .operation(.contains("abc")), .operation(.header("a")), .operation(.records(prefix: "")),
+      .operation(.records(prefix: "ab")), .operation(.records(prefix: "a")), .operation(.loadFirst(prefix: "ab")),
+      .operation(.usage), .operation(.verify),
+    ])
+
+  private static let links = FaultScript(
+    name: "links",
+    steps: [
+      store("a", 100), .link("a"), .advance(1), .operation(.touch("a")), store("abc", 300), .link("abc"),
+      .operation(.lock("abc")), .link("abc"), .advance(1), .operation(.load("abc", touching: true)), .link("abc"),
+      .operation(.unlock("abc", force: false)), .link("abc"), store("abc", 20),
+    ])
+
+  private static let damage = FaultScript(
+    name: "damage",
+    steps: [
+      store("sound", 30), store("dam1", 20), .damage("dam1", .header, isAged: false), store("dam2", 20, locked: true),
+      .damage("dam2", .payload, isAged: false), .operation(.verify), .operation(.lock("dam1")),
+      .operation(.load("dam1", touching: true)), .operation(.load("dam2", touching: true)),
+      store("dam3", 20), .damage("dam3", .header, isAged: false), .operation(.remove("dam3")), store("dam4", 20),
+      .damage("dam4", .header, isAged: false), store("dam4", 21, keepingLocks: true), .operation(.usage),
+    ])
+
+  private static let collection = FaultScript(
+    name: "collection",
+    steps: [
+      store("abc", 300, ttl: 60), store("abd", 10, locked: true), store("dead", 10, ttl: 60), store("dam", 20),
+      .damage("dam", .header, isAged: true), .temporary(".tmp-dead"), .temporary("ab/.tmp-dead"), .foreign("SOMETHING"),
+      .advance(100), .operation(.collect(dryRun: true)), .operation(.collect(dryRun: false)), store("e1", 6000),
+      .advance(1), store("e2", 6000), .advance(1), store("e3", 6000), .advance(1), store("e4", 6000),
+      .operation(.collect(dryRun: false)), .operation(.collect(dryRun: false)),
+    ])
+
+  private static let wipes = FaultScript(
+    name: "wipes",
+    steps: [
+      store("abc", 300), store("abd", 10, locked: true), store("a", 5), .operation(.removeAll(.unlocked)),
+      store("xyz", 10), .operation(.removeAll(.locked)), store("abd", 10, locked: true), .temporary("xy/.tmp-dead"),
+      .foreign("SOMETHING"), store("dam", 20), .damage("dam", .payload, isAged: false),
+      .operation(.load("dam", touching: true)), .operation(.removeAll(.all)), store("a", 5),
+    ])
+}
