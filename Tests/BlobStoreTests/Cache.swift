@@ -201,10 +201,10 @@ final class CallTrace: Sendable {
   private let action: Mutex<(@Sendable (SystemCall, FilePath) -> Files.Interception?)?> = Mutex(nil)
 
   var files: Files {
-    Files { call, path in
-      self.entries.withLock { $0.append(Entry(call: call, path: path.string)) }
+    Files { call, location in
+      self.entries.withLock { $0.append(Entry(call: call, path: location.path.string)) }
       let action = self.action.withLock { $0 }
-      return action?(call, path)
+      return action?(call, location.path)
     }
   }
 
