@@ -21,13 +21,39 @@ extension BlobStore {
         throw BlobStoreError(.collectionRunning, "this store is collecting already", path: root.path)
       }
       defer { isCollecting.leave() }
+      let release = try collectorLock(makesControlFile: !options.dryRun)
+      defer { release() }
       let start = ContinuousClock.now
       let pass = CollectionPass(store: self, options: options)
-      try pass.run(since: start)
+      try correctingCounters {
+        try pass.run(since: start)
+        return ((), pass.counted)
+      }
       let duration = start.duration(to: .now).components
       pass.report.seconds = Double(duration.seconds) + Double(duration.attoseconds) / 1e18
       return pass.report
     }
+  }
+}
+
+extension BlobStore {
+  /// Keeps other processes from collecting this directory, until the closure that is returned is called.
+  ///
+  /// - Throws: `collectionRunning` if one is at it.
+  private func collectorLock(makesControlFile: Bool) throws -> () -> Void {
+    guard let root = try root.opened() else { return {} }
+    let byte = ControlLayout.collectorByte..<ControlLayout.collectorByte + 1
+    while let control = try stripes.controlFile(of: root, makesIt: makesControlFile) {
+      switch try control.tryLock(byte) {
+      case true: return { control.unlock(byte) }
+      case false:
+        throw BlobStoreError(
+          .collectionRunning, "another process is collecting this directory", path: root.directory.path)
+      case nil: root.forget(control)
+      }
+    }
+    // No control file, and none to be made: then nobody else can tell, and removals are judged one by one anyway.
+    return {}
   }
 }
 
@@ -47,6 +73,11 @@ private final class CollectionPass {
   private var plan = EvictionPlan<RecordEntry>()
   /// Whether something was left in the subdirectory that is being walked.
   private var subdirectoryHoldsSomething = false
+  /// What is left, as the counters count it.
+  private var left = UsageEstimate()
+
+  /// The same, if all was seen.
+  var counted: UsageEstimate? { options.dryRun || report.wasCutShort || report.failed > 0 ? nil : left }
 
   init(store: BlobStore, options: CollectionOptions) {
     self.store = store
@@ -157,6 +188,7 @@ extension CollectionPass {
 
   private func stay(_ entry: RecordEntry) {
     report.bytesAfter.saturatingAdd(entry.fileSize)
+    left = left + UsageEstimate(entry.size)
     if let header = entry.header, isEvictable(entry) {
       plan.measure(header.lastUpdate, bytes: entry.fileSize)
     }
@@ -240,6 +272,7 @@ extension CollectionPass {
     }
     guard try remove(entry, in: walk, root, isDue) else { return }
     report.evicted += 1
+    left = left - UsageEstimate(entry.size)
     report.bytesAfter.saturatingAdd(-entry.fileSize)
     plan.didFree(bytes: entry.fileSize)
   }

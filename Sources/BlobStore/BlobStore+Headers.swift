@@ -122,7 +122,7 @@ extension BlobStore {
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> Outcome {
     let path = try path(for: key)
-    let written = try withStripe(of: path) { try writeHeader(at: path, now, level, change) }
+    let written = try stripes.withStripe(of: path.digest) { try writeHeader(at: path, now, level, $0, change) }
     switch consume written {
     case .none(let outcome): return outcome
     case .inPlace(let file, let entry):
@@ -157,7 +157,7 @@ extension BlobStore {
   ///
   /// - Parameter copiesLinked: whether a record with another name is copied for it; else it is left unchanged.
   private func writeHeader(
-    at path: RecordPath, _ now: UnixTime, _ level: Durability.Level, copiesLinked: Bool = true,
+    at path: RecordPath, _ now: UnixTime, _ level: Durability.Level, _ hold: StripeHold, copiesLinked: Bool = true,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> WrittenHeader {
     guard case .regular(let file, let status) = try openRecord(path, for: .readWrite) else { return .none(.notFound) }
@@ -169,16 +169,21 @@ extension BlobStore {
     } catch let error as RecordError {
       throw DamagedRecord(error: error, path: file.location.path)
     }
+    let wasLocked = header.isLocked
     if case .unchanged(let outcome) = try change(&header) { return .none(outcome) }
+    let isCopied = status.linkCount > 1
+    guard copiesLinked || !isCopied else { return .none(.done) }
     // Opened first: once the header is changed, nothing but a sync may fail.
     let entry = level == .full ? try RecordDirectory(of: path, root) : nil
-    guard status.linkCount > 1 else {
+    if isCopied {
+      try replace(file, at: path, with: header, level)
+    } else {
       try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
-      return .inPlace(file, entry: entry)
     }
-    guard copiesLinked else { return .none(.done) }
-    try replace(file, at: path, with: header, level)
-    return .copied(entry: entry)
+    hold.count(
+      from: RecordSize(bytes: status.size, isLocked: wasLocked),
+      to: RecordSize(bytes: status.size, isLocked: header.isLocked))
+    return isCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
   }
 
   /// Puts a copy with another header in the place of a record that has another name (a `cp -al` backup), whose header
@@ -207,8 +212,8 @@ extension BlobStore {
   /// life, never the load. A record with another name stays as it is: a load does not copy payloads.
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) {
     do {
-      _ = try stripes.withStripeIfAvailable(of: path.digest) {
-        _ = try writeHeader(at: path, now, .none, copiesLinked: false) { $0.touched(at: now) }
+      _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
+        _ = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { $0.touched(at: now) }
       }
     } catch {
       configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")

@@ -95,7 +95,7 @@ extension BlobStore {
   ) throws -> (RecordHeader, Content)? {
     var reading = try read()
     if case .damaged = reading { reading = try read() }
-    if case .damaged = reading, let settled = try stripes.withStripeIfAvailable(of: path.digest, read) {
+    if case .damaged = reading, let settled = try stripes.withStripeIfAvailable(of: path.digest, { _ in try read() }) {
       reading = settled
     }
     switch reading {

@@ -30,12 +30,12 @@ extension BlobStore {
       let path = try path(for: key)
       try self.root.forgetIfReplaced()
       guard let root = try root.opened(), let directory = try recordDirectory(of: path, root) else { return .notFound }
-      let level = try withStripe(of: path) { () throws -> Durability.Level? in
-        guard let status = try directory.status(of: path.fileName), status.type == .regular, root.owns(status) else {
-          return nil
-        }
-        let level = try removalLevel(of: path, in: directory)
-        return try directory.unlink(path.fileName) ? level : nil
+      let level = try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
+        guard let record = try recordToRemove(at: path, in: directory, of: root),
+          try hold.changingPayload({ try directory.unlink(path.fileName) })
+        else { return nil }
+        hold.count(from: record, to: nil)
+        return configuration.durability.level(concernsLock: record.isLocked)
       }
       guard let level else { return .notFound }
       if level == .full { try directory.synchronize() }
@@ -124,20 +124,23 @@ extension BlobStore {
     }
   }
 
-  /// How durable the removal of what lies at a path must be. What cannot be read may be locked.
-  private func removalLevel(of path: RecordPath, in directory: borrowing Directory) throws -> Durability.Level {
-    guard configuration.durability == .automatic else { return configuration.durability.level(concernsLock: true) }
-    var isLocked = true
+  /// The record at a path, sound or not; nil if there is none. What cannot be read may be locked.
+  private func recordToRemove(
+    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+  ) throws -> RecordSize? {
     do {
-      if case .regular(let file, _) = try directory.openFile(path.fileName, for: .read) {
-        isLocked = try file.readHeader().get().validated().isLocked
-      }
-    } catch is RecordError {
-      isLocked = false
-    } catch is FileError {
+      guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read), root.owns(status)
+      else { return nil }
+      let stored = try file.readHeader()
+      // A damaged header tells of no locks.
+      return RecordSize(bytes: status.size, isLocked: (try? stored.get().validated())?.isLocked ?? false)
+    } catch {
       // Unreadable is no reason to keep it: the removal is unconditional.
+      guard let status = try directory.status(of: path.fileName), status.type == .regular, root.owns(status) else {
+        return nil
+      }
+      return RecordSize(bytes: status.size, isLocked: true)
     }
-    return configuration.durability.level(concernsLock: isLocked)
   }
 
   /// Removes a record that a walk has met, if it still is what `isDue` wants when nobody can change it.
@@ -148,7 +151,7 @@ extension BlobStore {
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordEntry? {
     guard let path = entry.path else { throw entry.accessError ?? BlobStoreError(.internalInconsistency, entry.file) }
-    return try stripes.withStripe(of: path.digest) {
+    return try stripes.withStripe(of: path.digest) { hold in
       let examination = try RecordExamination(
         path, in: directory, of: root, configuration.layout, defaultExpiration, configuration.now())
       guard case .record(let current) = examination else { return nil }
@@ -157,7 +160,9 @@ extension BlobStore {
         if let error = current.accessError { throw error }
         return nil
       }
-      return try directory.unlink(path.fileName) ? current : nil
+      guard try hold.changingPayload({ try directory.unlink(path.fileName) }) else { return nil }
+      hold.count(from: current.size, to: nil)
+      return current
     }
   }
 

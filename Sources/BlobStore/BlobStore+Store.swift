@@ -224,22 +224,29 @@ extension BlobStore {
         try temporary.file.synchronize(level == .full ? .full : .barrier)
         isSynced = true
       }
-      let publication = try withStripe(of: path) { () throws -> Publication in
-        if header.refCount == askedRefCount, try temporary.publishIfAbsent(as: path.fileName) == true {
+      let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
+        let byteCount = Int64(RecordHeader.byteCount).saturatingAdding(Int64(clamping: header.payloadSize))
+        if header.refCount == askedRefCount,
+          try hold.changingPayload({ try temporary.publishIfAbsent(as: path.fileName) }) == true
+        {
+          hold.count(from: nil, to: RecordSize(bytes: byteCount, isLocked: header.isLocked))
           return .done(level)
         }
-        let displaced = try headerToDisplace(at: path, in: temporary.directory, of: root)
+        let displaced = try recordToDisplace(at: path, in: temporary.directory, of: root)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
-        let refCount = keepingLocks ? max(askedRefCount, displaced?.refCount ?? 0) : askedRefCount
+        let refCount = keepingLocks ? max(askedRefCount, displaced?.header?.refCount ?? 0) : askedRefCount
         if refCount != header.refCount {
           header.refCount = refCount
           try header.withEncodedBytes { head throws(FileError) in try temporary.file.write(head, at: 0) }
           isSynced = false
         }
-        let concernsLock = header.isLocked || displaced?.isLocked ?? false
+        let concernsLock = header.isLocked || displaced?.header?.isLocked ?? false
         let needed = configuration.durability.level(concernsLock: concernsLock)
         guard needed == .none || (isSynced && needed <= level) else { return .mustSync(needed) }
-        try temporary.publish(as: path.fileName)
+        try hold.changingPayload { try temporary.publish(as: path.fileName) }
+        hold.count(
+          from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
+          to: RecordSize(bytes: byteCount, isLocked: header.isLocked))
         return .done(needed)
       }
       switch publication {
@@ -256,19 +263,28 @@ extension BlobStore {
     }
   }
 
-  /// The header of the record that is about to be replaced; nil if there is none, or it is damaged.
-  ///
+  /// A record that is about to be replaced.
+  private struct Displaced {
+    var byteCount: Int64
+    /// nil if it is damaged: then it tells of no locks.
+    var header: RecordHeader?
+  }
+
+  /// - Returns: nil if there is no record.
   /// - Throws: `foreignFile` if what lies there is none of ours, and so not to be replaced.
-  private func headerToDisplace(
+  private func recordToDisplace(
     at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
-  ) throws -> RecordHeader? {
+  ) throws -> Displaced? {
     switch try directory.openFile(path.fileName, for: .read) {
     case .absent: return nil
     case .regular(let file, let status):
       guard root.owns(status) else { break }
-      guard case .success(let stored) = try file.readHeader() else { return nil }
-      // A damaged header tells of no locks.
-      return try? stored.validated()
+      var displaced = Displaced(byteCount: status.size)
+      if case .success(let stored) = try file.readHeader() {
+        // A damaged header tells of no locks.
+        displaced.header = try? stored.validated()
+      }
+      return displaced
     case .notRegular: break
     }
     throw BlobStoreError(

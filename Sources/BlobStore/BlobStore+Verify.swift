@@ -71,7 +71,7 @@ extension BlobStore {
       var reading = try verifyRecord(path)
       if case .damaged = reading { reading = try verifyRecord(path) }
       if case .damaged = reading {
-        reading = try stripes.withStripeIfAvailable(of: path.digest) { try verifyRecord(path) } ?? reading
+        reading = try stripes.withStripeIfAvailable(of: path.digest) { _ in try verifyRecord(path) } ?? reading
       }
       // A record that was replaced or removed since it was listed is judged as it was then.
       guard case .damaged(let error) = reading else { return entry }

@@ -15,7 +15,7 @@ public final class BlobStore: Sendable {
   /// Seconds to live of records stored without a time to live.
   let defaultExpiration: Int64
   let root: RootDirectory
-  let stripes = StripeTable()
+  let stripes: StripeLocks
   let temporaryNames = TemporaryNames()
   let isCollecting = CollectionGate()
 
@@ -36,6 +36,8 @@ public final class BlobStore: Sendable {
     root = RootDirectory(
       path: directory, files: files, creates: configuration.createsDirectory,
       allowsWorldWritable: configuration.allowsWorldWritableDirectory)
+    stripes = StripeLocks(
+      root, names: temporaryNames, configuration: configuration, defaultExpiration: defaultExpiration)
   }
 
   public var directory: FilePath { root.path }
@@ -44,13 +46,6 @@ public final class BlobStore: Sendable {
 extension BlobStore {
   func path(for key: BlobKey) throws(KeyError) -> RecordPath {
     try configuration.layout.path(for: key)
-  }
-
-  /// Runs a change of the key that has this digest, when no other change of it is under way.
-  ///
-  /// Order of locks: a stripe is taken first and alone. Nothing else is locked while waiting for one.
-  func withStripe<Result: ~Copyable>(of path: RecordPath, _ body: () throws -> Result) rethrows -> Result {
-    try stripes.withStripe(of: path.digest, body)
   }
 
   func isLive(_ header: RecordHeader, at now: UnixTime) -> Bool {

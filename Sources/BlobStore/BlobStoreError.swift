@@ -23,7 +23,7 @@ public struct BlobStoreError: Error, Sendable {
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: String {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
-      case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning
+      case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
       case internalInconsistency
     }
 
@@ -52,8 +52,12 @@ public struct BlobStoreError: Error, Sendable {
     public static let lockCountOverflow = Code(.lockCountOverflow)
     /// Nothing in the directory shows that it is a cache, so its files are not removed.
     public static let notACache = Code(.notACache)
-    /// This store is collecting already.
+    /// This directory is being collected already.
     public static let collectionRunning = Code(.collectionRunning)
+    /// Others were changing the key, or one that shares its lock, until the deadline: `lockTimeout`.
+    public static let busy = Code(.busy)
+    /// The store was made before this process was forked, and would share its locks with its parent.
+    public static let forkedChild = Code(.forkedChild)
     /// A fault of this library.
     public static let internalInconsistency = Code(.internalInconsistency)
 

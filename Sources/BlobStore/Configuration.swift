@@ -27,6 +27,12 @@ extension BlobStore {
     /// Whether to use a directory that everybody may write to and that has no sticky bit. Anyone could plant or
     /// remove blobs there.
     public var allowsWorldWritableDirectory = false
+    public var sharing = Sharing.shared
+    /// Whether the first change leaves this configuration's default expiration, size limit and layout in the directory,
+    /// for the tool to go by.
+    public var leavesHint = true
+    /// How long a change waits for others that are changing the same key before it is `busy`. Loads never wait.
+    public var lockTimeout: Duration = .seconds(10)
     public var logger = Logger(label: "BlobStore")
     /// The time, for everything that expires.
     public var now: @Sendable () -> UnixTime = { UnixTime(seconds: SystemClock.unixSeconds()) }
@@ -35,6 +41,14 @@ extension BlobStore {
 
     /// The shortest default expiration: SPTPersistentCache's floor.
     public static let minimumExpiration: Duration = .seconds(60)
+  }
+
+  /// Who else uses the directory.
+  public enum Sharing: Sendable {
+    /// Any number of processes, the tool among them.
+    case shared
+    /// This store alone: changes take no file locks. Another process that changes something breaks the promises.
+    case exclusive
   }
 
   /// Which header fields a store writes beyond SPTPersistentCache's.

@@ -87,9 +87,9 @@ extension BlobStore {
     }
     guard policy != .report else { return }
     do {
-      _ = try stripes.withStripeIfAvailable(of: path.digest) {
+      _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
         guard case .damaged(let settled) = try verifyRecord(path), settled == error else { return }
-        try discard(path, policy)
+        try discard(path, policy, hold)
       }
     } catch {
       configuration.logger.warning(
@@ -98,16 +98,21 @@ extension BlobStore {
   }
 
   /// Removes a record file, or moves it to the quarantine. Under its stripe.
-  func discard(_ path: RecordPath, _ policy: DamagePolicy) throws {
-    guard let root = try root.opened(), let directory = try root.openSubdirectory(path.subdirectory) else { return }
+  func discard(_ path: RecordPath, _ policy: DamagePolicy, _ hold: StripeHold) throws {
+    guard policy != .report, let root = try root.opened(),
+      let directory = try root.openSubdirectory(path.subdirectory),
+      let status = try directory.status(of: path.fileName)
+    else { return }
     switch policy {
     case .report: break
-    case .remove: _ = try directory.unlink(path.fileName)
+    case .remove: _ = try hold.changingPayload { try directory.unlink(path.fileName) }
     case .quarantine:
       let quarantine = Quarantine(
         directory: try root.openOrMakeSubdirectory(Quarantine.directoryName), byteLimit: quarantineByteLimit)
-      try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
+      try hold.changingPayload { try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory) }
       try quarantine.trim()
     }
+    // A damaged record counts as unlocked: its lock count cannot be believed.
+    hold.count(from: RecordSize(bytes: status.size, isLocked: false), to: nil)
   }
 }

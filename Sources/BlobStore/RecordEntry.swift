@@ -37,6 +37,8 @@ public struct RecordEntry: Sendable {
   public let accessError: BlobStoreError?
 
   let path: RecordPath?
+
+  var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
 }
 
 extension RecordEntry {

@@ -109,6 +109,7 @@ final class RecordWalk {
       return mayHoldMatches ? try enter(entry.name) : nil
     }
     if entry.name == Quarantine.directoryName, entry.kind == .directory || entry.kind == .unknown { return nil }
+    if entry.name == ControlFile.name, entry.kind == .regular || entry.kind == .unknown { return nil }
     return try item(for: entry)
   }
 

@@ -1,3 +1,4 @@
+internal import Logging
 internal import PosixFiles
 internal import Synchronization
 internal import SystemPackage
@@ -11,6 +12,7 @@ final class RootDirectory: Sendable {
     private let status: Stat
     private let caller = Credentials.user
     private let callerGroup = Credentials.group
+    private let control = Mutex<ControlFile?>(nil)
 
     init(_ directory: consuming Directory) throws {
       status = try directory.status()
@@ -20,6 +22,24 @@ final class RootDirectory: Sendable {
     /// A record file belongs to the caller or to the owner of the root; another's is foreign.
     func owns(_ status: Stat) -> Bool {
       status.userID == caller || status.userID == self.status.userID
+    }
+
+    /// The control file, opened when it is first needed; nil if there is none.
+    func controlFile(_ logger: Logger) throws -> ControlFile? {
+      if let opened = control.withLock({ $0 }) { return opened }
+      guard let opened = try ControlFile.open(in: self, logger: logger) else { return nil }
+      return control.withLock { control in
+        // Two threads may have opened it: the locks of one process are on one.
+        if control == nil { control = opened }
+        return control
+      }
+    }
+
+    /// Closes a control file that was deleted.
+    func forget(_ deleted: ControlFile) {
+      control.withLock { control in
+        if control === deleted { control = nil }
+      }
     }
 
     func isSame(as status: Stat) -> Bool {
@@ -49,6 +69,7 @@ final class RootDirectory: Sendable {
   }
 
   let path: FilePath
+  private let forkCount = CurrentProcess.forkCount
   private let files: Files
   private let creates: Bool
   private let allowsWorldWritable: Bool
@@ -63,6 +84,10 @@ final class RootDirectory: Sendable {
 
   /// The directory; nil if there is none.
   func opened() throws -> Opened? {
+    guard CurrentProcess.forkCount == forkCount else {
+      throw BlobStoreError(
+        .forkedChild, "the store was made before this process was forked; make one of its own", path: path)
+    }
     if let opened = state.withLock({ $0.opened }) { return opened }
     guard let directory = try Directory(at: path, files: files) else {
       guard creates else {

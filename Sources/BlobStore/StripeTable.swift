@@ -1,12 +1,13 @@
+internal import PosixFiles
 internal import Synchronization
 
-/// The locks that serialize changes: one key, always the same stripe; so for one key, one change at a time.
-///
-/// The number is part of Spec/RecordFormat.md, because processes that share a directory must agree on it.
+/// The locks that serialize changes within the process: one key, always the same stripe; so for one key, one change at
+/// a time. `StripeLocks` adds other processes.
 @safe final class StripeTable: @unchecked Sendable {
   // Unchecked because of the pointer: it is set once, and what it points to are mutexes, which any thread may use.
   private let stripes: UnsafeMutablePointer<Mutex<Void>>
 
+  /// Part of Spec/ControlFile.md: processes that share a directory must agree on it.
   static let count = 4096
 
   init() {
@@ -19,23 +20,17 @@ internal import Synchronization
     unsafe stripes.deallocate()
   }
 
-  func withStripe<Result: ~Copyable>(of digest: UInt64, _ body: () throws -> Result) rethrows -> Result {
+  /// - Returns: what `body` returns; nil, without calling it, if somebody has the stripe.
+  func withStripeIfAvailable<Result: ~Copyable>(of digest: UInt64, _ body: () throws -> Result?) rethrows -> Result? {
     var result: Result?
-    try withStripe(of: digest, body, into: &result)
-    return result!
+    try withStripeIfAvailable(of: digest, body, into: &result)
+    return result
   }
 
   /// `Mutex` lets only values out that are sent away; this one stays in its thread.
-  private func withStripe<Result: ~Copyable>(
-    of digest: UInt64, _ body: () throws -> Result, into result: inout Result?
+  private func withStripeIfAvailable<Result: ~Copyable>(
+    of digest: UInt64, _ body: () throws -> Result?, into result: inout Result?
   ) rethrows {
-    try unsafe stripes[Int(digest % UInt64(Self.count))].withLock { _ in result = try body() }
-  }
-
-  /// - Returns: nil, without calling `body`, if somebody has the stripe.
-  func withStripeIfAvailable<Result>(of digest: UInt64, _ body: () throws -> Result) rethrows -> Result? {
-    var result: Result?
     _ = try unsafe stripes[Int(digest % UInt64(Self.count))].withLockIfAvailable { _ in result = try body() }
-    return result
   }
 }

@@ -59,6 +59,14 @@ struct TemporaryFile: ~Copyable {
     return renamed
   }
 
+  /// Takes the name unless something has it, where `publishIfAbsent` cannot tell. The temporary name goes too.
+  mutating func publishByLink(as fileName: String) throws(FileError) -> Bool {
+    guard try directory.linkIfAbsent(name, as: fileName) else { return false }
+    isPublished = true
+    _ = try directory.unlink(name)
+    return true
+  }
+
   /// Takes the name, and the place of what has it.
   mutating func publish(as fileName: String) throws(FileError) {
     try directory.rename(name, to: fileName)

@@ -52,26 +52,45 @@ extension BlobStore {
   /// - Complexity: a walk over all records, four system calls each.
   public func usage() throws(BlobStoreError) -> Usage {
     try reporting("usage") {
-      var usage = Usage()
-      guard let walk = try walk() else { return usage }
-      while let item = try walk.next() {
-        switch item {
-        case .record(let entry):
-          usage.add(entry)
-          if let error = entry.accessError { configuration.logger.warning("\(error)") }
-        case .temporary: usage.temporaryFiles += 1
-        case .foreign: usage.foreignFiles += 1
-        case .endOfSubdirectory: break
-        }
+      try correctingCounters {
+        let usage = try countedUsage()
+        return (usage, usage.unreadableFiles == 0 ? usage.estimate : nil)
       }
-      if let quarantine = try quarantine() {
-        for file in try quarantine.files() {
-          usage.quarantinedFiles += 1
-          usage.quarantinedBytes.saturatingAdd(file.byteCount)
-          usage.bytes.saturatingAdd(file.byteCount)
-        }
-      }
-      return usage
     }
+  }
+
+  private func countedUsage() throws -> Usage {
+    var usage = Usage()
+    guard let walk = try walk() else { return usage }
+    while let item = try walk.next() {
+      switch item {
+      case .record(let entry):
+        usage.add(entry)
+        if let error = entry.accessError { configuration.logger.warning("\(error)") }
+      case .temporary: usage.temporaryFiles += 1
+      case .foreign: usage.foreignFiles += 1
+      case .endOfSubdirectory: break
+      }
+    }
+    if let quarantine = try quarantine() {
+      for file in try quarantine.files() {
+        usage.quarantinedFiles += 1
+        usage.quarantinedBytes.saturatingAdd(file.byteCount)
+        usage.bytes.saturatingAdd(file.byteCount)
+      }
+    }
+    return usage
+  }
+}
+
+extension Usage {
+  /// What the counters should say.
+  fileprivate var estimate: UsageEstimate {
+    var estimate = UsageEstimate()
+    estimate.records = records + damagedFiles
+    estimate.bytes = bytes - quarantinedBytes
+    estimate.lockedRecords = lockedRecords
+    estimate.lockedBytes = lockedBytes
+    return estimate
   }
 }

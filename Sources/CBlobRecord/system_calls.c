@@ -3,11 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+#if defined(__APPLE__)
+#include <sys/mount.h>
+#include <sys/param.h>
+#endif
 
 #if defined(__linux__)
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #if __has_include(<linux/openat2.h>)
 #include <linux/openat2.h>
 #endif
@@ -65,3 +73,62 @@ int blob_sync_full(int descriptor) {
   return fsync(descriptor);
 #endif
 }
+
+int blob_lock_bytes(int descriptor, int64_t offset, int64_t length, int lock) {
+#if defined(__APPLE__) && !defined(F_OFD_SETLK)
+  // The kernel has had it since macOS 10.15; headers show it to Apple's own code only (xnu, bsd/sys/fcntl.h).
+  enum { F_OFD_SETLK = 90 };
+#endif
+  struct flock range = {
+    .l_type = lock ? F_WRLCK : F_UNLCK,
+    .l_whence = SEEK_SET,
+    .l_start = offset,
+    .l_len = length,
+  };
+  return fcntl(descriptor, F_OFD_SETLK, &range);
+}
+
+int blob_allocate(int descriptor, int64_t length) {
+#if defined(__APPLE__)
+  fstore_t store = {.fst_flags = F_ALLOCATEALL, .fst_posmode = F_PEOFPOSMODE, .fst_length = length};
+  if (fcntl(descriptor, F_PREALLOCATE, &store) == -1) return -1;
+  return ftruncate(descriptor, length);
+#else
+  int error = posix_fallocate(descriptor, 0, length);
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+#endif
+}
+
+int blob_is_remote(int descriptor) {
+  struct statfs volume;
+  if (fstatfs(descriptor, &volume) == -1) return -1;
+#if defined(__APPLE__)
+  return (volume.f_flags & MNT_LOCAL) == 0;
+#else
+  // From linux/magic.h and statfs(2); not every C library's headers have all of them.
+  switch ((uint32_t)volume.f_type) {
+    case 0x6969:      // NFS
+    case 0x517B:      // SMB
+    case 0xFE534D42:  // SMB2
+    case 0xFF534D42:  // CIFS
+    case 0x01021997:  // 9p
+    case 0x65735546:  // FUSE
+    case 0x00C36400:  // Ceph
+    case 0x5346414F:  // AFS
+    case 0x786F4256:  // VirtualBox shared folders
+      return 1;
+    default:
+      return 0;
+  }
+#endif
+}
+
+static int fork_count;
+
+static void note_fork(void) { fork_count += 1; }
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+int blob_fork_count(void) { return fork_count; }

@@ -268,6 +268,36 @@ extension Directory {
     }
   }
 
+  /// Tries to lock the directory for this open file description alone: flock(2).
+  ///
+  /// - Returns: false if another description holds the lock.
+  package func tryLock() throws(FileError) -> Bool {
+    do {
+      try files.perform(.lock, location) { flock(descriptor, LOCK_EX | LOCK_NB) }
+      return true
+    } catch {
+      guard error.errno == .wouldBlock else { throw error }
+      return false
+    }
+  }
+
+  /// Gives a file a second name, unless that is taken.
+  ///
+  /// - Returns: false if the name is taken.
+  package func linkIfAbsent(_ name: String, as newName: String) throws(FileError) -> Bool {
+    do {
+      try files.perform(.link, at(newName)) {
+        unsafe name.withCString { old in
+          unsafe newName.withCString { new in unsafe linkat(descriptor, old, descriptor, new, 0) }
+        }
+      }
+      return true
+    } catch {
+      guard error.errno == .fileExists else { throw error }
+      return false
+    }
+  }
+
   /// The same directory by a descriptor of its own.
   package func reopened() throws(FileError) -> Directory {
     let opened = try files.perform(.openDirectory, location) {

@@ -52,6 +52,48 @@ package struct OpenFile: ~Copyable, Sendable {
     }
   }
 
+  /// Tries to lock a range of bytes for this open file description alone. Threads that share it are not kept apart.
+  ///
+  /// - Returns: false if another description holds a lock there.
+  package func tryLock(bytes: Range<Int64>) throws(FileError) -> Bool {
+    do {
+      try files.perform(.lockByte, location) {
+        blob_lock_bytes(descriptor, bytes.lowerBound, bytes.upperBound - bytes.lowerBound, 1)
+      }
+      return true
+    } catch {
+      // POSIX leaves it to the system which of the two it is.
+      guard error.errno == .wouldBlock || error.errno == .permissionDenied else { throw error }
+      return false
+    }
+  }
+
+  package func unlock(bytes: Range<Int64>) throws(FileError) {
+    try files.perform(.lockByte, location) {
+      blob_lock_bytes(descriptor, bytes.lowerBound, bytes.upperBound - bytes.lowerBound, 0)
+    }
+  }
+
+  /// Gives a new file its length, and its blocks at once.
+  package func allocate(byteCount: Int64) throws(FileError) {
+    try files.perform(.allocate, location) { blob_allocate(descriptor, byteCount) }
+  }
+
+  /// Whether the file lies on a network or user-space file system.
+  package func isRemote() throws(FileError) -> Bool {
+    try files.perform(.volumeStatus, location) { blob_is_remote(descriptor) } == 1
+  }
+
+  /// Maps the start of the file, shared with all who map it. The file must be as long and stay so.
+  package func map(byteCount: Int) throws(FileError) -> MappedFile {
+    var base: UnsafeMutableRawPointer?
+    try files.perform(.map, location) {
+      unsafe base = mmap(nil, byteCount, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
+      return unsafe base == MAP_FAILED ? -1 : 0
+    }
+    return unsafe MappedFile(adopting: base!, byteCount: byteCount)
+  }
+
   package func setPermissions(_ permissions: FilePermissions) throws(FileError) {
     try files.perform(.setPermissions, location) { fchmod(descriptor, permissions.rawValue) }
   }

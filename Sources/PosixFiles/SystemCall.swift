@@ -2,10 +2,10 @@
 package enum SystemCall: String, CaseIterable, Sendable {
   case open, openBeneath, openDirectory, close
   case status, read, write, sync
-  case rename, renameNoReplace, unlink
+  case rename, renameNoReplace, link, unlink
   case makeDirectory, removeDirectory, listDirectory
-  case setPermissions, setOwner, lock
-  case volumeStatus
+  case setPermissions, setOwner, lock, lockByte
+  case volumeStatus, allocate, map
 
   /// The manual page to look the call up in.
   package var manualPage: String {
@@ -19,13 +19,17 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .sync: "fsync(2)"
     case .rename: "renameat(2)"
     case .renameNoReplace: "renameat2(2)"
+    case .link: "linkat(2)"
     case .unlink, .removeDirectory: "unlinkat(2)"
     case .makeDirectory: "mkdirat(2)"
     case .listDirectory: "readdir(3)"
     case .setPermissions: "fchmod(2)"
     case .setOwner: "fchown(2)"
     case .lock: "flock(2)"
+    case .lockByte: "fcntl(2)"
     case .volumeStatus: "fstatvfs(3)"
+    case .allocate: "posix_fallocate(3)"
+    case .map: "mmap(2)"
     }
   }
 }

@@ -15,4 +15,11 @@ package enum SystemClock {
     unsafe clock_gettime(CLOCK_REALTIME, &now)
     return Int64(now.tv_sec)
   }
+
+  /// Lets the thread sleep for about so long.
+  package static func sleep(microseconds: Int) {
+    var duration = timespec(tv_sec: microseconds / 1_000_000, tv_nsec: microseconds % 1_000_000 * 1_000)
+    // Woken early by a signal, the caller tries early.
+    unsafe nanosleep(&duration, nil)
+  }
 }

@@ -23,4 +23,20 @@ int blob_sync_barrier(int descriptor);
 /// Puts data and metadata on the medium: fsync(2); F_FULLFSYNC on Darwin.
 int blob_sync_full(int descriptor);
 
+/// Locks (1) or unlocks (0) a byte of an open file for its description, exclusively and without waiting: fcntl(2) with
+/// F_OFD_SETLK. A length of 0 means all bytes from the offset on.
+int blob_lock_bytes(int descriptor, int64_t offset, int64_t length, int lock);
+
+/// Gives a new file its length and its blocks, so that no later write to a mapping of it finds the volume full:
+/// posix_fallocate(3); F_PREALLOCATE and ftruncate(2) on Darwin.
+int blob_allocate(int descriptor, int64_t length);
+
+/// 1 if the file lies on a file system whose mappings are not coherent between hosts, or whose locks may be missing
+/// (NFS, SMB, 9p, FUSE); 0 if not; -1 with errno.
+int blob_is_remote(int descriptor);
+
+/// How many times this process descends from a fork since the library was loaded; the same for the whole life of a
+/// process. Costs no system call.
+int blob_fork_count(void);
+
 #endif

@@ -1,0 +1,142 @@
+internal import BlobRecord
+internal import Logging
+internal import PosixFiles
+internal import SystemPackage
+
+/// The locks that serialize changes of a key among all threads of all processes: the process's own mutex first, then
+/// the stripe's byte of the control file, which the kernel frees when a process dies.
+///
+/// Where the control file cannot be made because the volume is full, the root directory itself is locked instead, for
+/// all keys together. Whoever makes the control file holds that lock too, so the two ways exclude each other.
+final class StripeLocks: Sendable {
+  private let table = StripeTable()
+  private let root: RootDirectory
+  private let names: TemporaryNames
+  private let sharing: BlobStore.Sharing
+  private let timeout: Duration
+  private let logger: Logger
+  private let hint: DirectoryHint?
+
+  init(
+    _ root: RootDirectory, names: TemporaryNames, configuration: BlobStore.Configuration, defaultExpiration: Int64
+  ) {
+    self.root = root
+    self.names = names
+    sharing = configuration.sharing
+    timeout = configuration.lockTimeout
+    logger = configuration.logger
+    hint =
+      configuration.leavesHint
+      ? DirectoryHint(
+        defaultExpiration: defaultExpiration, sizeLimit: configuration.sizeLimit, layout: configuration.layout)
+      : nil
+  }
+
+  /// Runs a change when no other change of the key is under way, anywhere.
+  ///
+  /// - Throws: `busy` if others were at it until the deadline.
+  func withStripe<Result: ~Copyable>(of digest: UInt64, _ body: (StripeHold) throws -> Result) throws -> Result {
+    var backoff = Backoff(timeout: timeout)
+    repeat {
+      let result = try table.withStripeIfAvailable(of: digest) {
+        var result = try tryFileLock(digest, makesControlFile: true, body)
+        while result == nil, backoff.wait() { result = try tryFileLock(digest, makesControlFile: true, body) }
+        return result
+      }
+      if let result { return result }
+    } while backoff.wait()
+    throw BlobStoreError(.busy, "others have been changing this key, or one that shares its lock, for \(timeout)")
+  }
+
+  /// The same, but only if it can be had at once.
+  ///
+  /// - Returns: nil, without calling `body`, if somebody else is changing the key.
+  func withStripeIfAvailable<Result>(of digest: UInt64, _ body: (StripeHold) throws -> Result) throws -> Result? {
+    try table.withStripeIfAvailable(of: digest) { try tryFileLock(digest, makesControlFile: false, body) }
+  }
+
+  /// - Returns: nil, without calling `body`, if another process has the stripe.
+  private func tryFileLock<Result: ~Copyable>(
+    _ digest: UInt64, makesControlFile: Bool, _ body: (StripeHold) throws -> Result
+  ) throws -> Result? {
+    // Without a directory there is nothing to change, and nothing to lock.
+    guard let root = try root.opened() else { return try body(StripeHold(control: nil, digest: digest)) }
+    let bytes = ControlLayout.stripeByte(of: digest)
+    while true {
+      let control: ControlFile?
+      do {
+        control = try controlFile(of: root, makesIt: makesControlFile)
+      } catch  where !makesControlFile {
+        // Somebody who only looks, in a directory that may not be written to: what cannot be locked is not available.
+        return nil
+      }
+      guard let control else { return try tryDirectoryLock(root, digest, body) }
+      if sharing == .exclusive { return try body(StripeHold(control: control, digest: digest)) }
+      switch try control.tryLock(bytes) {
+      case false: return nil
+      case true:
+        defer { control.unlock(bytes) }
+        return try body(StripeHold(control: control, digest: digest))
+      case nil:
+        // The file was deleted under us, and whoever comes now makes a new one.
+        root.forget(control)
+      }
+    }
+  }
+}
+
+// MARK: - The control file
+
+extension StripeLocks {
+  /// The control file, for a change if it is to be made.
+  ///
+  /// - Returns: nil if there is none, and it was not to be made or could not be.
+  func controlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
+    let control = try openedControlFile(of: root, makesIt: makesIt)
+    if makesIt, let control, let hint { control.leaveHint(hint) }
+    return control
+  }
+
+  private func openedControlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
+    if let control = try root.controlFile(logger) { return control }
+    guard makesIt else { return nil }
+    let directory = try root.directory.reopened()
+    guard try directory.tryLock() else { return nil }
+    if let control = try root.controlFile(logger) { return control }
+    do {
+      _ = try ControlFile.make(in: root, names: names)
+    } catch let error as FileError where error.errno == .noSpace || error.errno == .diskQuotaExceeded {
+      logger.debug("no control file: \(BlobStoreError(error, operation: "make", key: nil))")
+      return nil
+    }
+    return try root.controlFile(logger)
+  }
+
+  /// Locks the directory for want of a control file.
+  private func tryDirectoryLock<Result: ~Copyable>(
+    _ root: RootDirectory.Opened, _ digest: UInt64, _ body: (StripeHold) throws -> Result
+  ) throws -> Result? {
+    let directory = try root.directory.reopened()
+    guard try sharing == .exclusive || directory.tryLock() else { return nil }
+    // Made meanwhile: then its locks are the ones that count.
+    guard try root.controlFile(logger) == nil else { return nil }
+    return try body(StripeHold(control: nil, digest: digest))
+  }
+}
+
+/// What a change may do with the control file while it has its stripe.
+struct StripeHold {
+  fileprivate let control: ControlFile?
+  fileprivate let digest: UInt64
+
+  /// Runs the call that replaces or removes the payload, so that memory tiers notice.
+  func changingPayload<Result>(_ change: () throws -> Result) rethrows -> Result {
+    guard let control else { return try change() }
+    return try control.changingPayload(of: digest, change)
+  }
+
+  /// Counts what the change did to the record file.
+  func count(from before: RecordSize?, to after: RecordSize?) {
+    control?.count(from: before, to: after)
+  }
+}

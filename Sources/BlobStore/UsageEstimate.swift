@@ -1,0 +1,75 @@
+internal import Logging
+internal import PosixFiles
+
+/// What the counters of a directory say: an estimate that every full enumeration corrects.
+public struct UsageEstimate: Hashable, Sendable {
+  /// Record files, damaged ones among them.
+  public var records: Int64 = 0
+  /// Their bytes, headers included.
+  public var bytes: Int64 = 0
+  public var lockedRecords: Int64 = 0
+  public var lockedBytes: Int64 = 0
+}
+
+extension UsageEstimate {
+  static func - (a: UsageEstimate, b: UsageEstimate) -> UsageEstimate {
+    UsageEstimate(
+      records: a.records &- b.records, bytes: a.bytes &- b.bytes, lockedRecords: a.lockedRecords &- b.lockedRecords,
+      lockedBytes: a.lockedBytes &- b.lockedBytes)
+  }
+
+  static func + (a: UsageEstimate, b: UsageEstimate) -> UsageEstimate {
+    a - (UsageEstimate() - b)
+  }
+
+  /// What one record file counts for; nil counts for nothing.
+  init(_ record: RecordSize?) {
+    guard let record else { return }
+    records = 1
+    bytes = record.bytes
+    lockedRecords = record.isLocked ? 1 : 0
+    lockedBytes = record.isLocked ? record.bytes : 0
+  }
+}
+
+/// A record file as the counters see it.
+struct RecordSize {
+  var bytes: Int64
+  var isLocked: Bool
+}
+
+extension BlobStore {
+  /// What the directory holds by the counters that every change keeps, without looking at a record.
+  ///
+  /// - Returns: nil if they are not known: before the first full enumeration, or where there is no control file.
+  /// - Complexity: O(1).
+  public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
+    try reporting("usageEstimate") {
+      try root.forgetIfReplaced()
+      guard let root = try root.opened() else { return UsageEstimate() }
+      guard let control = try root.controlFile(configuration.logger), control.countersAreKnown else { return nil }
+      return control.counters
+    }
+  }
+
+  /// Corrects the counters by what `enumerate` finds in the whole directory, if there are any.
+  func correctingCounters<Result>(_ enumerate: () throws -> (Result, UsageEstimate?)) throws -> Result {
+    let control = try counted()
+    let start = control?.counters
+    let (result, found) = try enumerate()
+    if let control, let start, let found { control.correctCounters(to: found, since: start) }
+    return result
+  }
+
+  /// The control file, if there is one that may be written to.
+  private func counted() throws -> ControlFile? {
+    guard let root = try root.opened() else { return nil }
+    do {
+      return try root.controlFile(configuration.logger)
+    } catch let error as FileError {
+      // A directory that cannot be written to is enumerated all the same.
+      configuration.logger.debug("\(BlobStoreError(error, operation: "count", key: nil))")
+      return nil
+    }
+  }
+}
