@@ -27,7 +27,7 @@ extension BlobStore {
       let pass = CollectionPass(store: self, options: options)
       try correctingCounters {
         try pass.run(since: start)
-        return ((), pass.counted)
+        return pass.enumeration
       }
       let duration = start.duration(to: .now).components
       pass.report.seconds = Double(duration.seconds) + Double(duration.attoseconds) / 1e18
@@ -73,11 +73,13 @@ private final class CollectionPass {
   private var plan = EvictionPlan<RecordEntry>()
   /// Whether something was left in the subdirectory that is being walked.
   private var subdirectoryHoldsSomething = false
-  /// What is left, as the counters count it.
-  private var left = UsageEstimate()
+  /// What is left and what was removed, as the counters count it.
+  private var counted = BlobStore.Enumeration(left: UsageEstimate())
 
   /// The same, if all was seen.
-  var counted: UsageEstimate? { options.dryRun || report.wasCutShort || report.failed > 0 ? nil : left }
+  var enumeration: BlobStore.Enumeration? {
+    options.dryRun || report.wasCutShort || report.failed > 0 ? nil : counted
+  }
 
   init(store: BlobStore, options: CollectionOptions) {
     self.store = store
@@ -188,7 +190,7 @@ extension CollectionPass {
 
   private func stay(_ entry: RecordEntry) {
     report.bytesAfter.saturatingAdd(entry.fileSize)
-    left = left + UsageEstimate(entry.size)
+    counted.left = counted.left + UsageEstimate(entry.size)
     if let header = entry.header, isEvictable(entry) {
       plan.measure(header.lastUpdate, bytes: entry.fileSize)
     }
@@ -272,7 +274,7 @@ extension CollectionPass {
     }
     guard try remove(entry, in: walk, root, isDue) else { return }
     report.evicted += 1
-    left = left - UsageEstimate(entry.size)
+    counted.left = counted.left - UsageEstimate(entry.size)
     report.bytesAfter.saturatingAdd(-entry.fileSize)
     plan.didFree(bytes: entry.fileSize)
   }
@@ -291,7 +293,8 @@ extension CollectionPass {
         guard let directory = try root.openSubdirectory(entry.path?.subdirectory ?? "") else { return false }
         removed = try store.removeRecord(entry, in: directory, of: root, if: isDue)
       }
-      guard removed != nil else { return false }
+      guard let removed else { return false }
+      counted.removed = counted.removed + UsageEstimate(removed.size)
     }
     report.bytesFreed.saturatingAdd(entry.fileSize)
     return true

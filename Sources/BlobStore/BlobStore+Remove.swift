@@ -55,7 +55,7 @@ extension BlobStore {
   @discardableResult
   public func removeAll(_ scope: RemovalScope) throws(BlobStoreError) -> RemovalReport {
     try reporting("removeAll") {
-      if scope == .all { try requireSoundRecordOrNothing() }
+      if scope == .all { try requireCache() }
       var report = RemovalReport()
       var firstFailure: (any Error)?
       var mustSync = false
@@ -179,8 +179,9 @@ extension BlobStore {
     return try directory.unlink(name) ? status.size : nil
   }
 
-  /// Refuses to wipe a directory that may be anything: one sound record shows that it is a cache.
-  private func requireSoundRecordOrNothing() throws {
+  /// Refuses to clear out a directory that may be anything: a control file or one sound record shows that it is a cache.
+  func requireCache() throws {
+    guard try root.opened()?.controlFile(configuration.logger) == nil else { return }
     var hasCandidates = false
     var firstFailure: BlobStoreError?
     for entry in try recordSequence(prefix: "") {
@@ -193,7 +194,8 @@ extension BlobStore {
     if let firstFailure { throw firstFailure }
     guard !hasCandidates else {
       throw BlobStoreError(
-        .notACache, "there is no sound record in this directory, so it may be no cache at all", path: root.path)
+        .notACache, "there is no control file and no sound record in this directory, so it may be no cache at all",
+        path: root.path)
     }
   }
 }

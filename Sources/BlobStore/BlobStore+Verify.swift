@@ -6,6 +6,8 @@ public import SystemPackage
 public enum VerificationFinding: Sendable {
   /// A record: `state` and `damage` take the payload into account.
   case record(RecordEntry)
+  /// A damaged file that was removed or moved to the quarantine.
+  case repaired(RecordEntry)
   /// A record in the making, or what a writer that died has left.
   case temporary(FilePath)
   /// Something that is not ours.
@@ -15,7 +17,10 @@ public enum VerificationFinding: Sendable {
 /// The sum of a verification.
 public struct VerificationReport: Hashable, Sendable {
   public var soundRecords: Int64 = 0
+  /// Damaged files, those included that were repaired.
   public var damagedFiles: Int64 = 0
+  /// Damaged files that were removed or moved to the quarantine.
+  public var repairedFiles: Int64 = 0
   public var unreadableFiles: Int64 = 0
   public var temporaryFiles: Int64 = 0
   public var foreignFiles: Int64 = 0
@@ -28,6 +33,10 @@ public struct VerificationReport: Hashable, Sendable {
     switch finding {
     case .temporary: temporaryFiles += 1
     case .foreign: foreignFiles += 1
+    case .repaired(let entry):
+      bytes = bytes.saturatingAdding(entry.fileSize)
+      damagedFiles += 1
+      repairedFiles += 1
     case .record(let entry):
       bytes.saturatingAdd(entry.fileSize)
       switch entry.state {
@@ -42,16 +51,22 @@ public struct VerificationReport: Hashable, Sendable {
 extension BlobStore {
   /// Checks every record, expired ones too: header, size, payload checksum and key digest.
   ///
-  /// - Parameter visit: receives each finding as it is made.
+  /// - Parameters:
+  ///   - policy: what becomes of damaged files, of whatever kind, later versions' records among them.
+  ///   - visit: receives each finding as it is made.
+  /// - Throws: `notACache` for a repair where nothing shows that the directory is a cache; `fileSystem`.
   /// - Complexity: reads every byte of the directory once, 256 KiB at a time.
-  public func verify(_ visit: (VerificationFinding) -> Void = { _ in }) throws(BlobStoreError) -> VerificationReport {
+  public func verify(
+    repairing policy: DamagePolicy = .report, _ visit: (VerificationFinding) -> Void = { _ in }
+  ) throws(BlobStoreError) -> VerificationReport {
     try reporting("verify") {
+      if policy != .report { try requireCache() }
       var report = VerificationReport()
       guard let walk = try walk() else { return report }
       while let item = try walk.next() {
         let finding: VerificationFinding
         switch item {
-        case .record(let entry): finding = .record(try verified(entry))
+        case .record(let entry): finding = try repaired(verified(entry), policy)
         case .temporary(let name):
           finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
         case .foreign(let name): finding = .foreign(root.path.appending(name))
@@ -62,6 +77,17 @@ extension BlobStore {
       }
       return report
     }
+  }
+
+  /// Does with a damaged file what the policy says, if it is still damaged when nobody can change it.
+  private func repaired(_ entry: RecordEntry, _ policy: DamagePolicy) throws -> VerificationFinding {
+    guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
+    let isDone = try stripes.withStripe(of: path.digest) { hold in
+      guard case .damaged = try verifyRecord(path) else { return false }
+      try discard(path, policy, hold)
+      return true
+    }
+    return isDone ? .repaired(entry) : .record(entry)
   }
 
   /// The entry, with what its payload says.

@@ -11,6 +11,12 @@ public struct DirectoryHint: Hashable, Sendable {
   /// Bytes; nil for no limit.
   public var sizeLimit: Int64?
   public var layout: RecordLayout
+
+  public init(defaultExpiration: Int64, sizeLimit: Int64? = nil, layout: RecordLayout = RecordLayout()) {
+    self.defaultExpiration = defaultExpiration
+    self.sizeLimit = sizeLimit
+    self.layout = layout
+  }
 }
 
 extension BlobStore {

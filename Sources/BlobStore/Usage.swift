@@ -52,10 +52,12 @@ extension BlobStore {
   /// - Complexity: a walk over all records, four system calls each.
   public func usage() throws(BlobStoreError) -> Usage {
     try reporting("usage") {
+      var usage = Usage()
       try correctingCounters {
-        let usage = try countedUsage()
-        return (usage, usage.unreadableFiles == 0 ? usage.estimate : nil)
+        usage = try countedUsage()
+        return usage.unreadableFiles == 0 ? Enumeration(left: usage.estimate) : nil
       }
+      return usage
     }
   }
 

@@ -9,6 +9,13 @@ public struct UsageEstimate: Hashable, Sendable {
   public var bytes: Int64 = 0
   public var lockedRecords: Int64 = 0
   public var lockedBytes: Int64 = 0
+
+  public init(records: Int64 = 0, bytes: Int64 = 0, lockedRecords: Int64 = 0, lockedBytes: Int64 = 0) {
+    self.records = records
+    self.bytes = bytes
+    self.lockedRecords = lockedRecords
+    self.lockedBytes = lockedBytes
+  }
 }
 
 extension UsageEstimate {
@@ -52,13 +59,20 @@ extension BlobStore {
     }
   }
 
-  /// Corrects the counters by what `enumerate` finds in the whole directory, if there are any.
-  func correctingCounters<Result>(_ enumerate: () throws -> (Result, UsageEstimate?)) throws -> Result {
+  /// What an enumeration of the whole directory has come to.
+  struct Enumeration {
+    /// What is there, without what the enumeration itself has removed.
+    var left: UsageEstimate
+    /// What it has removed.
+    var removed = UsageEstimate()
+  }
+
+  /// Corrects the counters, if there are any, by what `enumerate` finds; nil if that was not everything.
+  func correctingCounters(_ enumerate: () throws -> Enumeration?) throws {
     let control = try counted()
     let start = control?.counters
-    let (result, found) = try enumerate()
-    if let control, let start, let found { control.correctCounters(to: found, since: start) }
-    return result
+    guard let found = try enumerate(), let control, let start else { return }
+    control.correctCounters(to: found.left, since: start - found.removed)
   }
 
   /// The control file, if there is one that may be written to.
