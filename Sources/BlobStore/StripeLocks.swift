@@ -59,10 +59,10 @@ final class StripeLocks: Sendable {
   private func tryFileLock<Result: ~Copyable>(
     _ digest: UInt64, makesControlFile: Bool, _ body: (StripeHold) throws -> Result
   ) throws -> Result? {
-    // Without a directory there is nothing to change, and nothing to lock.
-    guard let root = try root.opened() else { return try body(StripeHold(control: nil, digest: digest)) }
     let bytes = ControlLayout.stripeByte(of: digest)
     while true {
+      // Without a directory there is nothing to change, and nothing to lock.
+      guard let root = try root.opened() else { return try body(StripeHold(control: nil, digest: digest)) }
       let control: ControlFile?
       do {
         control = try controlFile(of: root, makesIt: makesControlFile)

@@ -117,9 +117,11 @@ extension Cache {
   }
 
   /// Everything below what the cache lies in, by relative path.
+  /// Without the control file, which changes with every count.
   func snapshot() throws -> [String: FileState] {
     var states: [String: FileState] = [:]
     for name in try FileManager.default.subpathsOfDirectory(atPath: outside.path.string) {
+      if name.hasSuffix(".blobcache") { continue }
       states[name] = try fileState(outside.path.string + "/" + name)
     }
     return states
@@ -130,7 +132,7 @@ extension Cache {
     guard try fileState(root.string) != nil else { return [] }
     return Set(
       try FileManager.default.subpathsOfDirectory(atPath: root.string).filter {
-        try state($0).map { $0.mode & UInt32(S_IFMT) != UInt32(S_IFDIR) } ?? false
+        try $0 != ".blobcache" && state($0).map { $0.mode & UInt32(S_IFMT) != UInt32(S_IFDIR) } ?? false
       })
   }
 

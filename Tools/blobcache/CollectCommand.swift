@@ -49,8 +49,8 @@ struct CollectCommand: Subcommand {
   }
 
   private func collect(_ directory: FilePath) throws -> CollectionReport {
-    var configuration = options.configuration()
-    configuration.sizeLimit = sizeLimit?.bytes
+    var configuration = options.configuration(for: directory)
+    if let sizeLimit { configuration.sizeLimit = sizeLimit.bytes }
     let store = try BlobStore(directory: directory, configuration: configuration)
     return try store.collect(CollectionOptions(dryRun: dryRun, maximumTime: maximumTime?.duration))
   }

@@ -9,13 +9,15 @@ struct DirectoryOptions: ParsableArguments {
   @Option(
     name: .customLong("default-ttl"),
     help: ArgumentHelp(
-      "How long blobs without a time to live last after their last access; 600s without this.", valueName: "d"))
+      "How long blobs without a time to live last after their last access; else as the directory's program has it, or 600s.",
+      valueName: "d"))
   var defaultTimeToLive: TimeSpan?
 
-  @Flag(help: "The records lie in the directory itself, not in subdirectories.")
+  @Flag(
+    help: "The records lie in the directory itself, not in subdirectories; else as the directory's program has it.")
   var flat = false
 
-  @Option(help: "How keys become file names; encoded without this.")
+  @Option(help: "How keys become file names; else as the directory's program has it, or encoded.")
   var naming: RecordNaming?
 
   @Option(help: ArgumentHelp("Take this for the current time: Unix seconds or ISO 8601.", valueName: "t"))
@@ -32,10 +34,20 @@ extension RecordNaming: ExpressibleByArgument {}
 
 extension DirectoryOptions {
   /// Only a store of a blob may make a directory: any other operation on an absent one is a mistake in its path.
-  func configuration(creatingDirectory: Bool = false) -> BlobStore.Configuration {
+  /// What is not said goes by the hint that the directory's program has left in it; the tool leaves none itself.
+  func configuration(for directory: FilePath, creatingDirectory: Bool = false) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.createsDirectory = creatingDirectory
-    configuration.layout = RecordLayout(naming: naming ?? .encoded, separatesDirectories: !flat)
+    configuration.leavesHint = false
+    configuration.lockTimeout = .seconds(30)
+    // What keeps the hint from being read keeps the operation from its work too, which reports it.
+    if let hint = try? BlobStore.hint(at: directory) {
+      configuration.layout = hint.layout
+      configuration.sizeLimit = hint.sizeLimit
+      configuration.defaultExpiration = .seconds(hint.defaultExpiration)
+    }
+    if let naming { configuration.layout.naming = naming }
+    if flat { configuration.layout.separatesDirectories = false }
     if let defaultTimeToLive { configuration.defaultExpiration = defaultTimeToLive.duration }
     if let now { configuration.now = { now } }
     let logLevel: Logger.Level = quiet ? .error : .warning
@@ -44,6 +56,7 @@ extension DirectoryOptions {
   }
 
   func store(at directory: FilePath, creatingDirectory: Bool = false) throws -> BlobStore {
-    try BlobStore(directory: directory, configuration: configuration(creatingDirectory: creatingDirectory))
+    try BlobStore(
+      directory: directory, configuration: configuration(for: directory, creatingDirectory: creatingDirectory))
   }
 }

@@ -10,9 +10,14 @@ struct UsageCommand: Subcommand {
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
+  @Flag(
+    help: "Print what the directory's counters say, without looking at a record; exit status 1 if they are not known.")
+  var fast = false
+
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ output: inout Output) throws -> Answer {
+    guard !fast else { return try estimate(&output) }
     let usage = try options.store(at: directory).usage()
     if options.json {
       output.line(JSONObject(usage))
@@ -22,6 +27,25 @@ struct UsageCommand: Subcommand {
     guard usage.unreadableFiles > 0 else { return .done }
     StandardError.report("\(directory): \(usage.unreadableFiles) files or directories could not be read")
     return .failed
+  }
+
+  private func estimate(_ output: inout Output) throws -> Answer {
+    guard let usage = try options.store(at: directory).usageEstimate() else {
+      StandardError.report("\(directory): not known before the first full count")
+      return .no
+    }
+    if options.json {
+      var object = JSONObject(type: "usageEstimate")
+      object.add("records", usage.records)
+      object.add("bytes", usage.bytes)
+      object.add("lockedRecords", usage.lockedRecords)
+      object.add("lockedBytes", usage.lockedBytes)
+      output.line(object)
+    } else {
+      output.line("records  \(usage.records)  \(ByteCount(usage.bytes))")
+      output.line("locked   \(usage.lockedRecords)  \(ByteCount(usage.lockedBytes))")
+    }
+    return .done
   }
 
   private static func lines(_ usage: Usage) -> [String] {

@@ -1,6 +1,6 @@
-internal import ArgumentParser
+public import ArgumentParser
 internal import BlobRecord
-internal import BlobStore
+public import BlobStore
 internal import SystemPackage
 
 struct VerifyCommand: Subcommand {
@@ -8,17 +8,21 @@ struct VerifyCommand: Subcommand {
     commandName: "verify", abstract: "Check every header, size, payload checksum and key digest.",
     discussion: """
       Damaged files are damage (exit status 1); foreign files and what unfinished stores have left are reported, and \
-      are not.
+      are not. A repair removes damaged files, or moves them to .quarantine in the directory; the exit status is 1 all \
+      the same.
       """)
 
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
+  @Option(help: ArgumentHelp("What to do with damaged files.", valueName: "policy"))
+  var repair = BlobStore.DamagePolicy.report
+
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ output: inout Output) throws -> Answer {
     let store = try options.store(at: directory)
-    let report = try store.verify { print($0, to: &output) }
+    let report = try store.verify(repairing: repair) { print($0, to: &output) }
     print(report, to: &output)
     if report.unreadableFiles > 0 { return .failed }
     return report.damagedFiles > 0 ? .no : .done
@@ -30,14 +34,23 @@ struct VerifyCommand: Subcommand {
       if let error = entry.accessError {
         StandardError.report("\(error)")
       } else if let damage = entry.damage {
-        if options.json {
-          output.line(JSONObject(record: entry))
-        } else {
-          print("damaged", .red, "\(entry.file.printable): \(damage)", to: &output)
-        }
+        print(entry, damage, wasRepaired: false, to: &output)
       }
+    case .repaired(let entry):
+      if let damage = entry.damage { print(entry, damage, wasRepaired: true, to: &output) }
     case .temporary(let path): print("temporary", path, to: &output)
     case .foreign(let path): print("foreign", path, to: &output)
+    }
+  }
+
+  private func print(_ entry: RecordEntry, _ damage: RecordError, wasRepaired: Bool, to output: inout Output) {
+    if options.json {
+      var object = JSONObject(record: entry)
+      if repair != .report { object.add("repair", wasRepaired ? repair.rawValue : "none") }
+      output.line(object)
+    } else {
+      let done = wasRepaired ? (repair == .remove ? "; removed" : "; moved to quarantine") : ""
+      print("damaged", .red, "\(entry.file.printable): \(damage)\(done)", to: &output)
     }
   }
 
@@ -67,12 +80,16 @@ struct VerifyCommand: Subcommand {
       object.add("temporaryFiles", report.temporaryFiles)
       object.add("foreignFiles", report.foreignFiles)
       object.add("bytes", report.bytes)
+      object.add("repairedFiles", report.repairedFiles)
       output.line(object)
     } else if !options.quiet {
       output.line(
-        "\(directory.string.printable): \(report.soundRecords) sound, \(report.damagedFiles) damaged, "
+        "\(directory.string.printable): \(report.soundRecords) sound, \(report.damagedFiles) damaged"
+          + (repair == .report ? ", " : ", \(report.repairedFiles) of them repaired, ")
           + "\(report.unreadableFiles) unreadable; \(report.temporaryFiles) temporary, \(report.foreignFiles) foreign; "
           + "\(ByteCount(report.bytes)) checked")
     }
   }
 }
+
+extension BlobStore.DamagePolicy: ExpressibleByArgument {}
