@@ -33,6 +33,17 @@ let package = Package(
       dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
       path: "Tools/RecordVectors"),
 
+    .executableTarget(name: "crashat", path: "Tools/crashat"),
+    .executableTarget(name: "faultprobe", dependencies: ["FaultOperations"], path: "Tools/faultprobe"),
+    .target(
+      name: "FaultOperations",
+      dependencies: [
+        "BlobStore", "BlobRecord",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ],
+      path: "Tools/FaultOperations"),
+
     .target(
       name: "BlobStore",
       dependencies: [

@@ -1,0 +1,68 @@
+public import BlobStore
+
+/// One operation of a store, as the fault tests run it.
+public enum FaultOperation: Hashable, Sendable {
+  case store(String, PayloadName, locked: Bool = false, keepingLocks: Bool = false)
+  case load(String, touching: Bool)
+  case touch(String)
+  case lock(String)
+  case unlock(String, force: Bool = false)
+  case remove(String)
+  case removeAll(RemovalScope)
+  /// With a limit, one that is exceeded by any record: everything that may be evicted is.
+  case collect(evicting: Bool)
+  case verify
+  /// A load whose policy is to move what is damaged to the quarantine.
+  case quarantine(String)
+}
+
+// MARK: - Command line
+
+extension FaultOperation: CustomStringConvertible {
+  /// The words that stand for the operation on a command line.
+  public var arguments: [String] {
+    switch self {
+    case .store(let key, let payload, let locked, let keepingLocks):
+      ["store", key, payload.tag, String(payload.byteCount)] + (locked ? ["locked"] : [])
+        + (keepingLocks ? ["keepingLocks"] : [])
+    case .load(let key, let touching): ["load", key] + (touching ? ["touching"] : [])
+    case .touch(let key): ["touch", key]
+    case .lock(let key): ["lock", key]
+    case .unlock(let key, let force): ["unlock", key] + (force ? ["force"] : [])
+    case .remove(let key): ["remove", key]
+    case .removeAll(let scope): ["removeAll", scope.rawValue]
+    case .collect(let evicting): ["collect"] + (evicting ? ["evicting"] : [])
+    case .verify: ["verify"]
+    case .quarantine(let key): ["quarantine", key]
+    }
+  }
+
+  public var description: String { arguments.joined(separator: " ") }
+
+  /// - Returns: nil for words that stand for no operation.
+  public init?(arguments: [String]) {
+    guard let verb = arguments.first else { return nil }
+    let words = arguments.dropFirst()
+    let first = words.first
+    switch (verb, first) {
+    case ("store", let key?):
+      guard words.count >= 3, let byteCount = Int(words[3]) else { return nil }
+      let options = words.dropFirst(3)
+      self = .store(
+        key, PayloadName(words[2], byteCount), locked: options.contains("locked"),
+        keepingLocks: options.contains("keepingLocks"))
+    case ("load", let key?): self = .load(key, touching: words.last == "touching")
+    case ("touch", let key?): self = .touch(key)
+    case ("lock", let key?): self = .lock(key)
+    case ("unlock", let key?): self = .unlock(key, force: words.last == "force")
+    case ("remove", let key?): self = .remove(key)
+    case ("removeAll", let scope?):
+      guard let scope = RemovalScope(rawValue: scope) else { return nil }
+      self = .removeAll(scope)
+    case ("collect", let option): self = .collect(evicting: option == "evicting")
+    case ("verify", nil): self = .verify
+    case ("quarantine", let key?): self = .quarantine(key)
+    default: return nil
+    }
+  }
+}

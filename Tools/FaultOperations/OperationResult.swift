@@ -1,0 +1,18 @@
+/// What an operation said of itself.
+public struct OperationResult: Codable, Hashable, Sendable {
+  public enum Outcome: String, Codable, Sendable {
+    case done, notFound, notLocked, damaged, busy, failed
+  }
+
+  public var outcome: Outcome
+  /// The digest of what a load answered with.
+  public var payload: String?
+  /// The error's description, for people.
+  public var message: String?
+
+  public init(_ outcome: Outcome, payload: String? = nil, message: String? = nil) {
+    self.outcome = outcome
+    self.payload = payload
+    self.message = message
+  }
+}

@@ -1,0 +1,86 @@
+internal import BlobRecord
+internal import BlobStore
+internal import FaultOperations
+internal import Foundation
+internal import SystemPackage
+
+/// Does one operation on a directory and reports what came of it; what the fault tests run under `crashat`.
+///
+/// Exit status: 0 done, 1 the answer is no, 2 it could not be done, 64 the arguments make no sense.
+@main
+enum FaultProbe {
+  static func main() {
+    guard let arguments = ProbeArguments(Array(CommandLine.arguments.dropFirst())) else {
+      writeError(ProbeArguments.usage)
+      exit(64)
+    }
+    do {
+      exit(try arguments.isInspection ? inspect(arguments) : operate(arguments))
+    } catch {
+      writeError("faultprobe: \(error)\n")
+      exit(2)
+    }
+  }
+
+  private static func inspect(_ arguments: ProbeArguments) throws -> CInt {
+    let state = try DirectoryState(inspecting: arguments.settings)
+    for key in state.keys.keys.sorted() {
+      try write(InspectionLine(type: "key", name: key, state: state[key]), to: nil)
+    }
+    for (type, names) in [
+      ("temporary", state.temporary), ("quarantined", state.quarantined), ("foreign", state.foreign),
+      ("unreadable", state.unreadable),
+    ] {
+      for name in names { try write(InspectionLine(type: type, name: name, state: nil), to: nil) }
+    }
+    return 0
+  }
+
+  private static func operate(_ arguments: ProbeArguments) throws -> CInt {
+    guard let operation = arguments.operation else { return 64 }
+    let start = ContinuousClock.now
+    var duration: Duration = .zero
+    var held = HeldResources()
+    let look = {
+      duration = start.duration(to: .now)
+      held = HeldResources(below: arguments.settings.directory.string)
+    }
+    var planted: OperationResult?
+    if let plant = arguments.plant {
+      planted = plant.run(operation, arguments.settings)
+      look()
+    }
+    let result = planted ?? operation.run(arguments.settings, thenWhileOpen: look)
+    let (seconds, attoseconds) = duration.components
+    let report = ProbeReport(
+      result: result, held: held, seconds: Double(seconds) + Double(attoseconds) / 1e18)
+    try write(report, to: arguments.resultFile)
+    switch result.outcome {
+    case .done: return 0
+    case .notFound, .notLocked, .damaged: return 1
+    case .busy, .failed: return 2
+    }
+  }
+
+  private static func write(_ value: some Encodable, to file: String?) throws {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .sortedKeys
+    let line = try encoder.encode(value) + Data("\n".utf8)
+    if let file {
+      try line.write(to: URL(filePath: file))
+    } else {
+      FileHandle.standardOutput.write(line)
+    }
+  }
+
+  private static func writeError(_ text: String) {
+    FileHandle.standardError.write(Data(text.utf8))
+  }
+}
+
+/// One line of an inspection.
+private struct InspectionLine: Encodable {
+  var type: String
+  var name: String
+  var state: KeyState?
+}

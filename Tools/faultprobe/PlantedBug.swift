@@ -1,0 +1,155 @@
+internal import BlobRecord
+internal import BlobStore
+internal import FaultOperations
+internal import Foundation
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// A wrong way to do an operation, which the fault tests must notice: else they would notice nothing else either.
+/// Each is a mistake that a cache can live with for years until a process dies at the wrong moment.
+enum PlantedBug: String, CaseIterable {
+  /// A store that writes over the old file where it lies.
+  case storesInPlace
+  /// A store that removes the old record before it gives the new one its name.
+  case storesByRemovingFirst
+  /// A store that takes no notice of failing calls.
+  case ignoresErrors
+  /// A store that leaves its temporary file behind when it fails, and no lock tells whose it is.
+  case leavesTemporaryFiles
+  /// A lock that reads, adds and writes without keeping others from doing the same.
+  case locksWithoutStripe
+  /// A removal that takes an unlocked record for one that stays unlocked.
+  case evictsWithoutLookingAgain
+  /// A load that waits for the key's lock.
+  case loadsUnderLock
+
+  /// - Returns: nil for an operation that the bug does not concern.
+  func run(_ operation: FaultOperation, _ settings: StoreSettings) -> OperationResult? {
+    switch (self, operation) {
+    case (.storesInPlace, .store(let key, let payload, let locked, _)):
+      return storeInPlace(RecordFile(key, settings), payload, locked, settings)
+    case (.storesByRemovingFirst, .store(let key, let payload, let locked, _)):
+      return storeBeside(RecordFile(key, settings), payload, locked, settings, removesFirst: true)
+    case (.ignoresErrors, .store(let key, let payload, let locked, _)):
+      _ = storeBeside(RecordFile(key, settings), payload, locked, settings)
+      return OperationResult(.done)
+    case (.leavesTemporaryFiles, .store(let key, let payload, let locked, _)):
+      return storeBeside(RecordFile(key, settings), payload, locked, settings)
+    case (.locksWithoutStripe, .lock(let key)): return lock(RecordFile(key, settings))
+    case (.evictsWithoutLookingAgain, .collect): return evict(settings)
+    case (.loadsUnderLock, .load(let key, _)): return loadUnderLock(RecordFile(key, settings), settings)
+    default: return nil
+    }
+  }
+}
+
+// MARK: - What goes wrong
+
+/// A key's file, reached by plain calls.
+private struct RecordFile {
+  let path: String
+  let subdirectory: String
+  let digest: UInt64
+  let root: String
+
+  init(_ key: String, _ settings: StoreSettings) {
+    root = settings.directory.string
+    // A key of the tests always has a name.
+    let place = try? RecordLayout().path(for: BlobKey(key))
+    path = root + "/" + (place?.relative ?? key)
+    subdirectory = root + "/" + (place?.subdirectory ?? "")
+    digest = place?.digest ?? 0
+  }
+
+  func header(_ payload: PayloadName, _ locked: Bool, _ settings: StoreSettings) -> Data {
+    var header = RecordHeader(
+      refCount: locked ? 1 : 0, updateTime: UInt64(settings.now.seconds), payloadSize: UInt64(payload.byteCount))
+    header.payloadChecksum = payload.bytes.withUnsafeBytes { CRC32.checksum(of: $0.bytes) }
+    header.keyDigest = digest
+    return header.withEncodedBytes { bytes in bytes.withUnsafeBytes { Data($0) } }
+  }
+}
+
+extension PlantedBug {
+  private func storeInPlace(
+    _ file: RecordFile, _ payload: PayloadName, _ locked: Bool, _ settings: StoreSettings
+  ) -> OperationResult {
+    mkdir(file.subdirectory, 0o700)
+    let descriptor = open(file.path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { return OperationResult(.failed, message: "open") }
+    defer { close(descriptor) }
+    let bytes = file.header(payload, locked, settings) + payload.bytes
+    return writeAll(bytes, descriptor) ? OperationResult(.done) : OperationResult(.failed, message: "write")
+  }
+
+  private func storeBeside(
+    _ file: RecordFile, _ payload: PayloadName, _ locked: Bool, _ settings: StoreSettings, removesFirst: Bool = false
+  ) -> OperationResult {
+    mkdir(file.subdirectory, 0o700)
+    let temporary = file.subdirectory + "/.tmp-planted"
+    let descriptor = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    let isWritten = writeAll(file.header(payload, locked, settings) + payload.bytes, descriptor)
+    close(descriptor)
+    guard isWritten || self == .ignoresErrors else { return OperationResult(.failed, message: "write") }
+    if removesFirst { unlink(file.path) }
+    return rename(temporary, file.path) == 0 ? OperationResult(.done) : OperationResult(.failed, message: "rename")
+  }
+
+  private func writeAll(_ bytes: Data, _ descriptor: CInt) -> Bool {
+    bytes.withUnsafeBytes { buffer in
+      var done = 0
+      while done < buffer.count {
+        let count = pwrite(descriptor, buffer.baseAddress! + done, buffer.count - done, off_t(done))
+        guard count > 0 || (count < 0 && errno == EINTR) else { return false }
+        done += max(count, 0)
+      }
+      return true
+    }
+  }
+
+  private func lock(_ file: RecordFile) -> OperationResult {
+    let descriptor = open(file.path, O_RDWR | O_CLOEXEC)
+    guard descriptor >= 0 else { return OperationResult(.notFound) }
+    defer { close(descriptor) }
+    var bytes = [UInt8](repeating: 0, count: RecordHeader.byteCount)
+    guard pread(descriptor, &bytes, bytes.count, 0) == bytes.count,
+      var header = try? RecordHeader(decoding: bytes.span.bytes)
+    else { return OperationResult(.failed, message: "read") }
+    header.refCount += 1
+    let changed = header.withEncodedBytes { head in head.withUnsafeBytes { Data($0) } }
+    return writeAll(changed, descriptor) ? OperationResult(.done) : OperationResult(.failed, message: "write")
+  }
+
+  private func evict(_ settings: StoreSettings) -> OperationResult {
+    do {
+      let store = try settings.makeStore()
+      for entry in try store.records() where entry.state == .live || entry.state == .expired {
+        unlink(settings.directory.string + "/" + entry.file)
+      }
+      return OperationResult(.done)
+    } catch {
+      return OperationResult(.failed, message: "\(error)")
+    }
+  }
+
+  private func loadUnderLock(_ file: RecordFile, _ settings: StoreSettings) -> OperationResult {
+    let descriptor = open(file.root + "/.blobcache", O_RDWR | O_CLOEXEC)
+    guard descriptor >= 0 else { return OperationResult(.failed, message: "open") }
+    defer { close(descriptor) }
+    var range = flock()
+    range.l_type = Int16(F_WRLCK)
+    range.l_start = off_t(file.digest % 4096)
+    range.l_len = 1
+    // POSIX locks, which the header shows; they exclude those of open file descriptions.
+    while fcntl(descriptor, F_SETLK, &range) != 0 { usleep(1000) }
+    guard let bytes = FileManager.default.contents(atPath: file.path) else { return OperationResult(.notFound) }
+    return OperationResult(.done, payload: PayloadDigest.of(bytes.dropFirst(RecordHeader.byteCount)))
+  }
+}

@@ -1,0 +1,54 @@
+internal import BlobRecord
+internal import BlobStore
+internal import FaultOperations
+internal import SystemPackage
+
+/// The command line, taken apart by hand: a probe is started thousands of times, and every library it loads costs.
+struct ProbeArguments {
+  var settings: StoreSettings
+  var resultFile: String?
+  var plant: PlantedBug?
+  var isInspection = false
+  var operation: FaultOperation?
+
+  static let usage = """
+    usage: faultprobe DIR [--now SECONDS] [--durability automatic|none|barrier|full] [--timeout MILLISECONDS]
+                      [--result FILE] [--plant NAME] OPERATION [WORD...]
+    operations: inspect | store KEY TAG BYTES [locked] [keepingLocks] | load KEY [touching] | touch KEY | lock KEY |
+      unlock KEY [force] | remove KEY | removeAll all|locked|unlocked | collect [evicting] | verify | quarantine KEY
+
+    """
+
+  /// - Returns: nil if the arguments make no sense.
+  init?(_ arguments: [String]) {
+    var rest = arguments[...]
+    guard let directory = rest.popFirst() else { return nil }
+    settings = StoreSettings(directory: FilePath(directory))
+    while let word = rest.first, word.hasPrefix("--") {
+      rest.removeFirst()
+      guard let value = rest.popFirst() else { return nil }
+      switch word {
+      case "--now":
+        guard let seconds = Int64(value) else { return nil }
+        settings.now = UnixTime(seconds: seconds)
+      case "--durability":
+        guard let durability = Durability(rawValue: value) else { return nil }
+        settings.durability = durability
+      case "--timeout":
+        guard let milliseconds = Int64(value) else { return nil }
+        settings.lockTimeout = .milliseconds(milliseconds)
+      case "--result": resultFile = value
+      case "--plant":
+        guard let named = PlantedBug(rawValue: value) else { return nil }
+        plant = named
+      default: return nil
+      }
+    }
+    if rest.elementsEqual(["inspect"]) {
+      isInspection = true
+    } else {
+      operation = FaultOperation(arguments: Array(rest))
+      if operation == nil { return nil }
+    }
+  }
+}
