@@ -85,6 +85,12 @@ let package = Package(
       dependencies: ["PosixFiles", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
     .testTarget(name: "BlobRecordTests", dependencies: ["BlobRecord", "CZlib", "TestSupport"]),
     .testTarget(
+      name: "CrashTests",
+      dependencies: [
+        "BlobRecord", "BlobStore", "FaultOperations", "TestSupport", "crashat", "faultprobe",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .testTarget(
       name: "ConformanceTests",
       dependencies: [
         "BlobRecord", "BlobStore", "RecordVectors", "TestSupport",

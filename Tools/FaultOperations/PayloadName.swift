@@ -10,14 +10,15 @@ public struct PayloadName: Hashable, Sendable {
     self.byteCount = byteCount
   }
 
-  /// The payload: pseudo-random bytes that the tag seeds, so that no part of one payload is found in another.
+  /// The payload: pseudo-random words that the tag seeds, so that no part of one payload is found in another.
   public var bytes: Data {
-    var state = PayloadDigest.fnv1a(tag.utf8)
-    return Data(
-      (0..<byteCount).map { _ in
-        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-        return UInt8(truncatingIfNeeded: state >> 56)
-      })
+    var state = tag.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    var words = [UInt64](repeating: 0, count: byteCount / 8 + 1)
+    for index in words.indices {
+      state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      words[index] = state ^ (state >> 29)
+    }
+    return words.withUnsafeBytes { Data($0.prefix(byteCount)) }
   }
 
   /// What an inspection shows of it.
@@ -26,11 +27,18 @@ public struct PayloadName: Hashable, Sendable {
 
 /// Payloads as inspections and results show them: their size, and a hash that is none of the record format's.
 public enum PayloadDigest {
-  public static func of(_ payload: some Collection<UInt8>) -> String {
-    "\(payload.count):" + String(fnv1a(payload), radix: 16)
-  }
-
-  static func fnv1a(_ bytes: some Sequence<UInt8>) -> UInt64 {
-    bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+  public static func of(_ payload: Data) -> String {
+    // Word by word: this runs unoptimized, some times in each of thousands of runs.
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    payload.withUnsafeBytes { bytes in
+      var offset = 0
+      while offset < bytes.count {
+        var word: UInt64 = 0
+        withUnsafeMutableBytes(of: &word) { $0.copyMemory(from: .init(rebasing: bytes[offset...].prefix(8))) }
+        hash = (hash ^ word ^ (hash >> 31)) &* 0x100_0000_01b3
+        offset += 8
+      }
+    }
+    return "\(payload.count):" + String(hash, radix: 16)
   }
 }

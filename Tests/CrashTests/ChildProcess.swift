@@ -1,0 +1,29 @@
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Darwin)
+  import Darwin
+#endif
+
+/// Runs a program to its end. `Foundation.Process` costs more than the programs run here do.
+enum ChildProcess {
+  struct CannotStart: Error {
+    let program: String
+    let errno: Int32
+  }
+
+  /// - Returns: the exit status as shells count it: 128 and more for a signal.
+  static func run(_ arguments: [String]) throws -> Int32 {
+    var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
+    defer { for pointer in pointers { free(pointer) } }
+    pointers.append(nil)
+    var child: pid_t = 0
+    let error = posix_spawnp(&child, arguments[0], nil, nil, pointers, environ)
+    guard error == 0 else { throw CannotStart(program: arguments[0], errno: error) }
+    var status: Int32 = 0
+    while waitpid(child, &status, 0) == -1, errno == EINTR {}
+    let signal = status & 0x7F
+    return signal == 0 ? (status >> 8) & 0xFF : 128 + signal
+  }
+}

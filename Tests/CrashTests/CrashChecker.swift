@@ -1,0 +1,172 @@
+import BlobRecord
+import BlobStore
+import FaultOperations
+import Foundation
+
+/// Runs a scenario with a fault and says what is wrong afterwards.
+struct CrashChecker {
+  let scenario: Scenario
+  let directories: StartDirectories
+  let plant: String?
+  /// The calls of a run without a fault.
+  let calls: [TracedRun.Call]
+  /// What a run without a fault is found to be.
+  let violations: [String]
+  private let before: DirectoryState
+  /// The number of the last call that changes the record's file: before it nothing is done, after it all is.
+  private let commitCall: Int
+
+  init(_ scenario: Scenario, _ directories: StartDirectories, plant: String? = nil) throws {
+    self.scenario = scenario
+    self.directories = directories
+    self.plant = plant
+    let workspace = try Workspace()
+    try directories.copy(scenario.start, to: workspace.path("cache"))
+    before = try DirectoryState(inspecting: scenario.settings(workspace.path("cache")))
+    let run = try TracedRun(scenario, .none, in: workspace, plant: plant, listsCalls: true)
+    calls = run.calls
+    let file = Scenario.subjectFile
+    commitCall =
+      calls.last { ($0.effect == "change" || $0.effect == "write") && ($0.path == file || $0.second == file) }?.number
+      ?? 0
+    var found: [String] = []
+    let after = try DirectoryState(inspecting: scenario.settings(workspace.path("cache")))
+    for key in Self.keys(before, after) {
+      let steps = Model.steps(scenario.operation, on: key, in: before[key], isDisturbed: false)
+      let result = run.report?.result.essence
+      if !steps.contains(where: { $0.state == after[key] && ($0.result == nil || $0.result == result) }) {
+        found.append("\(scenario): \(key) is \(after[key]), result \(String(describing: result))")
+      }
+    }
+    violations = found
+  }
+
+  private static func keys(_ states: DirectoryState...) -> [String] {
+    Set(states.flatMap { $0.keys.keys } + [Scenario.subject]).sorted()
+  }
+
+  // MARK: - One run
+
+  /// - Parameter second: what runs next, and a fault in that.
+  /// - Returns: what is wrong.
+  func check(_ fault: Fault, then second: (scenario: Scenario, fault: Fault)? = nil) throws -> [String] {
+    let workspace = try Workspace()
+    try directories.copy(scenario.start, to: workspace.path("cache"))
+    var found: [String] = []
+    let run = try TracedRun(scenario, fault, in: workspace, plant: plant)
+    if !run.end.fired { found.append("the call did not come: \(run.end.calls) calls") }
+    if run.end.timedOut { found.append("timed out") }
+    if fault.kills, run.report != nil, run.end.status != 137 { found.append("was not killed: \(run.end.status)") }
+    if !fault.kills, run.report == nil { found.append("ended with \(run.end.status) and no report") }
+    let settings = scenario.settings(workspace.path("cache"))
+    var state = try DirectoryState(inspecting: settings)
+    var allowed: [String: Set<KeyState>] = [:]
+    for key in Self.keys(before, state) {
+      allowed[key] = allowedStates(of: key, fault, run.report?.result.essence)
+    }
+    found += Self.compare(state, allowed)
+    if let report = run.report { found += checkReport(report, fault, state) }
+
+    if let second {
+      // What may come of it depends on the state that was found, not on all that might have been.
+      let between = state
+      let run = try TracedRun(second.scenario, second.fault, in: workspace)
+      if run.end.timedOut { found.append("second: timed out") }
+      if !second.fault.kills, run.report == nil { found.append("second: ended with \(run.end.status)") }
+      state = try DirectoryState(inspecting: settings)
+      for key in Self.keys(between, state) {
+        let steps = Model.steps(second.scenario.operation, on: key, in: between[key], isDisturbed: true)
+        allowed[key] = Set(steps.map(\.state)).union([between[key]])
+      }
+      found += Self.compare(state, allowed).map { "second: " + $0 }
+    }
+    found += try checkSequel(settings, state)
+    let followed = second.map { ", then \($0.scenario.operation) with \($0.fault)" } ?? ""
+    return found.map { "\(scenario): \(fault)\(followed): \($0)" }
+  }
+
+  /// What the operation's documentation leaves possible.
+  private func allowedStates(of key: String, _ fault: Fault, _ result: OperationResult?) -> Set<KeyState> {
+    let steps = Model.steps(
+      scenario.operation, on: key, in: before[key], isDisturbed: !fault.mustBeInvisible)
+    let after = Set(steps.map(\.state))
+    guard let result else { return after.union([before[key]]) }
+    if result.outcome != .failed, result.outcome != .busy {
+      // It says that it did it. Of other keys' states its result says nothing.
+      return Set(steps.filter { $0.result == nil || $0.result == result }.map(\.state))
+    }
+    // It says that it could not: then nothing is changed, unless all was but for syncing it.
+    if scenario.operation.key == nil { return after.union([before[key]]) }
+    return fault.call <= commitCall ? [before[key]] : after.union([before[key]])
+  }
+
+  private static func compare(_ state: DirectoryState, _ allowed: [String: Set<KeyState>]) -> [String] {
+    var found: [String] = []
+    for (key, states) in allowed where !states.contains(state[key]) {
+      found.append("\(key) is \(state[key]), not one of \(states)")
+    }
+    if !state.foreign.isEmpty { found.append("foreign: \(state.foreign)") }
+    if !state.unreadable.isEmpty { found.append("unreadable: \(state.unreadable)") }
+    return found
+  }
+
+  /// What a process that lived through a fault says, and has left.
+  private func checkReport(_ report: ProbeReport, _ fault: Fault, _ state: DirectoryState) -> [String] {
+    var found: [String] = []
+    let result = report.result
+    if fault.mustBeInvisible, result.outcome == .failed || result.outcome == .busy {
+      found.append("was noticed: \(result)")
+    }
+    if case .fail(_, let once) = fault.kind {
+      // What cannot be removed stays, and what cannot be unlocked stays locked while the process lives.
+      let call = calls.first { $0.number == fault.call }?.name
+      if once, call != "unlinkat", !state.temporary.isEmpty { found.append("left behind: \(state.temporary)") }
+      if once, call != "fcntl", call != "flock", !report.held.locks.isEmpty {
+        found.append("locks left: \(report.held.locks)")
+      }
+      // The root and the control file stay open.
+      if report.held.descriptors.count > 2 { found.append("open: \(report.held.descriptors)") }
+    } else if !state.temporary.isEmpty {
+      found.append("left behind: \(state.temporary)")
+    }
+    return found
+  }
+
+  // MARK: - Afterwards
+
+  /// Goes on working, without any repair, and lets a collection clean up.
+  private func checkSequel(_ settings: StoreSettings, _ state: DirectoryState) throws -> [String] {
+    var settings = settings
+    settings.durability = .none
+    settings.lockTimeout = .milliseconds(500)
+    let store = try settings.makeStore()
+    var found: [String] = []
+    var expected = state
+    func follow(_ operation: FaultOperation) {
+      let key = Scenario.subject
+      let result = operation.run(store)
+      let steps = Model.steps(operation, on: key, in: expected[key], isDisturbed: false)
+      if steps.contains(where: { $0.result == result.essence }) {
+        expected.keys[key] = steps[0].state == .absent ? nil : steps[0].state
+      } else {
+        found.append("then \(operation): \(result) from \(expected[key])")
+      }
+    }
+    follow(.load(Scenario.subject, touching: false))
+    follow(.lock(Scenario.subject))
+    follow(.store(Scenario.subject, PayloadName("sequel", 700), keepingLocks: true))
+    follow(.lock(Scenario.subject))
+    follow(.load(Scenario.subject, touching: true))
+    follow(.unlock(Scenario.subject))
+    let collected = FaultOperation.collect(evicting: false).run(store)
+    if collected.outcome != .done { found.append("then collect: \(collected)") }
+    let after = try DirectoryState(inspecting: settings)
+    for key in Self.keys(expected, after) {
+      let steps = Model.steps(.collect(evicting: false), on: key, in: expected[key], isDisturbed: false)
+      if after[key] != steps[0].state { found.append("after all, \(key) is \(after[key]), not \(steps[0].state)") }
+    }
+    if !after.temporary.isEmpty { found.append("a collection leaves \(after.temporary)") }
+    if !after.foreign.isEmpty { found.append("a collection leaves \(after.foreign)") }
+    return found
+  }
+}

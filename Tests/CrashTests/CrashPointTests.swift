@@ -1,0 +1,90 @@
+import BlobStore
+import FaultOperations
+import TestSupport
+import Testing
+
+/// Kills, torn and short writes and errors at every call of every operation.
+@Suite(.whereTracingWorks, .serialized) struct CrashPointTests {
+  static let seed = SeededGenerator.announcedSeed(for: "CrashPointTests")
+
+  static let operations: [FaultOperation] = [
+    .store(Scenario.subject, Scenario.newPayload),
+    .store(Scenario.subject, Scenario.newPayload, locked: true),
+    .store(Scenario.subject, Scenario.newPayload, keepingLocks: true),
+    .load(Scenario.subject, touching: false),
+    .load(Scenario.subject, touching: true),
+    .touch(Scenario.subject),
+    .lock(Scenario.subject),
+    .unlock(Scenario.subject),
+    .unlock(Scenario.subject, force: true),
+    .remove(Scenario.subject),
+    .removeAll(.all),
+    .removeAll(.locked),
+    .removeAll(.unlocked),
+    .collect(evicting: false),
+    .collect(evicting: true),
+    .verify,
+  ]
+
+  static let scenarios: [Scenario] =
+    operations.flatMap { operation in
+      (FaultTools.isLong ? [.absent, .locked, .unlocked, .expired] : StartState.pair).map {
+        Scenario(operation: operation, start: $0)
+      }
+    } + [
+      Scenario(operation: .quarantine(Scenario.subject), start: .damaged),
+      Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .damaged),
+      Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .nothing),
+      Scenario(operation: .lock(Scenario.subject), start: .withoutControlFile),
+      Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .locked, durability: .full),
+      Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .unlocked, durability: .barrier),
+      Scenario(operation: .remove(Scenario.subject), start: .unlocked, durability: .full),
+    ]
+
+  @Test func everyCrashLeavesOldOrNew() async throws {
+    try await FaultRuns.run("crashes", Self.scenarios) { scenario, directories in
+      let checker = try CrashChecker(scenario, directories)
+      let faults = FaultPlan.crashes(checker.calls)
+      return FaultRuns.Outcome(
+        runs: faults.count, violations: checker.violations + (try faults.flatMap { try checker.check($0) }))
+    }
+  }
+
+  @Test func everyErrorIsReportedAndHarmless() async throws {
+    try await FaultRuns.run("errors", Array(Self.scenarios.enumerated())) { numbered, directories in
+      var generator = SeededGenerator(seed: Self.seed &+ UInt64(numbered.offset))
+      let checker = try CrashChecker(numbered.element, directories)
+      let faults = FaultPlan.errors(checker.calls).sampled(checker.calls.count, &generator)
+      return FaultRuns.Outcome(runs: faults.count, violations: try faults.flatMap { try checker.check($0) })
+    }
+  }
+
+  @Test func aSecondFaultIsNoWorse() async throws {
+    let first = Self.scenarios.filter { $0.start == .absent || $0.start == .locked }
+    try await FaultRuns.run("second faults", Array(first.enumerated())) { numbered, directories in
+      let scenario = numbered.element
+      var generator = SeededGenerator(seed: Self.seed &+ 1000 &+ UInt64(numbered.offset))
+      let checker = try CrashChecker(scenario, directories)
+      let sequels: [FaultOperation] = [
+        .collect(evicting: false), .store(Scenario.subject, PayloadName("second", 900), keepingLocks: true),
+        .lock(Scenario.subject), .removeAll(.all), scenario.operation,
+      ]
+      let crashes = FaultPlan.crashes(checker.calls).filter(\.kills)
+      var pairs: [(Fault, FaultOperation, Int)] = []
+      for crash in crashes {
+        // A sequel that is shorter than that ends as if there were no fault, and is checked all the same.
+        for sequel in sequels { for call in 1...24 { pairs.append((crash, sequel, call)) } }
+      }
+      let chosen = pairs.sampled(8, &generator)
+      let violations = try chosen.flatMap { crash, sequel, call in
+        try checker.check(
+          crash,
+          then: (
+            Scenario(operation: sequel, start: scenario.start, durability: scenario.durability),
+            Fault(call: call, kind: .kill)
+          ))
+      }
+      return FaultRuns.Outcome(runs: chosen.count, violations: violations)
+    }
+  }
+}

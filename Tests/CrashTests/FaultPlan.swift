@@ -1,0 +1,46 @@
+import TestSupport
+
+/// Which faults to try at the calls of a run.
+enum FaultPlan {
+  static let errors = [
+    "EIO", "ENOSPC", "EDQUOT", "EROFS", "EACCES", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ESTALE",
+  ]
+
+  /// A kill before every call, and in the middle of every write of a payload; a short count at every transfer.
+  static func crashes(_ calls: [TracedRun.Call]) -> [Fault] {
+    calls.flatMap { call -> [Fault] in
+      var faults = [Fault(call: call.number, kind: .kill)]
+      guard let count = call.bytes, count > 1 else { return faults }
+      // A header that is changed where it lies is 64 bytes of one page: the kernel copies them without looking at
+      // signals, so a process cannot be killed half-way, and RELIABILITY's 145 million reads never saw it torn. A
+      // short count, which a full volume gives, is another matter.
+      let isHeaderInPlace = call.effect == "write" && !call.path.contains(".tmp-")
+      if call.effect == "write", !isHeaderInPlace {
+        faults += cuts(count).map { Fault(call: call.number, kind: .torn($0)) }
+      }
+      faults += cuts(count).map { Fault(call: call.number, kind: .short($0)) }
+      return faults
+    }
+  }
+
+  private static func cuts(_ count: Int) -> [Int] {
+    Set([1, count / 2, count - 1]).sorted()
+  }
+
+  /// Every error at every call, once and from then on; and an interruption, which is tried again and so only once.
+  static func errors(_ calls: [TracedRun.Call]) -> [Fault] {
+    calls.flatMap { call in
+      [Fault(call: call.number, kind: .fail("EINTR", once: true))]
+        + errors.flatMap { error in
+          [true, false].map { Fault(call: call.number, kind: .fail(error, once: $0)) }
+        }
+    }
+  }
+}
+
+extension Array {
+  /// All in the long form; in the short one, so many, chosen by the seed.
+  func sampled(_ count: Int, _ generator: inout SeededGenerator) -> [Element] {
+    FaultTools.isLong ? self : Array(shuffled(using: &generator).prefix(count))
+  }
+}

@@ -1,0 +1,117 @@
+import BlobStore
+import FaultOperations
+
+/// What the documentation of the operations says, for one key; written without the library.
+enum Model {
+  struct Step: Hashable {
+    var state: KeyState
+    /// nil where the operation is about many keys, and its outcome says nothing of this one.
+    var result: OperationResult?
+  }
+
+  /// What an operation may make of a key, the usual first.
+  ///
+  /// - Parameter isDisturbed: whether another operation is under way, or a fault: then a load may leave the update time
+  ///   as it is, and a collection that evicts may spare what has changed since it looked.
+  static func steps(
+    _ operation: FaultOperation, on key: String, in state: KeyState, isDisturbed: Bool
+  ) -> [Step] {
+    func same(_ outcome: OperationResult.Outcome? = nil) -> [Step] {
+      [Step(state: state, result: outcome.map { OperationResult($0) })]
+    }
+    func concerns(_ other: String) -> Bool { key == other }
+    switch operation {
+    case .store(let target, let payload, let locked, let keepingLocks):
+      guard concerns(target) else { return same() }
+      let kept = keepingLocks ? locks(state) : 0
+      return [
+        Step(
+          state: .record(
+            payload: payload.digest, refCount: max(kept, locked ? 1 : 0), ttl: 0, updateTime: UInt64(Scenario.now)),
+          result: OperationResult(.done))
+      ]
+    case .load(let target, let touching):
+      guard concerns(target) else { return same() }
+      if state == .damaged { return same(.damaged) }
+      guard isLive(state), case .record(let payload, _, _, _) = state else { return same(.notFound) }
+      let result = OperationResult(.done, payload: payload)
+      let touched = Step(state: touched(state), result: result)
+      let untouched = Step(state: state, result: result)
+      return touching ? (isDisturbed ? [touched, untouched] : [touched]) : [untouched]
+    case .touch(let target):
+      guard concerns(target) else { return same() }
+      if state == .damaged { return same(.damaged) }
+      guard isLive(state) else { return same(.notFound) }
+      return [Step(state: touched(state), result: OperationResult(.done))]
+    case .lock(let target):
+      guard concerns(target) else { return same() }
+      if state == .damaged { return same(.damaged) }
+      guard isLive(state) else { return same(.notFound) }
+      return [Step(state: withLocks(locks(state) + 1, state), result: OperationResult(.done))]
+    case .unlock(let target, let force):
+      guard concerns(target) else { return same() }
+      if state == .damaged { return same(.damaged) }
+      guard isLive(state) else { return same(.notFound) }
+      guard locks(state) > 0 else { return same(.notLocked) }
+      return [Step(state: withLocks(force ? 0 : locks(state) - 1, state), result: OperationResult(.done))]
+    case .remove(let target):
+      guard concerns(target) else { return same() }
+      return [Step(state: .absent, result: OperationResult(state == .absent ? .notFound : .done))]
+    case .removeAll(let scope):
+      let isRemoved =
+        switch scope {
+        case .all: true
+        case .locked: locks(state) > 0
+        case .unlocked: locks(state) == 0 && state != .damaged
+        }
+      return isRemoved ? [Step(state: .absent, result: nil)] : same()
+    case .collect(let evicting):
+      // A damaged file stays until it is old, which none is here.
+      if state == .damaged || locks(state) > 0 { return same() }
+      guard evicting || !isLive(state) else { return same() }
+      return [Step(state: .absent, result: nil)] + (isDisturbed ? same() : [])
+    case .verify: return same()
+    case .quarantine(let target):
+      guard concerns(target), state == .damaged else {
+        return steps(.load(target, touching: false), on: key, in: state, isDisturbed: isDisturbed)
+      }
+      return [Step(state: .absent, result: OperationResult(.damaged))] + (isDisturbed ? same(.damaged) : [])
+    }
+  }
+
+  private static func locks(_ state: KeyState) -> UInt32 {
+    if case .record(_, let refCount, _, _) = state { refCount } else { 0 }
+  }
+
+  private static func withLocks(_ locks: UInt32, _ state: KeyState) -> KeyState {
+    guard case .record(let payload, _, let ttl, let updateTime) = state else { return state }
+    return .record(payload: payload, refCount: locks, ttl: ttl, updateTime: updateTime)
+  }
+
+  private static func touched(_ state: KeyState) -> KeyState {
+    guard case .record(let payload, let locks, 0, _) = state else { return state }
+    return .record(payload: payload, refCount: locks, ttl: 0, updateTime: UInt64(Scenario.now))
+  }
+
+  private static func isLive(_ state: KeyState) -> Bool {
+    guard case .record(_, let locks, let ttl, let updateTime) = state else { return false }
+    return locks > 0 || Scenario.now - Int64(updateTime) <= (ttl > 0 ? Int64(ttl) : 600)
+  }
+}
+
+extension FaultOperation {
+  /// Whether it is about one key, and so takes effect at one call.
+  var key: String? {
+    switch self {
+    case .store(let key, _, _, _), .load(let key, _), .touch(let key), .lock(let key), .unlock(let key, _),
+      .remove(let key), .quarantine(let key):
+      key
+    case .removeAll, .collect, .verify: nil
+    }
+  }
+}
+
+extension OperationResult {
+  /// The same without what is for people.
+  var essence: OperationResult { OperationResult(outcome, payload: payload) }
+}

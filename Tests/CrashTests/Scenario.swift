@@ -1,0 +1,95 @@
+import BlobRecord
+import BlobStore
+import FaultOperations
+import Foundation
+import SystemPackage
+
+/// How the key that is operated on stands before.
+enum StartState: String, CaseIterable {
+  case absent, locked, unlocked, expired, damaged
+  /// There is not even a directory.
+  case nothing
+  /// Locked, in a directory that no version of this library has changed yet.
+  case withoutControlFile
+
+  static let pair: [StartState] = [.absent, .locked]
+}
+
+/// An operation on a directory of known content.
+struct Scenario: CustomStringConvertible {
+  var operation: FaultOperation
+  var start: StartState
+  var durability = Durability.automatic
+
+  var description: String { "\(operation) on \(start), durability \(durability)" }
+
+  /// The key that single-key operations are about.
+  static let subject = "subject"
+  static let subjectFile = "su/subject"
+  static let now: Int64 = 1_700_000_000
+  static let oldPayload = PayloadName("old", 3000)
+  static let newPayload = PayloadName("new", 5000)
+
+  /// Other keys: a neighbour in the subdirectory that has long expired but is locked, one elsewhere, one locked at the
+  /// root, one for the collector to take.
+  static let others = ["su-neighbour", "other", "x", "gone"]
+
+  func settings(_ directory: String) -> StoreSettings {
+    var settings = StoreSettings(directory: FilePath(directory))
+    settings.now = UnixTime(seconds: Self.now)
+    settings.durability = durability
+    return settings
+  }
+}
+
+extension StartState {
+  /// Makes a directory in this state.
+  func build(at directory: String) throws {
+    guard self != .nothing else { return }
+    try FileManager.default.createDirectory(
+      atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    func store(_ key: String, _ payload: PayloadName, age: Int64, locks: Int) throws {
+      var settings = StoreSettings(directory: FilePath(directory))
+      settings.now = UnixTime(seconds: Scenario.now - age)
+      settings.durability = .none
+      let store = try settings.makeStore()
+      try store.store(payload.bytes, for: BlobKey(key))
+      for _ in 0..<locks { try store.lock(BlobKey(key)) }
+    }
+    try store("su-neighbour", PayloadName("neighbour", 300), age: 10_000, locks: 2)
+    try store("other", PayloadName("other", 200), age: 50, locks: 0)
+    try store("x", PayloadName("x", 100), age: 50, locks: 1)
+    try store("gone", PayloadName("gone", 400), age: 10_000, locks: 0)
+    switch self {
+    case .absent, .nothing: break
+    case .locked, .withoutControlFile: try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 1)
+    case .unlocked: try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 0)
+    case .expired: try store(Scenario.subject, Scenario.oldPayload, age: 5000, locks: 0)
+    case .damaged:
+      try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 0)
+      let file = URL(filePath: directory).appending(path: Scenario.subjectFile)
+      var bytes = try Data(contentsOf: file)
+      // In the header, which every operation on the key reads.
+      bytes[bytes.startIndex + 20] ^= 0x10
+      let handle = try FileHandle(forWritingTo: file)
+      try handle.write(contentsOf: bytes)
+      try handle.close()
+    }
+    if self == .withoutControlFile { try FileManager.default.removeItem(atPath: directory + "/.blobcache") }
+  }
+}
+
+/// Directories in every start state, made once and copied for each run.
+final class StartDirectories: Sendable {
+  private let workspace: Workspace
+
+  init() throws {
+    workspace = try Workspace()
+    for state in StartState.allCases { try state.build(at: workspace.path(state.rawValue)) }
+  }
+
+  func copy(_ state: StartState, to directory: String) throws {
+    guard state != .nothing else { return }
+    try FileManager.default.copyItem(atPath: workspace.path(state.rawValue), toPath: directory)
+  }
+}
