@@ -26,11 +26,12 @@ final class ControlFile: Sendable {
   /// - Returns: nil if the file was deleted, so that its locks bind nobody: open it again.
   func tryLock(_ bytes: Range<Int64>) throws -> Bool? {
     guard try file.tryLock(bytes: bytes) else { return false }
-    guard try file.status().linkCount > 0 else {
-      try file.unlock(bytes: bytes)
-      return nil
-    }
-    return true
+    var isTaken = false
+    // However the look at the file ends, a lock that is not handed out must not stay: the file is open as long as the
+    // process lives, and everybody else would wait for it.
+    defer { if !isTaken { unlock(bytes) } }
+    isTaken = try file.status().linkCount > 0
+    return isTaken ? true : nil
   }
 
   func unlock(_ bytes: Range<Int64>) {
