@@ -73,7 +73,7 @@ extension FaultOperation {
     } catch {
       switch error.code {
       case .damaged: return OperationResult(.damaged, message: "\(error)")
-      case .busy: return OperationResult(.busy, message: "\(error)")
+      case .busy, .collectionRunning: return OperationResult(.busy, message: "\(error)")
       default: return OperationResult(.failed, message: "\(error)")
       }
     }

@@ -1,7 +1,10 @@
 /// What an operation said of itself.
 public struct OperationResult: Codable, Hashable, Sendable {
   public enum Outcome: String, Codable, Sendable {
-    case done, notFound, notLocked, damaged, busy, failed
+    case done, notFound, notLocked, damaged
+    /// Others are at it.
+    case busy
+    case failed
   }
 
   public var outcome: Outcome
