@@ -37,12 +37,18 @@ package struct DirectoryEntry: Sendable {
 
   /// Takes the descriptor over, also when it throws.
   init(adopting descriptor: CInt, location: Location, files: Files) throws(FileError) {
-    guard let handle = unsafe fdopendir(descriptor) else {
-      let failure = Errno(rawValue: errno)
+    var handle: Handle?
+    do {
+      // It asks for the descriptor's status, which an interruption may cut short like any other call.
+      try files.perform(.listDirectory, location) {
+        unsafe handle = unsafe fdopendir(descriptor)
+        return unsafe handle == nil ? -1 : 0
+      }
+    } catch {
       try? files.close(descriptor, location)  // nothing was written through it
-      throw FileError(.listDirectory, location, failure)
+      throw error
     }
-    unsafe self.handle = unsafe handle
+    unsafe self.handle = unsafe handle!
     self.location = location
     self.files = files
   }

@@ -54,7 +54,18 @@ import Testing
     try await FaultRuns.run("errors", Array(Self.scenarios.enumerated())) { numbered, directories in
       var generator = SeededGenerator(seed: Self.seed &+ UInt64(numbered.offset))
       let checker = try CrashChecker(numbered.element, directories)
-      let faults = FaultPlan.errors(checker.calls).sampled(checker.calls.count, &generator)
+      let faults =
+        FaultPlan.errors(checker.calls).sampled(checker.calls.count / 2, &generator)
+        + FaultPlan.interruptions(checker.calls).sampled(checker.calls.count / 4, &generator)
+      return FaultRuns.Outcome(runs: faults.count, violations: try faults.flatMap { try checker.check($0) })
+    }
+  }
+
+  /// fdopendir(3) asks for the descriptor's status, and was the one place where an interruption was not tried again.
+  @Test func interruptedWalkGoesOn() async throws {
+    try await FaultRuns.run("interruptions", [StartState.locked]) { start, directories in
+      let checker = try CrashChecker(Scenario(operation: .verify, start: start), directories)
+      let faults = FaultPlan.interruptions(checker.calls)
       return FaultRuns.Outcome(runs: faults.count, violations: try faults.flatMap { try checker.check($0) })
     }
   }
@@ -75,7 +86,7 @@ import Testing
         // A sequel that is shorter than that ends as if there were no fault, and is checked all the same.
         for sequel in sequels { for call in 1...24 { pairs.append((crash, sequel, call)) } }
       }
-      let chosen = pairs.sampled(8, &generator)
+      let chosen = pairs.sampled(6, long: 1000, &generator)
       let violations = try chosen.flatMap { crash, sequel, call in
         try checker.check(
           crash,

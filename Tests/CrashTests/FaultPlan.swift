@@ -27,20 +27,24 @@ enum FaultPlan {
     Set([1, count / 2, count - 1]).sorted()
   }
 
-  /// Every error at every call, once and from then on; and an interruption, which is tried again and so only once.
+  /// Every error at every call, once and from then on.
   static func errors(_ calls: [TracedRun.Call]) -> [Fault] {
     calls.flatMap { call in
-      [Fault(call: call.number, kind: .fail("EINTR", once: true))]
-        + errors.flatMap { error in
-          [true, false].map { Fault(call: call.number, kind: .fail(error, once: $0)) }
-        }
+      errors.flatMap { error in
+        [true, false].map { Fault(call: call.number, kind: .fail(error, once: $0)) }
+      }
     }
+  }
+
+  /// An interruption of every call; once, for it is tried again.
+  static func interruptions(_ calls: [TracedRun.Call]) -> [Fault] {
+    calls.map { Fault(call: $0.number, kind: .fail("EINTR", once: true)) }
   }
 }
 
 extension Array {
-  /// All in the long form; in the short one, so many, chosen by the seed.
-  func sampled(_ count: Int, _ generator: inout SeededGenerator) -> [Element] {
-    FaultTools.isLong ? self : Array(shuffled(using: &generator).prefix(count))
+  /// So many, chosen by the seed; in the long form all, or as many as that says.
+  func sampled(_ count: Int, long: Int = .max, _ generator: inout SeededGenerator) -> [Element] {
+    Array(shuffled(using: &generator).prefix(FaultTools.isLong ? long : count))
   }
 }
