@@ -58,17 +58,15 @@ struct InterleavingChecker {
     return described(found, call)
   }
 
+  /// An operation and what it said of itself.
+  private typealias Answered = (operation: FaultOperation, result: OperationResult)
+
   /// The states in which a key may end, given that the operations answered so.
-  private func orders(
-    _ a: (operation: FaultOperation, result: OperationResult), _ b: (operation: FaultOperation, result: OperationResult),
-    _ key: String, _ state: KeyState
-  ) -> [KeyState] {
+  private func orders(_ a: Answered, _ b: Answered, _ key: String, _ state: KeyState) -> [KeyState] {
     steps(a, key, state).flatMap { steps(b, key, $0) }
   }
 
-  private func steps(
-    _ one: (operation: FaultOperation, result: OperationResult), _ key: String, _ state: KeyState
-  ) -> [KeyState] {
+  private func steps(_ one: Answered, _ key: String, _ state: KeyState) -> [KeyState] {
     // A second collector leaves everything to the first.
     if case .collect = one.operation, one.result.outcome == .busy { return [state] }
     // What an operation on one key answers says nothing of the others; one on all must have done it.
@@ -108,7 +106,8 @@ struct InterleavingChecker {
       return described(found + ["no report of the others: \(run.end)"], call)
     }
     // Half done or not, the first operation has taken effect by then or it has not.
-    let midway = [before] + Model.steps(first.operation, on: Scenario.subject, in: before, isDisturbed: true).map(\.state)
+    let done = Model.steps(first.operation, on: Scenario.subject, in: before, isDisturbed: true)
+    let midway = [before] + done.map(\.state)
     let answers = midway.flatMap { Model.steps(load, on: Scenario.subject, in: $0, isDisturbed: true).map(\.result) }
     if !answers.contains(loaded.result.essence) { found.append("a load answers \(loaded.result)") }
     // A load that waited would wait for as long as the first operation is held: for ever.
@@ -121,16 +120,15 @@ struct InterleavingChecker {
     case .failed: found.append("\(second) answers \(changed.result)")
     default: break
     }
-    let second: (FaultOperation, OperationResult) = (second, changed.result)
+    let second: Answered = (second, changed.result)
     let firstResult = run.report?.result
     var possible: [KeyState] = []
     if let firstResult {
       possible = ordersUnlessBusy((first.operation, firstResult), second, before)
     } else {
       // Killed: it is done, or it is not, before or after the second.
-      for result in Model.steps(first.operation, on: Scenario.subject, in: before, isDisturbed: true).map(\.result) {
-        let done = (first.operation, result ?? OperationResult(.done))
-        possible += ordersUnlessBusy(done, second, before)
+      for result in done.map(\.result) {
+        possible += ordersUnlessBusy((first.operation, result ?? OperationResult(.done)), second, before)
       }
       possible += changed.result.outcome == .busy ? [before] : steps(second, Scenario.subject, before)
     }
@@ -146,10 +144,8 @@ struct InterleavingChecker {
     return described(found, call)
   }
 
-  private func ordersUnlessBusy(
-    _ a: (FaultOperation, OperationResult), _ b: (FaultOperation, OperationResult), _ state: KeyState
-  ) -> [KeyState] {
-    if b.1.outcome == .busy { return steps(a, Scenario.subject, state) }
+  private func ordersUnlessBusy(_ a: Answered, _ b: Answered, _ state: KeyState) -> [KeyState] {
+    if b.result.outcome == .busy { return steps(a, Scenario.subject, state) }
     return orders(a, b, Scenario.subject, state) + orders(b, a, Scenario.subject, state)
   }
 }

@@ -1,7 +1,12 @@
 internal import BlobRecord
 internal import BlobStore
-internal import Foundation
 internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
 
 /// How one key stands.
 public enum KeyState: Codable, Hashable, Sendable {

@@ -1,4 +1,8 @@
-internal import Foundation
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
 
 /// What this process holds of a directory: Linux tells in /proc, and so no call touches the directory.
 public struct HeldResources: Codable, Hashable, Sendable {

@@ -1,4 +1,8 @@
-public import Foundation
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
 
 /// Stands for the bytes of a payload: whoever knows the name can tell the payload from all others.
 public struct PayloadName: Hashable, Sendable {

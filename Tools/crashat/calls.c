@@ -24,7 +24,9 @@ const struct call calls[] = {
   LOOK(fstatfs, PLACE_DESCRIPTOR),
   LOOK(statfs, PLACE_PATH),
   LOOK(faccessat, PLACE_AT),
+#if defined(SYS_faccessat2)
   LOOK(faccessat2, PLACE_AT),
+#endif
   LOOK(readlinkat, PLACE_AT),
   LOOK(getdents64, PLACE_DESCRIPTOR),
   LOOK(mmap, PLACE_MAPPED),

@@ -1,8 +1,20 @@
 internal import BlobRecord
 internal import BlobStore
 internal import FaultOperations
-internal import Foundation
 internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
 
 /// Does one operation on a directory and reports what came of it; what the fault tests run under `crashat`.
 ///
@@ -69,12 +81,13 @@ enum FaultProbe {
     if let file {
       try line.write(to: URL(filePath: file))
     } else {
-      FileHandle.standardOutput.write(line)
+      try FileDescriptor.standardOutput.writeAll(line)
     }
   }
 
   private static func writeError(_ text: String) {
-    FileHandle.standardError.write(Data(text.utf8))
+    // Without a standard error there is nobody to tell.
+    _ = try? FileDescriptor.standardError.writeAll(text.utf8)
   }
 }
 

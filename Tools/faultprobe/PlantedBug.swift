@@ -1,8 +1,13 @@
 internal import BlobRecord
 internal import BlobStore
 internal import FaultOperations
-internal import Foundation
 internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
 
 #if canImport(Darwin)
   internal import Darwin
