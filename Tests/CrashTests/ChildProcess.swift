@@ -15,15 +15,26 @@ enum ChildProcess {
 
   /// - Returns: the exit status as shells count it: 128 and more for a signal.
   static func run(_ arguments: [String]) throws -> Int32 {
-    var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
-    defer { for pointer in pointers { free(pointer) } }
-    pointers.append(nil)
-    var child: pid_t = 0
-    let error = posix_spawnp(&child, arguments[0], nil, nil, pointers, environ)
-    guard error == 0 else { throw CannotStart(program: arguments[0], errno: error) }
-    var status: Int32 = 0
-    while waitpid(child, &status, 0) == -1, errno == EINTR {}
-    let signal = status & 0x7F
-    return signal == 0 ? (status >> 8) & 0xFF : 128 + signal
+    #if canImport(Darwin)
+      // Nothing is run there: the tool that would be run needs Linux.
+      throw CannotStart(program: arguments[0], errno: ENOTSUP)
+    #else
+      return try spawn(arguments)
+    #endif
   }
+
+  #if !canImport(Darwin)
+    private static func spawn(_ arguments: [String]) throws -> Int32 {
+      var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
+      defer { for pointer in pointers { free(pointer) } }
+      pointers.append(nil)
+      var child: pid_t = 0
+      let error = posix_spawnp(&child, arguments[0], nil, nil, pointers, environ)
+      guard error == 0 else { throw CannotStart(program: arguments[0], errno: error) }
+      var status: Int32 = 0
+      while waitpid(child, &status, 0) == -1, errno == EINTR {}
+      let signal = status & 0x7F
+      return signal == 0 ? (status >> 8) & 0xFF : 128 + signal
+    }
+  #endif
 }
