@@ -10,8 +10,6 @@ enum FaultRuns {
     var violations: [String] = []
   }
 
-  static let directories = Result { try StartDirectories() }
-
   /// - Throws: what kept a case from being run at all.
   static func run<Case: Sendable>(
     _ name: String, _ cases: [Case], _ body: @escaping @Sendable (Case, StartDirectories) throws -> Outcome
@@ -26,7 +24,7 @@ enum FaultRuns {
   static func collect<Case: Sendable>(
     _ cases: [Case], _ body: @escaping @Sendable (Case, StartDirectories) throws -> Outcome
   ) async throws -> Outcome {
-    let directories = try directories.get()
+    let directories = try StartDirectories()
     // Waiting for children blocks a thread, which the cooperative pool has too few of.
     return try await withCheckedThrowingContinuation { continuation in
       DispatchQueue.global().async {

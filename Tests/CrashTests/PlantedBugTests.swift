@@ -8,7 +8,7 @@ import Testing
   let directories: StartDirectories
 
   init() throws {
-    directories = try FaultRuns.directories.get()
+    directories = try StartDirectories()
   }
 
   static let store = FaultOperation.store(Scenario.subject, Scenario.newPayload)

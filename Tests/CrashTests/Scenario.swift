@@ -79,7 +79,7 @@ extension StartState {
   }
 }
 
-/// Directories in every start state, made once and copied for each run.
+/// Directories in every start state, made once for a test and copied for each of its runs.
 final class StartDirectories: Sendable {
   private let workspace: Workspace
 
