@@ -1,0 +1,22 @@
+package import BlobRecord
+internal import SystemPackage
+
+extension BlobStore {
+  /// The number that changes whenever the payload stored under a key may change; odd while a change is under way, or
+  /// after a process has died changing it, until the next change.
+  ///
+  /// What was read from disk after an even generation is still true while the generation is the same. Keys may share
+  /// one, so that a change of one key makes others be read again.
+  ///
+  /// Costs an atomic load where the control file is open; opening it is the first call's.
+  ///
+  /// - Returns: nil where there are no generations, or none yet: then nothing may be answered from memory.
+  /// - Throws: `invalidKey`; `fileSystem` if the control file cannot be opened.
+  package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt32? {
+    try reporting("generation", key) {
+      let path = try path(for: key)
+      guard let root = try root.opened() else { return nil }
+      return try stripes.controlFile(of: root, makesIt: false)?.generation(of: path.digest)
+    }
+  }
+}

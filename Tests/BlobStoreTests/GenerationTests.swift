@@ -1,0 +1,58 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+@Suite struct GenerationTests {
+  let directory: TemporaryDirectory
+  let store: BlobStore
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    store = try BlobStore(directory: directory.path.appending("cache"), configuration: configuration)
+  }
+
+  @Test func thereIsNoneBeforeTheFirstChange() throws {
+    #expect(try store.generation(of: "key") == nil)
+    #expect(try store.load("key") == nil)
+    #expect(try store.generation(of: "key") == nil)
+  }
+
+  @Test func changesOfThePayloadChangeItAndLeaveItEven() throws {
+    var seen: Set<UInt32> = []
+    func note() throws {
+      let generation = try #require(try store.generation(of: "key"))
+      #expect(generation % 2 == 0)
+      #expect(seen.insert(generation).inserted)
+    }
+    try store.store(Data([1]), for: "key")
+    try note()
+    try store.store(Data([2]), for: "key")
+    try note()
+    try store.remove("key")
+    try note()
+  }
+
+  @Test func changesOfTheHeaderLeaveItAsItIs() throws {
+    try store.store(Data([1]), for: "key")
+    let generation = try store.generation(of: "key")
+    try store.lock("key")
+    try store.touch("key")
+    try store.unlock("key")
+    #expect(try store.load("key") != nil)
+    #expect(try store.generation(of: "key") == generation)
+  }
+
+  @Test func anotherStoreOfTheDirectorySeesTheSame() throws {
+    try store.store(Data([1]), for: "key")
+    let other = try BlobStore(directory: directory.path.appending("cache"))
+    let generation = try #require(try other.generation(of: "key"))
+    try store.store(Data([2]), for: "key")
+    #expect(try other.generation(of: "key") != generation)
+    #expect(try other.generation(of: "key") == store.generation(of: "key"))
+  }
+}
