@@ -27,6 +27,8 @@ let package = Package(
       ],
       path: "Tools/blobcache"),
 
+    .target(name: "Linearizability", path: "Tools/Linearizability"),
+
     .executableTarget(name: "make-vectors", dependencies: ["RecordVectors"], path: "Tools/make-vectors"),
     .target(
       name: "RecordVectors",
@@ -83,6 +85,7 @@ let package = Package(
     .testTarget(
       name: "PosixFilesTests",
       dependencies: ["PosixFiles", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
+    .testTarget(name: "LinearizabilityTests", dependencies: ["Linearizability", "TestSupport"]),
     .testTarget(name: "BlobRecordTests", dependencies: ["BlobRecord", "CZlib", "TestSupport"]),
     .testTarget(
       name: "CrashTests",

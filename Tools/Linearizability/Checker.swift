@@ -1,0 +1,172 @@
+/// Decides whether the history of one key is linearizable: whether its operations can be put into one order that
+/// respects which of them had returned before another was called, and in which each answer is right.
+///
+/// The search is that of J. Wing and C. Gong, "Testing and Verifying Concurrent Objects" (Journal of Parallel and
+/// Distributed Computing 17, 1993), with the memory of G. Lowe, "Testing for linearizability" (Concurrency and
+/// Computation: Practice and Experience 29, 2017), in its just-in-time form: calls and returns are met in the order
+/// of time, and all orders are followed at once, as the set of what the key may hold and which of the operations under
+/// way have taken effect. An operation takes effect when it returns, or when one that returns needs it to. So a moment
+/// without operations under way leaves nothing but the possible contents, and memory does not grow with the history.
+///
+/// Operations on different keys cannot explain each other, so each key is checked by itself.
+public struct Checker: Sendable {
+  /// Seconds to live of records with ttl 0.
+  public var defaultTTL: UInt32
+  /// How many possibilities are followed at the most.
+  public var possibilityLimit: Int
+
+  public init(defaultTTL: UInt32, possibilityLimit: Int = 200_000) {
+    self.defaultTTL = defaultTTL
+    self.possibilityLimit = possibilityLimit
+  }
+
+  /// - Parameter operations: in any order. At the beginning there is no record.
+  /// - Returns: the first operation that cannot be explained; nil if all can.
+  /// - Complexity: O(*n* log *n*) in the number of operations, exponential in how many change the key at one time.
+  public func firstViolation(in operations: [Operation]) -> Violation? {
+    var search = Search(checker: self)
+    for event in Event.inOrder(of: operations) {
+      let operation = operations[Int(event.index)]
+      if event.isReturn {
+        if let violation = search.finish(event.index, operation) { return violation }
+      } else {
+        search.begin(event.index, operation)
+      }
+    }
+    return nil
+  }
+}
+
+/// A call or a return.
+private struct Event {
+  var time: UInt64
+  var isReturn: Bool
+  var index: UInt32
+
+  /// Of a call and a return at the same nanosecond nobody knows which was first; the call first allows more.
+  static func inOrder(of operations: [Operation]) -> [Event] {
+    var events: [Event] = []
+    events.reserveCapacity(operations.count * 2)
+    for (index, operation) in operations.enumerated() {
+      events.append(Event(time: operation.called, isReturn: false, index: UInt32(index)))
+      events.append(
+        Event(time: max(operation.returned, operation.called), isReturn: true, index: UInt32(index)))
+    }
+    events.sort { ($0.time, $0.isReturn ? 1 : 0, $0.index) < ($1.time, $1.isReturn ? 1 : 0, $1.index) }
+    return events
+  }
+}
+
+/// One way in which things may have gone so far.
+private struct Possibility: Hashable {
+  var register: Register
+  /// A bit for each place whose operation has taken effect.
+  var effective: UInt64
+}
+
+/// The possibilities at one moment of a history.
+private struct Search {
+  private struct Place {
+    var index: UInt32
+    var operation: Operation
+    /// The latest second at which an overlapping load may touch what this operation stores.
+    var touchedUntil: UInt32
+  }
+
+  let checker: Checker
+  private var possibilities: [Possibility] = [Possibility(register: .absent, effective: 0)]
+  /// Operations under way, each in a place with a bit.
+  private var places: [Place?] = []
+  private var underWay = 0
+  private var window: [Operation] = []
+
+  init(checker: Checker) {
+    self.checker = checker
+  }
+
+  mutating func begin(_ index: UInt32, _ operation: Operation) {
+    if underWay == 0 { window.removeAll(keepingCapacity: true) }
+    if window.count >= 256 { window.removeFirst(128) }
+    window.append(operation)
+
+    var touchedUntil: UInt32 = 0
+    for place in places.indices {
+      guard let other = places[place]?.operation else { continue }
+      if other.mayTouch { touchedUntil = max(touchedUntil, other.lastSecond) }
+      if operation.mayTouch {
+        places[place]!.touchedUntil = max(places[place]!.touchedUntil, operation.lastSecond)
+      }
+    }
+    let new = Place(index: index, operation: operation, touchedUntil: touchedUntil)
+    if let free = places.firstIndex(where: { $0 == nil }) {
+      places[free] = new
+    } else {
+      precondition(places.count < 64, "more than 64 operations on one key at one time")
+      places.append(new)
+    }
+    underWay += 1
+    if operation.isHarmless {
+      for number in possibilities.indices { settle(&possibilities[number]) }
+      possibilities = Array(Set(possibilities))
+    }
+  }
+
+  mutating func finish(_ index: UInt32, _ operation: Operation) -> Violation? {
+    guard let place = places.firstIndex(where: { $0?.index == index }) else { return nil }
+    let bit: UInt64 = 1 << UInt64(place)
+    // What need not take effect has, for all that is known, not done so.
+    var explained = operation.isOptional ? Set(possibilities.filter { $0.effective & bit == 0 }) : []
+    var met = Set(possibilities)
+    var pending = possibilities
+    while let possibility = pending.popLast() {
+      if possibility.effective & bit != 0 {
+        explained.insert(Possibility(register: possibility.register, effective: possibility.effective & ~bit))
+        continue
+      }
+      for other in places.indices where possibility.effective & (1 << UInt64(other)) == 0 {
+        guard let candidate = places[other], !candidate.operation.isHarmless,
+          let register = candidate.operation.effect(on: possibility.register, candidate.touchedUntil, checker)
+        else { continue }
+        var next = Possibility(register: register, effective: possibility.effective | 1 << UInt64(other))
+        settle(&next)
+        if met.insert(next).inserted { pending.append(next) }
+      }
+      if met.count > checker.possibilityLimit {
+        return violation(operation, isUndecided: true)
+      }
+    }
+    guard !explained.isEmpty else { return violation(operation, isUndecided: false) }
+    possibilities = Array(explained)
+    places[place] = nil
+    underWay -= 1
+    return nil
+  }
+
+  /// Lets take effect what changes nothing. A load may widen the update time, which others may then have seen: so it
+  /// goes on until nothing more does.
+  private func settle(_ possibility: inout Possibility) {
+    var before: Register
+    repeat {
+      before = possibility.register
+      for place in places.indices where possibility.effective & (1 << UInt64(place)) == 0 {
+        guard let candidate = places[place], candidate.operation.isHarmless,
+          let register = candidate.operation.effect(on: possibility.register, candidate.touchedUntil, checker)
+        else { continue }
+        possibility.register = register
+        possibility.effective |= 1 << UInt64(place)
+      }
+    } while possibility.register != before
+  }
+
+  private func violation(_ operation: Operation, isUndecided: Bool) -> Violation {
+    Violation(
+      operation: operation, possible: Array(Set(possibilities.map(\.register))), window: Array(window.suffix(64)),
+      isUndecided: isUndecided)
+  }
+}
+
+extension Operation {
+  fileprivate func effect(on register: Register, _ touchedUntil: UInt32, _ checker: Checker) -> Register? {
+    register.after(self, touchedUntil: touchedUntil, defaultTTL: checker.defaultTTL)
+  }
+}

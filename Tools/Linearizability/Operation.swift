@@ -1,0 +1,89 @@
+/// One operation on one key, as its caller saw it from outside.
+public struct Operation: Sendable, Hashable {
+  /// What was asked for.
+  public enum Request: Sendable, Hashable {
+    /// - Parameter ttl: seconds; 0 for the store's default, counted from the last access.
+    case store(value: UInt64, ttl: UInt32, locked: Bool, keepingLocks: Bool)
+    case load(touching: Bool)
+    case header
+    case contains
+    case touch
+    case lock
+    case unlock
+    case remove
+    /// A collection, seen from one key: it may have removed a record that was expired and not locked.
+    case collect
+  }
+
+  /// What was answered.
+  public enum Response: Sendable, Hashable {
+    case done
+    case notFound
+    case notLocked
+    /// A load that read the disk.
+    case loaded(value: UInt64, Observation)
+    /// A load answered from memory, where only the value counts: locks and touches do not reach into memory.
+    case loadedFromMemory(value: UInt64)
+    case observed(Observation)
+    /// The caller died, or was told of an error: the operation may have taken effect before `returned`, or never.
+    case unknown
+  }
+
+  /// What a header says besides the value.
+  public struct Observation: Sendable, Hashable {
+    public var refCount: UInt32
+    public var ttl: UInt32
+    public var updateTime: UInt32
+
+    public init(refCount: UInt32, ttl: UInt32, updateTime: UInt32) {
+      self.refCount = refCount
+      self.ttl = ttl
+      self.updateTime = updateTime
+    }
+  }
+
+  /// Who asked: only for reports.
+  public var caller: String
+  public var request: Request
+  public var response: Response
+  /// Nanoseconds of a clock that all callers share and that never goes back.
+  public var called: UInt64
+  public var returned: UInt64
+  /// The seconds that the store's clock showed at the call and at the return. What it showed when the store looked
+  /// lies between.
+  public var firstSecond: UInt32
+  public var lastSecond: UInt32
+
+  public init(
+    caller: String = "", _ request: Request, _ response: Response, called: UInt64, returned: UInt64,
+    firstSecond: UInt32 = 0, lastSecond: UInt32 = 0
+  ) {
+    self.caller = caller
+    self.request = request
+    self.response = response
+    self.called = called
+    self.returned = returned
+    self.firstSecond = firstSecond
+    self.lastSecond = lastSecond
+  }
+}
+
+extension Operation {
+  /// Whether it may have moved the update time of a record beside what it was asked for.
+  var mayTouch: Bool {
+    guard case .load(touching: true) = request else { return false }
+    switch response {
+    case .loaded, .unknown: return true
+    default: return false
+    }
+  }
+
+  /// Whether it may be left out of the order altogether.
+  var isOptional: Bool { response == .unknown || request == .collect }
+}
+
+extension Operation: CustomStringConvertible {
+  public var description: String {
+    "\(called)...\(returned) s \(firstSecond)...\(lastSecond) \(caller): \(request) -> \(response)"
+  }
+}
