@@ -27,6 +27,15 @@ let package = Package(
       ],
       path: "Tools/blobcache"),
 
+    .executableTarget(
+      name: "torture",
+      dependencies: [
+        "Linearizability", "BlobStore", "BlobRecord", "CBlobRecord",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ],
+      path: "Tools/torture"),
     .target(name: "Linearizability", path: "Tools/Linearizability"),
 
     .executableTarget(name: "make-vectors", dependencies: ["RecordVectors"], path: "Tools/make-vectors"),
@@ -86,6 +95,7 @@ let package = Package(
       name: "PosixFilesTests",
       dependencies: ["PosixFiles", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
     .testTarget(name: "LinearizabilityTests", dependencies: ["Linearizability", "TestSupport"]),
+    .testTarget(name: "TortureTests", dependencies: ["TestSupport"]),
     .testTarget(name: "BlobRecordTests", dependencies: ["BlobRecord", "CZlib", "TestSupport"]),
     .testTarget(
       name: "CrashTests",

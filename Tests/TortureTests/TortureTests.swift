@@ -1,0 +1,58 @@
+import TestSupport
+import Testing
+
+/// The short form of the torture runs. The long one: README.md.
+@Suite(.serialized) struct TortureTests {
+  /// Arguments that name the seed, so that a failing run can be made again.
+  func seeded(_ name: String) -> [String] { ["--seed", "\(SeededGenerator.announcedSeed(for: name))"] }
+
+  @Test(.timeLimit(.minutes(3))) func everyKeyIsLinearizableWhileProcessesAreKilledAndStopped() throws {
+    let output = try TortureTool.run(
+      ["run", "--processes", "6", "--operations", "60000", "--seconds", "9", "--kills", "--stops", "--collector"]
+        + seeded("everyKeyIsLinearizableWhileProcessesAreKilledAndStopped"))
+    #expect(output.exitStatus == 0, "\(output.errors)")
+    #expect(output.count("violations") == 0)
+    #expect(output.count("operations") > 1000)
+    #expect(output.count("kills") > 10)
+    #expect(output.count("stops") > 10)
+    #expect(output.count("expired") > 0)
+  }
+
+  @Test(.timeLimit(.minutes(3))) func memoryTiersThatLookAtTheGenerationAreLinearizableToo() throws {
+    let output = try TortureTool.run(
+      ["run", "--operations", "60000", "--seconds", "7", "--kills", "--stops", "--collector", "--memory"]
+        + seeded("memoryTiersThatLookAtTheGenerationAreLinearizableToo"))
+    #expect(output.exitStatus == 0, "\(output.errors)")
+    #expect(output.count("violations") == 0)
+    #expect(output.count("memoryHits") > 100)
+  }
+
+  @Test(.timeLimit(.minutes(3))) func readersAndWritersAtFullSpeedSeeOneOrder() throws {
+    let output = try TortureTool.run(
+      ["run", "--processes", "8", "--threads", "1", "--keys", "4", "--operations", "60000", "--seconds", "6"]
+        + seeded("readersAndWritersAtFullSpeedSeeOneOrder"))
+    #expect(output.exitStatus == 0, "\(output.errors)")
+    #expect(output.count("violations") == 0)
+  }
+
+  /// Each of these is a mistake that a store could make; a run that does not see it could not be believed.
+  @Test(
+    .timeLimit(.minutes(3)),
+    arguments: ["unlocked-header", "in-place", "blind-memory", "stale-header", "stale-control-file"])
+  func aPlantedFaultIsFound(plant: String) throws {
+    let output = try TortureTool.run(
+      ["run", "--operations", "8000", "--seconds", "20", "--plant", plant] + seeded("aPlantedFaultIsFound(\(plant))"))
+    #expect(output.exitStatus == 1)
+    #expect(output.count("violations") > 0)
+    #expect(output.errors.contains("no order of the operations explains") || output.errors.contains("a mix"))
+  }
+
+  @Test(.timeLimit(.minutes(3))) func theLocksOfEightProcessesAreCountedExactlyAndNobodyIsBusy() throws {
+    let output = try TortureTool.run(["locks", "--processes", "8", "--iterations", "1000"])
+    #expect(output.exitStatus == 0, "\(output.errors)")
+    #expect(output.count("failures") == 0)
+    #expect(output.count("locks") == 8000)
+    #expect(output.count("refCount") == output.count("locks") - output.count("unlocks"))
+    #expect(output.count("refCount") == 80)
+  }
+}

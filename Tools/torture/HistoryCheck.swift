@@ -1,0 +1,105 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Dispatch
+internal import Linearizability
+internal import Synchronization
+
+/// Holds what the workers saw against the specification.
+final class HistoryCheck {
+  private let options: RunOptions
+  private let clock: TortureClock
+  private let sources: [Coordinator.Source]
+  private var operations: [[Operation]]
+  private var found: [String] = []
+
+  init(_ options: RunOptions, _ coordinator: Coordinator) throws {
+    self.options = options
+    clock = coordinator.clock
+    sources = coordinator.sources
+    operations = Array(repeating: [], count: options.keys)
+  }
+
+  /// - Returns: what is wrong, each in some lines.
+  func findings(_ report: inout RunReport) -> [String] {
+    let began = TortureClock.nanoseconds
+    do {
+      for source in sources { try take(source, &report) }
+      try lookAtWhatIsLeft()
+    } catch {
+      found.append("the run could not be checked: \(error)")
+    }
+    let checker = Checker(defaultTTL: RunOptions.defaultTTL)
+    let violations = Mutex<[Int: Violation]>([:])
+    let histories = operations
+    DispatchQueue.concurrentPerform(iterations: options.keys) { key in
+      guard let violation = checker.firstViolation(in: histories[key]) else { return }
+      violations.withLock { $0[key] = violation }
+    }
+    for (key, violation) in violations.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
+      found.append("key \(KeyNames.key(key)): \(violation)")
+    }
+    report.checkSeconds = Double(TortureClock.nanoseconds - began) / 1e9
+    return found
+  }
+}
+
+extension HistoryCheck {
+  private func take(_ source: Coordinator.Source, _ report: inout RunReport) throws {
+    for entry in try HistoryFile.entries(of: source.path) {
+      guard let operation = entry.operation(caller: source.caller, ended: source.ended, clock: clock) else { continue }
+      count(entry, &report)
+      if let message = entry.impossibleByItself { found.append("\(message): key \(entry.key): \(operation)") }
+      if operation.request == .collect {
+        // A collection that removed nothing explains nothing.
+        guard entry.loaded > 0 || operation.response == .unknown else { continue }
+        for key in operations.indices { operations[key].append(operation) }
+      } else {
+        operations[Int(entry.key)].append(operation)
+      }
+    }
+  }
+
+  private func count(_ entry: HistoryEntry, _ report: inout RunReport) {
+    if entry.returned == 0 {
+      report.pending += 1
+    } else {
+      report.longestMilliseconds = max(report.longestMilliseconds, Double(entry.returned - entry.called) / 1e6)
+    }
+    guard let kind = HistoryEntry.Kind(rawValue: entry.kind), kind != .collect else {
+      report.collections += 1
+      report.expired += Int(entry.loaded)
+      return
+    }
+    report.operations += 1
+    guard kind.isRead else { return }
+    report.reads += 1
+    if entry.outcome == HistoryEntry.Outcome.loadedFromMemory.rawValue { report.memoryHits += 1 }
+    if entry.outcome == HistoryEntry.Outcome.notFound.rawValue { report.misses += 1 }
+  }
+
+  /// Reads every key once more when nobody is left, so that what was acknowledged last is checked too; and collects
+  /// once, after which nothing of those who were killed may be left.
+  private func lookAtWhatIsLeft() throws {
+    let store = try options.store(clock: clock)
+    for key in 0..<options.keys {
+      let called = TortureClock.nanoseconds
+      let header = try store.header(for: KeyNames.key(key))
+      let returned = TortureClock.nanoseconds
+      let response: Operation.Response =
+        header.map {
+          .observed(
+            Operation.Observation(
+              refCount: $0.refCount, ttl: UInt32(clamping: $0.ttl), updateTime: UInt32(clamping: $0.updateTime)))
+        } ?? .notFound
+      operations[key].append(
+        Operation(
+          caller: "last look", .header, response, called: called, returned: returned,
+          firstSecond: clock.second(at: called), lastSecond: clock.second(at: returned)))
+    }
+    try store.collect()
+    let usage = try store.usage()
+    if usage.temporaryFiles > 0 { found.append("\(usage.temporaryFiles) temporary files are left after a collection") }
+    if usage.damagedFiles > 0 { found.append("\(usage.damagedFiles) damaged files are left") }
+    if usage.foreignFiles > 0 { found.append("\(usage.foreignFiles) files are left that are no records") }
+  }
+}

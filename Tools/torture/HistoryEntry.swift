@@ -1,0 +1,84 @@
+internal import Linearizability
+
+/// One operation as it lies in a history file: 64 bytes, little-endian like the machines this runs on.
+struct HistoryEntry {
+  enum Kind: UInt8, CaseIterable {
+    case load = 1, loadUntouched, header, contains, store, storeLocked, storeKeepingLocks, storeLockedKeepingLocks
+    case touch, lock, unlock, remove, collect
+  }
+
+  enum Outcome: UInt8 {
+    case unknown = 0
+    case done, notFound, notLocked, loaded, loadedFromMemory, observed
+    /// What was read is no payload of this key.
+    case mix
+    case damaged, busy, failed
+  }
+
+  static let byteCount = 64
+  /// The key of a collection: all of them.
+  static let everyKey: UInt8 = 255
+
+  var called: UInt64 = 0
+  var returned: UInt64 = 0
+  var kind: UInt8 = 0
+  var key: UInt8 = 0
+  var outcome: UInt8 = 0
+  var ttl: UInt32 = 0
+  var stored: UInt64 = 0
+  var loaded: UInt64 = 0
+  var refCount: UInt32 = 0
+  var observedTTL: UInt32 = 0
+  var updateTime: UInt32 = 0
+}
+
+extension HistoryEntry {
+  /// - Parameters:
+  ///   - ended: the latest moment at which an operation that never returned can have taken effect.
+  func operation(caller: String, ended: UInt64, clock: TortureClock) -> Operation? {
+    guard called > 0, let kind = Kind(rawValue: kind) else { return nil }
+    let request: Operation.Request =
+      switch kind {
+      case .load: .load(touching: true)
+      case .loadUntouched: .load(touching: false)
+      case .header: .header
+      case .contains: .contains
+      case .store: .store(value: stored, ttl: ttl, locked: false, keepingLocks: false)
+      case .storeLocked: .store(value: stored, ttl: ttl, locked: true, keepingLocks: false)
+      case .storeKeepingLocks: .store(value: stored, ttl: ttl, locked: false, keepingLocks: true)
+      case .storeLockedKeepingLocks: .store(value: stored, ttl: ttl, locked: true, keepingLocks: true)
+      case .touch: .touch
+      case .lock: .lock
+      case .unlock: .unlock
+      case .remove: .remove
+      case .collect: .collect
+      }
+    let observation = Operation.Observation(refCount: refCount, ttl: observedTTL, updateTime: updateTime)
+    let response: Operation.Response =
+      switch returned == 0 ? .unknown : Outcome(rawValue: outcome) ?? .unknown {
+      case .done: .done
+      case .notFound: .notFound
+      case .notLocked: .notLocked
+      case .loaded: .loaded(value: loaded, observation)
+      case .loadedFromMemory: .loadedFromMemory(value: loaded)
+      case .observed: .observed(observation)
+      case .unknown, .mix, .damaged, .busy, .failed: .unknown
+      }
+    let end = returned == 0 ? ended : returned
+    return Operation(
+      caller: caller, request, response, called: called, returned: max(end, called),
+      firstSecond: clock.second(at: called), lastSecond: clock.second(at: max(end, called)))
+  }
+
+  /// What no operation may ever answer, whatever the order.
+  var impossibleByItself: String? {
+    guard returned > 0, let outcome = Outcome(rawValue: outcome) else { return nil }
+    return switch outcome {
+    case .mix: "a load returned a mix"
+    case .damaged: "a record was reported damaged"
+    case .busy: "an operation was told busy"
+    case .failed: "an operation failed"
+    default: nil
+    }
+  }
+}

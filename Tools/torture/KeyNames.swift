@@ -1,0 +1,9 @@
+internal import BlobRecord
+
+/// The keys of a run. Each lies in a subdirectory of its own, so that collections remove subdirectories too.
+enum KeyNames {
+  static func key(_ number: Int) -> BlobKey {
+    let letters = Array("abcdefghijklmnopqrstuvwxyz")
+    return BlobKey("\(letters[number / 26])\(letters[number % 26])-torture-\(number)")
+  }
+}

@@ -1,0 +1,9 @@
+internal import ArgumentParser
+
+/// Many processes at one directory, killed and stopped at random, and what they saw held against the specification.
+@main struct Torture: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "torture",
+    abstract: "Drive a cache directory from many processes at once, and check that each key is linearizable.",
+    subcommands: [RunCommand.self, LocksCommand.self, WorkerCommand.self])
+}

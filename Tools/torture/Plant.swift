@@ -1,0 +1,15 @@
+internal import ArgumentParser
+
+/// Faults that workers have on purpose, so that a run shows that it would find them.
+enum Plant: String, CaseIterable, ExpressibleByArgument {
+  /// Locks and unlocks read and write the header without any lock.
+  case unlockedHeader = "unlocked-header"
+  /// Stores write over the record where it lies.
+  case inPlace = "in-place"
+  /// Loads answer from memory without looking at the generation.
+  case blindMemory = "blind-memory"
+  /// Locks judge and count by the header as it was before they had the stripe.
+  case staleHeader = "stale-header"
+  /// Locks do not look whether the control file they lock is still the directory's.
+  case staleControlFile = "stale-control-file"
+}

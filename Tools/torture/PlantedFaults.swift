@@ -1,0 +1,121 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Foundation
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// The operations that a plant does in its own, wrong way, at the record files themselves.
+final class PlantedFaults: Sendable {
+  private let plant: Plant
+  private let cache: String
+  private let defaultTTL = Int64(RunOptions.defaultTTL)
+  private let clock: TortureClock
+  /// The control file as it was when the worker began.
+  private let control: CInt
+
+  init(_ plant: Plant, cache: String, clock: TortureClock) {
+    self.plant = plant
+    self.cache = cache
+    self.clock = clock
+    control = open(cache + "/.blobcache", O_RDWR | O_CLOEXEC)
+  }
+
+  /// Changes the lock count by one, up or down.
+  ///
+  /// - Returns: nil if this plant does it as the store does.
+  func changeLocks(of key: BlobKey, by step: Int) throws -> Outcome? {
+    switch plant {
+    case .unlockedHeader:
+      return try withRecord(key) { file, _ in try change(file, header(of: file), by: step, slowly: true) }
+    case .staleHeader:
+      return try withRecord(key) { file, digest in
+        let header = try header(of: file)
+        sched_yield()
+        return try withLockedStripe(of: digest, file: currentControl()) {
+          try change(file, header, by: step, slowly: false)
+        }
+      }
+    case .staleControlFile:
+      guard let path = try? RecordLayout().path(for: key) else { return nil }
+      return try withLockedStripe(of: path.digest, file: control) {
+        try withRecord(key) { file, _ in try change(file, header(of: file), by: step, slowly: true) }
+      }
+    case .inPlace, .blindMemory:
+      return nil
+    }
+  }
+
+  /// Writes over the record where it lies, if there is one.
+  ///
+  /// - Returns: nil if this plant stores as the store does, or if there is no record.
+  func store(_ payload: Data, for key: BlobKey, ttl: UInt32) throws -> Outcome? {
+    guard plant == .inPlace else { return nil }
+    let outcome = try withRecord(key) { file, _ in
+      guard try header(of: file).payloadSize == UInt64(payload.count) else { return .notFound }
+      let half = payload.count / 2
+      try write(payload.prefix(half), to: file, at: RecordHeader.byteCount)
+      sched_yield()
+      try write(payload.suffix(from: half), to: file, at: RecordHeader.byteCount + half)
+      let new = RecordHeader(
+        ttl: UInt64(ttl), updateTime: UInt64(clock.now.seconds), payloadSize: UInt64(payload.count))
+      try write(new, to: file)
+      return .done
+    }
+    return outcome == .done ? .done : nil
+  }
+}
+
+extension PlantedFaults {
+  private func withRecord(_ key: BlobKey, _ body: (CInt, UInt64) throws -> Outcome) throws -> Outcome {
+    let path = try RecordLayout().path(for: key)
+    let file = open(cache + "/" + path.relative, O_RDWR | O_CLOEXEC)
+    guard file >= 0 else { return .notFound }
+    defer { close(file) }
+    return try body(file, path.digest)
+  }
+
+  private func header(of file: CInt) throws -> RecordHeader {
+    var bytes = [UInt8](repeating: 0, count: RecordHeader.byteCount)
+    guard pread(file, &bytes, bytes.count, 0) == bytes.count else { throw TortureFailure("no header") }
+    return try RecordHeader(decoding: bytes.span.bytes)
+  }
+
+  private func change(_ file: CInt, _ header: RecordHeader, by step: Int, slowly: Bool) throws -> Outcome {
+    guard header.isLive(at: clock.now, defaultExpiration: defaultTTL) else { return .notFound }
+    guard step > 0 || header.isLocked else { return .notLocked }
+    var header = header
+    header.refCount = UInt32(Int(header.refCount) + step)
+    if slowly { sched_yield() }
+    try write(header, to: file)
+    return .done
+  }
+
+  private func write(_ header: RecordHeader, to file: CInt) throws {
+    let bytes = header.withEncodedBytes { bytes in bytes.withUnsafeBytes { Data($0) } }
+    try write(bytes, to: file, at: 0)
+  }
+
+  private func write(_ bytes: Data, to file: CInt, at offset: Int) throws {
+    let count = bytes.withUnsafeBytes { pwrite(file, $0.baseAddress, $0.count, off_t(offset)) }
+    guard count == bytes.count else { throw TortureFailure("pwrite: errno \(errno)") }
+  }
+
+  private func currentControl() -> CInt {
+    open(cache + "/.blobcache", O_RDWR | O_CLOEXEC)
+  }
+
+  /// Locks a stripe's byte as Spec/ControlFile.md has it, and looks at nothing else.
+  private func withLockedStripe<Result>(of digest: UInt64, file: CInt, _ body: () throws -> Result) throws -> Result {
+    defer { if file != control { close(file) } }
+    guard let byte = StripeByte(of: digest, in: file) else { throw TortureFailure("no control file") }
+    while !byte.tryLock() { usleep(50) }
+    defer { byte.unlock() }
+    return try body()
+  }
+}

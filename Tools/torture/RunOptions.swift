@@ -1,0 +1,76 @@
+internal import ArgumentParser
+internal import BlobStore
+internal import Logging
+internal import SystemPackage
+
+/// What a run is like: what the coordinator is told, and tells its workers.
+struct RunOptions: ParsableArguments {
+  @Option(help: "Worker processes.") var processes = 6
+  @Option(help: "Threads of each worker.") var threads = 2
+  @Option(help: "Keys that all of them use, at most 64.") var keys = 8
+  @Option(help: "Operations of all workers together.") var operations = 1_000_000
+  @Option(help: "Real seconds after which the workers end, done or not.") var seconds = 600
+  @Option(help: "What the choices are made from; drawn if not given, and printed.") var seed: UInt64 = .random(
+    in: 0 ... .max)
+  @Option(help: "A directory to make, for the cache and the histories.") var directory: String
+  @Option(help: "Real milliseconds in one of the store's seconds.") var secondMilliseconds = 10
+  @Flag(help: "Kill workers at random, and start them again.") var kills = false
+  @Flag(help: "Stop workers at random, for up to 50 milliseconds.") var stops = false
+  @Flag(help: "Have one more worker that collects all the time.") var collector = false
+  @Flag(help: "Keep what was loaded in memory, valid while its generation is.") var memory = false
+  @Option(help: "A fault that workers are to have.") var plant: Plant?
+
+  func validate() throws {
+    guard processes > 0, processes * threads <= 56 else {
+      throw ValidationError("--processes times --threads must be 1 to 56, for the checker follows 64 operations a key")
+    }
+    guard threads > 0, keys > 0, keys <= 64, operations > 0, seconds > 0, secondMilliseconds > 0 else {
+      throw ValidationError("numbers must be above zero, and --keys at most 64")
+    }
+  }
+}
+
+extension RunOptions {
+  /// The arguments that make a worker see the same options.
+  var arguments: [String] {
+    var arguments = [
+      "--processes", "\(processes)", "--threads", "\(threads)", "--keys", "\(keys)", "--operations", "\(operations)",
+      "--seconds", "\(seconds)", "--seed", "\(seed)", "--directory", directory, "--second-milliseconds",
+      "\(secondMilliseconds)",
+    ]
+    if kills { arguments.append("--kills") }
+    if stops { arguments.append("--stops") }
+    if collector { arguments.append("--collector") }
+    if memory { arguments.append("--memory") }
+    if let plant { arguments += ["--plant", plant.rawValue] }
+    return arguments
+  }
+
+  /// What is run again to see the same.
+  var command: String { "torture run " + arguments.joined(separator: " ") }
+
+  var cachePath: FilePath { FilePath(directory).appending("cache") }
+
+  func path(_ name: String) -> String { FilePath(directory).appending("history").appending(name).string }
+
+  func historyPath(worker: Int, incarnation: Int, thread: Int) -> String {
+    path("worker-\(worker)-\(incarnation)-\(thread)")
+  }
+
+  /// Payloads of one size, so that one that is written in the place of another has its size.
+  var hasFixedPayloads: Bool { plant == .inPlace }
+
+  /// The store of one process.
+  func store(clock: TortureClock) throws -> BlobStore {
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    configuration.defaultExpiration = .seconds(Self.defaultTTL)
+    configuration.now = { clock.now }
+    // In place, the payload's checksum would tell the mix before anybody looked into it.
+    if plant == .inPlace { configuration.format = .reference }
+    configuration.logger = Logger(label: "torture") { _ in SwiftLogNoOpLogHandler() }
+    return try BlobStore(directory: cachePath, configuration: configuration)
+  }
+
+  static let defaultTTL: UInt32 = 60
+}

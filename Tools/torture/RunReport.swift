@@ -1,0 +1,33 @@
+internal import Foundation
+
+/// What a run was, and what it found.
+struct RunReport: Codable {
+  var type = "torture"
+  var seed: UInt64
+  var plant: String?
+  var operations = 0
+  /// Loads, headers and contains.
+  var reads = 0
+  /// Loads that memory answered.
+  var memoryHits = 0
+  /// Reads that found no record.
+  var misses = 0
+  /// Operations that a kill cut off.
+  var pending = 0
+  var kills = 0
+  var stops = 0
+  var collections = 0
+  /// Records that collections removed.
+  var expired = 0
+  var seconds = 0.0
+  var checkSeconds = 0.0
+  /// The longest operation of a worker, in milliseconds.
+  var longestMilliseconds = 0.0
+  var violations = 0
+
+  func write() throws {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .sortedKeys
+    print(String(decoding: try encoder.encode(self), as: UTF8.self))
+  }
+}

@@ -1,0 +1,187 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Foundation
+
+/// One thread of a worker: random operations, each noted before and after.
+final class Worker {
+  private let options: RunOptions
+  private let store: BlobStore
+  private let clock: TortureClock
+  private let memory: MemoryTier?
+  private let faults: PlantedFaults?
+  private let history: HistoryFile
+  private let keys: [BlobKey]
+  private var generator: SplitMix
+  private var nextValue: UInt64
+
+  /// - Parameter number: the worker's, its incarnation's and the thread's, which no two threads of a run share.
+  init(
+    _ options: RunOptions, store: BlobStore, clock: TortureClock, memory: MemoryTier?, faults: PlantedFaults?,
+    number: (worker: Int, incarnation: Int, thread: Int), quota: Int
+  ) throws {
+    self.options = options
+    self.store = store
+    self.clock = clock
+    self.memory = memory
+    self.faults = faults
+    history = try HistoryFile(
+      creating: options.historyPath(
+        worker: number.worker, incarnation: number.incarnation, thread: number.thread),
+      capacity: quota)
+    keys = (0..<options.keys).map(KeyNames.key)
+    generator = SplitMix(seed: options.seed, number.worker, number.incarnation, number.thread)
+    nextValue = UInt64(number.worker) << 56 | UInt64(number.incarnation) << 40 | UInt64(number.thread) << 32 | 1
+  }
+
+  func run(until deadline: UInt64) {
+    while !history.isFull {
+      var entry = HistoryEntry()
+      let key = Int.random(in: 0..<keys.count, using: &generator)
+      entry.key = UInt8(key)
+      let kind = randomKind()
+      entry.kind = kind.rawValue
+      var payload = Data()
+      if kind.isStore {
+        entry.stored = nextValue
+        nextValue += 1
+        entry.ttl = [0, 0, 0, 1, 2, 5, 30].randomElement(using: &generator) ?? 0
+        payload = SelfDescribingPayload.bytes(of: entry.stored, key: key, isFixed: options.hasFixedPayloads)
+      }
+      history.call(&entry)
+      do {
+        try perform(kind, key, payload, &entry)
+      } catch {
+        entry.outcome = outcome(of: error).rawValue
+        writeError("\(error)")
+      }
+      history.finish(&entry)
+      if entry.returned > deadline { return }
+    }
+  }
+
+  private func randomKind() -> HistoryEntry.Kind {
+    // Of a hundred: two thirds read, and what locks and what unlocks is as frequent.
+    switch Int.random(in: 0..<100, using: &generator) {
+    case ..<45: .load
+    case ..<54: .loadUntouched
+    case ..<59: .header
+    case ..<62: .contains
+    case ..<73: .store
+    case ..<75: .storeLocked
+    case ..<79: .storeKeepingLocks
+    case ..<80: .storeLockedKeepingLocks
+    case ..<83: .touch
+    case ..<90: .lock
+    case ..<97: .unlock
+    default: .remove
+    }
+  }
+
+  private func outcome(of error: any Error) -> HistoryEntry.Outcome {
+    switch (error as? BlobStoreError)?.code {
+    case BlobStoreError.Code.damaged?: .damaged
+    case BlobStoreError.Code.busy?: .busy
+    default: .failed
+    }
+  }
+}
+
+extension HistoryEntry.Kind {
+  var isStore: Bool {
+    switch self {
+    case .store, .storeLocked, .storeKeepingLocks, .storeLockedKeepingLocks: true
+    default: false
+    }
+  }
+
+  var isRead: Bool {
+    switch self {
+    case .load, .loadUntouched, .header, .contains: true
+    default: false
+    }
+  }
+}
+
+// MARK: - Operations
+
+extension Worker {
+  private func perform(
+    _ kind: HistoryEntry.Kind, _ number: Int, _ payload: Data, _ entry: inout HistoryEntry
+  ) throws {
+    let key = keys[number]
+    switch kind {
+    case .load, .loadUntouched:
+      if let memory {
+        try load(number, through: memory, touching: kind == .load, &entry)
+      } else {
+        note(try store.load(key, touching: kind == .load), number, &entry)
+      }
+    case .header:
+      note(try store.header(for: key), &entry)
+    case .contains:
+      entry.outcome = (try store.contains(key) ? HistoryEntry.Outcome.done : .notFound).rawValue
+    case .store, .storeLocked, .storeKeepingLocks, .storeLockedKeepingLocks:
+      if kind == .store, try faults?.store(payload, for: key, ttl: entry.ttl) != nil {
+        entry.outcome = HistoryEntry.Outcome.done.rawValue
+        return
+      }
+      try store.store(
+        payload, for: key, ttl: entry.ttl == 0 ? nil : .seconds(entry.ttl),
+        locked: kind == .storeLocked || kind == .storeLockedKeepingLocks,
+        keepingLocks: kind == .storeKeepingLocks || kind == .storeLockedKeepingLocks)
+      entry.outcome = HistoryEntry.Outcome.done.rawValue
+    case .touch: note(try store.touch(key), &entry)
+    case .lock: note(try faults?.changeLocks(of: key, by: 1) ?? store.lock(key), &entry)
+    case .unlock: note(try faults?.changeLocks(of: key, by: -1) ?? store.unlock(key), &entry)
+    case .remove: note(try store.remove(key), &entry)
+    case .collect: break
+    }
+  }
+
+  private func load(_ number: Int, through memory: MemoryTier, touching: Bool, _ entry: inout HistoryEntry) throws {
+    let isBlind = options.plant == .blindMemory
+    let generation = try store.generation(of: keys[number])
+    if let kept = memory.entry(number), clock.now.seconds <= kept.deadline, isBlind || kept.generation == generation {
+      entry.loaded = kept.value
+      entry.outcome = HistoryEntry.Outcome.loadedFromMemory.rawValue
+      return
+    }
+    let blob = try store.load(keys[number], touching: touching)
+    note(blob, number, &entry)
+    // While the generation is odd, what is on disk is about to change; without one nothing would say so.
+    guard let blob, entry.outcome == HistoryEntry.Outcome.loaded.rawValue,
+      isBlind || generation.map({ $0 % 2 == 0 }) ?? false
+    else { return }
+    memory.put(
+      MemoryTier.Entry(
+        value: entry.loaded, generation: generation,
+        deadline: blob.header.expiry(defaultExpiration: Int64(RunOptions.defaultTTL)).seconds),
+      for: number)
+  }
+
+  private func note(_ blob: Blob?, _ number: Int, _ entry: inout HistoryEntry) {
+    guard let blob else { return entry.outcome = HistoryEntry.Outcome.notFound.rawValue }
+    note(blob.header, &entry)
+    let value = SelfDescribingPayload.value(of: blob.payload, key: number, isFixed: options.hasFixedPayloads)
+    entry.loaded = value ?? 0
+    entry.outcome = (value == nil ? HistoryEntry.Outcome.mix : .loaded).rawValue
+  }
+
+  private func note(_ header: RecordHeader?, _ entry: inout HistoryEntry) {
+    guard let header else { return entry.outcome = HistoryEntry.Outcome.notFound.rawValue }
+    entry.refCount = header.refCount
+    entry.observedTTL = UInt32(clamping: header.ttl)
+    entry.updateTime = UInt32(clamping: header.updateTime)
+    entry.outcome = HistoryEntry.Outcome.observed.rawValue
+  }
+
+  private func note(_ outcome: Outcome, _ entry: inout HistoryEntry) {
+    let noted: HistoryEntry.Outcome =
+      switch outcome {
+      case .done: .done
+      case .notFound: .notFound
+      case .notLocked: .notLocked
+      }
+    entry.outcome = noted.rawValue
+  }
+}

@@ -1,0 +1,72 @@
+internal import ArgumentParser
+internal import BlobStore
+internal import Foundation
+internal import SystemPackage
+
+/// What the coordinator starts.
+struct WorkerCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "worker", shouldDisplay: false)
+
+  @OptionGroup var options: RunOptions
+  @Option var number: Int
+  @Option var incarnation: Int
+  @Option var start: UInt64
+  @Option var quotas: String
+  @Flag var collects = false
+
+  func run() throws {
+    let clock = TortureClock(start: start, secondLength: UInt64(options.secondMilliseconds) * 1_000_000)
+    let store = try options.store(clock: clock)
+    try store.store(Data([1]), for: "warm-up-\(number)", ttl: .seconds(1))
+    let faults = options.plant.map { PlantedFaults($0, cache: options.cachePath.string, clock: clock) }
+    let memory = options.memory || options.plant == .blindMemory ? MemoryTier() : nil
+    let quotas = quotas.split(separator: ",").compactMap { Int($0) }
+    guard FileManager.default.createFile(atPath: options.path("ready-\(number)"), contents: nil) else {
+      throw TortureFailure("no ready file")
+    }
+    let deadline = start + UInt64(options.seconds) * 1_000_000_000
+    while !FileManager.default.fileExists(atPath: options.path("go")) {
+      guard TortureClock.nanoseconds < deadline else { throw TortureFailure("nobody says go") }
+      TortureClock.sleep(milliseconds: 1)
+    }
+    if collects { return try collect(store, quotas.first ?? 0, deadline) }
+
+    let ended = DispatchSemaphore(value: 0)
+    for (index, quota) in quotas.enumerated() {
+      let worker = try Worker(
+        options, store: store, clock: clock, memory: memory, faults: faults,
+        number: (number, incarnation, index), quota: quota)
+      nonisolated(unsafe) let sent = worker
+      Thread.detachNewThread {
+        sent.run(until: deadline)
+        ended.signal()
+      }
+    }
+    for _ in quotas { ended.wait() }
+  }
+
+  /// Collects again and again, until told that all others are done.
+  private func collect(_ store: BlobStore, _ quota: Int, _ deadline: UInt64) throws {
+    let history = try HistoryFile(
+      creating: options.historyPath(worker: number, incarnation: incarnation, thread: 0), capacity: quota)
+    while !history.isFull, TortureClock.nanoseconds < deadline,
+      !FileManager.default.fileExists(atPath: options.path("done"))
+    {
+      var entry = HistoryEntry()
+      entry.kind = HistoryEntry.Kind.collect.rawValue
+      entry.key = HistoryEntry.everyKey
+      history.call(&entry)
+      do {
+        let report = try store.collect()
+        entry.loaded = UInt64(report.expired)
+        entry.refCount = UInt32(clamping: report.subdirectories)
+        entry.outcome = (report.failed > 0 ? HistoryEntry.Outcome.failed : .done).rawValue
+      } catch {
+        entry.outcome = HistoryEntry.Outcome.failed.rawValue
+        writeError("\(error)")
+      }
+      history.finish(&entry)
+      TortureClock.sleep(milliseconds: 1)
+    }
+  }
+}
