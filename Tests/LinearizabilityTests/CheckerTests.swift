@@ -122,7 +122,8 @@ import Testing
 
   @Test func aLockKeepsARecordPastItsTime() {
     let history = [
-      operation(store(1, ttl: 5, locked: true), .done, 1, 2), operation(.collect, .done, 3, 4, at: 200),
+      operation(store(1, ttl: 5, locked: true), .done, 1, 2),
+      operation(.collect(evicting: false), .done, 3, 4, at: 200),
       operation(load, loaded(1, refCount: 1, ttl: 5), 5, 6, at: 200),
     ]
     #expect(checker.firstViolation(in: history) == nil)
@@ -134,12 +135,22 @@ import Testing
     let stored = operation(store(1, ttl: 5), .done, 1, 2)
     for response in [Operation.Response.done, .notFound] {
       let history = [
-        stored, operation(.collect, .done, 3, 4, at: 200), operation(.remove, response, 5, 6, at: 200),
+        stored, operation(.collect(evicting: false), .done, 3, 4, at: 200), operation(.remove, response, 5, 6, at: 200),
       ]
       #expect(checker.firstViolation(in: history) == nil)
     }
     let without = [stored, operation(.remove, .notFound, 5, 6, at: 200)]
     #expect(checker.firstViolation(in: without) != nil)
+  }
+
+  @Test func anEvictionMayRemoveWhatIsNotLocked() {
+    let evict = operation(.collect(evicting: true), .done, 3, 4)
+    for locked in [false, true] {
+      let history = [
+        operation(store(1, locked: locked), .done, 1, 2), evict, operation(load, .notFound, 5, 6),
+      ]
+      #expect((checker.firstViolation(in: history) == nil) == !locked)
+    }
   }
 
   @Test func aTouchingLoadMayProlongWhatAnOverlappingStoreLeaves() {

@@ -27,6 +27,15 @@ import Testing
     #expect(output.count("memoryHits") > 100)
   }
 
+  @Test(.timeLimit(.minutes(3))) func evictionsTakeNothingThatIsLocked() throws {
+    let output = try TortureTool.run(
+      ["run", "--operations", "20000", "--seconds", "5", "--stops", "--size-limit", "16384"]
+        + seeded("evictionsTakeNothingThatIsLocked"))
+    #expect(output.exitStatus == 0, "\(output.errors)")
+    #expect(output.count("violations") == 0)
+    #expect(output.count("evicted") > 10)
+  }
+
   @Test(.timeLimit(.minutes(3))) func readersAndWritersAtFullSpeedSeeOneOrder() throws {
     let output = try TortureTool.run(
       ["run", "--processes", "8", "--threads", "1", "--keys", "4", "--operations", "60000", "--seconds", "6"]
@@ -38,10 +47,10 @@ import Testing
   /// Each of these is a mistake that a store could make; a run that does not see it could not be believed.
   @Test(
     .timeLimit(.minutes(3)),
-    arguments: ["unlocked-header", "in-place", "blind-memory", "stale-header", "stale-control-file"])
+    arguments: ["unlocked-header", "in-place", "blind-memory", "stale-header", "stale-control-file", "blind-collector"])
   func aPlantedFaultIsFound(plant: String) throws {
     let output = try TortureTool.run(
-      ["run", "--operations", "8000", "--seconds", "20", "--plant", plant] + seeded("aPlantedFaultIsFound(\(plant))"))
+      ["run", "--operations", "10000", "--seconds", "20", "--plant", plant] + seeded("aPlantedFaultIsFound(\(plant))"))
     #expect(output.exitStatus == 1)
     #expect(output.count("violations") > 0)
     #expect(output.errors.contains("no order of the operations explains") || output.errors.contains("a mix"))

@@ -11,8 +11,9 @@ public struct Operation: Sendable, Hashable {
     case lock
     case unlock
     case remove
-    /// A collection, seen from one key: it may have removed a record that was expired and not locked.
-    case collect
+    /// A collection, seen from one key: it may have removed a record that was not locked, and that was expired or is
+    /// one of those that were evicted.
+    case collect(evicting: Bool)
   }
 
   /// What was answered.
@@ -79,7 +80,9 @@ extension Operation {
   }
 
   /// Whether it may be left out of the order altogether.
-  var isOptional: Bool { response == .unknown || request == .collect }
+  var isOptional: Bool {
+    if case .collect = request { true } else { response == .unknown }
+  }
 }
 
 extension Operation: CustomStringConvertible {

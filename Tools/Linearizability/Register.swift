@@ -89,8 +89,8 @@ extension Register {
       guard value != 0 else { return nil }
       next = .absent
 
-    case (.collect, _):
-      guard value != 0, refCount == 0, mayBeDead(operation, defaultTTL: defaultTTL) else { return nil }
+    case (.collect(let evicting), _):
+      guard value != 0, refCount == 0, evicting || mayBeDead(operation, defaultTTL: defaultTTL) else { return nil }
       next = .absent
 
     case (.header, .unknown), (.contains, .unknown): break

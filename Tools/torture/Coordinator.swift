@@ -43,7 +43,7 @@ final class Coordinator {
       atPath: options.cachePath.string, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
   }
 
-  private var collectorNumber: Int? { options.collector ? options.processes : nil }
+  private var collectorNumber: Int? { options.hasCollector ? options.processes : nil }
 
   func run() throws {
     let quota = max(1, options.operations / (options.processes * options.threads))

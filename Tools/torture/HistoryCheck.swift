@@ -49,9 +49,9 @@ extension HistoryCheck {
       guard let operation = entry.operation(caller: source.caller, ended: source.ended, clock: clock) else { continue }
       count(entry, &report)
       if let message = entry.impossibleByItself { found.append("\(message): key \(entry.key): \(operation)") }
-      if operation.request == .collect {
+      if case .collect = operation.request {
         // A collection that removed nothing explains nothing.
-        guard entry.loaded > 0 || operation.response == .unknown else { continue }
+        guard entry.loaded + entry.stored > 0 || operation.response == .unknown else { continue }
         for key in operations.indices { operations[key].append(operation) }
       } else {
         operations[Int(entry.key)].append(operation)
@@ -65,9 +65,10 @@ extension HistoryCheck {
     } else {
       report.longestMilliseconds = max(report.longestMilliseconds, Double(entry.returned - entry.called) / 1e6)
     }
-    guard let kind = HistoryEntry.Kind(rawValue: entry.kind), kind != .collect else {
+    guard let kind = HistoryEntry.Kind(rawValue: entry.kind), kind != .collect, kind != .collectToLimit else {
       report.collections += 1
       report.expired += Int(entry.loaded)
+      report.evicted += Int(entry.stored)
       return
     }
     report.operations += 1

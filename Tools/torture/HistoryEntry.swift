@@ -4,7 +4,7 @@ internal import Linearizability
 struct HistoryEntry {
   enum Kind: UInt8, CaseIterable {
     case load = 1, loadUntouched, header, contains, store, storeLocked, storeKeepingLocks, storeLockedKeepingLocks
-    case touch, lock, unlock, remove, collect
+    case touch, lock, unlock, remove, collect, collectToLimit
   }
 
   enum Outcome: UInt8 {
@@ -51,7 +51,8 @@ extension HistoryEntry {
       case .lock: .lock
       case .unlock: .unlock
       case .remove: .remove
-      case .collect: .collect
+      case .collect: .collect(evicting: false)
+      case .collectToLimit: .collect(evicting: true)
       }
     let observation = Operation.Observation(refCount: refCount, ttl: observedTTL, updateTime: updateTime)
     let response: Operation.Response =

@@ -51,6 +51,7 @@ final class HistoryFile {
     entry.returned = TortureClock.nanoseconds
     let place = base + count * HistoryEntry.byteCount
     place.storeBytes(of: entry.outcome, toByteOffset: 18, as: UInt8.self)
+    place.storeBytes(of: entry.stored, toByteOffset: 24, as: UInt64.self)
     place.storeBytes(of: entry.loaded, toByteOffset: 32, as: UInt64.self)
     place.storeBytes(of: entry.refCount, toByteOffset: 40, as: UInt32.self)
     place.storeBytes(of: entry.observedTTL, toByteOffset: 44, as: UInt32.self)

@@ -12,4 +12,6 @@ enum Plant: String, CaseIterable, ExpressibleByArgument {
   case staleHeader = "stale-header"
   /// Locks do not look whether the control file they lock is still the directory's.
   case staleControlFile = "stale-control-file"
+  /// Collections remove what they found expired without a lock, and without looking again.
+  case blindCollector = "blind-collector"
 }

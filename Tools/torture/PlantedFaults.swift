@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import BlobStore
 internal import Foundation
+internal import SystemPackage
 
 #if canImport(Darwin)
   internal import Darwin
@@ -46,7 +47,7 @@ final class PlantedFaults: Sendable {
       return try withLockedStripe(of: path.digest, file: control) {
         try withRecord(key) { file, _ in try change(file, header(of: file), by: step, slowly: true) }
       }
-    case .inPlace, .blindMemory:
+    case .inPlace, .blindMemory, .blindCollector:
       return nil
     }
   }
@@ -68,6 +69,23 @@ final class PlantedFaults: Sendable {
       return .done
     }
     return outcome == .done ? .done : nil
+  }
+
+  /// Removes expired records.
+  ///
+  /// - Returns: nil if this plant collects as the store does.
+  func collect(_ keys: [BlobKey]) throws -> CollectionReport? {
+    guard plant == .blindCollector else { return nil }
+    var report = CollectionReport(directory: FilePath(cache))
+    for key in keys {
+      let found = try withRecord(key) { file, _ in
+        try header(of: file).isLive(at: clock.now, defaultExpiration: defaultTTL) ? .notFound : .done
+      }
+      guard found == .done else { continue }
+      usleep(500)
+      if unlink(cache + "/" + (try RecordLayout().path(for: key).relative)) == 0 { report.expired += 1 }
+    }
+    return report
   }
 }
 

@@ -17,6 +17,7 @@ struct RunOptions: ParsableArguments {
   @Flag(help: "Kill workers at random, and start them again.") var kills = false
   @Flag(help: "Stop workers at random, for up to 50 milliseconds.") var stops = false
   @Flag(help: "Have one more worker that collects all the time.") var collector = false
+  @Option(help: "Bytes that the collector leaves.") var sizeLimit: Int64?
   @Flag(help: "Keep what was loaded in memory, valid while its generation is.") var memory = false
   @Option(help: "A fault that workers are to have.") var plant: Plant?
 
@@ -41,6 +42,7 @@ extension RunOptions {
     if kills { arguments.append("--kills") }
     if stops { arguments.append("--stops") }
     if collector { arguments.append("--collector") }
+    if let sizeLimit { arguments += ["--size-limit", "\(sizeLimit)"] }
     if memory { arguments.append("--memory") }
     if let plant { arguments += ["--plant", plant.rawValue] }
     return arguments
@@ -60,12 +62,20 @@ extension RunOptions {
   /// Payloads of one size, so that one that is written in the place of another has its size.
   var hasFixedPayloads: Bool { plant == .inPlace }
 
+  var hasCollector: Bool { collector || sizeLimit != nil || plant == .blindCollector }
+
   /// The store of one process.
-  func store(clock: TortureClock) throws -> BlobStore {
+  ///
+  /// - Parameter collects: whether it is the collector's, which alone keeps the size limit.
+  func store(clock: TortureClock, collects: Bool = false) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
     configuration.defaultExpiration = .seconds(Self.defaultTTL)
     configuration.now = { clock.now }
+    if collects {
+      configuration.sizeLimit = sizeLimit
+      configuration.freeSpaceFloor = 0
+    }
     // In place, the payload's checksum would tell the mix before anybody looked into it.
     if plant == .inPlace { configuration.format = .reference }
     configuration.logger = Logger(label: "torture") { _ in SwiftLogNoOpLogHandler() }

@@ -19,6 +19,8 @@ struct RunReport: Codable {
   var collections = 0
   /// Records that collections removed.
   var expired = 0
+  /// Records that collections removed to keep the size limit.
+  var evicted = 0
   var seconds = 0.0
   var checkSeconds = 0.0
   /// The longest operation of a worker, in milliseconds.

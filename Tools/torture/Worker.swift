@@ -134,7 +134,7 @@ extension Worker {
     case .lock: note(try faults?.changeLocks(of: key, by: 1) ?? store.lock(key), &entry)
     case .unlock: note(try faults?.changeLocks(of: key, by: -1) ?? store.unlock(key), &entry)
     case .remove: note(try store.remove(key), &entry)
-    case .collect: break
+    case .collect, .collectToLimit: break
     }
   }
 

@@ -16,7 +16,7 @@ struct WorkerCommand: ParsableCommand {
 
   func run() throws {
     let clock = TortureClock(start: start, secondLength: UInt64(options.secondMilliseconds) * 1_000_000)
-    let store = try options.store(clock: clock)
+    let store = try options.store(clock: clock, collects: collects)
     try store.store(Data([1]), for: "warm-up-\(number)", ttl: .seconds(1))
     let faults = options.plant.map { PlantedFaults($0, cache: options.cachePath.string, clock: clock) }
     let memory = options.memory || options.plant == .blindMemory ? MemoryTier() : nil
@@ -29,7 +29,7 @@ struct WorkerCommand: ParsableCommand {
       guard TortureClock.nanoseconds < deadline else { throw TortureFailure("nobody says go") }
       TortureClock.sleep(milliseconds: 1)
     }
-    if collects { return try collect(store, quotas.first ?? 0, deadline) }
+    if collects { return try collect(store, faults, quotas.first ?? 0, deadline) }
 
     let ended = DispatchSemaphore(value: 0)
     for (index, quota) in quotas.enumerated() {
@@ -46,19 +46,20 @@ struct WorkerCommand: ParsableCommand {
   }
 
   /// Collects again and again, until told that all others are done.
-  private func collect(_ store: BlobStore, _ quota: Int, _ deadline: UInt64) throws {
+  private func collect(_ store: BlobStore, _ faults: PlantedFaults?, _ quota: Int, _ deadline: UInt64) throws {
     let history = try HistoryFile(
       creating: options.historyPath(worker: number, incarnation: incarnation, thread: 0), capacity: quota)
     while !history.isFull, TortureClock.nanoseconds < deadline,
       !FileManager.default.fileExists(atPath: options.path("done"))
     {
       var entry = HistoryEntry()
-      entry.kind = HistoryEntry.Kind.collect.rawValue
+      entry.kind = (options.sizeLimit == nil ? HistoryEntry.Kind.collect : .collectToLimit).rawValue
       entry.key = HistoryEntry.everyKey
       history.call(&entry)
       do {
-        let report = try store.collect()
+        let report = try faults?.collect((0..<options.keys).map(KeyNames.key)) ?? store.collect()
         entry.loaded = UInt64(report.expired)
+        entry.stored = UInt64(report.evicted)
         entry.refCount = UInt32(clamping: report.subdirectories)
         entry.outcome = (report.failed > 0 ? HistoryEntry.Outcome.failed : .done).rawValue
       } catch {
