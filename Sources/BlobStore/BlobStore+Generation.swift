@@ -8,13 +8,15 @@ extension BlobStore {
   /// What was read from disk after an even generation is still true while the generation is the same. Keys may share
   /// one, so that a change of one key makes others be read again.
   ///
-  /// Costs an atomic load where the control file is open; opening it is the first call's.
+  /// Whether the control file was deleted is looked at no more than once a second; until then its generations say
+  /// nothing of what others change. The other calls make no system call, once the file is open.
   ///
   /// - Returns: nil where there are no generations, or none yet: then nothing may be answered from memory.
   /// - Throws: `invalidKey`; `fileSystem` if the control file cannot be opened.
   package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt32? {
     try reporting("generation", key) {
       let path = try path(for: key)
+      try root.forgetIfReplaced()
       guard let root = try root.opened() else { return nil }
       return try stripes.controlFile(of: root, makesIt: false)?.generation(of: path.digest)
     }

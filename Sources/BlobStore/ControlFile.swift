@@ -34,6 +34,11 @@ final class ControlFile: Sendable {
     return isTaken ? true : nil
   }
 
+  /// Whether the file has lost its name, so that what is in it concerns nobody.
+  func isDeleted() throws -> Bool {
+    try file.status().linkCount == 0
+  }
+
   func unlock(_ bytes: Range<Int64>) {
     // Fails only for a descriptor that is none, or a range that is none. If it did, the lock would go with the process.
     try? file.unlock(bytes: bytes)

@@ -42,6 +42,12 @@ final class RootDirectory: Sendable {
       }
     }
 
+    /// Closes the control file if it was deleted: who changes nothing finds out no other way.
+    func forgetControlFileIfDeleted() throws {
+      guard let opened = control.withLock({ $0 }), try opened.isDeleted() else { return }
+      forget(opened)
+    }
+
     func isSame(as status: Stat) -> Bool {
       status.deviceID == self.status.deviceID && status.inode == self.status.inode
     }
@@ -128,7 +134,8 @@ final class RootDirectory: Sendable {
     return opened
   }
 
-  /// Looks, at most once a second, whether the path still leads to the directory that is open, and closes it if not.
+  /// Looks, at most once a second, whether the path still leads to the directory that is open and whether its control
+  /// file is still there, and closes what is not.
   ///
   /// - Returns: whether what was found before should be looked up again.
   @discardableResult
@@ -146,7 +153,10 @@ final class RootDirectory: Sendable {
   /// The same, at once: for when a call has found that something is gone.
   func forgetIfReplacedNow() throws -> Bool {
     guard let opened = state.withLock({ $0.opened }) else { return false }
-    if let status = try files.status(of: path), opened.isSame(as: status) { return false }
+    if let status = try files.status(of: path), opened.isSame(as: status) {
+      try opened.forgetControlFileIfDeleted()
+      return false
+    }
     state.withLock { state in
       if state.opened === opened { state.opened = nil }
     }

@@ -47,6 +47,17 @@ import Testing
     #expect(try store.generation(of: "key") == generation)
   }
 
+  /// Whoever only reads would never learn of the changes that others note in the new file.
+  @Test func aControlFileThatWasDeletedIsNotAskedForLongerThanASecond() throws {
+    try store.store(Data([1]), for: "key")
+    let reader = try BlobStore(directory: directory.path.appending("cache"))
+    #expect(try reader.generation(of: "key") == store.generation(of: "key"))
+    try FileManager.default.removeItem(at: directory.url("cache/.blobcache"))
+    try store.store(Data([2]), for: "key")
+    Thread.sleep(forTimeInterval: 1.1)
+    #expect(try reader.generation(of: "key") == store.generation(of: "key"))
+  }
+
   @Test func anotherStoreOfTheDirectorySeesTheSame() throws {
     try store.store(Data([1]), for: "key")
     let other = try BlobStore(directory: directory.path.appending("cache"))

@@ -56,9 +56,10 @@ final class Coordinator {
       seats.append(Seat(process: try start(collectorNumber, 0, quotas), quotas: quotas))
     }
     try awaitReady()
-    // Every worker has the control file open by now. Without it they must find a new one, before any operation; memory
-    // tiers, though, need not notice for a second, in which they are not promised to be true.
-    if !options.memory { try FileManager.default.removeItem(atPath: options.cachePath.appending(".blobcache").string) }
+    // Every worker has the control file open by now. Without it they must find a new one, before any operation.
+    try FileManager.default.removeItem(atPath: options.cachePath.appending(".blobcache").string)
+    // Memory tiers look once a second.
+    if options.memory { TortureClock.sleep(milliseconds: 1100) }
     let began = TortureClock.nanoseconds
     guard FileManager.default.createFile(atPath: options.path("go"), contents: nil) else {
       throw TortureFailure("no go file")
