@@ -1,7 +1,15 @@
 import TestSupport
 import Testing
 
-/// The short form of the torture runs. The long one: README.md.
+/// The torture runs with a budget of time, for debug builds. At full size, each in some minutes:
+///
+///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --kills --stops --collector \
+///       --directory DIRECTORY
+///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --memory --directory DIRECTORY
+///     swift run -c release torture locks --directory DIRECTORY
+///
+/// Of the operations of a run more than six in ten are reads. Longer than that, rather run again with another seed:
+/// histories are checked in memory, a hundred million operations not at once.
 @Suite(.serialized) struct TortureTests {
   /// Arguments that name the seed, so that a failing run can be made again.
   func seeded(_ name: String) -> [String] { ["--seed", "\(SeededGenerator.announcedSeed(for: name))"] }

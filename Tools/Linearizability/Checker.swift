@@ -24,9 +24,17 @@ public struct Checker: Sendable {
   /// - Returns: the first operation that cannot be explained; nil if all can.
   /// - Complexity: O(*n* log *n*) in the number of operations, exponential in how many change the key at one time.
   public func firstViolation(in operations: [Operation]) -> Violation? {
-    var search = Search(checker: self)
+    guard let violation = firstViolation(in: operations, looksAhead: true) else { return nil }
+    // Looking ahead, the search despairs of what hides a value too early. The load that sees it again tells more.
+    let seen = firstViolation(in: operations, looksAhead: false)
+    return seen.flatMap { $0.isUndecided ? nil : $0 } ?? violation
+  }
+
+  private func firstViolation(in operations: [Operation], looksAhead: Bool) -> Violation? {
+    var search = Search(checker: self, looksAhead ? operations : [])
     for event in Event.inOrder(of: operations) {
       let operation = operations[Int(event.index)]
+      search.now = event.time
       if event.isReturn {
         if let violation = search.finish(event.index, operation) { return violation }
       } else {
@@ -74,14 +82,24 @@ private struct Search {
   }
 
   let checker: Checker
+  /// The time of the call or return that is being met.
+  var now: UInt64 = 0
+  /// When the last load that saw a value was called. Every value is stored once: one that gives way to another is never
+  /// seen again, so it does not give way while such a load is still to come.
+  private var lastSight: [UInt64: UInt64] = [:]
   private var possibilities: [Possibility] = [Possibility(register: .absent, effective: 0)]
   /// Operations under way, each in a place with a bit.
   private var places: [Place?] = []
   private var underWay = 0
   private var window: [Operation] = []
 
-  init(checker: Checker) {
+  /// - Parameter future: all operations, so that those are known that are still to come; or none.
+  init(checker: Checker, _ future: [Operation]) {
     self.checker = checker
+    for operation in future {
+      guard let value = operation.seenValue else { continue }
+      lastSight[value] = max(lastSight[value] ?? 0, operation.called)
+    }
   }
 
   mutating func begin(_ index: UInt32, _ operation: Operation) {
@@ -125,7 +143,8 @@ private struct Search {
       }
       for other in places.indices where possibility.effective & (1 << UInt64(other)) == 0 {
         guard let candidate = places[other], !candidate.operation.isHarmless,
-          let register = candidate.operation.effect(on: possibility.register, candidate.touchedUntil, checker)
+          let register = candidate.operation.effect(on: possibility.register, candidate.touchedUntil, checker),
+          register.value == possibility.register.value || mayGiveWay(possibility)
         else { continue }
         var next = Possibility(register: register, effective: possibility.effective | 1 << UInt64(other))
         settle(&next)
@@ -156,6 +175,16 @@ private struct Search {
         possibility.effective |= 1 << UInt64(place)
       }
     } while possibility.register != before
+  }
+
+  /// Whether everybody who saw the value has seen it.
+  private func mayGiveWay(_ possibility: Possibility) -> Bool {
+    let value = possibility.register.value
+    guard value != 0, let sight = lastSight[value] else { return true }
+    guard sight <= now else { return false }
+    return places.indices.allSatisfy { place in
+      possibility.effective & (1 << UInt64(place)) != 0 || places[place]?.operation.seenValue != value
+    }
   }
 
   private func violation(_ operation: Operation, isUndecided: Bool) -> Violation {

@@ -79,6 +79,14 @@ extension Operation {
     }
   }
 
+  /// The value that it says the key had.
+  var seenValue: UInt64? {
+    switch response {
+    case .loaded(let value, _), .loadedFromMemory(let value): value
+    default: nil
+    }
+  }
+
   /// Whether it may be left out of the order altogether.
   var isOptional: Bool {
     if case .collect = request { true } else { response == .unknown }
