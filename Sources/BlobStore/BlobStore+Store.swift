@@ -183,7 +183,9 @@ extension BlobStore {
     let path = try path(for: key)
     var header = header
     if configuration.format == .checksummed { header.keyDigest = path.digest }
-    var mayTryAgain = 3
+    // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
+    // was put into it. Making it again is cheap; writing the payload again is not.
+    var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
     while true {
       var hasWritten = false
       do {
@@ -196,8 +198,13 @@ extension BlobStore {
         return Int64(clamping: header.payloadSize)
       } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
         // Somebody removed the subdirectory (a collection does, when it is empty) or the root under us.
-        guard mayTryAgain > 0, canWriteAgain || !hasWritten else { throw error }
-        mayTryAgain -= 1
+        if hasWritten {
+          guard canWriteAgain, mayWriteAgain > 0 else { throw error }
+          mayWriteAgain -= 1
+        } else {
+          guard mayMakeAgain > 0 else { throw error }
+          mayMakeAgain -= 1
+        }
         _ = try root.forgetIfReplacedNow()
       }
     }

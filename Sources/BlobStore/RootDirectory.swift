@@ -74,6 +74,10 @@ final class RootDirectory: Sendable {
     var lastCheck: ContinuousClock.Instant?
   }
 
+  /// How often a subdirectory is made again that a collection has removed before anything was in it: more often than
+  /// passes can follow each other in between, and not for ever, should the file system be out of its mind.
+  static let removalsOutlasted = 100
+
   let path: FilePath
   private let forkCount = CurrentProcess.forkCount
   private let files: Files
@@ -173,7 +177,7 @@ extension RootDirectory.Opened {
   /// Opens the subdirectory a record is to lie in, made with the root's permissions and ownership if it is not there.
   func openOrMakeSubdirectory(_ name: String) throws -> Directory {
     // A collection may remove the empty subdirectory between its making and its opening; it does so once a pass.
-    for _ in 0..<8 {
+    for _ in 0..<RootDirectory.removalsOutlasted {
       if let directory = try openSubdirectory(name) { return directory }
       guard try directory.makeSubdirectory(name, permissions: subdirectoryPermissions) else { continue }
       guard let made = try openSubdirectory(name) else { continue }
