@@ -24,14 +24,20 @@ public struct Checker: Sendable {
   /// - Returns: the first operation that cannot be explained; nil if all can.
   /// - Complexity: O(*n* log *n*) in the number of operations, exponential in how many change the key at one time.
   public func firstViolation(in operations: [Operation]) -> Violation? {
-    guard let violation = firstViolation(in: operations, looksAhead: true) else { return nil }
+    // One order that explains everything is enough, so it is first looked for among the likely ones. Only if there is
+    // none there, all are followed.
+    guard firstViolation(in: operations, looksAhead: true, cutsAt: possibilityLimit / 25) != nil,
+      let violation = firstViolation(in: operations, looksAhead: true)
+    else { return nil }
     // Looking ahead, the search despairs of what hides a value too early. The load that sees it again tells more.
     let seen = firstViolation(in: operations, looksAhead: false)
     return seen.flatMap { $0.isUndecided ? nil : $0 } ?? violation
   }
 
-  private func firstViolation(in operations: [Operation], looksAhead: Bool) -> Violation? {
-    var search = Search(checker: self, looksAhead ? operations : [])
+  /// - Parameter cut: how many possibilities are followed before the less likely ones are forgotten; nil to give up
+  ///   at `possibilityLimit` instead. A violation that is found after that may be none.
+  private func firstViolation(in operations: [Operation], looksAhead: Bool, cutsAt cut: Int? = nil) -> Violation? {
+    var search = Search(checker: self, looksAhead ? operations : [], cut)
     for event in Event.inOrder(of: operations) {
       let operation = operations[Int(event.index)]
       search.now = event.time
@@ -82,6 +88,7 @@ private struct Search {
   }
 
   let checker: Checker
+  private let cut: Int?
   /// The time of the call or return that is being met.
   var now: UInt64 = 0
   /// When the last load that saw a value was called. Every value is stored once: one that gives way to another is never
@@ -94,8 +101,9 @@ private struct Search {
   private var window: [Operation] = []
 
   /// - Parameter future: all operations, so that those are known that are still to come; or none.
-  init(checker: Checker, _ future: [Operation]) {
+  init(checker: Checker, _ future: [Operation], _ cut: Int?) {
     self.checker = checker
+    self.cut = cut
     for operation in future {
       guard let value = operation.seenValue else { continue }
       lastSight[value] = max(lastSight[value] ?? 0, operation.called)
@@ -135,8 +143,12 @@ private struct Search {
     // What need not take effect has, for all that is known, not done so.
     var explained = operation.isOptional ? Set(possibilities.filter { $0.effective & bit == 0 }) : []
     var met = Set(possibilities)
+    // Those in which little took effect that need not have yet come first: they leave most open.
     var pending = possibilities
-    while let possibility = pending.popLast() {
+    var next = 0
+    while next < pending.count {
+      let possibility = pending[next]
+      next += 1
       if possibility.effective & bit != 0 {
         explained.insert(Possibility(register: possibility.register, effective: possibility.effective & ~bit))
         continue
@@ -146,16 +158,21 @@ private struct Search {
           let register = candidate.operation.effect(on: possibility.register, candidate.touchedUntil, checker),
           register.value == possibility.register.value || mayGiveWay(possibility)
         else { continue }
-        var next = Possibility(register: register, effective: possibility.effective | 1 << UInt64(other))
-        settle(&next)
-        if met.insert(next).inserted { pending.append(next) }
+        var after = Possibility(register: register, effective: possibility.effective | 1 << UInt64(other))
+        settle(&after)
+        if met.insert(after).inserted { pending.append(after) }
       }
+      if let cut, met.count > cut, !explained.isEmpty { break }
       if met.count > checker.possibilityLimit {
         return violation(operation, isUndecided: true)
       }
     }
     guard !explained.isEmpty else { return violation(operation, isUndecided: false) }
     possibilities = Array(explained)
+    if let cut, possibilities.count > cut / 4 {
+      possibilities.sort { $0.effective.nonzeroBitCount < $1.effective.nonzeroBitCount }
+      possibilities.removeLast(possibilities.count - cut / 4)
+    }
     places[place] = nil
     underWay -= 1
     return nil
