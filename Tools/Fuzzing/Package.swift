@@ -1,0 +1,41 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// The fuzz targets: a package of its own, so that libFuzzer and its flags stay out of the library's.
+// Tools/fuzz builds and runs it; it says where the toolchain keeps libFuzzer.
+let runtime = Context.environment["BLOBCACHE_FUZZER_RUNTIME"].map { ["-Xlinker", $0, "-lstdc++", "-lm"] } ?? []
+
+let package = Package(
+  name: "Fuzzing",
+  platforms: [.macOS(.v15)],
+  dependencies: [
+    .package(name: "BlobCache", path: "../.."),
+    .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
+  ],
+  targets: [
+    .executableTarget(
+      name: "FuzzRecord",
+      dependencies: [
+        "FuzzSupport",
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .executableTarget(
+      name: "FuzzHeader", dependencies: ["FuzzSupport", .product(name: "BlobRecord", package: "BlobCache")]),
+    .executableTarget(
+      name: "FuzzNames", dependencies: ["FuzzSupport", .product(name: "BlobRecord", package: "BlobCache")]),
+    .target(name: "FuzzSupport", dependencies: ["CLibFuzzer"]),
+    .target(name: "CLibFuzzer", linkerSettings: [.unsafeFlags(runtime)]),
+  ],
+  swiftLanguageModes: [.v6]
+)
+
+for target in package.targets {
+  target.swiftSettings = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+  ]
+}

@@ -1,0 +1,86 @@
+internal import BlobRecord
+internal import FuzzSupport
+
+/// Any bytes as a header: what decodes must be right by the specification, and encode to the same bytes.
+///
+/// An input is a header, then a byte that says what of it to repair, then the payload.
+@main
+struct FuzzHeader {
+  static func main() {
+    FuzzTarget.run { data, count in
+      FuzzHeader.test(Array(UnsafeBufferPointer(start: data, count: count)))
+      return 0
+    }
+  }
+
+  static let fileName = "fuzz"
+
+  static func test(_ input: [UInt8]) {
+    var bytes = Array(input.prefix(64))
+    let repair = HeaderRepair(rawValue: input.count > 64 ? input[64] : 0)
+    let payload = Array(input.dropFirst(65))
+    bytes += payload
+    repair.apply(to: &bytes, fileName: fileName)
+    do throws(RecordError) {
+      let header = try decode(bytes)
+      require(firstBrokenRule(of: bytes) == nil, "a header that breaks a rule was decoded")
+      let encoded = header.withEncodedBytes { span in span.withUnsafeBytes { Array($0) } }
+      require(encoded == Array(bytes[..<64]), "a header does not encode to the bytes it was decoded from")
+      checkTimes(header)
+      checkPayload(header, bytes)
+    } catch {
+      require(error.code == firstBrokenRule(of: bytes), "\(error) is not the first broken rule")
+      require(!error.description.isEmpty && !error.name.isEmpty)
+    }
+  }
+
+  static func decode(_ bytes: [UInt8]) throws(RecordError) -> RecordHeader {
+    do throws(RecordError) {
+      return try RecordHeader(decoding: bytes.span.bytes)
+    } catch {
+      guard PlantedBug.active == .skipsHeaderCRC, case .invalidHeaderCRC = error else { throw error }
+      var stored = try StoredHeader(decoding: bytes.span.bytes)
+      stored.computedCRC = stored.crc
+      return try stored.validated()
+    }
+  }
+
+  /// The rules of Spec/RecordFormat.md for a header in itself, written down a second time.
+  static func firstBrokenRule(of bytes: [UInt8]) -> Int? {
+    if bytes.count < 64 { return 105 }
+    if Array(bytes[..<4]) != Array("SPTF".utf8) { return 100 }
+    if bytes.integer(at: 60) != ReferenceChecksum.crc32(bytes[..<60]) { return 104 }
+    if bytes.integer(at: 4) != 64 as UInt32 { return 102 }
+    if bytes.integer(at: 56, as: UInt32.self) & ~7 != 0 { return 110 }
+    return nil
+  }
+
+  /// No stored time and no clock overflows, and the answers fit each other.
+  static func checkTimes(_ header: RecordHeader) {
+    let moments: [Int64] = [.min, -1, 0, 1, 1_700_000_000, .max - 1, .max, Int64(clamping: header.updateTime)]
+    for moment in moments {
+      let now = UnixTime(seconds: moment)
+      for defaultExpiration: Int64 in [1, 600, .max] {
+        let isExpired = header.isExpired(at: now, defaultExpiration: defaultExpiration)
+        let isLive = header.isLive(at: now, defaultExpiration: defaultExpiration)
+        require(isLive == (header.isLocked || !isExpired))
+        require(!isExpired || now > header.lastUpdate, "a record of the future has expired")
+        require(isExpired == (now > header.expiry(defaultExpiration: defaultExpiration)))
+      }
+    }
+  }
+
+  static func checkPayload(_ header: RecordHeader, _ bytes: [UInt8]) {
+    let payload = Array(bytes[64...])
+    let isRight =
+      header.payloadSize == UInt64(payload.count)
+      && (header.payloadChecksum.map { $0 == ReferenceChecksum.crc32(payload) } ?? true)
+    let isTaken = (try? header.validate(payload: payload.span.bytes)) != nil
+    require(isTaken == isRight, "a payload was judged wrongly")
+    require((try? header.validate(payloadByteCount: -1)) == nil)
+    let digest = ReferenceChecksum.fnv1a(fileName.utf8)
+    let isNamedSo = (try? header.validate(keyDigest: digest)) != nil
+    require(isNamedSo == (header.keyDigest == nil || header.keyDigest == digest))
+    require(((try? header.validateComplete()) != nil) == (bytes[56] & 1 == 0))
+  }
+}

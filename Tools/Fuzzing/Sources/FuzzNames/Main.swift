@@ -1,0 +1,115 @@
+internal import BlobRecord
+internal import FuzzSupport
+
+/// Any text as a key, and as a file name, under every naming: names are safe, and lead back.
+@main
+struct FuzzNames {
+  static func main() {
+    FuzzTarget.run { data, count in
+      let bytes = Array(UnsafeBufferPointer(start: data, count: count))
+      // Keys are text: what is not UTF-8 becomes text as it does everywhere, with U+FFFD for the rest.
+      let text = String(decoding: bytes, as: UTF8.self)
+      for naming in RecordNaming.allCases {
+        for separates in [true, false] {
+          let layout = RecordLayout(naming: naming, separatesDirectories: separates)
+          FuzzNames.testKey(text, layout)
+          FuzzNames.testFileName(text, layout)
+        }
+        FuzzNames.testPrefix(bytes, text, RecordLayout(naming: naming))
+      }
+      return 0
+    }
+  }
+
+  static func testKey(_ text: String, _ layout: RecordLayout) {
+    let key = BlobKey(text)
+    let path: RecordPath
+    do throws(KeyError) {
+      path = try layout.path(for: key)
+    } catch {
+      checkRefusal(error, text, layout.naming)
+      return
+    }
+    let fileName = PlantedBug.active == .leavesDots && text.utf8.first == UInt8(ascii: ".") ? text : path.fileName
+    require(!text.isEmpty)
+    checkSafe(fileName)
+    require(path.digest == ReferenceChecksum.fnv1a(path.fileName.utf8))
+    require(layout.naming.accepts(fileName: path.fileName), "a name is not recognised")
+    if let back = layout.naming.key(ofFileName: path.fileName) {
+      require(back == key && back.string.utf8.elementsEqual(text.utf8), "a name leads back to another key")
+    } else {
+      require(layout.naming == .sha256)
+    }
+    checkPlacement(path, layout)
+  }
+
+  static func checkRefusal(_ error: KeyError, _ text: String, _ naming: RecordNaming) {
+    require(!error.description.isEmpty)
+    switch error {
+    case .empty: require(text.isEmpty)
+    case .tooLong(let byteCount): require(byteCount > 255 && naming != .sha256)
+    case .notVerbatim(let byte):
+      require(naming == .verbatim && text.utf8.contains(byte) && [0, 0x2E, 0x2F].contains(byte))
+    case .notListable: violated("a key is not a prefix")
+    }
+  }
+
+  /// A single component that is no dot file.
+  static func checkSafe(_ name: String) {
+    let bytes = Array(name.utf8)
+    require(!bytes.isEmpty && bytes.count <= 255, "a name of \(bytes.count) bytes")
+    require(!bytes.contains(0) && !bytes.contains(UInt8(ascii: "/")), "a name with a separator")
+    require(bytes[0] != UInt8(ascii: "."), "a name of a dot file")
+  }
+
+  static func checkPlacement(_ path: RecordPath, _ layout: RecordLayout) {
+    if path.subdirectory.isEmpty {
+      require(path.relative.utf8.elementsEqual(path.fileName.utf8))
+      require(!layout.separatesDirectories || path.fileName.utf16.count < 2)
+    } else {
+      require(layout.separatesDirectories)
+      checkSafe(path.subdirectory)
+      require(path.fileName.utf8.starts(with: path.subdirectory.utf8))
+      require((2...3).contains(path.subdirectory.utf16.count))
+      require(path.relative.utf8.elementsEqual((path.subdirectory + "/" + path.fileName).utf8))
+      require(layout.isSubdirectory(path.subdirectory), "a walk would not enter a record's directory")
+    }
+    let found = layout.path(ofFileName: path.fileName, in: path.subdirectory)
+    require(found == path, "a walk would not find a record where it lies")
+    require(layout.path(ofFileName: path.fileName, in: "..") == nil)
+  }
+
+  /// An arbitrary file name that counts as a record's is the name of exactly the key it tells.
+  static func testFileName(_ name: String, _ layout: RecordLayout) {
+    let isAccepted = layout.naming.accepts(fileName: name)
+    if layout.isSubdirectory(name) { checkSafe(name) }
+    guard isAccepted else {
+      require(layout.naming.key(ofFileName: name) == nil)
+      require(layout.path(ofFileName: name, in: layout.subdirectory(ofFileName: name)) == nil)
+      return
+    }
+    checkSafe(name)
+    guard let key = layout.naming.key(ofFileName: name) else {
+      require(layout.naming == .sha256)
+      return
+    }
+    do throws(KeyError) {
+      let again = try layout.naming.fileName(for: key)
+      require(again.utf8.elementsEqual(name.utf8), "a name leads to a key of another name")
+    } catch {
+      violated("the key of a name has no name: \(error)")
+    }
+  }
+
+  /// The names of all keys with a prefix begin with the prefix's.
+  static func testPrefix(_ bytes: [UInt8], _ text: String, _ layout: RecordLayout) {
+    guard let first = bytes.first else { return }
+    let scalars = text.unicodeScalars
+    let prefix = String(scalars.prefix(Int(first) % (scalars.count + 1)))
+    require(BlobKey(text).hasPrefix(prefix))
+    guard let fileName = try? layout.naming.fileName(for: BlobKey(text)),
+      let beginning = try? layout.naming.fileNamePrefix(forKeyPrefix: prefix)
+    else { return }
+    require(fileName.utf8.starts(with: beginning.utf8), "a key would not be listed by its prefix")
+  }
+}

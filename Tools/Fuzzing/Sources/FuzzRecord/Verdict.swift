@@ -1,0 +1,52 @@
+internal import BlobRecord
+internal import FuzzSupport
+
+/// What a load of a file must answer: the rules of Spec/RecordFormat.md, written down a second time.
+enum Verdict: Equatable {
+  case found([UInt8])
+  case absent
+  /// The code of the first broken rule.
+  case damaged(Int)
+
+  /// - Parameter readsPayload: whether the payload's bytes are looked at, or only its size.
+  init(_ input: RecordInput, readsPayload: Bool = true) {
+    let file = input.file
+    guard file.count >= 64 else {
+      self = .damaged(105)
+      return
+    }
+    let flags: UInt32 = file.integer(at: 56)
+    let payload = file[64...]
+    if !file.starts(with: Array("SPTF".utf8)) {
+      self = .damaged(100)
+    } else if file.integer(at: 60) != ReferenceChecksum.crc32(file[..<60]) {
+      self = .damaged(104)
+    } else if file.integer(at: 4) != 64 as UInt32 {
+      self = .damaged(102)
+    } else if flags & ~7 != 0 {
+      self = .damaged(110)
+    } else if !Self.isLive(file, input) {
+      self = .absent
+    } else if flags & 1 != 0 {
+      self = .damaged(106)
+    } else if file.integer(at: 32) != UInt64(payload.count) {
+      self = .damaged(103)
+    } else if readsPayload, flags & 2 != 0, file.integer(at: 48) != ReferenceChecksum.crc32(payload) {
+      self = .damaged(108)
+    } else if flags & 4 != 0, file.integer(at: 40) != ReferenceChecksum.fnv1a(input.fileName.utf8) {
+      self = .damaged(109)
+    } else {
+      self = .found(Array(payload))
+    }
+  }
+
+  private static func isLive(_ file: [UInt8], _ input: RecordInput) -> Bool {
+    let refCount: UInt32 = file.integer(at: 8)
+    let ttl: UInt64 = file.integer(at: 16)
+    // Saturated by the specification, so that no sum of two overflows 128 bits.
+    let updated = Int128(Int64(clamping: file.integer(at: 24) as UInt64))
+    let lifetime = ttl == 0 ? Int128(input.defaultExpiration) : Int128(Int64(clamping: ttl))
+    // An expiry beyond the last second there is never comes.
+    return refCount > 0 || Int128(input.now.seconds) <= min(updated + lifetime, Int128(Int64.max))
+  }
+}

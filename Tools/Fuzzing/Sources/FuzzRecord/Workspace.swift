@@ -1,0 +1,73 @@
+internal import BlobRecord
+internal import BlobStore
+internal import FuzzSupport
+internal import Synchronization
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// A cache directory of one fuzz process, and a store on it.
+struct Workspace {
+  let directory: FilePath
+  let store: BlobStore
+  let policy: BlobStore.DamagePolicy
+
+  /// Seconds of the clock that all stores share: libFuzzer calls from one thread.
+  static let clock = Atomic(Int64(0))
+
+  /// One for each policy, made when they are first needed.
+  static let all: [Workspace] = BlobStore.DamagePolicy.allCases.map { policy in
+    let directory = FilePath(getenv("BLOBCACHE_FUZZ_DIRECTORY").map { String(cString: $0) } ?? "/tmp")
+      .appending("blobcache-fuzz-\(getpid())-\(policy.rawValue)")
+    require(mkdir(directory.string, 0o700) == 0, "\(directory) cannot be made")
+    var configuration = BlobStore.Configuration()
+    configuration.damagePolicy = policy
+    configuration.maximumPayload = 4096
+    configuration.durability = .none
+    configuration.now = { UnixTime(seconds: clock.load(ordering: .relaxed)) }
+    do {
+      return Workspace(
+        directory: directory, store: try BlobStore(directory: directory, configuration: configuration), policy: policy)
+    } catch {
+      violated("\(error)")
+    }
+  }
+
+  private func path(of input: RecordInput) -> FilePath {
+    let subdirectory = store.configuration.layout.subdirectory(ofFileName: input.fileName)
+    return (subdirectory.isEmpty ? directory : directory.appending(subdirectory)).appending(input.fileName)
+  }
+
+  /// Puts the input's file where its key's record lies.
+  func place(_ input: RecordInput) {
+    let path = path(of: input)
+    _ = mkdir(path.removingLastComponent().string, 0o700)
+    do {
+      let file = try FileDescriptor.open(
+        path, .writeOnly, options: [.create, .truncate], permissions: .ownerReadWrite)
+      try file.closeAfter { _ = try file.writeAll(input.file) }
+    } catch {
+      violated("\(path): \(error)")
+    }
+  }
+
+  /// The file as it is now; nil if it is gone.
+  func content(of input: RecordInput) -> [UInt8]? {
+    guard let file = try? FileDescriptor.open(path(of: input), .readOnly) else { return nil }
+    var content = [UInt8](repeating: 0, count: 8192)
+    do {
+      let count = try file.closeAfter {
+        try content.withUnsafeMutableBytes { try file.read(into: $0) }
+      }
+      return Array(content.prefix(count))
+    } catch {
+      violated("\(error)")
+    }
+  }
+}
