@@ -191,6 +191,8 @@ extension BlobStore {
   private func replace(
     _ file: borrowing OpenFile, at path: RecordPath, with header: RecordHeader, _ level: Durability.Level
   ) throws {
+    // Copied under the stripe: what no load returns would keep others waiting for nothing.
+    guard header.payloadSize <= configuration.maximumPayload else { throw tooLarge(header, file.location.path) }
     let root = try root.openedOrMade()
     let directory = try root.openOrMakeSubdirectory(path.subdirectory)
     var temporary = try TemporaryFile(in: directory, of: root, names: temporaryNames)

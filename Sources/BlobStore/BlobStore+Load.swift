@@ -119,6 +119,14 @@ extension BlobStore {
     }
   }
 
+  /// The error for a sound record that is larger than this store takes.
+  func tooLarge(_ header: RecordHeader, _ path: FilePath) -> BlobStoreError {
+    BlobStoreError(
+      .payloadTooLarge,
+      "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.maximumPayload)",
+      path: path)
+  }
+
   private func readRecord(_ path: RecordPath, _ now: UnixTime) throws -> Reading<Data> {
     guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
     let expectedCount = status.size - Int64(RecordHeader.byteCount)
@@ -128,10 +136,7 @@ extension BlobStore {
       case .absent: return .absent
       case .damaged(let error): return .damaged(error)
       case .live(let header, _):
-        throw BlobStoreError(
-          .payloadTooLarge,
-          "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.maximumPayload)",
-          path: file.location.path)
+        throw tooLarge(header, file.location.path)
       }
     }
     return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { head in

@@ -102,12 +102,14 @@ extension BlobStore {
       // A record that was replaced or removed since it was listed is judged as it was then.
       guard case .damaged(let error) = reading else { return entry }
       return entry.damaged(error)
-    } catch let error as FileError {
+    } catch {
       return RecordEntry(unreadable: entry.file, path: path, BlobStoreError(error, operation: "verify", key: entry.key))
     }
   }
 
-  /// Reads a whole record, whatever its age, in pieces.
+  /// Reads a whole record, whatever its age, in pieces; a payload without a checksum only by its size.
+  ///
+  /// - Throws: `payloadTooLarge` for a payload that no load returns: a file that claims to be endless is not read.
   func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
     guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
     let stored = try file.readHeader()
@@ -119,10 +121,13 @@ extension BlobStore {
     } catch {
       return .damaged(error)
     }
-    let (byteCount, checksum) = try file.payloadChecksum()
+    guard header.payloadSize <= configuration.maximumPayload else { throw tooLarge(header, file.location.path) }
+    let read = header.payloadChecksum == nil ? nil : try file.payloadChecksum()
     do throws(RecordError) {
-      try header.validate(payloadByteCount: byteCount)
-      try header.validate(payloadCRC: checksum)
+      if let read {
+        try header.validate(payloadByteCount: read.byteCount)
+        try header.validate(payloadCRC: read.checksum)
+      }
       try header.validate(keyDigest: path.digest)
       return .live(header, ())
     } catch {
