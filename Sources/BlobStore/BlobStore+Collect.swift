@@ -42,9 +42,17 @@ extension BlobStore {
   /// - Throws: `collectionRunning` if one is at it.
   private func collectorLock(makesControlFile: Bool) throws -> () -> Void {
     guard let root = try root.opened() else { return {} }
+    func openControlFile() throws -> ControlFile? {
+      do {
+        return try stripes.controlFile(of: root, makesIt: makesControlFile)
+      } catch  where !makesControlFile {
+        // Who removes nothing needs no lock, so what lies there instead of a control file is no hindrance.
+        return nil
+      }
+    }
     let byte = ControlLayout.collectorByte..<ControlLayout.collectorByte + 1
-    while let control = try stripes.controlFile(of: root, makesIt: makesControlFile) {
-      switch try control.tryLock(byte) {
+    while let control = try openControlFile() {
+      switch try control.tryLock(byte, in: root) {
       case true: return { control.unlock(byte) }
       case false:
         throw BlobStoreError(

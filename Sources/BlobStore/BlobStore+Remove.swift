@@ -181,7 +181,7 @@ extension BlobStore {
 
   /// Refuses to clear out a directory that may be anything: a control file or one sound record shows that it is a cache.
   func requireCache() throws {
-    guard try root.opened()?.controlFile(configuration.logger) == nil else { return }
+    if try hasControlFile() { return }
     var hasCandidates = false
     var firstFailure: BlobStoreError?
     for entry in try recordSequence(prefix: "") {

@@ -12,31 +12,47 @@ final class ControlFile: Sendable {
   private let file: OpenFile
   /// nil where the file could not be mapped, or is no version of ours: locks work all the same.
   private let map: MappedFile?
+  /// Whether the content is no version's, so that the next change is to replace the file. Its locks count until then.
+  let isDamaged: Bool
   private let hasLeftHint = Atomic(false)
 
-  private init(file: consuming OpenFile, map: consuming MappedFile?) {
+  private init(file: consuming OpenFile, map: consuming MappedFile?, isDamaged: Bool) {
     self.file = file
     self.map = map
+    self.isDamaged = isDamaged
   }
 
   /// Tries to lock a stripe for this open file.
   ///
   /// System calls: `fcntl(2)`, `fstat(2)`.
   ///
-  /// - Returns: nil if the file was deleted, so that its locks bind nobody: open it again.
-  func tryLock(_ bytes: Range<Int64>) throws -> Bool? {
+  /// - Returns: nil if the file was deleted or replaced, so that its locks bind nobody: open it again.
+  func tryLock(_ bytes: Range<Int64>, in root: RootDirectory.Opened) throws -> Bool? {
     guard try file.tryLock(bytes: bytes) else { return false }
     var isTaken = false
     // However the look at the file ends, a lock that is not handed out must not stay: the file is open as long as the
     // process lives, and everybody else would wait for it.
     defer { if !isTaken { unlock(bytes) } }
-    isTaken = try file.status().linkCount > 0
+    isTaken = try isCurrent(in: root)
     return isTaken ? true : nil
   }
 
   /// Whether the file has lost its name, so that what is in it concerns nobody.
   func isDeleted() throws -> Bool {
     try file.status().linkCount == 0
+  }
+
+  /// Whether the file still has its name.
+  private func isCurrent(in root: RootDirectory.Opened) throws -> Bool {
+    let status = try file.status()
+    guard status.linkCount > 0 else { return false }
+    // A damaged file is replaced, and may be somebody's who has linked it here: it lives on under another name then.
+    return try !isDamaged || Self.isLinked(status, in: root)
+  }
+
+  private static func isLinked(_ status: Stat, in root: RootDirectory.Opened) throws -> Bool {
+    guard let linked = try root.directory.status(of: name) else { return false }
+    return linked.deviceID == status.deviceID && linked.inode == status.inode
   }
 
   func unlock(_ bytes: Range<Int64>) {
@@ -57,61 +73,113 @@ extension ControlFile {
         .foreignFile, "something that is no file lies where the control file belongs",
         path: root.directory.path.appending(name))
     case .regular(let file, let status):
-      let map = try mapping(of: file, byteCount: status.size, logger)
-      return ControlFile(file: file, map: map)
+      switch try Content(of: file, byteCount: status.size) {
+      case .current(let map): return ControlFile(file: file, map: map, isDamaged: false)
+      case .locksOnly(let reason):
+        logger.warning("\(file.location.path): no generations and no counters: \(reason)")
+        return ControlFile(file: file, map: nil, isDamaged: false)
+      case .damaged:
+        logger.warning("\(file.location.path): damaged; the next change replaces it")
+        return ControlFile(file: file, map: nil, isDamaged: true)
+      }
     }
   }
 
-  /// - Returns: nil, with a warning, where the file cannot have generations and counters for any process. Where only
-  ///   this process cannot map it, that is an error: it must change nothing, for the others would not notice.
-  private static func mapping(
-    of file: borrowing OpenFile, byteCount: Int64, _ logger: Logger
-  ) throws -> MappedFile? {
-    func without(_ reason: String) {
-      logger.warning("\(file.location.path): no generations and no counters: \(reason)")
+  /// What a file that has the control file's name is.
+  private enum Content: ~Copyable {
+    case current(MappedFile)
+    /// It cannot have generations and counters for any process.
+    case locksOnly(reason: String)
+    /// Of no version: what a power cut may leave, or somebody else's.
+    case damaged
+
+    /// - Throws: where only this process cannot map it. It must change nothing then, for the others would not notice.
+    init(of file: borrowing OpenFile, byteCount: Int64) throws {
+      guard try !file.isRemote() else {
+        self = .locksOnly(reason: "a network file system")
+        return
+      }
+      // Read before it is mapped: of another version, it may be too short to be.
+      let (magic, version) = try file.magicAndVersion()
+      guard magic == ControlLayout.magic, version >= ControlLayout.version else {
+        self = .damaged
+        return
+      }
+      guard version == ControlLayout.version else {
+        self = .locksOnly(reason: "version \(version) of it is later than this program")
+        return
+      }
+      guard byteCount == Int64(ControlLayout.byteCount) else {
+        self = .damaged
+        return
+      }
+      do {
+        self = .current(try file.map(byteCount: ControlLayout.byteCount))
+      } catch {
+        guard error.errno == .operationNotSupportedByDevice || error.errno == .invalidArgument else { throw error }
+        self = .locksOnly(reason: "the file system cannot map files")
+      }
     }
-    guard try !file.isRemote() else {
-      without("a network file system")
-      return nil
-    }
-    guard byteCount == Int64(ControlLayout.byteCount) else {
-      without("another version's file, or a damaged one")
-      return nil
-    }
-    let map: MappedFile
-    do {
-      map = try file.map(byteCount: ControlLayout.byteCount)
-    } catch {
-      guard error.errno == .operationNotSupportedByDevice || error.errno == .invalidArgument else { throw error }
-      without("the file system cannot map files")
-      return nil
-    }
-    let magic = map.withWord(at: ControlLayout.magicOffset, as: UInt64.self) { $0.load(ordering: .relaxed) }
-    let version = map.withWord(at: ControlLayout.versionOffset, as: UInt64.self) { $0.load(ordering: .relaxed) }
-    guard magic == ControlLayout.magic, version == ControlLayout.version else {
-      without("another version's file, or a damaged one")
-      return nil
-    }
-    return map
   }
 
   /// Makes the control file of a directory, whole before it has its name.
   ///
   /// - Returns: false if another process was faster.
   static func make(in root: RootDirectory.Opened, names: TemporaryNames) throws -> Bool {
-    var temporary = try TemporaryFile(in: root.directory.reopened(), of: root, names: names)
+    var temporary = try makeUnpublished(in: root, names: names)
+    if let published = try temporary.publishIfAbsent(as: name) { return published }
+    return try temporary.publishByLink(as: name)
+  }
+
+  /// Puts a new control file in the place of one that is damaged. The caller holds the directory's lock.
+  ///
+  /// Everybody who changes something holds a byte of the damaged file meanwhile; so all its bytes are taken first, by a
+  /// description of its own, which keeps the threads of this process out too.
+  ///
+  /// - Returns: false if somebody is changing something: try again. True also if there is nothing left to replace.
+  static func replaceDamaged(
+    in root: RootDirectory.Opened, names: TemporaryNames, _ logger: Logger
+  ) throws -> Bool {
+    guard case .regular(let file, _) = try root.directory.openFile(name, for: .readWrite) else { return true }
+    guard try file.tryLock(bytes: ControlLayout.lockedBytes) else { return false }
+    // Looked at again, now that nobody can come between.
+    let status = try file.status()
+    guard try isLinked(status, in: root), case .damaged = try Content(of: file, byteCount: status.size) else {
+      return true
+    }
+    var temporary = try makeUnpublished(in: root, names: names)
+    try temporary.publish(as: name)
+    logger.warning("\(file.location.path): was damaged, and is replaced")
+    return true
+  }
+
+  private static func makeUnpublished(
+    in root: RootDirectory.Opened, names: TemporaryNames
+  ) throws -> TemporaryFile {
+    let temporary = try TemporaryFile(in: root.directory.reopened(), of: root, names: names)
     try temporary.file.allocate(byteCount: Int64(ControlLayout.byteCount))
     // Generations begin at random numbers, so that a memory tier never takes a new file's for an old one's.
-    var generator = SystemRandomNumberGenerator()
+    // Spread from two random ones: asking the system for each would take longer than all the rest.
+    let (start, step) = (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max) | 1)
     var words = [UInt64](repeating: 0, count: ControlLayout.byteCount / 8)
     words[ControlLayout.magicOffset / 8] = ControlLayout.magic
     words[ControlLayout.versionOffset / 8] = ControlLayout.version
     for index in ControlLayout.generationsOffset / 8..<words.count {
-      words[index] = generator.next() & ~0x0000_0001_0000_0001  // even: nothing is being changed
+      let random = (start &+ UInt64(index) &* step).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+      words[index] = (random.high ^ random.low) & ~0x0000_0001_0000_0001  // even: nothing is being changed
     }
     try temporary.file.write(unsafe words.span.bytes, at: 0)
-    if let published = try temporary.publishIfAbsent(as: name) { return published }
-    return try temporary.publishByLink(as: name)
+    return temporary
+  }
+}
+
+extension OpenFile {
+  /// The first two words of a control file; zeros for what is missing.
+  fileprivate borrowing func magicAndVersion() throws(FileError) -> (magic: UInt64, version: UInt64) {
+    var words: [2 of UInt64] = [0, 0]
+    var bytes = words.mutableSpan
+    _ = try unsafe bytes.withUnsafeMutableBytes { buffer throws(FileError) in try unsafe read(into: buffer, at: 0) }
+    return (UInt64(littleEndian: words[0]), UInt64(littleEndian: words[1]))
   }
 }
 

@@ -72,7 +72,7 @@ final class StripeLocks: Sendable {
       }
       guard let control else { return try tryDirectoryLock(root, digest, body) }
       if sharing == .exclusive { return try body(StripeHold(control: control, digest: digest)) }
-      switch try control.tryLock(bytes) {
+      switch try control.tryLock(bytes, in: root) {
       case false: return nil
       case true:
         defer { control.unlock(bytes) }
@@ -98,16 +98,24 @@ extension StripeLocks {
   }
 
   private func openedControlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
-    if let control = try root.controlFile(logger) { return control }
+    let found = try root.controlFile(logger)
+    if let found, !found.isDamaged || !makesIt { return found }
     guard makesIt else { return nil }
+    // Held by whoever makes or replaces the control file, so that none replaces what another has just made.
     let directory = try root.directory.reopened()
-    guard try directory.tryLock() else { return nil }
-    if let control = try root.controlFile(logger) { return control }
+    guard try directory.tryLock() else { return found }
     do {
-      _ = try ControlFile.make(in: root, names: names)
+      if let found {
+        guard try ControlFile.replaceDamaged(in: root, names: names, logger) else { return found }
+        root.forget(found)
+      } else if let control = try root.controlFile(logger) {
+        return control
+      } else {
+        _ = try ControlFile.make(in: root, names: names)
+      }
     } catch let error as FileError where error.errno == .noSpace || error.errno == .diskQuotaExceeded {
       logger.debug("no control file: \(BlobStoreError(error, operation: "make", key: nil))")
-      return nil
+      return found
     }
     return try root.controlFile(logger)
   }

@@ -7,8 +7,7 @@ internal import Synchronization
   // Unchecked because of the pointer: it is set once, and what it points to are mutexes, which any thread may use.
   private let stripes: UnsafeMutablePointer<Mutex<Void>>
 
-  /// Part of Spec/ControlFile.md: processes that share a directory must agree on it.
-  static let count = 4096
+  private static let count = ControlLayout.stripeCount
 
   init() {
     unsafe stripes = .allocate(capacity: Self.count)

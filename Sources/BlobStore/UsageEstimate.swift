@@ -54,7 +54,7 @@ extension BlobStore {
     try reporting("usageEstimate") {
       try root.forgetIfReplaced()
       guard let root = try root.opened() else { return UsageEstimate() }
-      guard let control = try root.controlFile(configuration.logger), control.countersAreKnown else { return nil }
+      guard let control = countersFile(of: root), control.countersAreKnown else { return nil }
       return control.counters
     }
   }
@@ -78,10 +78,20 @@ extension BlobStore {
   /// The control file, if there is one that may be written to.
   private func counted() throws -> ControlFile? {
     guard let root = try root.opened() else { return nil }
+    return countersFile(of: root)
+  }
+
+  /// Whether this library, of this version or a later one, has changed the directory.
+  func hasControlFile() throws -> Bool {
+    guard let root = try root.opened(), let control = countersFile(of: root) else { return false }
+    return !control.isDamaged
+  }
+
+  private func countersFile(of root: RootDirectory.Opened) -> ControlFile? {
     do {
       return try root.controlFile(configuration.logger)
-    } catch let error as FileError {
-      // A directory that cannot be written to is enumerated all the same.
+    } catch {
+      // A directory that cannot be written to, or whose control file is none, is enumerated all the same.
       configuration.logger.debug("\(BlobStoreError(error, operation: "count", key: nil))")
       return nil
     }

@@ -1,0 +1,69 @@
+import BlobStore
+import Testing
+
+/// Spec/ControlFile.md and the code say the same.
+@Suite struct ControlFileFormatTests {
+  /// The rows of the tables whose third column is a name: offset and size by name.
+  static func rows() throws -> [String: (offset: Int, size: Int)] {
+    var rows: [String: (offset: Int, size: Int)] = [:]
+    for line in try Specification.text("ControlFile.md").split(separator: "\n") where line.hasPrefix("| ") {
+      let columns = line.split(separator: "|", omittingEmptySubsequences: false).dropFirst().map {
+        $0.trimmingPrefix { $0 == " " }.prefix { $0 != " " }
+      }
+      guard columns.count >= 3, let offset = Int(columns[0]), let size = Int(columns[1]) else { continue }
+      rows[String(columns[2].isEmpty ? "gap at \(offset)" : columns[2])] = (offset, size)
+    }
+    return rows
+  }
+
+  @Test(
+    arguments: [
+      ("magic", ControlLayout.magicOffset), ("version", ControlLayout.versionOffset),
+      ("hintIsSet", ControlLayout.hintOffsets[0]), ("hintDefaultExpiration", ControlLayout.hintOffsets[1]),
+      ("hintSizeLimit", ControlLayout.hintOffsets[2]), ("hintNaming", ControlLayout.hintOffsets[3]),
+      ("hintSeparation", ControlLayout.hintOffsets[4]), ("countersAreKnown", ControlLayout.countersAreKnownOffset),
+      ("records", ControlLayout.recordsOffset), ("bytes", ControlLayout.bytesOffset),
+      ("lockedRecords", ControlLayout.lockedRecordsOffset), ("lockedBytes", ControlLayout.lockedBytesOffset),
+      ("generations", ControlLayout.generationsOffset), ("stripes", Int(ControlLayout.stripeBytes.lowerBound)),
+      ("collector", Int(ControlLayout.collectorByte)),
+    ])
+  func offsetsAreTheDocumentedOnes(field: String, offset: Int) throws {
+    let row = try #require(try Self.rows()[field])
+    #expect(row.offset == offset)
+  }
+
+  @Test func sizesAreTheDocumentedOnes() throws {
+    let text = try Specification.text("ControlFile.md")
+    let rows = try Self.rows()
+    #expect(text.contains("has \(ControlLayout.byteCount) bytes"))
+    #expect(text.contains("0x" + hexadecimal(ControlLayout.magic)))
+    #expect(rows["generations"]?.size == 4 * ControlLayout.generationCount)
+    #expect(rows["stripes"]?.size == ControlLayout.stripeBytes.count)
+    #expect(ControlLayout.generationCount % ControlLayout.stripeCount == 0)
+    #expect(ControlLayout.lockedBytes == 0..<4097)
+  }
+
+  /// The fields lie one after the other, without a gap that is not documented.
+  @Test func theLayoutIsWhole() throws {
+    let fields = try Self.rows().filter { !["stripes", "collector"].contains($0.key) }.values.sorted {
+      $0.offset < $1.offset
+    }
+    var end = 0
+    for field in fields {
+      #expect(field.offset == end)
+      end = field.offset + field.size
+    }
+    #expect(end == ControlLayout.byteCount)
+  }
+
+  @Test(arguments: [UInt64(0), 1, 4095, 4096, 65_535, 65_536, .max])
+  func aDigestHasTheDocumentedStripeAndGeneration(digest: UInt64) {
+    #expect(ControlLayout.stripeByte(of: digest).lowerBound == Int64(digest % 4096))
+    #expect(ControlLayout.generationOffset(of: digest) == 4096 + 4 * Int(digest % 65_536))
+  }
+
+  private func hexadecimal(_ value: UInt64) -> String {
+    let digits = String(value, radix: 16, uppercase: true)
+    return String(repeating: "0", count: 16 - digits.count) + digits
+  }
+}
