@@ -96,6 +96,13 @@ let package = Package(
       dependencies: ["PosixFiles", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
     .testTarget(name: "LinearizabilityTests", dependencies: ["Linearizability", "TestSupport"]),
     .testTarget(name: "TortureTests", dependencies: ["TestSupport"]),
+    .testTarget(
+      name: "HostileTests",
+      dependencies: [
+        "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(name: "BlobRecordTests", dependencies: ["BlobRecord", "CZlib", "TestSupport"]),
     .testTarget(
       name: "CrashTests",

@@ -1,0 +1,88 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Every operation, in a directory with every odd thing: no crash, no hang, a typed error or an answer; nothing is
+/// touched outside the root, nothing foreign is changed, and the rest of the cache goes on.
+@Suite struct HostileDirectoryTests {
+  /// How long an operation may take. The aim is 50 ms; what takes longer is printed, for a busy machine proves nothing.
+  static let limit = 5.0
+
+  @Test func thereAreEnoughCases() {
+    #expect(HostileThing.all.count * HostileOperation.allCases.count >= 400)
+    #expect(Set(HostileThing.all.map(\.name)).count == HostileThing.all.count)
+  }
+
+  @Test(.timeLimit(.minutes(1)), arguments: HostileThing.all, HostileOperation.allCases)
+  func oddThingsHarmNobody(thing: HostileThing, operation: HostileOperation) throws {
+    if thing.needsPermissions, !FileSystemUser.isAvailable { return }
+    if thing.needsRoot, !FileSystemUser.isAvailable { return }
+    let cache = try HostileCache(user: thing.needsPermissions ? FileSystemUser.nobody : nil)
+    try thing.plant(cache)
+    cache.addForeign(thing.foreign.map(cache.path))
+    let outside = TreeSnapshot(of: [cache.outside])
+    let foreign = TreeSnapshot(of: cache.foreign)
+
+    let store = try cache.makeStore(policy: thing.policy, sizeLimit: operation == .collectToLimit ? 100 : nil)
+    let start = ContinuousClock.now
+    let found = Bounded.run(seconds: Self.limit, as: cache.user) { operation.run(on: store) }
+    let duration = start.duration(to: .now)
+    if duration > .milliseconds(50) { print("\(thing.name), \(operation): \(duration)") }
+
+    let answer = try #require(found, "it hangs")
+    check(answer, of: operation, with: thing)
+    let outsideNow = TreeSnapshot(of: [cache.outside])
+    #expect(outsideNow == outside, "outside: \(outside.difference(to: outsideNow))")
+    let foreignNow = TreeSnapshot(of: cache.foreign)
+    #expect(foreignNow == foreign, "foreign: \(foreign.difference(to: foreignNow))")
+    try checkRest(of: cache, after: operation, with: thing)
+    let foreignAtLast = TreeSnapshot(of: cache.foreign)
+    #expect(foreignAtLast == foreign, "foreign, by the rest: \(foreign.difference(to: foreignAtLast))")
+  }
+
+  private func check(_ answer: HostileOperation.Answer, of operation: HostileOperation, with thing: HostileThing) {
+    #expect(answer.payload != HostileCache.outsidePayload || thing.mayFindOutside, "a blob came from outside")
+    guard let error = answer.error else { return }
+    #expect(error.code != .internalInconsistency, "\(error)")
+    #expect(!error.message.isEmpty && !error.operation.isEmpty && !error.description.isEmpty)
+    if operation.isAboutAll, !(thing.rest == .looking && operation.isChange) {
+      Issue.record("one odd thing keeps the whole directory from being looked at: \(error)")
+    }
+  }
+
+  /// A good record beside the odd thing works.
+  private func checkRest(of cache: HostileCache, after operation: HostileOperation, with thing: HostileThing) throws {
+    let store = try cache.makeStore()
+    let rest = thing.rest
+    let mayBeGone = operation.removesOthers || operation == .collectToLimit
+    let failure = Bounded.run(seconds: Self.limit, as: cache.user) { () -> String? in
+      do throws(BlobStoreError) {
+        let payload = try store.load(HostileCache.goodKey)?.payload
+        if payload != HostileCache.goodPayload, !(payload == nil && mayBeGone) { return "the good blob is gone" }
+        let isPinned = try store.contains("pinned")
+        if !isPinned, operation != .removeAll, operation != .removeLocked { return "a locked blob is gone" }
+        _ = try store.usage()
+        _ = try store.verify()
+      } catch {
+        return "looking: \(error)"
+      }
+      do throws(BlobStoreError) {
+        try store.store(Data("new".utf8), for: "after")
+        if rest == .looking { return "a change was made" }
+        if try store.load("after")?.payload != Data("new".utf8) { return "a new blob is not found" }
+        if try store.lock("after") != .done { return "a new blob cannot be locked" }
+        if try store.remove("after") != .done { return "a new blob cannot be removed" }
+        try store.collect()
+      } catch {
+        if rest == .everything { return "changing: \(error)" }
+        if error.code == .internalInconsistency { return "\(error)" }
+      }
+      return nil
+    }
+    let finished = try #require(failure, "the rest hangs")
+    #expect(finished == nil)
+  }
+}
