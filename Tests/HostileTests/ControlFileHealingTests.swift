@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// A control file that is none, as a power cut may leave it, is replaced by the next change.
-@Suite(.timeLimit(.minutes(1))) struct ControlFileHealingTests {
+@Suite(.timeLimit(.minutes(10))) struct ControlFileHealingTests {
   static let payload = Data("x".utf8)
 
   private func content(_ cache: HostileCache) throws -> [UInt8] {
