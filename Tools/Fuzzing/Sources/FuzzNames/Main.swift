@@ -30,7 +30,7 @@ struct FuzzNames {
       checkRefusal(error, text, layout.naming)
       return
     }
-    let fileName = PlantedBug.active == .leavesDots && text.utf8.first == UInt8(ascii: ".") ? text : path.fileName
+    let fileName = PlantedBug.active == .leavesDots ? withoutEscapedDot(path.fileName) : path.fileName
     require(!text.isEmpty)
     checkSafe(fileName)
     require(path.digest == ReferenceChecksum.fnv1a(path.fileName.utf8))
@@ -41,6 +41,10 @@ struct FuzzNames {
       require(layout.naming == .sha256)
     }
     checkPlacement(path, layout)
+  }
+
+  static func withoutEscapedDot(_ name: String) -> String {
+    name.hasPrefix("%2E") ? "." + name.dropFirst(3) : name
   }
 
   static func checkRefusal(_ error: KeyError, _ text: String, _ naming: RecordNaming) {
