@@ -66,7 +66,12 @@ final class StripeLocks: Sendable {
       let control: ControlFile?
       do {
         control = try controlFile(of: root, makesIt: makesControlFile)
-      } catch  where !makesControlFile {
+      } catch let error as FileError where makesControlFile && error.errno == .noSuchFileOrDirectory {
+        // Nothing can be made in a directory that was removed.
+        guard try self.root.forgetIfReplacedNow() else { throw error }
+        continue
+      } catch {
+        guard !makesControlFile else { throw error }
         // Somebody who only looks, in a directory that may not be written to: what cannot be locked is not available.
         return nil
       }

@@ -142,9 +142,16 @@ extension Directory {
       } catch {
         // A kernel before 5.6 lacks the call; a seccomp filter may refuse what it does not know with EPERM.
         guard error.errno == .noFunction || error.errno == .notPermitted else { throw error }
-        let opened = try walk(relativePath, flags, location)
-        files.noteOpenBeneathRefused()
-        return opened
+        let refusal = error.errno
+        do throws(FileError) {
+          let opened = try walk(relativePath, flags, location)
+          files.noteOpenBeneathRefused()
+          return opened
+        } catch {
+          // The walk met the same EPERM: it was the file's.
+          if error.errno != refusal { files.noteOpenBeneathRefused() }
+          throw error
+        }
       }
     }
     return try walk(relativePath, flags, location)

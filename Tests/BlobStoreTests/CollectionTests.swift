@@ -136,7 +136,7 @@ import Testing
     try cache.write([1], to: "README.md")
     let report = try store.collect()
     #expect(report.subdirectories == 2)
-    #expect(try cache.outside.names(in: "cache") == [".hidden", "README.md", "ef", "long name", "xy"])
+    #expect(try cache.outside.names(in: "cache") == [".blobcache", ".hidden", "README.md", "ef", "long name", "xy"])
     #expect(try cache.files() == ["xy/misplaced", "README.md"])
     #expect(try store.usage().foreignFiles == 5)
   }

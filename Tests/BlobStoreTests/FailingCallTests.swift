@@ -42,7 +42,7 @@ import Testing
     let plan = plan
     return try BlobStore(
       directory: directory.path, configuration: configuration,
-      files: Files(intercepting: { plan.interception(of: $0, $1) }))
+      files: Files(intercepting: { plan.interception(of: $0, $1.path) }))
   }
 
   /// The stripe stayed locked for as long as the process lived, and other processes' changes of the key were `busy`.
@@ -79,7 +79,7 @@ import Testing
     let plan = plan
     let later = try BlobStore(
       directory: directory.path, configuration: configuration,
-      files: Files(intercepting: { plan.interception(of: $0, $1) }))
+      files: Files(intercepting: { plan.interception(of: $0, $1.path) }))
     let hasListed = Mutex(false)
     plan.failNext { call, path in
       guard call == .openBeneath, path.lastComponent == "key" else { return false }

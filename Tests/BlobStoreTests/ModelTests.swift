@@ -90,7 +90,7 @@ private struct ModelRun {
   }
 
   init(seed: UInt64, configuration: BlobStore.Configuration) throws {
-    directory = try TemporaryDirectory()
+    directory = try TemporaryDirectory(inMemory: true)
     var configuration = configuration
     let clock = clock
     configuration.now = { clock.now }

@@ -119,7 +119,7 @@ import Testing
     #expect(report.files == 8)
     #expect(report.bytes == 64 * 6 + 210 + 3 + 100)
     #expect(try cache.files() == ["li/.hidden"])
-    #expect(try cache.outside.names(in: "cache").sorted() == [".quarantine", "li"])
+    #expect(try cache.outside.names(in: "cache").sorted() == [".blobcache", ".quarantine", "li"])
   }
 
   /// W2.

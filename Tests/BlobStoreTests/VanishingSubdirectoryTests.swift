@@ -13,7 +13,8 @@ import Testing
   @Test func aStoreOutlastsCollectionsThatRemoveItsSubdirectory() throws {
     let directory = try TemporaryDirectory()
     let failuresLeft = Mutex(20)
-    let files = Files { call, path in
+    let files = Files { call, location in
+      let path = location.path
       guard call == .open, path.lastComponent?.string.hasPrefix(".tmp-") ?? false,
         path.removingLastComponent().lastComponent?.string == "ke"
       else { return nil }

@@ -37,7 +37,7 @@ final class HostileCache: Sendable {
   /// - Parameter user: to whom the directory belongs; nil for this process's own. The group stays: a thread that acts
   ///   as another user may not give files to groups.
   init(user: UInt32?) throws {
-    temporary = try TemporaryDirectory()
+    temporary = try TemporaryDirectory(inMemory: true)
     root = temporary.path.appending("root")
     outside = temporary.path.appending("outside")
     self.user = user

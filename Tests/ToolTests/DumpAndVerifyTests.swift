@@ -108,7 +108,7 @@ import Testing
     #expect(
       objects.last == [
         "type": "verification", "directory": "cache", "soundRecords": 1, "damagedFiles": 0, "unreadableFiles": 0,
-        "temporaryFiles": 1, "foreignFiles": 1, "bytes": 69,
+        "temporaryFiles": 1, "foreignFiles": 1, "bytes": 69, "repairedFiles": 0,
       ])
   }
 

@@ -40,7 +40,7 @@ extension DirectoryState {
       switch finding {
       case .temporary(let path): state.temporary.append(path.string)
       case .foreign(let path): state.foreign.append(path.string)
-      case .record(let entry):
+      case .record(let entry), .repaired(let entry):
         let key = entry.key?.string ?? entry.file
         switch entry.state {
         case .damaged: state.keys[key] = .damaged
