@@ -16,7 +16,6 @@ extension BlobStore {
   package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt32? {
     try reporting("generation", key) {
       let path = try path(for: key)
-      try root.forgetIfReplaced()
       guard let root = try root.opened() else { return nil }
       return try stripes.controlFile(of: root, makesIt: false)?.generation(of: path.digest)
     }

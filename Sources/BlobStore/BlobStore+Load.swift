@@ -109,7 +109,6 @@ extension BlobStore {
 
   /// Opens what lies at a path, if it is a file of ours.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
-    try root.forgetIfReplaced()
     guard let root = try root.opened() else { return .absent }
     switch try root.directory.openFile(path.relative, for: access) {
     case .regular(let file, let status):
@@ -139,17 +138,30 @@ extension BlobStore {
         throw tooLarge(header, file.location.path)
       }
     }
-    return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { head in
-      let payload = PayloadBuffer(byteCount: Int(max(expectedCount, 0)))
-      let readCount = try unsafe file.read(into: head, payload.bytes)
-      let foundCount = readCount - RecordHeader.byteCount
+    let payloadCount = Int(max(expectedCount, 0))
+    let fileCount = RecordHeader.byteCount + payloadCount
+    // A small file is read in one piece and its payload copied: that costs less than a vectored call does over a plain
+    // one. A larger payload is read into its place.
+    let isSmall = fileCount <= Self.copiedFileByteCount
+    return try unsafe withUnsafeTemporaryAllocation(
+      byteCount: isSmall ? fileCount : RecordHeader.byteCount, alignment: 8
+    ) { start in
+      let payload = PayloadBuffer(byteCount: payloadCount)
+      let readCount: Int
+      if isSmall {
+        readCount = try unsafe file.read(into: start, at: 0)
+        unsafe payload.copy(start.dropFirst(RecordHeader.byteCount))
+      } else {
+        readCount = try unsafe file.read(into: start, payload.bytes)
+      }
       do throws(RecordError) {
-        let header = try unsafe RecordHeader(decoding: RawSpan(_unsafeBytes: head.prefix(max(readCount, 0))))
+        let head = unsafe start.prefix(min(readCount, RecordHeader.byteCount))
+        let header = try unsafe RecordHeader(decoding: RawSpan(_unsafeBytes: head))
         guard isLive(header, at: now) else { return .absent }
         try header.validateComplete()
         // Fewer bytes than the file had a moment ago: it is being truncated by somebody.
-        let isWhole = unsafe foundCount == payload.bytes.count
-        try header.validate(payloadByteCount: isWhole ? expectedCount : Int64(foundCount))
+        let isWhole = readCount == fileCount
+        try header.validate(payloadByteCount: isWhole ? expectedCount : Int64(readCount - RecordHeader.byteCount))
         try unsafe header.validate(payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(payload.bytes)))
         try header.validate(keyDigest: path.digest)
         return .live(header, payload.take())
@@ -158,6 +170,9 @@ extension BlobStore {
       }
     }
   }
+
+  /// The largest file that is read in one piece: up to about this, copying costs less than the second vector (100 ns).
+  private static var copiedFileByteCount: Int { 1024 }
 
   private func readHeader(_ path: RecordPath, _ now: UnixTime) throws -> Reading<Void> {
     guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
@@ -220,6 +235,10 @@ extension RecordHeader {
   }
 
   deinit { unsafe free(bytes.baseAddress) }
+
+  func copy(_ source: Slice<UnsafeMutableRawBufferPointer>) {
+    unsafe bytes.copyMemory(from: UnsafeRawBufferPointer(rebasing: source))
+  }
 
   consuming func take() -> Data {
     let bytes = unsafe bytes

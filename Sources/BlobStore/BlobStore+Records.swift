@@ -24,7 +24,6 @@ extension BlobStore {
   func walk(
     fileNamePrefix: String = "", includes: @escaping (String) -> Bool = { _ in true }
   ) throws -> RecordWalk? {
-    try root.forgetIfReplaced()
     guard let root = try root.opened() else { return nil }
     return try RecordWalk(
       root, layout: configuration.layout, defaultExpiration: defaultExpiration, now: configuration.now(),

@@ -28,7 +28,6 @@ extension BlobStore {
   public func remove(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try reporting("remove", key) {
       let path = try path(for: key)
-      try self.root.forgetIfReplaced()
       guard let root = try root.opened(), let directory = try recordDirectory(of: path, root) else { return .notFound }
       let level = try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
         guard let record = try recordToRemove(at: path, in: directory, of: root),

@@ -71,7 +71,7 @@ final class RootDirectory: Sendable {
 
   private struct State {
     var opened: Opened?
-    var lastCheck: ContinuousClock.Instant?
+    var lastCheckMilliseconds: Int64 = 0
   }
 
   /// How often a subdirectory is made again that a collection has removed before anything was in it: more often than
@@ -92,13 +92,19 @@ final class RootDirectory: Sendable {
     self.allowsWorldWritable = allowsWorldWritable
   }
 
-  /// The directory; nil if there is none.
+  /// The directory; nil if there is none. Looks at most once a second whether it is still the one at the path.
   func opened() throws -> Opened? {
     guard CurrentProcess.forkCount == forkCount else {
       throw BlobStoreError(
         .forkedChild, "the store was made before this process was forked; make one of its own", path: path)
     }
-    if let opened = state.withLock({ $0.opened }) { return opened }
+    let now = SystemClock.coarseMilliseconds()
+    let (opened, isDue) = state.withLock { state in
+      let isDue = state.opened != nil && now - state.lastCheckMilliseconds >= 1000
+      if isDue { state.lastCheckMilliseconds = now }
+      return (state.opened, isDue)
+    }
+    if let opened, try !isDue || !forgetIfReplacedNow() { return opened }
     guard let directory = try Directory(at: path, files: files) else {
       guard creates else {
         throw BlobStoreError(.directoryMissing, "there is no such directory", path: path)
@@ -112,7 +118,6 @@ final class RootDirectory: Sendable {
   ///
   /// Directories made here are 0700, and on the medium before anything is put into them.
   func openedOrMade() throws -> Opened {
-    try forgetIfReplaced()
     if let opened = try opened() { return opened }
     for container in try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute) {
       try Directory(at: container, files: files)?.synchronize()
@@ -133,28 +138,15 @@ final class RootDirectory: Sendable {
     }
     state.withLock {
       $0.opened = opened
-      $0.lastCheck = .now
+      $0.lastCheckMilliseconds = SystemClock.coarseMilliseconds()
     }
     return opened
   }
 
-  /// Looks, at most once a second, whether the path still leads to the directory that is open and whether its control
-  /// file is still there, and closes what is not.
+  /// Looks whether the path still leads to the directory that is open and whether its control file is still there, and
+  /// closes what is not: at most once a second, and at once when a call has found that something is gone.
   ///
   /// - Returns: whether what was found before should be looked up again.
-  @discardableResult
-  func forgetIfReplaced() throws -> Bool {
-    let isDue = state.withLock { state in
-      guard state.opened != nil, let last = state.lastCheck, last.duration(to: .now) >= .seconds(1) else {
-        return false
-      }
-      state.lastCheck = .now
-      return true
-    }
-    return try isDue && forgetIfReplacedNow()
-  }
-
-  /// The same, at once: for when a call has found that something is gone.
   func forgetIfReplacedNow() throws -> Bool {
     guard let opened = state.withLock({ $0.opened }) else { return false }
     if let status = try files.status(of: path), opened.isSame(as: status) {

@@ -52,7 +52,6 @@ extension BlobStore {
   /// - Complexity: O(1).
   public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
     try reporting("usageEstimate") {
-      try root.forgetIfReplaced()
       guard let root = try root.opened() else { return UsageEstimate() }
       guard let control = countersFile(of: root), control.countersAreKnown else { return nil }
       return control.counters

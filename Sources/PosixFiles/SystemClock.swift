@@ -16,6 +16,18 @@ package enum SystemClock {
     return Int64(now.tv_sec)
   }
 
+  /// A clock that only goes forward, exact to some milliseconds, for a few nanoseconds.
+  package static func coarseMilliseconds() -> Int64 {
+    #if canImport(Darwin)
+      return Int64(clock_gettime_nsec_np(CLOCK_MONOTONIC_RAW_APPROX) / 1_000_000)
+    #else
+      var now = timespec()
+      // Fails only for clocks and pointers that do not exist.
+      unsafe clock_gettime(CLOCK_MONOTONIC_COARSE, &now)
+      return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+    #endif
+  }
+
   /// Lets the thread sleep for about so long.
   package static func sleep(microseconds: Int) {
     var duration = timespec(tv_sec: microseconds / 1_000_000, tv_nsec: microseconds % 1_000_000 * 1_000)
