@@ -65,14 +65,17 @@ final class RawContender: Contender {
   var fileSystem: String { String(cString: raw_file_system(root)) }
 }
 
-/// The store, without durability, as raw system calls are without it.
+/// The store, without durability, as raw system calls are without it; and without the locks that exclude other
+/// processes, unless they are what is to be measured.
 final class StoreContender: Contender {
   let name: String
   private let store: BlobStore
 
-  init(directory: FilePath, format: BlobStore.RecordFormat) throws {
-    name = format == .reference ? "reference" : "checksummed"
-    store = try BlobStore(directory: directory, configuration: Self.configuration(format))
+  init(directory: FilePath, format: BlobStore.RecordFormat, sharing: BlobStore.Sharing = .exclusive) throws {
+    name = sharing == .shared ? "shared" : format == .reference ? "reference" : "checksummed"
+    var configuration = Self.configuration(format)
+    configuration.sharing = sharing
+    store = try BlobStore(directory: directory, configuration: configuration)
   }
 
   static func configuration(_ format: BlobStore.RecordFormat) -> BlobStore.Configuration {

@@ -49,6 +49,7 @@ struct Suite {
       try RawContender(directory: directory("raw")),
       try storeContender(in: directory("checksummed"), .checksummed),
       try RawContender(directory: directory("raw+crc"), checksums: true),
+      try storeContender(in: directory("shared"), .reference, sharing: .shared),
     ]
     let operations = Operation.lifecycle.filter { plan.includes($0) || $0.changesWhatIsThere }
     var times: [Operation: [[Double]]] = [:]
@@ -66,7 +67,7 @@ struct Suite {
       }
     }
     return operations.filter(plan.includes).flatMap { operation in
-      [(0, 1), (2, 1), (2, 3)].compactMap { store, baseline in
+      [(0, 1), (2, 1), (2, 3), (4, 0)].compactMap { store, baseline in
         // Without a payload to sum up, the two baselines are the same.
         guard let times = times[operation], baseline != 3 || operation.movesPayload else { return nil }
         return Comparison(
@@ -77,9 +78,11 @@ struct Suite {
   }
 
   /// A store on a directory with all subdirectories made, as they are in a cache that has been used for a while.
-  private func storeContender(in directory: FilePath, _ format: BlobStore.RecordFormat) throws -> StoreContender {
+  private func storeContender(
+    in directory: FilePath, _ format: BlobStore.RecordFormat, sharing: BlobStore.Sharing = .exclusive
+  ) throws -> StoreContender {
     _ = try RawContender(directory: directory)
-    return try StoreContender(directory: directory, format: format)
+    return try StoreContender(directory: directory, format: format, sharing: sharing)
   }
 
   private func turns(of count: Int, in round: Int) -> [Int] {
