@@ -4,7 +4,7 @@ internal import PosixFiles
 internal import SystemPackage
 
 extension BlobStore {
-  /// Moves the update time of a record with ttl 0 to now; leaves one with a ttl of its own as it is.
+  /// Sets the update time of a record with ttl 0 to now, even if that is back; leaves one with a ttl of its own as it is.
   ///
   /// - Returns: `done`; `notFound` if there is no live record.
   /// - Throws: as `load`. When it throws for a sync, the change is made but not known to be on the medium.
@@ -97,11 +97,17 @@ enum HeaderChange {
 }
 
 extension RecordHeader {
-  /// Moves the update time to now, but only for ttl 0, and never back.
+  /// Sets the update time to now, but only for ttl 0.
   fileprivate mutating func touched(at now: UnixTime) -> HeaderChange {
-    guard ttl == 0, lastUpdate < now else { return .unchanged(.done) }
-    updateTime = UInt64(clamping: now.seconds)
+    let time = UInt64(clamping: now.seconds)
+    guard ttl == 0, updateTime != time else { return .unchanged(.done) }
+    updateTime = time
     return .changed
+  }
+
+  /// The same, as a load does it: never back.
+  fileprivate mutating func touchedByLoad(at now: UnixTime) -> HeaderChange {
+    lastUpdate < now ? touched(at: now) : .unchanged(.done)
   }
 }
 
@@ -215,7 +221,7 @@ extension BlobStore {
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) {
     do {
       _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
-        _ = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { $0.touched(at: now) }
+        _ = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { $0.touchedByLoad(at: now) }
       }
     } catch {
       configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")

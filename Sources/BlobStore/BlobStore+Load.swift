@@ -41,8 +41,8 @@ extension BlobStore {
     try reporting("load") {
       var keys: [BlobKey] = []
       for entry in try recordSequence(prefix: prefix) {
-        // One file that cannot be read is not among the candidates; a directory that cannot may hold any of them.
-        if let error = entry.accessError, entry.path == nil { throw error }
+        // A file that is not for the caller is not among the candidates. What else cannot be read may be one.
+        if let error = entry.accessError, entry.path == nil || !error.isLackOfPermission { throw error }
         if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
       }
       guard !keys.isEmpty, let chosen = choose(keys) else { return nil }

@@ -79,6 +79,11 @@ public struct BlobStoreError: Error, Sendable {
   }
 }
 
+extension BlobStoreError {
+  /// Whether it is the caller who may not, rather than the system that cannot.
+  var isLackOfPermission: Bool { errno == .permissionDenied || errno == .notPermitted }
+}
+
 extension BlobStoreError: CustomStringConvertible {
   /// Such as `store "a/b": openat(2): Permission denied: /var/cache/x/a%/a%2Fb`.
   public var description: String {

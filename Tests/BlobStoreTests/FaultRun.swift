@@ -33,6 +33,8 @@ struct FaultRun {
     configuration.damagePolicy = .quarantine
     configuration.sizeLimit = FaultScript.sizeLimit
     configuration.freeSpaceFloor = 0
+    // Nobody else is there to wait for: only a fault makes a lock busy.
+    configuration.lockTimeout = .milliseconds(20)
     configuration.logger = Logger(label: "FaultTests") { _ in SwiftLogNoOpLogHandler() }
     let clock = clock
     configuration.now = { clock.now }
@@ -121,6 +123,7 @@ struct FaultRun {
       let url = directory.url("backup-\(backups.count)")
       try FileManager.default.linkItem(atPath: root.string + "/" + path.string, toPath: url.path)
       backups.append((url, bytes))
+      model.records[key]?.isLinked = true
     }
   }
 

@@ -159,5 +159,6 @@ private struct ModelRun {
       try FileManager.default.linkItem(atPath: store.directory.string + "/" + path.string, toPath: url.path)
       backups.append((url, bytes))
     }
+    for key in model.records.keys { model.records[key]?.isLinked = true }
   }
 }

@@ -23,10 +23,10 @@ extension StoreModel {
     report.temporary = Int64(temporary.count)
     report.bytesFreed += temporary.values.reduce(0) { $0 + Int64($1.count) }
     report.bytesAfter += quarantined.values.reduce(0) { $0 + Int64($1.count) }
-    guard !dryRun else { return report }
-    after.temporary = [:]
     let used = Set(after.records.keys.map { BlobKey(after.path(of: $0).subdirectory) })
     report.subdirectories = Int64(subdirectories.subtracting(used).count)
+    guard !dryRun else { return report }
+    after.temporary = [:]
     after.subdirectories.formIntersection(used)
     self = after
     return report

@@ -20,6 +20,8 @@ package struct StoreModel: Sendable {
     package var damage: Damage?
     /// Whether the file was written long ago; only then does a collection remove damage.
     package var isAged = false
+    /// Whether the file has another name, outside: then a load does not touch it, and a change makes a new file.
+    package var isLinked = false
   }
 
   package var configuration: BlobStore.Configuration
@@ -123,7 +125,7 @@ extension StoreModel {
       return keys.min(by: BlobKey.precedes).map { load($0, touching: true) } ?? .nothing
     case .touch(let key):
       return changing(key) { header, now in
-        if header.ttl == 0 { header.updateTime = max(header.updateTime, UInt64(max(now.seconds, 0))) }
+        if header.ttl == 0 { header.updateTime = UInt64(max(now.seconds, 0)) }
         return .done
       }
     case .lock(let key):
@@ -201,7 +203,7 @@ extension StoreModel {
       followDamagePolicy(key, record)
       return .failure(.damaged)
     }
-    if touching, record.header.ttl == 0, Int128(record.header.updateTime) < Int128(now.seconds) {
+    if touching, !record.isLinked, record.header.ttl == 0, Int128(record.header.updateTime) < Int128(now.seconds) {
       records[key]?.header.updateTime = UInt64(now.seconds)
     }
     return .blob(key, record.payload, record.header)
@@ -222,7 +224,9 @@ extension StoreModel {
     case .damaged, .unreadable: return .failure(.damaged)
     case .expired: return .outcome(.notFound)
     case .live, .locked:
+      let before = record.header
       let outcome = change(&record.header, now)
+      if record.header != before { record.isLinked = false }
       records[key] = record
       return .outcome(outcome)
     }
