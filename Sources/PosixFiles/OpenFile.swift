@@ -69,7 +69,7 @@ package struct OpenFile: ~Copyable, Sendable {
   }
 
   package func unlock(bytes: Range<Int64>) throws(FileError) {
-    try files.perform(.lockByte, location) {
+    try files.perform(.unlockByte, location) {
       blob_lock_bytes(descriptor, bytes.lowerBound, bytes.upperBound - bytes.lowerBound, 0)
     }
   }

@@ -4,7 +4,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case status, read, write, sync
   case rename, renameNoReplace, link, unlink
   case makeDirectory, removeDirectory, listDirectory
-  case setPermissions, setOwner, lock, lockByte
+  case setPermissions, setOwner, lock, lockByte, unlockByte
   case volumeStatus, allocate, map
 
   /// The manual page to look the call up in.
@@ -26,7 +26,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .setPermissions: "fchmod(2)"
     case .setOwner: "fchown(2)"
     case .lock: "flock(2)"
-    case .lockByte: "fcntl(2)"
+    case .lockByte, .unlockByte: "fcntl(2)"
     case .volumeStatus: "fstatvfs(3)"
     case .allocate: "posix_fallocate(3)"
     case .map: "mmap(2)"

@@ -61,6 +61,7 @@ struct FaultRun {
         try prepare(step)
         guard case .operation(let operation) = step else { continue }
         let failedBefore = plan.failed.count
+        let callsBefore = plan.calls.count
         let before = model
         let result = perform(operation, store)
         let failed = Array(plan.failed.dropFirst(failedBefore))
@@ -68,7 +69,7 @@ struct FaultRun {
           expect(result, try expectedAnswer(operation), operation)
         } else {
           hasFailed = true
-          try judge(operation, result, failed, before)
+          try judge(operation, result, failed, callsBefore: callsBefore, before)
         }
         guard mismatches.isEmpty else { return mismatches }
       }
@@ -150,6 +151,15 @@ struct FaultRun {
   }
 }
 
+extension FaultPlan.Call {
+  /// Whether the call is a lock that was had by somebody else, as far as this error tells.
+  fileprivate func isBusy(_ errno: Errno) -> Bool {
+    // POSIX has two errors for bytes.
+    kind == .lock && errno == .wouldBlock
+      || kind == .lockByte && (errno == .wouldBlock || errno == .permissionDenied)
+  }
+}
+
 extension StoreAnswer {
   /// Without the empty subdirectories, which a failed store may leave.
   fileprivate var comparable: StoreAnswer {
@@ -164,9 +174,11 @@ extension StoreAnswer {
 extension FaultRun {
   /// Checks what came of an operation of which calls failed, and goes on from what it left.
   private mutating func judge(
-    _ operation: StoreOperation, _ result: StoreResult, _ failed: [FaultPlan.Call], _ before: StoreModel
+    _ operation: StoreOperation, _ result: StoreResult, _ failed: [FaultPlan.Call], callsBefore: Int,
+    _ before: StoreModel
   ) throws {
     let errno = plan.failedErrno
+    let calls = Array(plan.calls.dropFirst(callsBefore))
     plan.disarm()
     var after = before
     let expected: StoreAnswer
@@ -175,18 +187,33 @@ extension FaultRun {
     } else {
       expected = after.perform(operation)
     }
+    // What nobody may read is no candidate; what cannot be read might be one.
+    if case .loadFirst = operation, errno == .permissionDenied, result.error == nil,
+      result.answer.comparable != expected.comparable
+    {
+      let unreadable = Set(failed.map(\.path))
+      after = before
+      after.records = before.records.filter { !unreadable.contains(file(of: $0.key)) }
+      let left = after.perform(operation)
+      guard result.answer.comparable == left.comparable else {
+        mismatches.append("\(operation) with \(errno) at \(failed)\n  answered \(result.answer)\n  expected \(left)")
+        return
+      }
+      after.records.merge(before.records) { new, _ in new }
+      return try judgeFiles(operation, result, failed, before, after)
+    }
     let reports = result.answer.comparable != expected.comparable
     if let error = result.error, reports { judge(error, operation, failed, errno) }
     for error in result.accessErrors where error.errno != errno {
       mismatches.append("\(operation): unreadable for another reason: \(error)")
     }
     // A temporary file whose lock is held has a writer, and is left.
-    let isBusy = errno == .wouldBlock && failed.contains { $0.kind == .lock }
+    let isBusy = failed.contains { $0.isBusy(errno) }
     if result.error == nil, reports, !result.answer.admitsFailure(beside: expected, result.accessErrors, isBusy) {
       mismatches.append("\(operation) with \(errno) at \(failed)\n  answered \(result.answer)\n  expected \(expected)")
     }
     if !reports {
-      for call in failed where !absorbs(operation, call, errno, expected) {
+      for call in failed where !absorbs(operation, call, errno, expected, calls) {
         mismatches.append("\(operation) does not report \(errno) at \(call): \(result.answer)")
       }
     }
@@ -198,6 +225,12 @@ extension FaultRun {
   private mutating func judge(
     _ error: BlobStoreError, _ operation: StoreOperation, _ failed: [FaultPlan.Call], _ errno: Errno
   ) {
+    if failed.contains(where: { $0.isBusy(errno) }) {
+      switch (operation, error.code) {
+      case (_, .busy), (.collect, .collectionRunning): return
+      default: break
+      }
+    }
     let isOfACall = failed.contains { $0.kind.manualPage == error.systemCall && $0.path == error.path }
     guard error.code == .fileSystem, error.errno == errno, isOfACall, error.operation == operation.verb,
       error.key == operation.key
@@ -209,19 +242,41 @@ extension FaultRun {
 
   /// Whether an operation may go on as if nothing had happened.
   private func absorbs(
-    _ operation: StoreOperation, _ call: FaultPlan.Call, _ errno: Errno, _ expected: StoreAnswer
+    _ operation: StoreOperation, _ call: FaultPlan.Call, _ errno: Errno, _ expected: StoreAnswer,
+    _ calls: [FaultPlan.Call]
   ) -> Bool {
-    // Nothing is lost by a close; an interrupted call is made again; a busy lock is no failure.
-    if call.kind == .close || errno == .interrupted || (call.kind == .lock && errno == .wouldBlock) { return true }
+    // Nothing is lost by a close or when a lock stays; an interrupted call is made again; a busy lock is no failure.
+    if call.kind == .close || call.kind == .unlockByte || errno == .interrupted || call.isBusy(errno) {
+      return true
+    }
+    // Where there is no room for a control file, the directory is locked instead.
+    if errno == .noSpace || errno == .diskQuotaExceeded, makesControlFile(call, calls) { return true }
     switch (operation, expected) {
     // The touch after a load, and what the policy does with damage that the load reports.
-    case (.load, .blob), (.loadFirst, .blob), (_, .failure(.damaged)): return true
+    case (.load, .blob), (_, .failure(.damaged)): return true
+    case (.loadFirst, .blob(let key, _, _)):
+      return errno == .permissionDenied || call.path == file(of: key) || call.path == root.appending(".blobcache")
     // What cannot be read is removed all the same, as if it were locked.
     case (.remove, _): return [.open, .openBeneath, .status, .read].contains(call.kind)
     // The same; and one sound record elsewhere is enough to show that it is a cache.
     case (.removeAll(.all), _): return [.open, .openBeneath, .openDirectory, .status, .read].contains(call.kind)
     default: return false
     }
+  }
+
+  /// Whether a call is one of those that make the control file.
+  ///
+  /// - Parameter calls: those of the same operation.
+  private func makesControlFile(_ call: FaultPlan.Call, _ calls: [FaultPlan.Call]) -> Bool {
+    guard let name = call.path.lastComponent?.string else { return false }
+    if name == ".blobcache" || (call.path == root && call.kind == .openDirectory) { return true }
+    // A store makes the record's temporary file first.
+    let temporary = calls.map(\.path).filter { $0.lastComponent?.string.hasPrefix(".tmp-") == true }
+    return name.hasPrefix(".tmp-") && call.path != temporary.first
+  }
+
+  private func file(of key: BlobKey) -> FilePath {
+    root.appending(model.path(of: key).relative)
   }
 
   /// Every file is as it was, or as the operation was to make it where that is allowed; and the model follows.

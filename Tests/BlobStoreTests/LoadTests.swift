@@ -264,7 +264,7 @@ import Testing
   }
 
   /// L8.
-  @Test func oneUnreadableFileCostsOneCandidate() throws {
+  @Test func fileThatNobodyMayReadCostsOneCandidate() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
     try store.store(payload(5), for: "key1")
@@ -278,6 +278,19 @@ import Testing
     #expect(try store.usage().records == 1)
     let error = expect(.fileSystem) { _ = try store.load("key1") }
     #expect(error?.errno == .permissionDenied)
+  }
+
+  /// L8: it might be a candidate.
+  @Test(arguments: [Errno.tooManyOpenFiles, .tooManyOpenFilesInSystem, .noMemory, .ioError, .staleNFSFileHandle])
+  func fileThatCannotBeReadIsAnError(errno: Errno) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key1")
+    try store.store(payload(6), for: "key2")
+    trace.onCall { call, path in call == .openBeneath && path.string.hasSuffix("key1") ? .fail(errno) : nil }
+    let error = expect(.fileSystem) { _ = try store.load(prefix: "key") { $0.first } }
+    #expect(error?.errno == errno)
+    #expect(error?.operation == "load")
   }
 
   /// L8.
