@@ -281,7 +281,8 @@ extension FaultRun {
   /// - Parameter calls: those of the same operation.
   private func makesControlFile(_ call: FaultPlan.Call, _ calls: [FaultPlan.Call]) -> Bool {
     guard let name = call.path.lastComponent?.string else { return false }
-    if name == ".blobcache" || (call.path == root && call.kind == .openDirectory) { return true }
+    if name == ".blobcache" { return call.kind != .lockByte }
+    if call.path == root { return call.kind == .openDirectory }
     // A store makes the record's temporary file first.
     let temporary = calls.map(\.path).filter { $0.lastComponent?.string.hasPrefix(".tmp-") == true }
     return name.hasPrefix(".tmp-") && call.path != temporary.first
