@@ -15,7 +15,8 @@ extension BlobStore {
       return try changeHeader(
         of: key, now, syncsEntry: false, level: configuration.durability.level(concernsLock: false)
       ) {
-        $0.touched(at: now)
+        // Read anew: while this one waited for the stripe, others may have stored or touched, later than it began.
+        $0.touched(at: configuration.now())
       }
     }
   }
