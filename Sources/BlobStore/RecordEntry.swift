@@ -53,6 +53,7 @@ extension RecordEntry {
     self.fileSize = fileSize
     self.modified = modified
     accessError = nil
+    // Too few bytes for a header: `damage` says so below.
     storedHeader = try? stored.get()
     var header: RecordHeader?
     do throws(RecordError) {
