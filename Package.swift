@@ -7,30 +7,48 @@ let package = Package(
   platforms: [.macOS(.v15), .iOS(.v18)],
   products: [
     .executable(name: "blobcache", targets: ["blobcache"]),
+    .library(name: "BlobCacheCommands", targets: ["BlobCacheCommands"]),
+    .library(name: "BlobCache", targets: ["BlobCache"]),
     .library(name: "BlobStore", targets: ["BlobStore"]),
+    .library(name: "MemoryCache", targets: ["MemoryCache"]),
     .library(name: "BlobRecord", targets: ["BlobRecord"]),
+  ],
+  traits: [
+    // Off by default: a library should not choose what its app links. The app says `traits: ["Metrics"]`.
+    .trait(name: "Metrics", description: "BlobCache counts and times what it does by swift-metrics."),
+    .trait(name: "Tracing", description: "BlobCache makes spans by swift-distributed-tracing."),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    // Without its traits: its JSON reader needs all of Foundation, which every start of the tool would pay for.
+    .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
+    .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
-    .executableTarget(
-      name: "blobcache",
+    .executableTarget(name: "blobcache", dependencies: ["BlobCacheCommands"], path: "Tools/blobcache/Main"),
+    .target(
+      name: "BlobCacheCommands",
       dependencies: [
-        "BlobStore", "BlobRecord", "PosixFiles",
+        "Locks", "BlobStore", "BlobRecord", "PosixFiles",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Configuration", package: "swift-configuration"),
         .product(name: "Logging", package: "swift-log"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
       ],
-      path: "Tools/blobcache"),
+      path: "Tools/blobcache",
+      exclude: ["Main"]),
 
     .executableTarget(
       name: "torture",
       dependencies: [
-        "Linearizability", "BlobStore", "BlobRecord", "CBlobRecord",
+        "Linearizability", "BlobStore", "BlobRecord", "PosixFiles", "CBlobRecord", "Locks",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
@@ -44,21 +62,42 @@ let package = Package(
       dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
       path: "Tools/RecordVectors"),
 
+    .executableTarget(name: "sanitizer-canary", dependencies: ["Locks"], path: "Tools/sanitizer-canary"),
     .executableTarget(name: "crashat", path: "Tools/crashat"),
+    .executableTarget(name: "blocklog", path: "Tools/blocklog"),
+    .target(name: "CVolumes", path: "Tools/CVolumes"),
+    .target(
+      name: "CrashStates",
+      dependencies: ["PosixFiles", .product(name: "SystemPackage", package: "swift-system")],
+      path: "Tools/CrashStates"),
     .executableTarget(name: "faultprobe", dependencies: ["FaultOperations"], path: "Tools/faultprobe"),
     .target(
       name: "FaultOperations",
       dependencies: [
-        "BlobStore", "BlobRecord",
+        "BlobStore", "BlobRecord", "PosixFiles",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
       path: "Tools/FaultOperations"),
 
     .target(
+      name: "BlobCache",
+      dependencies: [
+        "MemoryCache", "BlobStore", "BlobRecord", "PosixFiles", "Locks",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
+        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
+      ]),
+
+    .target(
+      name: "MemoryCache",
+      dependencies: ["PosixFiles", "Locks", .product(name: "SystemPackage", package: "swift-system")]),
+
+    .target(
       name: "BlobStore",
       dependencies: [
-        "BlobRecord", "PosixFiles",
+        "BlobRecord", "PosixFiles", "Locks",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
@@ -69,37 +108,53 @@ let package = Package(
 
     .target(
       name: "PosixFiles",
-      dependencies: ["CBlobRecord", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: ["CBlobRecord", "Locks", .product(name: "SystemPackage", package: "swift-system")]),
 
+    .target(name: "Locks", dependencies: ["CLocks"]),
+    .target(name: "CLocks"),
     .target(name: "CBlobRecord"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
 
     .target(
       name: "TestSupport",
       dependencies: [
-        "BlobStore", "BlobRecord", "PosixFiles", .product(name: "SystemPackage", package: "swift-system"),
+        "BlobStore", "BlobRecord", "PosixFiles", "Locks", .product(name: "SystemPackage", package: "swift-system"),
       ],
       path: "Tests/TestSupport"),
     .testTarget(
       name: "ToolTests",
-      dependencies: ["blobcache", "TestSupport", .product(name: "SystemPackage", package: "swift-system")],
+      dependencies: [
+        "blobcache", "BlobCacheCommands", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
+      ],
       exclude: ["Snapshots"]),
+    .testTarget(
+      name: "BlobCacheTests",
+      dependencies: [
+        "BlobCache", "MemoryCache", "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(
       name: "BlobStoreTests",
       dependencies: [
-        "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",
+        "BlobStore", "BlobRecord", "PosixFiles", "Locks", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
       name: "PosixFilesTests",
       dependencies: ["PosixFiles", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
+    .testTarget(
+      name: "MemoryCacheTests",
+      dependencies: [
+        "MemoryCache", "PosixFiles", "Locks", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(name: "LinearizabilityTests", dependencies: ["Linearizability", "TestSupport"]),
     .testTarget(name: "TortureTests", dependencies: ["TestSupport"]),
     .testTarget(
       name: "HostileTests",
       dependencies: [
-        "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",
+        "BlobStore", "BlobRecord", "PosixFiles", "Locks", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
@@ -107,7 +162,14 @@ let package = Package(
     .testTarget(
       name: "CrashTests",
       dependencies: [
-        "BlobRecord", "BlobStore", "FaultOperations", "TestSupport", "crashat", "faultprobe",
+        "BlobRecord", "BlobStore", "FaultOperations", "Locks", "TestSupport", "crashat", "faultprobe",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .testTarget(
+      name: "PowerTests",
+      dependencies: [
+        "BlobRecord", "BlobStore", "CrashStates", "CVolumes", "FaultOperations", "PosixFiles", "TestSupport",
+        "blocklog", "faultprobe",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
@@ -130,5 +192,9 @@ for target in package.targets where target.type != .system {
   ]
   if target.type == .regular, target.path == nil {
     target.swiftSettings?.append(.strictMemorySafety())
+  }
+  if target.name == "BlobCache" {
+    // An async function runs where its caller does, so that a hit in memory leaves no actor.
+    target.swiftSettings?.append(.enableUpcomingFeature("NonisolatedNonsendingByDefault"))
   }
 }

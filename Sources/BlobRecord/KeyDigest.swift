@@ -8,8 +8,12 @@
 public enum KeyDigest {
   public static func digest(ofFileName fileName: String) -> UInt64 {
     var fileName = fileName
-    return fileName.withUTF8 { bytes in
-      unsafe bytes.reduce(0xcbf2_9ce4_8422_2325) { hash, byte in (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-    }
+    return fileName.withUTF8 { bytes in unsafe digest(ofFileName: bytes.span) }
+  }
+
+  package static func digest(ofFileName bytes: Span<UInt8>) -> UInt64 {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for index in bytes.indices { hash = (hash ^ UInt64(bytes[index])) &* 0x100_0000_01b3 }
+    return hash
   }
 }

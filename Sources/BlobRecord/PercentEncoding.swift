@@ -1,5 +1,5 @@
 /// The escapes of the `encoded` naming: `%XX`, upper case, for the bytes that a file name cannot or should not have.
-enum PercentEncoding {
+package enum PercentEncoding {
   /// - Returns: the text itself, without allocation, where nothing needs an escape.
   static func encode(_ text: String) -> String {
     let bytes = text.utf8
@@ -20,7 +20,7 @@ enum PercentEncoding {
 
   /// - Returns: nil where a `%` is not followed by two hexadecimal digits or the bytes are not UTF-8. Escapes that
   ///   `encode` would not have made are decoded all the same; encoding again tells.
-  static func decode(_ name: String) -> String? {
+  package static func decode(_ name: String) -> String? {
     guard name.utf8.contains(UInt8(ascii: "%")) else { return name }
     var decoded: [UInt8] = []
     decoded.reserveCapacity(name.utf8.count)

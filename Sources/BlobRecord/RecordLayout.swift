@@ -43,4 +43,25 @@ public struct RecordLayout: Hashable, Sendable {
     }
     return units < 2 ? "" : String(fileName.unicodeScalars[..<end])
   }
+
+  /// Whether a record of this file name lies in this subdirectory, empty for the root, as far as that can be told at a
+  /// glance: names of printing ASCII characters without an escape, which almost all are.
+  ///
+  /// - Returns: false also where only `path(ofFileName:in:)` can tell.
+  package func isPlain(fileName: Span<UInt8>, in subdirectory: Span<UInt8>) -> Bool {
+    let count = fileName.count
+    guard count >= 2, count <= RecordNaming.maximumFileNameBytes, fileName[0] != UInt8(ascii: ".") else { return false }
+    if separatesDirectories {
+      guard subdirectory.count == 2, subdirectory[0] == fileName[0], subdirectory[1] == fileName[1] else {
+        return false
+      }
+    } else {
+      guard subdirectory.isEmpty else { return false }
+    }
+    for index in fileName.indices {
+      let byte = fileName[index]
+      guard byte >= 0x20, byte < 0x7F, byte != UInt8(ascii: "%") else { return false }
+    }
+    return naming != .sha256 || naming.acceptsDigest(fileName)
+  }
 }

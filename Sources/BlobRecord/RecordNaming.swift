@@ -31,7 +31,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
   public func key(ofFileName name: String) -> BlobKey? {
     guard accepts(fileName: name) else { return nil }
     return switch self {
-    case .encoded: BlobKey(PercentEncoding.decode(name) ?? name)
+    case .encoded: PercentEncoding.decode(name).map { BlobKey($0) }
     case .verbatim: BlobKey(name)
     case .sha256: nil
     }
@@ -90,5 +90,11 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     var key = key
     key.withUTF8 { unsafe hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
     return String(decoding: hash.finalize().flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+  }
+
+  /// Whether a name is one that `sha256` gives.
+  func acceptsDigest(_ name: Span<UInt8>) -> Bool {
+    guard name.count == 2 * SHA256.byteCount else { return false }
+    return name.indices.allSatisfy { (0x30...0x39).contains(name[$0]) || (0x61...0x66).contains(name[$0]) }
   }
 }

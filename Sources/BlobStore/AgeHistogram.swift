@@ -17,8 +17,9 @@ package struct AgeHistogram {
   package struct Boundary: Equatable, Sendable {
     package let times: ClosedRange<UnixTime>
     package let bucket: Bucket
-    /// Bytes in the buckets before.
+    /// What is in the buckets before.
     package let olderBytes: Int64
+    package let olderRecords: Int64
   }
 
   /// Sixteen thousand seconds, four hours and a half, are told apart to the second, in 256 KiB.
@@ -39,20 +40,46 @@ package struct AgeHistogram {
     buckets[index].records += 1
   }
 
-  /// The bucket in which freeing from the oldest on reaches `bytes`, and what is in it; nil if all there is does not.
-  package func boundary(freeing bytes: Int64) -> Boundary? {
+  /// The bucket in which freeing from the oldest on reaches both `bytes` and `records`, and what is in it; nil if all
+  /// there is does not.
+  package func boundary(freeing bytes: Int64, records: Int64 = 0) -> Boundary? {
     guard let first else { return nil }
-    var older: Int64 = 0
+    var older = Bucket()
     for (index, bucket) in buckets.enumerated() where bucket.records > 0 {
-      guard older.saturatingAdding(bucket.bytes) >= bytes else {
-        older.saturatingAdd(bucket.bytes)
+      let sum = Bucket(bytes: older.bytes.saturatingAdding(bucket.bytes), records: older.records + bucket.records)
+      guard sum.bytes >= bytes, sum.records >= records else {
+        older = sum
         continue
       }
       let start = (first + UInt64(index)) << shift
       return Boundary(
-        times: Self.time(at: start)...Self.time(at: start | (1 << shift &- 1)), bucket: bucket, olderBytes: older)
+        times: Self.time(at: start)...Self.time(at: start | (1 << shift &- 1)), bucket: bucket, olderBytes: older.bytes,
+        olderRecords: older.records)
     }
     return nil
+  }
+
+  /// The newest time up to which there are at most so many records from the oldest on; nil if there are more in the first
+  /// bucket that holds any.
+  package func newestTime(holding records: Int64) -> UnixTime? {
+    guard let first, let oldest = buckets.firstIndex(where: { $0.records > 0 }) else { return nil }
+    return times(from: Self.time(at: (first + UInt64(oldest)) << shift), holding: records)?.upperBound
+  }
+
+  /// The times from the bucket of `start` on that hold at most so many records; nil if that bucket holds more.
+  package func times(from start: UnixTime, holding records: Int64) -> ClosedRange<UnixTime>? {
+    guard let first else { return nil }
+    let position = Self.position(of: start) >> shift
+    guard position >= first, position - first < Self.bucketCount else { return nil }
+    var sum: Int64 = 0
+    var end: UInt64?
+    // Empty ones may lie past the last time there is.
+    for index in Int(position - first)..<buckets.count where buckets[index].records > 0 {
+      sum += buckets[index].records
+      guard sum <= records else { break }
+      end = ((first + UInt64(index)) << shift) | (1 << shift &- 1)
+    }
+    return end.map { Self.time(at: position << shift)...Self.time(at: $0) }
   }
 
   private mutating func makeRoom(for position: UInt64) {

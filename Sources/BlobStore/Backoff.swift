@@ -4,10 +4,14 @@ internal import PosixFiles
 /// same thing do not stay in step.
 struct Backoff {
   private let deadline: ContinuousClock.Instant
+  private let longestSleep: Int
   private var tries = 0
 
-  init(timeout: Duration) {
-    deadline = .now + timeout
+  /// - Parameter longestSleep: in the end; five milliseconds are little beside what a person notices, and much beside
+  ///   what a change takes.
+  init(timeout: Duration, longestSleep: Duration = .milliseconds(5)) {
+    deadline = .now.advanced(by: min(timeout, .seconds(1 << 32)))
+    self.longestSleep = Int(longestSleep / .microseconds(1))
   }
 
   /// Waits before the next try.
@@ -17,7 +21,7 @@ struct Backoff {
     guard ContinuousClock.now < deadline else { return false }
     tries += 1
     // A change under a stripe takes some microseconds; a sleep takes at least sixty here.
-    let longest = min(20 << min(tries, 8), 5_000)
+    let longest = min(20 << min(tries, 16), longestSleep)
     SystemClock.sleep(microseconds: .random(in: longest / 2...longest))
     return true
   }

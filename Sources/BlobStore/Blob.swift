@@ -12,4 +12,10 @@ public struct Blob: Sendable {
   /// The bytes, in the allocation they were read into. `payload.bytes` is a `RawSpan` over them that copies nothing.
   public let payload: Data
   public let header: RecordHeader
+
+  package init(key: BlobKey, payload: Data, header: RecordHeader) {
+    self.key = key
+    self.payload = payload
+    self.header = header
+  }
 }

@@ -14,10 +14,19 @@ extension BlobStore {
   /// - Returns: nil where there are no generations, or none yet: then nothing may be answered from memory.
   /// - Throws: `invalidKey`; `fileSystem` if the control file cannot be opened.
   package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt32? {
-    try reporting("generation", key) {
-      let path = try path(for: key)
+    try generation(ofDigest: try digest(of: key))
+  }
+
+  /// The same, for who has a key's digest already.
+  package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt32? {
+    try reporting("generation") {
       guard let root = try root.opened() else { return nil }
-      return try stripes.controlFile(of: root, makesIt: false)?.generation(of: path.digest)
+      return try stripes.controlFile(of: root, makesIt: false)?.generation(of: digest)
     }
+  }
+
+  /// The digest of a key's file name, by which generations are found.
+  package func digest(of key: BlobKey) throws(BlobStoreError) -> UInt64 {
+    try reporting("digest", key) { try path(for: key).digest }
   }
 }

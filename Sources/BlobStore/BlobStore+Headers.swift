@@ -185,6 +185,8 @@ extension BlobStore {
     if isCopied {
       try replace(file, at: path, with: header, level)
     } else {
+      hold.lowerMarks(of: path, for: header)
+      defer { hold.lowerMarks(of: path, for: header) }
       try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
     }
     hold.count(
@@ -219,13 +221,27 @@ extension BlobStore {
 
   /// Moves the update time after a load, if nobody has the stripe. Whatever goes wrong costs the record some of its
   /// life, never the load. A record with another name stays as it is: a load does not copy payloads.
-  func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) {
+  ///
+  /// - Returns: the record's update time afterwards; nil if it is not known.
+  @discardableResult
+  func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) -> UnixTime? {
     do {
-      _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
-        _ = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { $0.touchedByLoad(at: now) }
+      let update = try stripes.withStripeIfAvailable(of: path.digest) { hold -> UnixTime? in
+        var update: UnixTime?
+        var mustWrite = false
+        let written = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { header in
+          let change = header.touchedByLoad(at: now)
+          update = header.lastUpdate
+          if case .changed = change { mustWrite = true }
+          return change
+        }
+        if case .none = written, mustWrite { return nil }
+        return update
       }
+      return update ?? nil
     } catch {
       configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")
+      return nil
     }
   }
 }

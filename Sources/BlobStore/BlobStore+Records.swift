@@ -21,13 +21,11 @@ extension BlobStore {
   }
 
   /// - Returns: nil if there is no directory.
-  func walk(
-    fileNamePrefix: String = "", includes: @escaping (String) -> Bool = { _ in true }
-  ) throws -> RecordWalk? {
+  func walk(fileNamePrefix: String = "", from start: UInt64? = nil) throws -> RecordWalk? {
     guard let root = try root.opened() else { return nil }
     return try RecordWalk(
       root, layout: configuration.layout, defaultExpiration: defaultExpiration, now: configuration.now(),
-      fileNamePrefix: fileNamePrefix, includes: includes)
+      fileNamePrefix: fileNamePrefix, from: start)
   }
 }
 

@@ -150,7 +150,15 @@ extension BlobStore {
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordEntry? {
     guard let path = entry.path else { throw entry.accessError ?? BlobStoreError(.internalInconsistency, entry.file) }
-    return try stripes.withStripe(of: path.digest) { hold in
+    return try removeRecord(at: path, in: directory, of: root, if: isDue)
+  }
+
+  /// The same, of a record whose path is known.
+  func removeRecord(
+    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened,
+    if isDue: (RecordEntry) -> Bool
+  ) throws -> RecordEntry? {
+    try stripes.withStripe(of: path.digest) { hold in
       let examination = try RecordExamination(
         path, in: directory, of: root, configuration.layout, defaultExpiration, configuration.now())
       guard case .record(let current) = examination else { return nil }

@@ -32,13 +32,20 @@ extension BlobStore {
   public func store(
     _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
   ) throws(BlobStoreError) {
+    _ = try storeWithReceipt(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+  }
+
+  /// The same, and says what lies on disk now.
+  package func storeWithReceipt(
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool
+  ) throws(BlobStoreError) -> StoreReceipt {
     let bytes = payload
-    try reporting("store", key) {
+    return try reporting("store", key) {
       try checkSize(Int64(bytes.byteCount))
       var header = try newHeader(ttl: ttl, locked: locked)
       header.payloadSize = UInt64(bytes.byteCount)
       if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
-      try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: true) { file, header in
+      return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: true) { file, header in
         try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
       }
     }
@@ -89,7 +96,7 @@ extension BlobStore {
       updateTime: UInt64(clamping: configuration.now().seconds), payloadSize: 0)
   }
 
-  private func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
+  func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
     guard byteCount <= configuration.maximumPayload else {
       throw BlobStoreError(
         .payloadTooLarge,
@@ -135,10 +142,11 @@ extension BlobStore {
     _ key: BlobKey, _ input: Input, ttl: Duration?, locked: Bool, keepingLocks: Bool
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locked: locked)
-    return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
+    let receipt = try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
       try copyPayload(from: input, to: file, header: &header)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }
+    return Int64(clamping: receipt.header.payloadSize)
   }
 
   private func copyPayload(
@@ -174,12 +182,10 @@ extension BlobStore {
   /// - Parameters:
   ///   - canWriteAgain: whether `write` may be called again, should the directory vanish under the first try.
   ///   - write: fills the file, and may complete the header.
-  /// - Returns: the payload's size in bytes.
-  @discardableResult
   private func publish(
     _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, canWriteAgain: Bool,
     _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
-  ) throws -> Int64 {
+  ) throws -> StoreReceipt {
     let path = try path(for: key)
     var header = header
     if configuration.format == .checksummed { header.keyDigest = path.digest }
@@ -194,8 +200,7 @@ extension BlobStore {
         var temporary = try TemporaryFile(in: directory, of: root, names: temporaryNames)
         hasWritten = true
         try write(temporary.file, &header)
-        try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks)
-        return Int64(clamping: header.payloadSize)
+        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks)
       } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
         // Somebody removed the subdirectory (a collection does, when it is empty) or the root under us.
         if hasWritten {
@@ -206,13 +211,24 @@ extension BlobStore {
           mayMakeAgain -= 1
         }
         _ = try root.forgetIfReplacedNow()
+      } catch let error as FileError where error.errno == .noSpace || error.errno == .diskQuotaExceeded {
+        guard canWriteAgain || !hasWritten, keeper?.rescue() == true else { throw error }
       }
     }
   }
 
+  private func waitForRoom(_ wait: inout LimitKeeper.Wait?, _ usage: UsageEstimate) throws {
+    guard let keeper else { return }
+    var current = wait ?? keeper.beginWait()
+    try keeper.waitForRoom(&current, usage)
+    wait = current
+  }
+
   /// What one try to publish under the stripe has come to.
   private enum Publication {
-    case done(Durability.Level)
+    case done(Durability.Level, exceeding: UsageEstimate?, generation: UInt32?)
+    /// There is too much in the directory.
+    case mustWait(UsageEstimate)
     /// The record must be on the medium before it is published, which is not done under the stripe.
     case mustSync(Durability.Level)
   }
@@ -220,11 +236,13 @@ extension BlobStore {
   private func publish(
     _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
     keepingLocks: Bool
-  ) throws {
+  ) throws -> StoreReceipt {
     let askedRefCount = header.refCount
     var header = header
     var level = configuration.durability.level(concernsLock: header.isLocked)
     var isSynced = false
+    var wait: LimitKeeper.Wait?
+    keeper?.willStore(path.digest)
     while true {
       if level > .none, !isSynced {
         // After a failure the file is given up, never synced again.
@@ -233,11 +251,13 @@ extension BlobStore {
       }
       let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
         let byteCount = Int64(RecordHeader.byteCount).saturatingAdding(Int64(clamping: header.payloadSize))
-        if header.refCount == askedRefCount,
-          try hold.changingPayload({ try temporary.publishIfAbsent(as: path.fileName) }) == true
-        {
-          hold.count(from: nil, to: RecordSize(bytes: byteCount, isLocked: header.isLocked))
-          return .done(level)
+        if header.refCount == askedRefCount {
+          let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
+          let counted = try hold.counting(from: nil, to: new, within: keeper?.limit) {
+            try hold.changingPayload { try temporary.publishIfAbsent(as: path.fileName) } == true
+          }
+          if case .done(let usage) = counted { return .done(level, exceeding: usage, generation: hold.generation) }
+          // Where it replaces something, it may take no more room than that.
         }
         let displaced = try recordToDisplace(at: path, in: temporary.directory, of: root)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
@@ -250,22 +270,32 @@ extension BlobStore {
         let concernsLock = header.isLocked || displaced?.header?.isLocked ?? false
         let needed = configuration.durability.level(concernsLock: concernsLock)
         guard needed == .none || (isSynced && needed <= level) else { return .mustSync(needed) }
-        try hold.changingPayload { try temporary.publish(as: path.fileName) }
-        hold.count(
+        let counted = try hold.counting(
           from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
-          to: RecordSize(bytes: byteCount, isLocked: header.isLocked))
-        return .done(needed)
+          to: RecordSize(bytes: byteCount, isLocked: header.isLocked), within: keeper?.limit
+        ) {
+          try hold.changingPayload { try temporary.publish(as: path.fileName) }
+          return true
+        }
+        switch counted {
+        case .mustWait(let usage): return .mustWait(usage)
+        case .done(let usage): return .done(needed, exceeding: usage, generation: hold.generation)
+        case .notPublished: return .done(needed, exceeding: nil, generation: nil)
+        }
       }
       switch publication {
       case .mustSync(let needed):
         level = needed
         isSynced = false
-      case .done(let reached):
+      case .mustWait(let usage):
+        try waitForRoom(&wait, usage)
+      case .done(let reached, let usage, let generation):
+        if let usage { keeper?.start(usage) }
         if reached == .full {
           try temporary.directory.synchronize()
           if !path.subdirectory.isEmpty { try root.directory.synchronize() }
         }
-        return
+        return StoreReceipt(header: header, generation: generation)
       }
     }
   }

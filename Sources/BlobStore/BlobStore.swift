@@ -16,8 +16,11 @@ public final class BlobStore: Sendable {
   let defaultExpiration: Int64
   let root: RootDirectory
   let stripes: StripeLocks
-  let temporaryNames = TemporaryNames()
-  let isCollecting = CollectionGate()
+  let temporaryNames: TemporaryNames
+  let isCollecting: CollectionGate
+  let productions = ProductionLocks()
+  /// nil where stores start no collections.
+  let keeper: LimitKeeper?
 
   /// Takes a directory as a store. The directory is opened by the first operation that needs it and made by the first
   /// store: nothing is read here, whatever the directory holds.
@@ -33,12 +36,37 @@ public final class BlobStore: Sendable {
     try configuration.validate(for: directory)
     self.configuration = configuration
     defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
+    temporaryNames = TemporaryNames()
+    isCollecting = CollectionGate()
     root = RootDirectory(
       path: directory, files: files, creates: configuration.createsDirectory,
       allowsWorldWritable: configuration.allowsWorldWritableDirectory)
     stripes = StripeLocks(
       root, names: temporaryNames, configuration: configuration, defaultExpiration: defaultExpiration)
+    keeper =
+      configuration.collectsOnStore
+      ? LimitKeeper(
+        BlobStore(
+          configuration, defaultExpiration: defaultExpiration, root, stripes, temporaryNames, isCollecting))
+      : nil
   }
+
+  /// The same store over again, for its keeper.
+  private init(
+    _ configuration: Configuration, defaultExpiration: Int64, _ root: RootDirectory, _ stripes: StripeLocks,
+    _ temporaryNames: TemporaryNames, _ isCollecting: CollectionGate
+  ) {
+    self.configuration = configuration
+    self.defaultExpiration = defaultExpiration
+    self.root = root
+    self.stripes = stripes
+    self.temporaryNames = temporaryNames
+    self.isCollecting = isCollecting
+    keeper = nil
+  }
+
+  /// Ends a collection that a store has started, with the file in hand.
+  deinit { keeper?.close() }
 
   public var directory: FilePath { root.path }
 }
@@ -60,6 +88,10 @@ extension BlobStore.Configuration {
     }
     try require(!directory.isEmpty, "the directory's path is empty")
     try require(sizeLimit.map { $0 > 0 } ?? true, "a size limit of \(sizeLimit ?? 0) bytes is not above zero")
+    try require(countLimit.map { $0 > 0 } ?? true, "a limit of \(countLimit ?? 0) records is not above zero")
+    try require(
+      evictionTarget > 0 && evictionTarget <= 1,
+      "an eviction target of \(evictionTarget) is not above zero and up to one")
     try require((freeSpaceFloor ?? 0) >= 0, "a free space floor of \(freeSpaceFloor ?? 0) bytes is below zero")
     try require(maximumPayload >= 0, "a maximum payload of \(maximumPayload) bytes is below zero")
   }

@@ -18,13 +18,15 @@ public struct BlobStoreError: Error, Sendable {
   public let errno: Errno?
   /// Which rule a damaged record breaks.
   public let recordError: RecordError?
+  /// The process that is at it, for `collectionRunning`, where it is known.
+  public let runningProcess: Int32?
 
   /// The kind of failure. More may be added; switch with a default.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: String {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
-      case internalInconsistency
+      case sourceMissing, limitReached, internalInconsistency
     }
 
     private let kind: Kind
@@ -58,6 +60,10 @@ public struct BlobStoreError: Error, Sendable {
     public static let busy = Code(.busy)
     /// The store was made before this process was forked, and would share its locks with its parent.
     public static let forkedChild = Code(.forkedChild)
+    /// The directory to import from is not there, or is the cache's own.
+    public static let sourceMissing = Code(.sourceMissing)
+    /// The directory may not take the record without exceeding its limits by far, and no collection has made room.
+    public static let limitReached = Code(.limitReached)
     /// A fault of this library.
     public static let internalInconsistency = Code(.internalInconsistency)
 
@@ -66,7 +72,7 @@ public struct BlobStoreError: Error, Sendable {
 
   init(
     _ code: Code, _ message: String, path: FilePath? = nil, operation: String = "", key: BlobKey? = nil,
-    systemCall: String? = nil, errno: Errno? = nil, recordError: RecordError? = nil
+    systemCall: String? = nil, errno: Errno? = nil, recordError: RecordError? = nil, runningProcess: Int32? = nil
   ) {
     self.code = code
     self.operation = operation
@@ -76,6 +82,7 @@ public struct BlobStoreError: Error, Sendable {
     self.systemCall = systemCall
     self.errno = errno
     self.recordError = recordError
+    self.runningProcess = runningProcess
   }
 }
 
@@ -107,7 +114,8 @@ extension BlobStoreError {
     case let error as BlobStoreError:
       self.init(
         error.code, error.message, path: error.path, operation: operation, key: error.key ?? key,
-        systemCall: error.systemCall, errno: error.errno, recordError: error.recordError)
+        systemCall: error.systemCall, errno: error.errno, recordError: error.recordError,
+        runningProcess: error.runningProcess)
     case let error as FileError:
       self.init(
         .fileSystem, "\(error.call.manualPage): \(error.errno)", path: error.path, operation: operation, key: key,

@@ -15,8 +15,19 @@ extension BlobStore {
     public var defaultExpiration: Duration = .seconds(600)
     /// Bytes, headers included, that a collection leaves at the most; nil for no limit.
     public var sizeLimit: Int64?
+    /// Records that a collection leaves at the most, damaged ones among them; nil for no limit.
+    public var countLimit: Int64?
     /// Bytes of the volume that a collection with a limit leaves free; nil for a tenth of the volume, 4 GiB at most.
     public var freeSpaceFloor: Int64?
+    /// How much of its limits a collection leaves when they are exceeded, above 0 and up to 1: with less, the next
+    /// collection is needed later.
+    public var evictionTarget = 0.9
+    /// Whether a store starts a collection by itself, on a thread of its own: when it takes the directory over a limit, and
+    /// when it finds the volume full. Without, limits are kept by collections that somebody else makes.
+    public var collectsOnStore = true
+    /// Whether collections are added to the directory's statistics and tell others when they were made. Not for a store
+    /// whose clock shows another time than the others'.
+    public var recordsCollections = true
     /// The largest payload, in bytes, that is stored or loaded.
     public var maximumPayload: Int64 = 1 << 30
     public var durability = Durability.automatic

@@ -75,8 +75,8 @@ extension ControlFile {
     case .regular(let file, let status):
       switch try Content(of: file, byteCount: status.size) {
       case .current(let map): return ControlFile(file: file, map: map, isDamaged: false)
-      case .locksOnly(let reason):
-        logger.warning("\(file.location.path): no generations and no counters: \(reason)")
+      case .locksOnly(let reason, let level):
+        logger.log(level: level, "\(file.location.path): no generations and no counters: \(reason)")
         return ControlFile(file: file, map: nil, isDamaged: false)
       case .damaged:
         logger.warning("\(file.location.path): damaged; the next change replaces it")
@@ -89,14 +89,14 @@ extension ControlFile {
   private enum Content: ~Copyable {
     case current(MappedFile)
     /// It cannot have generations and counters for any process.
-    case locksOnly(reason: String)
+    case locksOnly(reason: String, level: Logger.Level = .warning)
     /// Of no version: what a power cut may leave, or somebody else's.
     case damaged
 
     /// - Throws: where only this process cannot map it. It must change nothing then, for the others would not notice.
     init(of file: borrowing OpenFile, byteCount: Int64) throws {
-      guard try !file.isRemote() else {
-        self = .locksOnly(reason: "a network file system")
+      if let hazard = try file.mappingHazard() {
+        self = .locksOnly(reason: hazard.reason, level: hazard == .needsRoom ? .info : .warning)
         return
       }
       // Read before it is mapped: of another version, it may be too short to be.
@@ -164,12 +164,21 @@ extension ControlFile {
     var words = [UInt64](repeating: 0, count: ControlLayout.byteCount / 8)
     words[ControlLayout.magicOffset / 8] = ControlLayout.magic
     words[ControlLayout.versionOffset / 8] = ControlLayout.version
-    for index in ControlLayout.generationsOffset / 8..<words.count {
+    for index in ControlLayout.generationsOffset / 8..<ControlLayout.marksOffset / 8 {
       let random = (start &+ UInt64(index) &* step).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
       words[index] = (random.high ^ random.low) & ~0x0000_0001_0000_0001  // even: nothing is being changed
     }
     try temporary.file.write(unsafe words.span.bytes, at: 0)
     return temporary
+  }
+}
+
+extension MappingHazard {
+  fileprivate var reason: String {
+    switch self {
+    case .incoherent: "a network file system"
+    case .needsRoom: "the file system needs room to change what is mapped, and a full one would end the process"
+    }
   }
 }
 
@@ -237,13 +246,24 @@ extension ControlFile {
   }
 }
 
+// MARK: - Words
+
+extension ControlFile {
+  /// Whether there is memory to share; without, there are no words.
+  var isMapped: Bool { map != nil }
+
+  func word(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .acquiring) } }
+
+  func setWord(_ value: Int64, at offset: Int) { counter(offset) { $0.store(value, ordering: .releasing) } }
+
+  func counter<Result>(_ offset: Int, _ body: (borrowing Atomic<Int64>) -> Result) -> Result {
+    map!.withWord(at: offset, as: Int64.self, body)
+  }
+}
+
 // MARK: - Counters
 
 extension ControlFile {
-  private func counter<Result>(_ offset: Int, _ body: (borrowing Atomic<Int64>) -> Result) -> Result {
-    map!.withWord(at: offset, as: Int64.self, body)
-  }
-
   /// Counts a change of a record file: what was there before, and what is there now.
   func count(from before: RecordSize?, to after: RecordSize?) {
     guard map != nil else { return }
@@ -274,18 +294,18 @@ extension ControlFile {
 
   /// Corrects the counters by a full enumeration.
   ///
-  /// Of the changes made during the enumeration it has met some and not others, evenly, as far as anyone can know: so
-  /// half of them are added to what it found.
+  /// Of what others added during the enumeration, nobody knows how much it has met. It is taken for not met: counters
+  /// that say too much have the next collection made early, those that say too little would let stores exceed a limit.
   ///
   /// - Parameter start: the counters when it began.
   func correctCounters(to found: UsageEstimate, since start: UsageEstimate) {
     guard let now = counters else { return }
     let during = now - start
     func add(_ value: Int64, at offset: Int) { counter(offset) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
-    add(found.records &+ during.records / 2 &- now.records, at: ControlLayout.recordsOffset)
-    add(found.bytes &+ during.bytes / 2 &- now.bytes, at: ControlLayout.bytesOffset)
-    add(found.lockedRecords &+ during.lockedRecords / 2 &- now.lockedRecords, at: ControlLayout.lockedRecordsOffset)
-    add(found.lockedBytes &+ during.lockedBytes / 2 &- now.lockedBytes, at: ControlLayout.lockedBytesOffset)
+    add(found.records &+ max(during.records, 0) &- now.records, at: ControlLayout.recordsOffset)
+    add(found.bytes &+ max(during.bytes, 0) &- now.bytes, at: ControlLayout.bytesOffset)
+    add(found.lockedRecords &+ max(during.lockedRecords, 0) &- now.lockedRecords, at: ControlLayout.lockedRecordsOffset)
+    add(found.lockedBytes &+ max(during.lockedBytes, 0) &- now.lockedBytes, at: ControlLayout.lockedBytesOffset)
     counter(ControlLayout.countersAreKnownOffset) { $0.store(1, ordering: .releasing) }
   }
 }

@@ -2,7 +2,7 @@
 package enum ControlLayout {
   /// The bytes `BLOBCTL` and a zero, as a little-endian integer.
   package static let magic: UInt64 = 0x004C_5443_424F_4C42
-  package static let version: UInt64 = 1
+  package static let version: UInt64 = 2
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -18,11 +18,37 @@ package enum ControlLayout {
   package static let lockedRecordsOffset = 152
   package static let lockedBytesOffset = 160
 
+  // What collections have done since the file was made.
+  package static let passesOffset = 192
+  package static let evictionsOffset = 200
+  package static let expiredOffset = 208
+  package static let evictedOffset = 216
+  package static let damagedOffset = 224
+  package static let temporaryOffset = 232
+  package static let bytesFreedOffset = 240
+  package static let millisecondsOffset = 248
+
+  // The last collection, the last one that looked at every file, and the one that is going on.
+  package static let lastPassTimeOffset = 256
+  package static let lastPassProcessOffset = 264
+  package static let lastPassMillisecondsOffset = 272
+  package static let lastWholePassTimeOffset = 280
+  package static let collectorProcessOffset = 288
+  /// Where a collection that was cut short goes on: the digest of a name at the root.
+  package static let nextNameOffset = 296
+
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
   /// A multiple of the stripes', so that keys with one generation have one stripe and change one after the other.
   package static let generationCount = 65_536
-  package static let byteCount = generationsOffset + generationCount * 4
+
+  /// What collections know of subdirectories: sets of slots, of 64 bytes each.
+  package static let marksOffset = generationsOffset + generationCount * 4
+  package static let markByteCount = 64
+  package static let marksPerSet = 4
+  package static let markCount = 4096
+
+  package static let byteCount = marksOffset + markCount * markByteCount
 
   /// How many locks keys are spread over.
   package static let stripeCount = 4096
@@ -32,6 +58,14 @@ package enum ControlLayout {
   package static let collectorByte = Int64(stripeCount)
 
   package static let lockedBytes = stripeBytes.lowerBound..<(collectorByte + 1)
+
+  /// Where the bytes begin whose locks say who makes a blob that is missing, as many as there are stripes.
+  package static let productionOffset: Int64 = 8192
+
+  package static func productionByte(of digest: UInt64) -> Range<Int64> {
+    let byte = productionOffset + Int64(digest % UInt64(stripeCount))
+    return byte..<(byte + 1)
+  }
 
   package static func stripeByte(of digest: UInt64) -> Range<Int64> {
     let byte = Int64(digest % UInt64(stripeCount))

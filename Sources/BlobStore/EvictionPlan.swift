@@ -1,6 +1,7 @@
 package import BlobRecord
 
-/// Decides, walk by walk, which records have to go for a number of bytes to be freed: the oldest update times first.
+/// Decides, walk by walk, which records have to go for a number of bytes, and a number of records, to be freed: the
+/// oldest update times first.
 ///
 /// The first walk `measure`s. After it, each walk `decide`s about the records it meets: those older than the boundary
 /// go, in any order, because all of them have to; those in the boundary, when it is more than one second wide, are put
@@ -15,17 +16,25 @@ package struct EvictionPlan<Record> {
   }
 
   private let maximumCandidates: Int
-  private var histogram = AgeHistogram()
+  /// Of what was measured.
+  package private(set) var histogram = AgeHistogram()
   /// nil for no boundary: everything goes.
   private var boundary: ClosedRange<UnixTime>?
   /// Before this, earlier walks have decided.
   private var decidedBefore: UnixTime?
-  /// Bytes of a boundary one second wide that still have to go.
+  /// What still has to go of a boundary one second wide.
   private var boundaryBytes: Int64 = 0
+  private var boundaryRecords: Int64 = 0
   private var holdsCandidates = false
+  /// Where those records lie that go next, should more have to be freed later.
+  private var nextTimes: ClosedRange<UnixTime>?
   private var candidates: [(time: UnixTime, record: Record)] = []
-  /// Bytes still to be freed.
+  /// What is still to be freed.
   package private(set) var bytesToFree: Int64 = 0
+  package private(set) var recordsToFree: Int64 = 0
+
+  /// Whether nothing more has to go.
+  package var isDone: Bool { bytesToFree <= 0 && recordsToFree <= 0 }
 
   /// - Parameter maximumCandidates: how many records are put off in memory at the most.
   package init(maximumCandidates: Int = 65_536) {
@@ -39,11 +48,21 @@ package struct EvictionPlan<Record> {
   /// Ends the measuring.
   ///
   /// - Returns: whether there is anything to free, and a walk to be made for it.
-  package mutating func start(freeing bytes: Int64) -> Bool {
+  package mutating func start(freeing bytes: Int64, records: Int64 = 0) -> Bool {
     bytesToFree = bytes
+    recordsToFree = records
     setBoundary(within: nil)
-    return bytes > 0
+    return !isDone
   }
+
+  /// Whether anything may become of a record with this update time: those that are newer stay.
+  package func concerns(_ time: UnixTime) -> Bool {
+    guard let boundary else { return true }
+    return time <= max(boundary.upperBound, nextTimes?.upperBound ?? boundary.upperBound)
+  }
+
+  /// Whether a record that is kept is one of the next to go: few enough for `maximumCandidates`.
+  package func isNext(_ time: UnixTime) -> Bool { nextTimes?.contains(time) ?? false }
 
   package mutating func decide(_ time: UnixTime, bytes: Int64, _ record: @autoclosure () -> Record) -> Decision {
     if let decidedBefore, time < decidedBefore { return .keep }
@@ -51,8 +70,9 @@ package struct EvictionPlan<Record> {
     if time < boundary.lowerBound { return .evict }
     guard time <= boundary.upperBound else { return .keep }
     if boundary.lowerBound == boundary.upperBound {
-      guard boundaryBytes > 0 else { return .keep }
+      guard boundaryBytes > 0 || boundaryRecords > 0 else { return .keep }
       boundaryBytes -= min(bytes, boundaryBytes)
+      boundaryRecords -= min(1, boundaryRecords)
       return .evict
     }
     if holdsCandidates {
@@ -64,17 +84,19 @@ package struct EvictionPlan<Record> {
     return .later
   }
 
+  /// A record of this size is gone.
   package mutating func didFree(bytes: Int64) {
     bytesToFree.saturatingAdd(-bytes)
+    recordsToFree.saturatingAdd(-1)
   }
 
   /// Ends a walk.
   ///
-  /// - Returns: the records that were put off, oldest first: to be removed in this order while `bytesToFree` is above
-  ///   zero. `needsWalk` is true if there is another walk to be made instead.
+  /// - Returns: the records that were put off, oldest first: to be removed in this order until all `isDone`.
+  ///   `needsWalk` is true if there is another walk to be made instead.
   package mutating func finishWalk() -> (candidates: [Record], needsWalk: Bool) {
     defer { candidates = [] }
-    guard bytesToFree > 0, let boundary, boundary.lowerBound < boundary.upperBound else { return ([], false) }
+    guard !isDone, let boundary, boundary.lowerBound < boundary.upperBound else { return ([], false) }
     if holdsCandidates {
       return (candidates.sorted { $0.time < $1.time }.map(\.record), false)
     }
@@ -85,11 +107,15 @@ package struct EvictionPlan<Record> {
 
   /// Takes the boundary from the histogram, which it empties for a narrower one.
   private mutating func setBoundary(within outer: ClosedRange<UnixTime>?) {
-    let found = histogram.boundary(freeing: bytesToFree)
+    let found = histogram.boundary(freeing: bytesToFree, records: recordsToFree)
+    nextTimes =
+      outer == nil
+      ? found.flatMap { histogram.times(from: $0.times.lowerBound, holding: Int64(maximumCandidates)) } : nil
     histogram = AgeHistogram()
     // Inside an outer boundary, all of it goes if it does not suffice.
     boundary = found?.times ?? outer.map { $0.upperBound...$0.upperBound }
-    boundaryBytes = found.map { bytesToFree - $0.olderBytes } ?? .max
+    boundaryBytes = found.map { max(0, bytesToFree - $0.olderBytes) } ?? .max
+    boundaryRecords = found.map { max(0, recordsToFree - $0.olderRecords) } ?? .max
     holdsCandidates = found.map { $0.bucket.records <= maximumCandidates / 2 } ?? false
   }
 }

@@ -13,4 +13,9 @@ public enum Outcome: String, Hashable, Sendable {
 public struct KeyResult: Sendable {
   public let key: BlobKey
   public let result: Result<Outcome, BlobStoreError>
+
+  package init(key: BlobKey, result: Result<Outcome, BlobStoreError>) {
+    self.key = key
+    self.result = result
+  }
 }

@@ -5,8 +5,10 @@ internal import SystemPackage
 /// A walk over everything in a cache directory, one entry at a time: what is read of a file is its header, and what is
 /// held in memory are two open directories.
 ///
+/// Whoever walks over very many records and is interested in few has the walk `skim` them.
+///
 /// Entries made or removed during the walk may or may not be met.
-final class RecordWalk {
+@safe final class RecordWalk {
   /// What the walk meets.
   enum Item {
     case record(RecordEntry)
@@ -23,56 +25,111 @@ final class RecordWalk {
   private let defaultExpiration: Int64
   private let now: UnixTime
   private let fileNamePrefix: String
-  /// Which entries of the root, subdirectories among them, to look at.
-  private let includes: (String) -> Bool
+  /// Called with each sound record whose name is plain, before anything is allocated for it. True if that was all there
+  /// is to it; else the walk meets it.
+  var skim: ((RecordGlance) throws -> Bool)?
+  /// Asked before a subdirectory is entered, by its name.
+  var enters: ((String) throws -> Bool)?
+  /// Receives what is read of a file that is skimmed.
+  private let head = UnsafeMutableRawBufferPointer.allocate(byteCount: RecordHeader.byteCount, alignment: 8)
 
   private var rootStream: DirectoryStream?
+  /// The root's entries in order, where an order is wanted.
+  private var orderedEntries: OrderedEntries?
+  /// Entries of the root of which something was met.
+  private(set) var entriesBegun = 0
   private var subdirectory: Directory?
   private var subdirectoryName = ""
+  private var subdirectoryBytes: [UInt8] = []
   private var subdirectoryStream: DirectoryStream?
   /// What opening the only subdirectory has come to, if not to a listing.
   private var pending: Item?
 
-  /// - Parameter fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
+  /// - Parameters:
+  ///   - fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
+  ///   - start: where to begin, for a walk in the order of `OrderedEntries`; nil for the order of the file system.
   init(
     _ root: RootDirectory.Opened, layout: RecordLayout, defaultExpiration: Int64, now: UnixTime,
-    fileNamePrefix: String = "", includes: @escaping (String) -> Bool = { _ in true }
+    fileNamePrefix: String = "", from start: UInt64? = nil
   ) throws {
     self.root = root
     self.layout = layout
     self.defaultExpiration = defaultExpiration
     self.now = now
     self.fileNamePrefix = fileNamePrefix
-    self.includes = includes
     // A prefix of two characters or more lies in one subdirectory, and the root need not be listed.
     let only = layout.subdirectory(ofFileName: fileNamePrefix)
-    if only.isEmpty {
+    if let start {
+      orderedEntries = OrderedEntries(from: start)
+    } else if only.isEmpty {
       rootStream = try root.directory.entries()
     } else {
       pending = try enter(only)
     }
   }
 
+  deinit { unsafe head.deallocate() }
+
   /// - Returns: nil at the end.
   func next() throws -> Item? {
     if let item = pending.take() { return item }
     while true {
       if subdirectory != nil {
-        if let entry = try subdirectoryStream?.next() {
-          if let item = try item(for: entry) { return item }
-        } else {
-          let name = subdirectoryName
-          if subdirectoryStream != nil {
-            subdirectoryStream = nil
-            return .endOfSubdirectory(name)
-          }
+        if subdirectoryStream == nil {
           subdirectory = nil
+          subdirectoryBytes = []
+        } else if try subdirectoryStream!.advance() {
+          if let item = try subdirectoryItem() { return item }
+        } else {
+          subdirectoryStream = nil
+          return .endOfSubdirectory(subdirectoryName)
         }
       } else {
-        guard let entry = try rootStream?.next() else { return nil }
-        if let item = try rootItem(for: entry) { return item }
+        guard let item = try nextRootItem() else { return nil }
+        if let item { return item }
       }
     }
+  }
+
+  private func subdirectoryItem() throws -> Item? {
+    switch try skimEntry(of: subdirectoryStream!, in: subdirectory!) {
+    case .done: nil
+    case .item(let item): item
+    case .toBeMet: try item(for: entry(of: subdirectoryStream!))
+    }
+  }
+
+  /// - Returns: nil at the end; within it, nil if the entry comes to nothing.
+  private func nextRootItem() throws -> Item?? {
+    if orderedEntries != nil {
+      guard let entry = try orderedEntries!.next(of: root.directory) else { return nil }
+      return .some(try rootItem(for: entry))
+    }
+    guard try rootStream?.advance() == true else { return nil }
+    switch try skimEntry(of: rootStream!, in: root.directory) {
+    case .done: return .some(nil)
+    case .item(let item): return .some(item)
+    case .toBeMet: return .some(try rootItem(for: entry(of: rootStream!)))
+    }
+  }
+
+  private func entry(of stream: borrowing DirectoryStream) -> DirectoryEntry { stream.entry }
+
+  /// Where another ordered walk goes on: with what was not met to its end.
+  var position: UInt64 {
+    guard let orderedEntries else { return 0 }
+    return subdirectoryStream == nil ? orderedEntries.digest &+ 1 : orderedEntries.digest
+  }
+
+  /// Whether nothing of an entry of the root is left to be met.
+  var isBetweenEntries: Bool { subdirectoryStream == nil }
+
+  /// The place of the record that is being skimmed.
+  var skimmedPath: RecordPath? {
+    if subdirectoryStream != nil {
+      return layout.path(ofFileName: entry(of: subdirectoryStream!).name, in: subdirectoryName)
+    }
+    return layout.path(ofFileName: entry(of: rootStream!).name, in: "")
   }
 
   /// Whether the item that was met last lies in a subdirectory.
@@ -99,18 +156,22 @@ final class RecordWalk {
       }
     }
     subdirectoryName = name
+    subdirectoryBytes = Array(name.utf8)
     return nil
   }
 
   private func rootItem(for entry: DirectoryEntry) throws -> Item? {
-    guard includes(entry.name) else { return nil }
     if entry.isNameExact, entry.kind == .directory || entry.kind == .unknown, layout.isSubdirectory(entry.name) {
-      let mayHoldMatches = entry.name.utf8.starts(with: fileNamePrefix.utf8)
-      return mayHoldMatches ? try enter(entry.name) : nil
+      guard entry.name.utf8.starts(with: fileNamePrefix.utf8), try enters?(entry.name) ?? true else { return nil }
+      entriesBegun += 1
+      return try enter(entry.name)
     }
     if entry.name == Quarantine.directoryName, entry.kind == .directory || entry.kind == .unknown { return nil }
+    if CacheDirectoryTag.isTag(entry.name, in: layout), entry.kind == .regular || entry.kind == .unknown { return nil }
     if entry.name == ControlFile.name, entry.kind == .regular || entry.kind == .unknown { return nil }
-    return try item(for: entry)
+    let item = try item(for: entry)
+    if item != nil { entriesBegun += 1 }
+    return item
   }
 
   private func item(for entry: DirectoryEntry) throws -> Item? {
@@ -129,6 +190,51 @@ final class RecordWalk {
     case .absent: return nil
     case .foreign: return fileNamePrefix.isEmpty ? .foreign(name) : nil
     case .record(let entry): return .record(entry)
+    }
+  }
+}
+
+// MARK: - Skimming
+
+extension RecordWalk {
+  private enum Skimmed {
+    case done
+    case item(Item)
+    /// It is something else than a sound record with a plain name, or of interest.
+    case toBeMet
+  }
+
+  private func skimEntry(
+    of stream: borrowing DirectoryStream, in directory: borrowing Directory
+  ) throws -> Skimmed {
+    guard let skim, stream.entryKind == .regular else { return .toBeMet }
+    let layout = layout
+    let subdirectory = subdirectoryBytes
+    let digest = stream.withEntryName { name in
+      layout.isPlain(fileName: name, in: subdirectory.span) ? KeyDigest.digest(ofFileName: name) : nil
+    }
+    guard let digest else { return .toBeMet }
+    let start: FileStart
+    do {
+      start = try unsafe directory.readStart(of: stream, into: head)
+    } catch {
+      let path = skimmedPath
+      return .item(
+        .record(
+          RecordEntry(
+            unreadable: path?.relative ?? stream.entry.name, path: path,
+            BlobStoreError(error, operation: "read", key: nil))))
+    }
+    switch start {
+    case .absent: return .done
+    case .notRegular: return .toBeMet
+    case .regular(let status, let byteCount):
+      guard root.owns(status),
+        let glance = unsafe RecordGlance(
+          RawSpan(_unsafeBytes: head[..<byteCount]), fileSize: status.size, digest: digest, now: now,
+          defaultExpiration: defaultExpiration)
+      else { return .toBeMet }
+      return try skim(glance) ? .done : .toBeMet
     }
   }
 }

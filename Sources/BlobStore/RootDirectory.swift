@@ -1,6 +1,6 @@
+internal import Locks
 internal import Logging
 internal import PosixFiles
-internal import Synchronization
 internal import SystemPackage
 
 /// The cache's directory: opened when it is first needed, made by the first store, and found again when somebody
@@ -12,7 +12,7 @@ final class RootDirectory: Sendable {
     private let status: Stat
     private let caller = Credentials.user
     private let callerGroup = Credentials.group
-    private let control = Mutex<ControlFile?>(nil)
+    private let control = Lock<ControlFile?>(nil)
 
     init(_ directory: consuming Directory) throws {
       status = try directory.status()
@@ -80,10 +80,10 @@ final class RootDirectory: Sendable {
 
   let path: FilePath
   private let forkCount = CurrentProcess.forkCount
-  private let files: Files
+  let files: Files
   private let creates: Bool
   private let allowsWorldWritable: Bool
-  private let state = Mutex(State())
+  private let state = Lock(State())
 
   init(path: FilePath, files: Files, creates: Bool, allowsWorldWritable: Bool) {
     self.path = path

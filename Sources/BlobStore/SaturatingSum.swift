@@ -6,6 +6,11 @@ extension Int64 {
     return overflow ? (other > 0 ? .max : .min) : sum
   }
 
+  func saturatingSubtracting(_ other: Int64) -> Int64 {
+    let (difference, overflow) = subtractingReportingOverflow(other)
+    return overflow ? (other > 0 ? .min : .max) : difference
+  }
+
   mutating func saturatingAdd(_ other: Int64) {
     self = saturatingAdding(other)
   }

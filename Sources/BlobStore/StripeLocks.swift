@@ -148,8 +148,46 @@ struct StripeHold {
     return try control.changingPayload(of: digest, change)
   }
 
+  /// Publishes a record, counted before it is there: so the count is never less than what is there, and of stores that
+  /// come at once, not one too many finds room.
+  ///
+  /// - Parameter publish: whether it was published.
+  func counting(
+    from before: RecordSize?, to after: RecordSize, within limit: StoreLimit?, _ publish: () throws -> Bool
+  ) throws -> CountedPublication {
+    guard let control, control.isMapped else { return try publish() ? .done(exceeding: nil) : .notPublished }
+    control.count(from: before, to: after)
+    var isDone = false
+    defer { if !isDone { control.count(from: after, to: before) } }
+    let usage = control.counters ?? UsageEstimate()
+    let isKnown = control.countersAreKnown
+    // What is replaced by as much or less never exceeds anything.
+    if let limit, after.bytes > before?.bytes ?? -1, limit.isFarExceeded(by: usage, isKnown: isKnown) {
+      return .mustWait(usage)
+    }
+    isDone = try publish()
+    guard isDone else { return .notPublished }
+    return .done(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
+  }
+  /// The key's generation, which nobody else can change meanwhile; nil where there are none.
+  var generation: UInt32? { control?.generation(of: digest) }
+
+  /// A header was written, or is about to be, with which the record may expire.
+  func lowerMarks(of path: RecordPath, for header: RecordHeader) {
+    control?.lowerMarks(of: path.subdirectory, for: header)
+  }
+
   /// Counts what the change did to the record file.
   func count(from before: RecordSize?, to after: RecordSize?) {
     control?.count(from: before, to: after)
   }
+}
+
+/// What a try to publish a record within a limit has come to.
+enum CountedPublication {
+  /// It is published; and there is more than may stay now, if so, or it is not known how much there is.
+  case done(exceeding: UsageEstimate?)
+  case notPublished
+  /// There is more than there may ever be.
+  case mustWait(UsageEstimate)
 }

@@ -1,17 +1,17 @@
+internal import Locks
 internal import PosixFiles
-internal import Synchronization
 
 /// The locks that serialize changes within the process: one key, always the same stripe; so for one key, one change at
 /// a time. `StripeLocks` adds other processes.
 @safe final class StripeTable: @unchecked Sendable {
   // Unchecked because of the pointer: it is set once, and what it points to are mutexes, which any thread may use.
-  private let stripes: UnsafeMutablePointer<Mutex<Void>>
+  private let stripes: UnsafeMutablePointer<Lock<Void>>
 
   private static let count = ControlLayout.stripeCount
 
   init() {
     unsafe stripes = .allocate(capacity: Self.count)
-    for index in 0..<Self.count { unsafe (stripes + index).initialize(to: Mutex(())) }
+    for index in 0..<Self.count { unsafe (stripes + index).initialize(to: Lock(())) }
   }
 
   deinit {
@@ -26,7 +26,7 @@ internal import Synchronization
     return result
   }
 
-  /// `Mutex` lets only values out that are sent away; this one stays in its thread.
+  /// `Lock` lets only values out that are sent away; this one stays in its thread.
   private func withStripeIfAvailable<Result: ~Copyable>(
     of digest: UInt64, _ body: () throws -> Result?, into result: inout Result?
   ) rethrows {

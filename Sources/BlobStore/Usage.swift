@@ -23,23 +23,23 @@ public struct Usage: Hashable, Sendable {
 
   public init() {}
 
-  mutating func add(_ entry: RecordEntry) {
-    guard entry.state != .unreadable else {
+  mutating func add(_ state: RecordState, byteCount: Int64) {
+    guard state != .unreadable else {
       unreadableFiles += 1
       return
     }
-    bytes.saturatingAdd(entry.fileSize)
-    switch entry.state {
+    bytes.saturatingAdd(byteCount)
+    switch state {
     case .damaged:
       damagedFiles += 1
-      damagedBytes.saturatingAdd(entry.fileSize)
+      damagedBytes.saturatingAdd(byteCount)
       return
     case .locked:
       lockedRecords += 1
-      lockedBytes.saturatingAdd(entry.fileSize)
+      lockedBytes.saturatingAdd(byteCount)
     case .expired:
       expiredRecords += 1
-      expiredBytes.saturatingAdd(entry.fileSize)
+      expiredBytes.saturatingAdd(byteCount)
     case .live, .unreadable: break
     }
     records += 1
@@ -64,10 +64,14 @@ extension BlobStore {
   private func countedUsage() throws -> Usage {
     var usage = Usage()
     guard let walk = try walk() else { return usage }
+    walk.skim = {
+      usage.add($0.state, byteCount: $0.fileSize)
+      return true
+    }
     while let item = try walk.next() {
       switch item {
       case .record(let entry):
-        usage.add(entry)
+        usage.add(entry.state, byteCount: entry.fileSize)
         if let error = entry.accessError { configuration.logger.warning("\(error)") }
       case .temporary: usage.temporaryFiles += 1
       case .foreign: usage.foreignFiles += 1

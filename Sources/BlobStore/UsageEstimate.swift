@@ -86,7 +86,7 @@ extension BlobStore {
     return !control.isDamaged
   }
 
-  private func countersFile(of root: RootDirectory.Opened) -> ControlFile? {
+  func countersFile(of root: RootDirectory.Opened) -> ControlFile? {
     do {
       return try root.controlFile(configuration.logger)
     } catch {

@@ -6,16 +6,19 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #if defined(__APPLE__)
 #include <sys/mount.h>
 #include <sys/param.h>
+#include <sys/xattr.h>
 #endif
 
 #if defined(__linux__)
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #if __has_include(<linux/openat2.h>)
 #include <linux/openat2.h>
 #endif
@@ -51,6 +54,20 @@ int blob_rename_no_replace(int from_directory, const char *from, int to_director
   (void)from_directory, (void)from, (void)to_directory, (void)to;
   errno = EINVAL;
   return -1;
+#endif
+}
+
+int blob_pipe(int descriptors[2]) {
+#if defined(__linux__)
+  return pipe2(descriptors, O_CLOEXEC | O_NONBLOCK);
+#else
+  if (pipe(descriptors) == -1) return -1;
+  for (int end = 0; end < 2; end++) {
+    // Fails only for descriptors that do not exist.
+    fcntl(descriptors[end], F_SETFD, FD_CLOEXEC);
+    fcntl(descriptors[end], F_SETFL, O_NONBLOCK);
+  }
+  return 0;
 #endif
 }
 
@@ -101,11 +118,11 @@ int blob_allocate(int descriptor, int64_t length) {
 #endif
 }
 
-int blob_is_remote(int descriptor) {
+int blob_mapping_hazard(int descriptor) {
   struct statfs volume;
   if (fstatfs(descriptor, &volume) == -1) return -1;
 #if defined(__APPLE__)
-  return (volume.f_flags & MNT_LOCAL) == 0;
+  return (volume.f_flags & MNT_LOCAL) == 0 ? BLOB_MAPPING_INCOHERENT : 0;
 #else
   // From linux/magic.h and statfs(2); not every C library's headers have all of them.
   switch ((uint32_t)volume.f_type) {
@@ -118,10 +135,24 @@ int blob_is_remote(int descriptor) {
     case 0x00C36400:  // Ceph
     case 0x5346414F:  // AFS
     case 0x786F4256:  // VirtualBox shared folders
-      return 1;
+      return BLOB_MAPPING_INCOHERENT;
+    case 0x9123683E:  // btrfs
+    case 0xCA451A4E:  // bcachefs
+    case 0x2FC12FC1:  // ZFS
+    case 0xF2F52010:  // F2FS
+    case 0x3434:      // NILFS
+      return BLOB_MAPPING_NEEDS_ROOM;
     default:
       return 0;
   }
+#endif
+}
+
+ssize_t blob_read_attribute(int descriptor, const char *name, void *value, size_t size) {
+#if defined(__APPLE__)
+  return fgetxattr(descriptor, name, value, size, 0, 0);
+#else
+  return fgetxattr(descriptor, name, value, size);
 #endif
 }
 
@@ -132,3 +163,8 @@ static void note_fork(void) { fork_count += 1; }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
 
 int blob_fork_count(void) { return fork_count; }
+
+int blob_terminal_width(int descriptor) {
+  struct winsize size;
+  return ioctl(descriptor, TIOCGWINSZ, &size) == -1 ? -1 : size.ws_col;
+}

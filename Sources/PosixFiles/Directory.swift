@@ -14,9 +14,9 @@ package import SystemPackage
 ///
 /// Names passed to the operations are single components unless they say otherwise.
 package struct Directory: ~Copyable, Sendable {
-  private let descriptor: CInt
+  let descriptor: CInt
   private let location: Location
-  private let files: Files
+  let files: Files
 
   private init(descriptor: CInt, location: Location, files: Files) {
     self.descriptor = descriptor
@@ -85,7 +85,7 @@ package struct Directory: ~Copyable, Sendable {
 }
 
 private let directoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
-private let fileFlags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY
+let fileFlags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY
 
 // MARK: - Files
 

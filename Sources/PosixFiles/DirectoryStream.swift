@@ -32,6 +32,7 @@ package struct DirectoryEntry: Sendable {
   #endif
 
   private let handle: Handle
+  private var current: UnsafeMutablePointer<dirent>?
   private let location: Location
   private let files: Files
 
@@ -59,23 +60,54 @@ package struct DirectoryEntry: Sendable {
 
   /// The next entry but `.` and `..`; nil at the end.
   package mutating func next() throws(FileError) -> DirectoryEntry? {
+    try advance() ? entry : nil
+  }
+
+  /// Goes to the next entry but `.` and `..`.
+  ///
+  /// - Returns: false at the end.
+  package mutating func advance() throws(FileError) -> Bool {
     while true {
+      let location = location
       var found: UnsafeMutablePointer<dirent>?
       try files.perform(.listDirectory, location) {
         errno = 0
         unsafe found = unsafe readdir(handle)
         return unsafe found == nil && errno != 0 ? -1 : 0
       }
-      guard let entry = unsafe found else { return nil }
-      // The entry may be shorter than `dirent`, so its fields are reached in place.
-      let name = unsafe UnsafeRawPointer(entry).advanced(by: MemoryLayout<dirent>.offset(of: \.d_name)!)
-        .assumingMemoryBound(to: CChar.self)
+      unsafe current = unsafe found
+      guard unsafe found != nil else { return false }
+      let name = unsafe entryName
       if unsafe name[0] == 0x2E && (name[1] == 0 || (name[1] == 0x2E && name[2] == 0)) { continue }
-      let exact = unsafe String(validatingCString: name)
-      return DirectoryEntry(
-        name: unsafe exact ?? String(cString: name), isNameExact: exact != nil,
-        kind: unsafe Self.kind(entry.pointee.d_type))
+      return true
     }
+  }
+
+  /// The entry that `advance` has come to.
+  package var entry: DirectoryEntry {
+    let exact = unsafe String(validatingCString: entryName)
+    return DirectoryEntry(
+      name: unsafe exact ?? String(cString: entryName), isNameExact: exact != nil, kind: entryKind)
+  }
+
+  package var entryKind: DirectoryEntry.Kind { unsafe Self.kind(current!.pointee.d_type) }
+
+  /// Calls `body` with the bytes of the entry's name.
+  package func withEntryName<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
+    let name = unsafe UnsafeRawPointer(entryName).assumingMemoryBound(to: UInt8.self)
+    let bytes = unsafe UnsafeBufferPointer(start: name, count: strlen(entryName))
+    return unsafe body(bytes.span)
+  }
+
+  /// The entry's name, until the stream goes on.
+  var entryName: UnsafePointer<CChar> {
+    // The entry may be shorter than `dirent`, so its fields are reached in place.
+    unsafe UnsafeRawPointer(current!).advanced(by: MemoryLayout<dirent>.offset(of: \.d_name)!)
+      .assumingMemoryBound(to: CChar.self)
+  }
+
+  var entryLocation: Location {
+    Location(location.directory, location.name.isEmpty ? entry.name : location.name + "/" + entry.name)
   }
 
   private static func kind(_ type: UInt8) -> DirectoryEntry.Kind {

@@ -10,7 +10,7 @@ package import SystemPackage
 #endif
 
 /// The one door to the file system: every call goes through `perform`, where interruptions are retried, errno becomes
-/// a typed error, and a test may step in.
+/// a typed error, and a test may step in. Where a call is made is only worked out if somebody wants to know.
 package final class Files: Sendable {
   /// What a test makes of a call that is about to happen.
   package enum Interception: Sendable {
@@ -48,18 +48,18 @@ package final class Files: Sendable {
   @inline(__always)
   @discardableResult
   func perform<Result: FixedWidthInteger & SignedInteger>(
-    _ call: SystemCall, _ location: Location, _ body: () -> Result
+    _ call: SystemCall, _ location: @autoclosure () -> Location, _ body: () -> Result
   ) throws(FileError) -> Result {
     while true {
       let failure: Errno
-      if isIntercepted, case .fail(let errno)? = interception(of: call, location) {
+      if isIntercepted, case .fail(let errno)? = interception(of: call, location()) {
         failure = errno
       } else {
         let result = body()
         if result != -1 { return result }
         failure = Errno(rawValue: errno)
       }
-      guard failure == .interrupted else { throw FileError(call, location, failure) }
+      guard failure == .interrupted else { throw FileError(call, location(), failure) }
     }
   }
 
@@ -69,14 +69,14 @@ package final class Files: Sendable {
   /// - Returns: how many bytes were transferred: fewer than `count` only at the end of a file that is read.
   @inline(__always)
   func transfer(
-    _ call: SystemCall, _ location: Location, count: Int, _ body: (_ done: Int, _ limit: Int) -> Int
+    _ call: SystemCall, _ location: @autoclosure () -> Location, count: Int, _ body: (_ done: Int, _ limit: Int) -> Int
   ) throws(FileError) -> Int {
     var done = 0
     while done < count {
       var limit = count - done
       var failure: Errno?
       if isIntercepted {
-        switch interception(of: call, location) {
+        switch interception(of: call, location()) {
         case .fail(let errno): failure = errno
         case .transferAtMost(let bytes): limit = min(limit, max(bytes, 0))
         case nil: break
@@ -95,17 +95,17 @@ package final class Files: Sendable {
         }
       }
       let errno = failure ?? Errno(rawValue: errno)
-      guard errno == .interrupted else { throw FileError(call, location, errno) }
+      guard errno == .interrupted else { throw FileError(call, location(), errno) }
     }
     return done
   }
 
   /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.
-  func close(_ descriptor: CInt, _ location: Location) throws(FileError) {
-    let interception = isIntercepted ? interception(of: .close, location) : nil
+  func close(_ descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) {
+    let interception = isIntercepted ? interception(of: .close, location()) : nil
     let result = platformClose(descriptor)
-    if case .fail(let errno)? = interception, errno != .interrupted { throw FileError(.close, location, errno) }
-    if result == -1, errno != EINTR { throw FileError(.close, location, Errno(rawValue: errno)) }
+    if case .fail(let errno)? = interception, errno != .interrupted { throw FileError(.close, location(), errno) }
+    if result == -1, errno != EINTR { throw FileError(.close, location(), Errno(rawValue: errno)) }
   }
 }
 

@@ -33,6 +33,36 @@ package struct OpenFile: ~Copyable, Sendable {
     try files.close(descriptor, location)
   }
 
+  /// Gives the descriptor away: whoever takes it closes it.
+  package consuming func release() -> FileDescriptor {
+    isOpen = false
+    return FileDescriptor(rawValue: descriptor)
+  }
+
+  /// An extended attribute of at most `byteCount` bytes; nil if the file has none of the name, or a longer one, or the
+  /// file system knows no attributes.
+  package func attribute(_ name: String, byteCount: Int) throws(FileError) -> [UInt8]? {
+    var count = 0
+    var value = [UInt8](repeating: 0, count: byteCount)
+    do {
+      try files.perform(.readAttribute, location) {
+        unsafe value.withUnsafeMutableBytes { value in
+          unsafe count = blob_read_attribute(descriptor, name, value.baseAddress, value.count)
+        }
+        return count
+      }
+    } catch {
+      switch error.errno {
+      case noSuchAttribute, .outOfRange, .notSupported: return nil
+      default: throw error
+      }
+    }
+    return Array(value.prefix(count))
+  }
+
+  /// For poll(2), which must not outlive the file.
+  var descriptorToPoll: CInt { descriptor }
+
   package func status() throws(FileError) -> Stat {
     var raw = CInterop.Stat()
     try files.perform(.status, location) { unsafe fstat(descriptor, &raw) }
@@ -79,9 +109,10 @@ package struct OpenFile: ~Copyable, Sendable {
     try files.perform(.allocate, location) { blob_allocate(descriptor, byteCount) }
   }
 
-  /// Whether the file lies on a network or user-space file system.
-  package func isRemote() throws(FileError) -> Bool {
-    try files.perform(.volumeStatus, location) { blob_is_remote(descriptor) } == 1
+  /// What keeps the file from being shared through a mapping, on the file system it lies on.
+  package func mappingHazard() throws(FileError) -> MappingHazard? {
+    let hazard = try files.perform(.volumeStatus, location) { blob_mapping_hazard(descriptor) }
+    return MappingHazard(rawValue: hazard)
   }
 
   /// Maps the start of the file, shared with all who map it. The file must be as long and stay so.
@@ -113,6 +144,14 @@ package struct OpenFile: ~Copyable, Sendable {
       }
     }
   }
+}
+
+/// Why a file is not to be shared through a mapping.
+package enum MappingHazard: CInt, Sendable {
+  /// A network or user-space file system: other hosts would not see what is written.
+  case incoherent = 1
+  /// The file system writes to new blocks each time. A write to a mapping ends the process when the volume is full.
+  case needsRoom = 2
 }
 
 /// How far a sync goes.
@@ -190,3 +229,9 @@ private func withVectors(
     unsafe pointer.withMemoryRebound(to: iovec.self, capacity: 2) { unsafe body($0, secondLength > 0 ? 2 : 1) }
   }
 }
+
+#if canImport(Darwin)
+  private let noSuchAttribute = Errno.attributeNotFound
+#else
+  private let noSuchAttribute = Errno.noData
+#endif

@@ -5,7 +5,8 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case rename, renameNoReplace, link, unlink
   case makeDirectory, removeDirectory, listDirectory
   case setPermissions, setOwner, lock, lockByte, unlockByte
-  case volumeStatus, allocate, map
+  case volumeStatus, allocate, map, readAttribute
+  case pipe, poll
 
   /// The manual page to look the call up in.
   package var manualPage: String {
@@ -30,6 +31,9 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .volumeStatus: "fstatvfs(3)"
     case .allocate: "posix_fallocate(3)"
     case .map: "mmap(2)"
+    case .readAttribute: "fgetxattr(2)"
+    case .pipe: "pipe2(2)"
+    case .poll: "poll(2)"
     }
   }
 }

@@ -16,6 +16,14 @@ package enum SystemClock {
     return Int64(now.tv_sec)
   }
 
+  /// Unix time in nanoseconds, which file systems stamp files with.
+  package static func unixNanoseconds() -> Int64 {
+    var now = timespec()
+    // Fails only for clocks and pointers that do not exist.
+    unsafe clock_gettime(CLOCK_REALTIME, &now)
+    return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+  }
+
   /// A clock that only goes forward, exact to some milliseconds, for a few nanoseconds.
   package static func coarseMilliseconds() -> Int64 {
     #if canImport(Darwin)
@@ -26,6 +34,14 @@ package enum SystemClock {
       unsafe clock_gettime(CLOCK_MONOTONIC_COARSE, &now)
       return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
     #endif
+  }
+
+  /// Time since some start, on a clock that only goes forward.
+  package static func monotonic() -> Duration {
+    var now = timespec()
+    // Fails only for clocks and pointers that do not exist.
+    unsafe clock_gettime(CLOCK_MONOTONIC, &now)
+    return .seconds(Int64(now.tv_sec)) + .nanoseconds(Int64(now.tv_nsec))
   }
 
   /// Lets the thread sleep for about so long.

@@ -26,6 +26,21 @@ import Testing
     #expect(joined.hashValue == literal.hashValue)
   }
 
+  /// Keys are compared in words: no byte of any length is left out.
+  @Test func everyByteCounts() {
+    for length in 1...34 {
+      let bytes = (0..<length).map { UInt8(ascii: "a") + UInt8($0 % 26) }
+      let key = BlobKey(String(decoding: bytes, as: UTF8.self))
+      #expect(key == BlobKey(String(decoding: bytes, as: UTF8.self)))
+      #expect(key != BlobKey(String(decoding: bytes.dropLast(), as: UTF8.self)))
+      for position in bytes.indices {
+        var others = bytes
+        others[position] ^= 1
+        #expect(key != BlobKey(String(decoding: others, as: UTF8.self)))
+      }
+    }
+  }
+
   @Test func prefixesAreComparedAsBytes() {
     #expect(Self.decomposed.hasPrefix("cafe"))
     #expect(!Self.composed.hasPrefix("cafe"))

@@ -1,8 +1,9 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
+import Logging
 import PosixFiles
-import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -26,16 +27,35 @@ struct Cache {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
     configuration.freeSpaceFloor = 0
+    // Those tests that are about it ask for it: the others say when there is a collection.
+    configuration.collectsOnStore = false
     let clock = clock
     configuration.now = { clock.now }
+    configuration.logger = Self.eagerLogger
     change(&configuration)
     return try BlobStore(directory: root, configuration: configuration, files: files)
   }
+
+  /// Makes the text of every message, and throws it away: a message that cannot be made is found.
+  private static let eagerLogger = Logger(label: "test") { _ in EagerLog() }
 
   /// Seconds of the clock.
   var now: Int64 { clock.now.seconds }
 
   func path(_ file: String) -> String { file.isEmpty ? root.string : root.string + "/" + file }
+}
+
+/// Wants every message, and keeps none.
+private struct EagerLog: LogHandler {
+  var metadata: Logger.Metadata = [:]
+  var logLevel = Logger.Level.trace
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) {}
 }
 
 // MARK: - Past the store
@@ -199,8 +219,8 @@ final class CallTrace: Sendable {
     var description: String { "\(call) \(path)" }
   }
 
-  private let entries = Mutex<[Entry]>([])
-  private let action: Mutex<(@Sendable (SystemCall, FilePath) -> Files.Interception?)?> = Mutex(nil)
+  private let entries = Lock<[Entry]>([])
+  private let action: Lock<(@Sendable (SystemCall, FilePath) -> Files.Interception?)?> = Lock(nil)
 
   var files: Files {
     Files { call, location in

@@ -45,6 +45,21 @@ import Testing
     }
   }
 
+  /// What is remembered of the oldest records is whole up to a time.
+  @Test(arguments: spreads) func oldestAreFoundUpToATime(spread: ClosedRange<Int64>) {
+    var generator = SeededGenerator(seed: 4)
+    var histogram = AgeHistogram()
+    let times = (0..<500).map { _ in Int64.random(in: spread, using: &generator) }
+    for time in times { histogram.add(UnixTime(seconds: time), bytes: 1) }
+    for most in [0, 1, 100, 499, 500] as [Int64] {
+      guard let newest = histogram.newestTime(holding: most) else { continue }
+      let held = times.count { $0 <= newest.seconds }
+      #expect(held > 0 && held <= most)
+    }
+    #expect(histogram.newestTime(holding: 500).map { $0.seconds >= times.max() ?? .max } == true)
+    #expect(histogram.newestTime(holding: 0) == nil)
+  }
+
   /// Sixteen thousand seconds are told apart.
   @Test func nearTimesAreToldApartToTheSecond() {
     var histogram = AgeHistogram()

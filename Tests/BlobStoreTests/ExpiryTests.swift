@@ -1,8 +1,8 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import Logging
-import Synchronization
 import TestSupport
 import Testing
 
@@ -132,7 +132,7 @@ import Testing
 
 /// Keeps what is logged.
 final class RecordedLog: Sendable {
-  private let messages = Mutex<[String]>([])
+  private let messages = Lock<[String]>([])
 
   var warnings: [String] { messages.withLock { $0 } }
   var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }

@@ -1,9 +1,9 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import Logging
 import PosixFiles
-import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -19,7 +19,7 @@ import Testing
 
   /// Fails one call, once it is told which.
   final class FailingCall: Sendable {
-    private let choose = Mutex<(@Sendable (SystemCall, FilePath) -> Bool)?>(nil)
+    private let choose = Lock<(@Sendable (SystemCall, FilePath) -> Bool)?>(nil)
 
     func failNext(_ isChosen: @escaping @Sendable (SystemCall, FilePath) -> Bool) {
       choose.withLock { $0 = isChosen }
@@ -59,7 +59,7 @@ import Testing
   @Test(arguments: [RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotExamine(scope: RemovalScope) throws {
     let store = try store()
     try store.store(Data([1]), for: "key", locked: scope == .locked)
-    let hasListed = Mutex(false)
+    let hasListed = Lock(false)
     plan.failNext { call, path in
       guard call == .openBeneath, path.lastComponent == "key" else { return false }
       return hasListed.withLock { hasListed in
@@ -80,7 +80,7 @@ import Testing
     let later = try BlobStore(
       directory: directory.path, configuration: configuration,
       files: Files(intercepting: { plan.interception(of: $0, $1.path) }))
-    let hasListed = Mutex(false)
+    let hasListed = Lock(false)
     plan.failNext { call, path in
       guard call == .openBeneath, path.lastComponent == "key" else { return false }
       return hasListed.withLock { hasListed in

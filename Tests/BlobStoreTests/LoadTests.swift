@@ -270,7 +270,7 @@ import Testing
     try store.store(payload(5), for: "key1")
     try store.store(payload(6), for: "key2")
     trace.onCall { call, path in
-      call == .openBeneath && path.string.hasSuffix("key1") ? .fail(.permissionDenied) : nil
+      [.open, .openBeneath].contains(call) && path.string.hasSuffix("key1") ? .fail(.permissionDenied) : nil
     }
     #expect(try store.load(prefix: "key") { $0 == ["key2"] ? "key2" : nil }?.payload == payload(6))
     #expect(try store.records().map(\.state.rawValue).sorted() == ["live", "unreadable"])

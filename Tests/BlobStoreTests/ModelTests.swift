@@ -86,6 +86,7 @@ private struct ModelRun {
     configuration.durability = .none
     configuration.maximumPayload = 20_000
     configuration.freeSpaceFloor = 0
+    configuration.collectsOnStore = false
     return configuration
   }
 

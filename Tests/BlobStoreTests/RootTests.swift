@@ -299,7 +299,8 @@ import Testing
   /// P9.
   @Test func configurationsThatMakeNoSenseAreRefused() throws {
     let changes: [(inout BlobStore.Configuration) -> Void] = [
-      { $0.sizeLimit = 0 }, { $0.sizeLimit = -1 }, { $0.freeSpaceFloor = -1 }, { $0.maximumPayload = -1 },
+      { $0.sizeLimit = 0 }, { $0.sizeLimit = -1 }, { $0.freeSpaceFloor = -1 }, { $0.countLimit = 0 },
+      { $0.evictionTarget = 0 }, { $0.evictionTarget = 1.1 }, { $0.evictionTarget = .nan }, { $0.maximumPayload = -1 },
     ]
     for change in changes { expect(.invalidConfiguration) { _ = try cache.store(change) } }
     expect(.invalidConfiguration) { _ = try BlobStore(directory: "") }

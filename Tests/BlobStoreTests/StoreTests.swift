@@ -266,4 +266,31 @@ import Testing
     try store.store(payload(5), for: "key")
     #expect(try store.load("key")?.payload == payload(5))
   }
+
+  /// The same by a path, and from a descriptor that somebody has made non-blocking.
+  @Test func storesAFileByItsPath() throws {
+    let store = try cache.store()
+    let source = cache.outside.url("source")
+    try payload(700_000).write(to: source)
+    #expect(try store.store(contentsOf: FilePath(source.path), for: "key", ttl: .seconds(5)) == 700_000)
+    #expect(try store.load("key")?.payload == payload(700_000))
+    let absent = FilePath(source.path + "-absent")
+    let error = expect(.fileSystem) { try store.store(contentsOf: absent, for: "key") }
+    #expect(error?.errno == .noSuchFileOrDirectory && error?.path == absent)
+    #expect(try store.load("key")?.payload == payload(700_000))
+  }
+
+  @Test(.timeLimit(.minutes(1))) func waitsForInputThatDoesNotBlock() throws {
+    let (reader, writer) = try FileDescriptor.pipe()
+    defer { try? reader.close() }
+    try check(fcntl(reader.rawValue, F_SETFL, O_NONBLOCK), "fcntl")
+    let thread = Thread {
+      // So that the reader has found nothing before.
+      usleep(50_000)
+      #expect(throws: Never.self) { try writer.closeAfter { try writer.writeAll(payload(10)) } }
+    }
+    thread.start()
+    #expect(try cache.store().store(contentsOf: reader, for: "key") == 10)
+    #expect(try cache.store().load("key")?.payload == payload(10))
+  }
 }

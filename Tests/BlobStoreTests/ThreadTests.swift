@@ -1,6 +1,7 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import Synchronization
 import TestSupport
 import Testing
@@ -49,7 +50,7 @@ import Testing
     let seed = SeededGenerator.announcedSeed(for: "threads", environment: ProcessInfo.processInfo.environment)
     var setup = SeededGenerator(seed: seed)
     for key in kept { try store.store(Self.describe(key, &setup), for: BlobKey(key)) }
-    let locks = Mutex<[String: Int]>([:])
+    let locks = Lock<[String: Int]>([:])
     let loads = Atomic(0)
     inThreads { index in
       var generator = SeededGenerator(seed: seed &+ UInt64(index))

@@ -1,8 +1,8 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import PosixFiles
-import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -12,7 +12,7 @@ import Testing
   /// torture run.
   @Test func aStoreOutlastsCollectionsThatRemoveItsSubdirectory() throws {
     let directory = try TemporaryDirectory()
-    let failuresLeft = Mutex(20)
+    let failuresLeft = Lock(20)
     let files = Files { call, location in
       let path = location.path
       guard call == .open, path.lastComponent?.string.hasPrefix(".tmp-") ?? false,

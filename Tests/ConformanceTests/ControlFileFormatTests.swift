@@ -24,8 +24,17 @@ import Testing
       ("hintSeparation", ControlLayout.hintOffsets[4]), ("countersAreKnown", ControlLayout.countersAreKnownOffset),
       ("records", ControlLayout.recordsOffset), ("bytes", ControlLayout.bytesOffset),
       ("lockedRecords", ControlLayout.lockedRecordsOffset), ("lockedBytes", ControlLayout.lockedBytesOffset),
-      ("generations", ControlLayout.generationsOffset), ("stripes", Int(ControlLayout.stripeBytes.lowerBound)),
-      ("collector", Int(ControlLayout.collectorByte)),
+      ("passes", ControlLayout.passesOffset), ("evictions", ControlLayout.evictionsOffset),
+      ("expired", ControlLayout.expiredOffset), ("evicted", ControlLayout.evictedOffset),
+      ("damaged", ControlLayout.damagedOffset), ("temporary", ControlLayout.temporaryOffset),
+      ("bytesFreed", ControlLayout.bytesFreedOffset), ("milliseconds", ControlLayout.millisecondsOffset),
+      ("lastPassTime", ControlLayout.lastPassTimeOffset), ("lastPassProcess", ControlLayout.lastPassProcessOffset),
+      ("lastPassMilliseconds", ControlLayout.lastPassMillisecondsOffset),
+      ("lastWholePassTime", ControlLayout.lastWholePassTimeOffset),
+      ("collectorProcess", ControlLayout.collectorProcessOffset), ("nextName", ControlLayout.nextNameOffset),
+      ("generations", ControlLayout.generationsOffset), ("marks", ControlLayout.marksOffset),
+      ("stripes", Int(ControlLayout.stripeBytes.lowerBound)),
+      ("collector", Int(ControlLayout.collectorByte)), ("productions", Int(ControlLayout.productionOffset)),
     ])
   func offsetsAreTheDocumentedOnes(field: String, offset: Int) throws {
     let row = try #require(try Self.rows()[field])
@@ -38,14 +47,16 @@ import Testing
     #expect(text.contains("has \(ControlLayout.byteCount) bytes"))
     #expect(text.contains("0x" + hexadecimal(ControlLayout.magic)))
     #expect(rows["generations"]?.size == 4 * ControlLayout.generationCount)
+    #expect(rows["marks"]?.size == ControlLayout.markByteCount * ControlLayout.markCount)
     #expect(rows["stripes"]?.size == ControlLayout.stripeBytes.count)
+    #expect(rows["productions"]?.size == ControlLayout.stripeCount)
     #expect(ControlLayout.generationCount % ControlLayout.stripeCount == 0)
     #expect(ControlLayout.lockedBytes == 0..<4097)
   }
 
   /// The fields lie one after the other, without a gap that is not documented.
   @Test func theLayoutIsWhole() throws {
-    let fields = try Self.rows().filter { !["stripes", "collector"].contains($0.key) }.values.sorted {
+    let fields = try Self.rows().filter { !["stripes", "collector", "productions"].contains($0.key) }.values.sorted {
       $0.offset < $1.offset
     }
     var end = 0

@@ -32,7 +32,7 @@ struct CrashChecker {
     var found: [String] = []
     let after = try DirectoryState(inspecting: scenario.settings(workspace.path("cache")))
     for key in Self.keys(before, after) {
-      let steps = Model.steps(scenario.operation, on: key, in: before[key], isDisturbed: false)
+      let steps = OperationModel.steps(scenario.operation, on: key, in: before[key], isDisturbed: false)
       let result = run.report?.result.essence
       if !steps.contains(where: { $0.state == after[key] && ($0.result == nil || $0.result == result) }) {
         found.append("\(scenario): \(key) is \(after[key]), result \(String(describing: result))")
@@ -75,7 +75,7 @@ struct CrashChecker {
       if !second.fault.kills, run.report == nil { found.append("second: ended with \(run.end.status)") }
       state = try DirectoryState(inspecting: settings)
       for key in Self.keys(between, state) {
-        let steps = Model.steps(second.scenario.operation, on: key, in: between[key], isDisturbed: true)
+        let steps = OperationModel.steps(second.scenario.operation, on: key, in: between[key], isDisturbed: true)
         allowed[key] = Set(steps.map(\.state)).union([between[key]])
       }
       found += Self.compare(state, allowed).map { "second: " + $0 }
@@ -87,7 +87,7 @@ struct CrashChecker {
 
   /// What the operation's documentation leaves possible.
   private func allowedStates(of key: String, _ fault: Fault, _ result: OperationResult?) -> Set<KeyState> {
-    let steps = Model.steps(
+    let steps = OperationModel.steps(
       scenario.operation, on: key, in: before[key], isDisturbed: !fault.mustBeInvisible)
     let after = Set(steps.map(\.state))
     guard let result else { return after.union([before[key]]) }
@@ -145,7 +145,7 @@ struct CrashChecker {
     func follow(_ operation: FaultOperation) {
       let key = Scenario.subject
       let result = operation.run(store)
-      let steps = Model.steps(operation, on: key, in: expected[key], isDisturbed: false)
+      let steps = OperationModel.steps(operation, on: key, in: expected[key], isDisturbed: false)
       if steps.contains(where: { $0.result == result.essence }) {
         expected.keys[key] = steps[0].state == .absent ? nil : steps[0].state
       } else {
@@ -162,7 +162,7 @@ struct CrashChecker {
     if collected.outcome != .done { found.append("then collect: \(collected)") }
     let after = try DirectoryState(inspecting: settings)
     for key in Self.keys(expected, after) {
-      let steps = Model.steps(.collect(evicting: false), on: key, in: expected[key], isDisturbed: false)
+      let steps = OperationModel.steps(.collect(evicting: false), on: key, in: expected[key], isDisturbed: false)
       if after[key] != steps[0].state { found.append("after all, \(key) is \(after[key]), not \(steps[0].state)") }
     }
     if !after.temporary.isEmpty { found.append("a collection leaves \(after.temporary)") }

@@ -1,6 +1,6 @@
 import Dispatch
 import Foundation
-import Synchronization
+import Locks
 import Testing
 
 /// Runs many cases on all cores, and reports how many and what is wrong.
@@ -28,7 +28,7 @@ enum FaultRuns {
     // Waiting for children blocks a thread, which the cooperative pool has too few of.
     return try await withCheckedThrowingContinuation { continuation in
       DispatchQueue.global().async {
-        let sum = Mutex(Result<Outcome, any Error>.success(Outcome()))
+        let sum = Lock(Result<Outcome, any Error>.success(Outcome()))
         DispatchQueue.concurrentPerform(iterations: cases.count) { index in
           let result = Result { try body(cases[index], directories) }
           sum.withLock { sum in

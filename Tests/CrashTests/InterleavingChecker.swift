@@ -71,7 +71,7 @@ struct InterleavingChecker {
     if case .collect = one.operation, one.result.outcome == .busy { return [state] }
     // What an operation on one key answers says nothing of the others; one on all must have done it.
     let needsNoResult = one.operation.key != nil || one.result.outcome == .done
-    return Model.steps(one.operation, on: key, in: state, isDisturbed: true)
+    return OperationModel.steps(one.operation, on: key, in: state, isDisturbed: true)
       .filter { step in step.result.map { $0 == one.result.essence } ?? needsNoResult }
       .map(\.state)
   }
@@ -106,9 +106,11 @@ struct InterleavingChecker {
       return described(found + ["no report of the others: \(run.end)"], call)
     }
     // Half done or not, the first operation has taken effect by then or it has not.
-    let done = Model.steps(first.operation, on: Scenario.subject, in: before, isDisturbed: true)
+    let done = OperationModel.steps(first.operation, on: Scenario.subject, in: before, isDisturbed: true)
     let midway = [before] + done.map(\.state)
-    let answers = midway.flatMap { Model.steps(load, on: Scenario.subject, in: $0, isDisturbed: true).map(\.result) }
+    let answers = midway.flatMap {
+      OperationModel.steps(load, on: Scenario.subject, in: $0, isDisturbed: true).map(\.result)
+    }
     if !answers.contains(loaded.result.essence) { found.append("a load answers \(loaded.result)") }
     // A load that waited would wait for as long as the first operation is held: for ever.
     let deadline = Double(Self.deadlineMilliseconds) / 1000
@@ -132,7 +134,9 @@ struct InterleavingChecker {
       }
       possible += changed.result.outcome == .busy ? [before] : steps(second, Scenario.subject, before)
     }
-    possible += possible.flatMap { Model.steps(load, on: Scenario.subject, in: $0, isDisturbed: true).map(\.state) }
+    possible += possible.flatMap {
+      OperationModel.steps(load, on: Scenario.subject, in: $0, isDisturbed: true).map(\.state)
+    }
     if !possible.contains(after) { found.append("was \(before), is \(after), results \(changed.result.essence)") }
     // Nobody holds anything now.
     let follower = FaultOperation.store(Scenario.subject, PayloadName("sequel", 700))

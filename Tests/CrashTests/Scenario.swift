@@ -26,7 +26,7 @@ struct Scenario: CustomStringConvertible {
   /// The key that single-key operations are about.
   static let subject = "subject"
   static let subjectFile = "su/subject"
-  static let now: Int64 = 1_700_000_000
+  static let now = StoreSettings.standardTime
   static let oldPayload = PayloadName("old", 3000)
   static let newPayload = PayloadName("new", 5000)
 

@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import Locks
 
 #if canImport(Darwin)
   import Darwin
@@ -12,7 +12,7 @@ import Synchronization
 /// Runs something on a thread of its own, and gives it up when it hangs.
 enum Bounded {
   private final class Box<Result: Sendable>: Sendable {
-    let result = Mutex<Result?>(nil)
+    let result = Lock<Result?>(nil)
     let isDone = DispatchSemaphore(value: 0)
   }
 

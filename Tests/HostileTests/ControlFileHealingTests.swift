@@ -51,7 +51,7 @@ import Testing
 
   @Test func theFileOfALaterVersionIsLeftAndLocked() throws {
     let cache = try HostileCache(user: nil)
-    try plant(ControlBytes.header(version: 2), size: 100_000, in: cache)
+    try plant(ControlBytes.header(version: ControlLayout.version + 1), size: 100_000, in: cache)
     let before = try content(cache)
     let store = try cache.makeStore()
     try store.store(Self.payload, for: "new", locked: true)

@@ -1,8 +1,8 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import Logging
-import Synchronization
 import SystemPackage
 import TestSupport
 
@@ -27,7 +27,7 @@ final class HostileCache: Sendable {
   let root: FilePath
   let outside: FilePath
   let user: UInt32?
-  private let planted = Mutex<[FilePath]>([])
+  private let planted = Lock<[FilePath]>([])
 
   /// Paths that must stay as they are, with all below them.
   var foreign: [FilePath] { planted.withLock { $0 } }

@@ -1,3 +1,4 @@
+import BlobStore
 import SystemPackage
 import TestSupport
 
@@ -26,11 +27,16 @@ extension HostileThing {
       control("cut short by a byte", ControlBytes.header, size: ControlBytes.count - 1),
       control("longer by a byte", ControlBytes.header, size: ControlBytes.count + 1),
       control("of a tebibyte", [], size: 1 << 40),
+      control("of an earlier version", ControlBytes.header(version: ControlLayout.version - 1), size: 266_240),
       control("of version 0", ControlBytes.header(version: 0), size: ControlBytes.count),
-      control("of a later version", ControlBytes.header(version: 2), size: ControlBytes.count, isForeign: true),
+      control(
+        "of a later version", ControlBytes.header(version: ControlLayout.version + 1), size: ControlBytes.count,
+        isForeign: true),
       control("of a later version and another size", ControlBytes.header(version: 7), size: 16, isForeign: true),
       control("with a hint of all ones", ControlBytes.oddHint, size: ControlBytes.count),
       control("with counters of all ones", ControlBytes.oddCounters, size: ControlBytes.count),
+      control("with statistics of all ones", ControlBytes.oddStatistics, size: ControlBytes.count),
+      control("with marks of all ones", ControlBytes.oddMarks, size: ControlBytes.count),
       control("with odd generations", ControlBytes.oddGenerations, size: ControlBytes.count),
       HostileThing(name: "control: hard link to a foreign file outside") { cache in
         let path = try cache.clear(".blobcache")
@@ -58,9 +64,9 @@ extension HostileThing {
 
 /// Control files by Spec/ControlFile.md.
 enum ControlBytes {
-  static let count: Int64 = 266_240
+  static let count = Int64(ControlLayout.byteCount)
 
-  static let header = header(version: 1)
+  static let header = header(version: ControlLayout.version)
 
   static func header(version: UInt64) -> [UInt8] {
     var bytes = Array("BLOBCTL\0".utf8) + [UInt8](repeating: 0, count: 8)
@@ -70,7 +76,9 @@ enum ControlBytes {
 
   static var oddHint: [UInt8] { filled(64..<104) }
   static var oddCounters: [UInt8] { filled(128..<168) }
-  static var oddGenerations: [UInt8] { filled(4096..<Int(count)) }
+  static var oddStatistics: [UInt8] { filled(192..<304) }
+  static var oddMarks: [UInt8] { filled(266_240..<Int(count)) }
+  static var oddGenerations: [UInt8] { filled(4096..<266_240) }
 
   private static func filled(_ range: Range<Int>) -> [UInt8] {
     var bytes = header + [UInt8](repeating: 0, count: range.upperBound - 16)

@@ -54,6 +54,14 @@ import Testing
     #expect(checker.firstViolation(in: history)?.operation == history[0])
   }
 
+  @Test(arguments: [true, false], [true, false]) func aWipeTakesOnlyWhatItsScopeSays(wipesLocked: Bool, locked: Bool) {
+    let history = [
+      operation(store(1, locked: locked), .done, 1, 2),
+      operation(.removeAll(locked: wipesLocked), .done, 3, 4), operation(load, .notFound, 5, 6),
+    ]
+    #expect((checker.firstViolation(in: history) == nil) == (wipesLocked == locked))
+  }
+
   @Test func aKeyIsNeverAbsentWhileItIsReplaced() {
     let history = [
       operation(store(1), .done, 1, 2), operation(store(2), .done, 3, 6), operation(load, .notFound, 4, 5),

@@ -234,6 +234,56 @@ import Testing
     #expect(space.total > 0)
     #expect((0...space.total).contains(space.available))
   }
+
+  @Test func ownerAndGroupAreGivenOneByOne() throws {
+    let directory = try directory()
+    let before = try directory.status()
+    try directory.setOwner(user: before.userID, group: nil)
+    try directory.setOwner(user: nil, group: before.groupID)
+    #expect(try directory.status().userID == before.userID && directory.status().groupID == before.groupID)
+  }
+
+  @Test func fileIsReplacedWholeOrNotAtAll() throws {
+    let directory = try directory()
+    for bytes in [[1], [2, 3]] as [[UInt8]] {
+      try directory.replaceFile("file", with: bytes.span.bytes)
+      #expect(try Data(contentsOf: temporary.url("file")) == Data(bytes))
+    }
+    #expect(symlink("file", temporary.path.string + "/link") == 0)
+    let refused = #expect(throws: FileError.self) { try directory.replaceFile("link", with: [4].span.bytes) }
+    #expect(refused?.errno == .fileExists)
+    plan.arm(FaultPlan.Fault(.noSpace, call: 1, of: [.write]))
+    let failed = #expect(throws: FileError.self) { try directory.replaceFile("file", with: [5].span.bytes) }
+    #expect(failed?.errno == .noSpace)
+    #expect(try Data(contentsOf: temporary.url("file")) == Data([2, 3]))
+    #expect(try Set(temporary.names()) == ["file", "link"])
+  }
+
+  @Test func statusOfWhatIsNotThereIsNone() throws {
+    #expect(try Files().status(of: temporary.path.appending("absent")) == nil)
+  }
+
+  /// Somebody else makes the directory, or the one above it, in between.
+  @Test func directoriesThatOthersMakeMeanwhileAreTaken() throws {
+    let path = temporary.path.appending("above").appending("below")
+    let files = Files { call, location in
+      if call == .makeDirectory, location.path.lastComponent == "above" {
+        mkdir(path.removingLastComponent().string, 0o700)
+      }
+      return nil
+    }
+    _ = try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute)
+    #expect(try Files().status(of: path) != nil)
+    let late = temporary.path.appending("one").appending("two")
+    let racing = Files { call, location in
+      if call == .makeDirectory, location.path.lastComponent == "one" {
+        mkdir(late.removingLastComponent().string, 0o700)
+        mkdir(late.string, 0o700)
+      }
+      return nil
+    }
+    #expect(try racing.makeDirectories(at: late, permissions: .ownerReadWriteExecute).count <= 1)
+  }
 }
 
 /// Opens a directory that is there.

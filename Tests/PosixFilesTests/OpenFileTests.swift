@@ -147,4 +147,19 @@ import Testing
     let error = #expect(throws: FileError.self) { try file.write(Self.bytes(1).span.bytes, at: 0) }
     #expect(error?.errno == .ioError)
   }
+
+  // MARK: What the kernel itself refuses
+
+  /// Not by way of an interceptor: the errno is the call's own.
+  @Test func errorsOfTheKernelAreReported() throws {
+    try Data([1]).write(to: temporary.url("file"))
+    guard case .regular(let file, _) = try directory().openFile("file", for: .read) else {
+      Issue.record("it is a regular file")
+      return
+    }
+    let written = #expect(throws: FileError.self) { try file.write([1, 2].span.bytes, at: 0) }
+    #expect(written?.errno == .badFileDescriptor)
+    let mapped = #expect(throws: FileError.self) { _ = try file.map(byteCount: 0) }
+    #expect(mapped?.errno == .invalidArgument)
+  }
 }

@@ -1,5 +1,5 @@
+internal import Locks
 package import PosixFiles
-internal import Synchronization
 package import SystemPackage
 
 /// Decides, call by call, which system calls of a `Files` fail, and remembers what was called.
@@ -45,7 +45,7 @@ package final class FaultPlan: Sendable {
     var transfers = 0
   }
 
-  private let state = Mutex(State())
+  private let state = Lock(State())
 
   package init() {}
 

@@ -1,12 +1,12 @@
 public import BlobRecord
-internal import Synchronization
+internal import Locks
 
 /// A clock that stands still until it is told to move.
 public final class ManualClock: Sendable {
-  private let seconds: Mutex<Int64>
+  private let seconds: Lock<Int64>
 
   public init(_ seconds: Int64 = 1_700_000_000) {
-    self.seconds = Mutex(seconds)
+    self.seconds = Lock(seconds)
   }
 
   public var now: UnixTime {

@@ -15,6 +15,7 @@ extension StoreModel {
       case .damaged where record.isAged: report.damaged += 1
       default:
         report.bytesAfter += size(of: key)
+        report.recordsAfter += 1
         continue
       }
       report.bytesFreed += size(of: key)
@@ -44,7 +45,8 @@ extension StoreModel {
     let evicted = records.filter { !remaining.contains(BlobKey(path(of: $0.key).relative)) }
     let kept = records.filter { evicted[$0.key] == nil }
     var faults: [String] = []
-    let toFree = limit.map { report.bytesAfter > $0 ? report.bytesAfter - ($0 - $0 / 10) : 0 } ?? 0
+    // Nine tenths, rounded down.
+    let toFree = limit.map { report.bytesAfter > $0 ? report.bytesAfter - ($0 - ($0 + 9) / 10) : 0 } ?? 0
     let freed = evicted.keys.reduce(0) { $0 + size(of: $1) }
     for (key, record) in evicted where state(of: record) != .live {
       faults.append("\(key) was evicted, and is \(state(of: record))")
@@ -59,6 +61,7 @@ extension StoreModel {
     report.evicted = Int64(evicted.count)
     report.bytesFreed += freed
     report.bytesAfter -= freed
+    report.recordsAfter -= report.evicted
     records = kept
     return (report, faults)
   }

@@ -22,6 +22,11 @@ package struct StoreModel: Sendable {
     package var isAged = false
     /// Whether the file has another name, outside: then a load does not touch it, and a change makes a new file.
     package var isLinked = false
+
+    package init(payload: Data, header: RecordHeader) {
+      self.payload = payload
+      self.header = header
+    }
   }
 
   package var configuration: BlobStore.Configuration

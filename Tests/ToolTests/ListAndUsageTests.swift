@@ -124,7 +124,9 @@ import Testing
         [
           "type": "usage", "records": 3, "bytes": 264, "lockedRecords": 1, "lockedBytes": 65, "expiredRecords": 1,
           "damagedFiles": 1, "temporaryFiles": 1, "foreignFiles": 1, "expiredBytes": 65, "damagedBytes": 65,
-          "quarantinedFiles": 0, "quarantinedBytes": 0, "unreadableFiles": 0,
+          "quarantinedFiles": 0, "quarantinedBytes": 0, "unreadableFiles": 0, "collections": 0, "evictions": 0,
+          "collectedExpired": 0, "collectedEvicted": 0, "collectedDamaged": 0, "collectedTemporary": 0,
+          "collectedBytes": 0, "collectionSeconds": 0, "lastCollectionAt": .null, "lastCollectionBy": .null,
         ]
       ])
     #expect(try await tool.run("usage", "cache").text.contains("records                       3      199 B\n"))

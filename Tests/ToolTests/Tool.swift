@@ -39,7 +39,7 @@ struct Tool {
     }
   }
 
-  /// Where the standard output of a run goes.
+  /// Where the standard output or error of a run goes.
   enum Sink {
     case file
     case handle(FileHandle)
@@ -66,7 +66,14 @@ struct Tool {
     var arguments = arguments
     if let now, !arguments.isEmpty { arguments.insert(contentsOf: ["--now", String(now)], at: 1) }
     let command = wrapper + [Self.executable.path] + arguments
+    return try await execute(command, input: input, environment: environment, output: sink)
+  }
 
+  /// Runs any program in the working directory, with next to nothing in its environment.
+  func execute(
+    _ command: [String], input: Data = Data(), environment: [String: String] = [:], output: Sink = .file,
+    error: Sink = .file
+  ) async throws -> Run {
     // Files, because no pipe can fill up and no other child can hold one open.
     let files = try TemporaryDirectory()
     try input.write(to: files.url("in"))
@@ -74,11 +81,16 @@ struct Tool {
     process.executableURL = URL(filePath: "/usr/bin/env")
     process.arguments = command
     process.currentDirectoryURL = directory.url("")
-    process.environment = ["COLUMNS": "80", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "TZ": "America/Caracas"]
-      .merging(environment) { $1 }
+    // In a build for coverage, a process that is killed while it writes what it has run would spoil what others wrote.
+    process.environment = [
+      "COLUMNS": "80", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "TZ": "America/Caracas",
+      "LLVM_PROFILE_FILE": "/dev/null",
+    ]
+    .merging(ProcessInfo.processInfo.environment.filter { Self.inherited.contains($0.key) }) { $1 }
+    .merging(environment) { $1 }
     process.standardInput = try FileHandle(forReadingFrom: files.url("in"))
-    process.standardOutput = try output(sink, files)
-    process.standardError = try Self.create(files.url("err"))
+    process.standardOutput = try handle(output, files.url("out"))
+    process.standardError = try handle(error, files.url("err"))
     let status = try await withCheckedThrowingContinuation { (done: CheckedContinuation<Int32, any Error>) in
       process.terminationHandler = { done.resume(returning: $0.terminationReason == .exit ? $0.terminationStatus : -1) }
       do {
@@ -88,14 +100,20 @@ struct Tool {
         done.resume(throwing: error)
       }
     }
-    var output = Data()
-    if case .file = sink { output = try Data(contentsOf: files.url("out")) }
-    return Run(status: status, output: output, error: try String(contentsOf: files.url("err"), encoding: .utf8))
+    func content(_ sink: Sink, _ name: String) throws -> Data {
+      if case .file = sink { try Data(contentsOf: files.url(name)) } else { Data() }
+    }
+    return Run(
+      status: status, output: try content(output, "out"),
+      error: String(decoding: try content(error, "err"), as: UTF8.self))
   }
 
-  private func output(_ sink: Sink, _ files: TemporaryDirectory) throws -> FileHandle {
+  /// Of this process's environment: what sanitizers are to do, and which mutant is.
+  private static let inherited: Set = ["ASAN_OPTIONS", "TSAN_OPTIONS", "BLOBCACHE_MUTANT"]
+
+  private func handle(_ sink: Sink, _ url: URL) throws -> FileHandle {
     switch sink {
-    case .file: try Self.create(files.url("out"))
+    case .file: try Self.create(url)
     case .handle(let handle): handle
     }
   }

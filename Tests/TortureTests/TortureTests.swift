@@ -37,7 +37,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(3))) func evictionsTakeNothingThatIsLocked() throws {
     let output = try TortureTool.run(
-      ["run", "--operations", "20000", "--seconds", "5", "--stops", "--size-limit", "16384"]
+      ["run", "--operations", "60000", "--seconds", "8", "--stops", "--size-limit", "16384"]
         + seeded("evictionsTakeNothingThatIsLocked"))
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("violations") == 0)

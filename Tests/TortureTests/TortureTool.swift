@@ -19,9 +19,29 @@ struct TortureTool {
   /// Runs it in a directory of its own, which is removed.
   static func run(_ arguments: [String]) throws -> Output {
     let directory = try TemporaryDirectory()
+    let (status, text, errors) = try start(arguments + ["--directory", directory.url("run").path], directory)
+    guard let report = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] else {
+      throw Failure.noReport(status: status, errors: errors)
+    }
+    print("torture \(arguments.joined(separator: " ")): \(text)")
+    return Output(exitStatus: status, report: report, errors: errors)
+  }
+
+  /// What it prints.
+  static func lines(_ arguments: [String]) throws -> [Substring] {
+    let (status, text, errors) = try start(arguments, TemporaryDirectory())
+    guard status == 0 else { throw Failure.noReport(status: status, errors: errors) }
+    return text.split(separator: "\n")
+  }
+
+  private static func start(
+    _ arguments: [String], _ directory: TemporaryDirectory
+  ) throws -> (status: Int32, output: String, errors: String) {
     let process = Process()
     process.executableURL = try executable()
-    process.arguments = arguments + ["--directory", directory.url("run").path]
+    process.arguments = arguments
+    // In a build for coverage, a process that is killed while it writes what it has run would spoil what others wrote.
+    process.environment = ProcessInfo.processInfo.environment.merging(["LLVM_PROFILE_FILE": "/dev/null"]) { $1 }
     let output = directory.url("stdout")
     let errors = directory.url("stderr")
     for file in [output, errors] { try Data().write(to: file) }
@@ -29,13 +49,8 @@ struct TortureTool {
     process.standardError = try FileHandle(forWritingTo: errors)
     try process.run()
     process.waitUntilExit()
-    let text = String(decoding: try Data(contentsOf: errors), as: UTF8.self)
-    guard let report = try? JSONSerialization.jsonObject(with: Data(contentsOf: output)) as? [String: Any] else {
-      throw Failure.noReport(status: process.terminationStatus, errors: text)
-    }
-    print(
-      "torture \(arguments.joined(separator: " ")): \(String(decoding: try Data(contentsOf: output), as: UTF8.self))")
-    return Output(exitStatus: process.terminationStatus, report: report, errors: text)
+    func text(_ file: URL) throws -> String { String(decoding: try Data(contentsOf: file), as: UTF8.self) }
+    return (process.terminationStatus, try text(output), try text(errors))
   }
 
   private static func executable() throws -> URL {

@@ -15,19 +15,41 @@ let package = Package(
     .executableTarget(
       name: "Benchmarks",
       dependencies: [
-        "CRawFiles",
+        "CRawFiles", "Measuring",
         .product(name: "BlobStore", package: "BlobCache"),
         .product(name: "BlobRecord", package: "BlobCache"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "SystemPackage", package: "swift-system"),
-      ],
-      swiftSettings: [
-        .enableUpcomingFeature("ExistentialAny"),
-        .enableUpcomingFeature("InternalImportsByDefault"),
-        .enableUpcomingFeature("MemberImportVisibility"),
-        .treatAllWarnings(as: .error),
       ]),
+    .executableTarget(
+      name: "MemoryBenchmarks",
+      dependencies: [
+        "CLRU", "Measuring",
+        .product(name: "MemoryCache", package: "BlobCache"),
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ]),
+    .executableTarget(
+      name: "CacheBenchmarks",
+      dependencies: [
+        .product(name: "BlobCache", package: "BlobCache"),
+        .product(name: "MemoryCache", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .target(name: "Measuring"),
+    .target(name: "CLRU"),
     .target(name: "CRawFiles", linkerSettings: [.linkedLibrary("z")]),
   ],
-  swiftLanguageModes: [.v6]
+  swiftLanguageModes: [.v6],
+  cxxLanguageStandard: .cxx20
 )
+
+for target in package.targets where !target.name.hasPrefix("C") {
+  target.swiftSettings = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+  ]
+}

@@ -25,6 +25,8 @@ public struct DirectoryState: Codable, Equatable, Sendable {
   /// What could not be read.
   public var unreadable: [String] = []
 
+  public init() {}
+
   public subscript(key: String) -> KeyState { keys[key] ?? .absent }
 }
 

@@ -1,15 +1,22 @@
 public import BlobRecord
 public import BlobStore
 internal import Logging
+package import PosixFiles
 public import SystemPackage
 
 /// How the stores of fault tests are configured: nothing depends on the time or on the volume.
 public struct StoreSettings: Sendable {
   public var directory: FilePath
   /// When everything happens.
-  public var now = UnixTime(seconds: 1_700_000_000)
+  public var now = UnixTime(seconds: standardTime)
   public var durability = Durability.automatic
   public var lockTimeout: Duration = .seconds(5)
+  public var format = BlobStore.RecordFormat.checksummed
+  /// Where a test that watches the calls does so.
+  package var files = Files()
+
+  /// The Unix seconds at which tests happen that say nothing else.
+  public static let standardTime: Int64 = 1_700_000_000
 
   public init(directory: FilePath) {
     self.directory = directory
@@ -19,12 +26,13 @@ public struct StoreSettings: Sendable {
     var configuration = BlobStore.Configuration()
     configuration.durability = durability
     configuration.lockTimeout = lockTimeout
+    configuration.format = format
     configuration.freeSpaceFloor = 0
     configuration.logger = Logger(label: "faults", factory: { _ in SwiftLogNoOpLogHandler() })
     let now = now
     configuration.now = { now }
     change(&configuration)
-    return try BlobStore(directory: directory, configuration: configuration)
+    return try BlobStore(directory: directory, configuration: configuration, files: files)
   }
 }
 
@@ -35,6 +43,7 @@ extension FaultOperation {
   public func run(_ settings: StoreSettings, thenWhileOpen look: () -> Void = {}) -> OperationResult {
     do {
       let store = try settings.makeStore {
+        $0.collectsOnStore = false
         if case .collect(evicting: true) = self { $0.sizeLimit = 1 }
         if case .quarantine = self { $0.damagePolicy = .quarantine }
       }
@@ -74,7 +83,7 @@ extension FaultOperation {
       switch error.code {
       case .damaged: return OperationResult(.damaged, message: "\(error)")
       case .busy, .collectionRunning: return OperationResult(.busy, message: "\(error)")
-      default: return OperationResult(.failed, message: "\(error)")
+      default: return OperationResult(.failed, message: "\(error)", errno: error.errno?.rawValue)
       }
     }
   }

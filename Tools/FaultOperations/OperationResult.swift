@@ -12,10 +12,13 @@ public struct OperationResult: Codable, Hashable, Sendable {
   public var payload: String?
   /// The error's description, for people.
   public var message: String?
+  /// Why the system call failed, if one did.
+  public var errno: Int32?
 
-  public init(_ outcome: Outcome, payload: String? = nil, message: String? = nil) {
+  public init(_ outcome: Outcome, payload: String? = nil, message: String? = nil, errno: Int32? = nil) {
     self.outcome = outcome
     self.payload = payload
     self.message = message
+    self.errno = errno
   }
 }

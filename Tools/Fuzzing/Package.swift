@@ -10,6 +10,7 @@ let package = Package(
   platforms: [.macOS(.v15)],
   dependencies: [
     .package(name: "BlobCache", path: "../.."),
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
   ],
   targets: [
@@ -20,6 +21,13 @@ let package = Package(
         .product(name: "BlobRecord", package: "BlobCache"),
         .product(name: "BlobStore", package: "BlobCache"),
         .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .executableTarget(
+      name: "FuzzArguments",
+      dependencies: [
+        "FuzzSupport",
+        .product(name: "BlobCacheCommands", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
     .executableTarget(
       name: "FuzzHeader", dependencies: ["FuzzSupport", .product(name: "BlobRecord", package: "BlobCache")]),

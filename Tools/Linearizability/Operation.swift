@@ -14,6 +14,9 @@ public struct Operation: Sendable, Hashable {
     /// A collection, seen from one key: it may have removed a record that was not locked, and that was expired or is
     /// one of those that were evicted.
     case collect(evicting: Bool)
+    /// A wipe of all records that are locked, or of all that are not, seen from one key. It is a walk: a record that
+    /// came while it was under way it may have missed.
+    case removeAll(locked: Bool)
   }
 
   /// What was answered.
@@ -89,7 +92,15 @@ extension Operation {
 
   /// Whether it may be left out of the order altogether.
   var isOptional: Bool {
-    if case .collect = request { true } else { response == .unknown }
+    isOnAllKeys || response == .unknown
+  }
+
+  /// Whether it was one operation on all keys.
+  public var isOnAllKeys: Bool {
+    switch request {
+    case .collect, .removeAll: true
+    default: false
+    }
   }
 }
 

@@ -93,6 +93,10 @@ extension Register {
       guard value != 0, refCount == 0, evicting || mayBeDead(operation, defaultTTL: defaultTTL) else { return nil }
       next = .absent
 
+    case (.removeAll(let locked), _):
+      guard value != 0, (refCount > 0) == locked else { return nil }
+      next = .absent
+
     case (.header, .unknown), (.contains, .unknown): break
     default: return nil
     }

@@ -1,7 +1,8 @@
-internal import ArgumentParser
+public import ArgumentParser
 
-@main struct BlobCacheTool: ParsableCommand {
-  static let configuration = CommandConfiguration(
+/// The command line: `blobcache SUBCOMMAND`, as Spec/CommandLine.md has it.
+public struct BlobCacheTool: ParsableCommand {
+  public static let configuration = CommandConfiguration(
     commandName: "blobcache",
     abstract: "Look into, use and look after a directory of cached blobs.",
     discussion: """
@@ -14,9 +15,13 @@ internal import ArgumentParser
     subcommands: [
       StoreCommand.self, LoadCommand.self, TouchCommand.self, LockCommand.self, UnlockCommand.self, RemoveCommand.self,
       ListCommand.self, UsageCommand.self, DumpCommand.self, VerifyCommand.self, CollectCommand.self,
+      ImportCommand.self,
     ])
 
-  static func main() {
+  public init() {}
+
+  /// Does what the process's arguments say, and exits.
+  public static func main() {
     ProcessSetup.prepare()
     do {
       var command = try parseAsRoot()

@@ -49,7 +49,11 @@ extension DirectoryOptions {
     if let naming { configuration.layout.naming = naming }
     if flat { configuration.layout.separatesDirectories = false }
     if let defaultTimeToLive { configuration.defaultExpiration = defaultTimeToLive.duration }
-    if let now { configuration.now = { now } }
+    if let now {
+      configuration.now = { now }
+      // Others go by when the last collection was made.
+      configuration.recordsCollections = false
+    }
     let logLevel: Logger.Level = quiet ? .error : .warning
     configuration.logger = Logger(label: "blobcache") { _ in StandardErrorLog(logLevel: logLevel) }
     return configuration

@@ -38,6 +38,8 @@ struct Output: ~Copyable {
   }
 
   mutating func flush() {
+    // Both may be the same terminal.
+    if isTerminal { StandardError.clearStatus() }
     Self.write(buffer.span.bytes)
     buffer.removeAll(keepingCapacity: true)
   }

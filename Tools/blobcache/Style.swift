@@ -27,8 +27,15 @@ struct Style {
 
   /// https://no-color.org: a NO_COLOR that is not empty turns colours off. A dumb terminal has none.
   static var environmentAllowsColour: Bool {
-    let noColour = getenv("NO_COLOR").map { String(cString: $0) } ?? ""
-    let terminal = getenv("TERM").map { String(cString: $0) } ?? ""
-    return noColour.isEmpty && terminal != "dumb"
+    variable("NO_COLOR").isEmpty && environmentAllowsCursorMovement
+  }
+
+  /// A dumb terminal cannot erase what it shows.
+  static var environmentAllowsCursorMovement: Bool {
+    variable("TERM") != "dumb"
+  }
+
+  private static func variable(_ name: String) -> String {
+    getenv(name).map { String(cString: $0) } ?? ""
   }
 }

@@ -25,6 +25,8 @@ extension Subcommand {
     var status = Answer.failed
     do {
       status = try answer(&output)
+    } catch let error as UsageError {
+      throw ValidationError(error.description)
     } catch {
       // ArgumentParser would exit with 1, which means "no" here.
       StandardError.report("\(error)")

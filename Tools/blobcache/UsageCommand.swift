@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
@@ -18,9 +19,10 @@ struct UsageCommand: Subcommand {
 
   func answer(_ output: inout Output) throws -> Answer {
     guard !fast else { return try estimate(&output) }
-    let usage = try options.store(at: directory).usage()
+    let store = try options.store(at: directory)
+    let usage = try store.usage()
     if options.json {
-      output.line(JSONObject(usage))
+      output.line(JSONObject(usage, try store.statistics()))
     } else {
       for line in Self.lines(usage) { output.line(line) }
     }
@@ -65,7 +67,7 @@ struct UsageCommand: Subcommand {
 }
 
 extension JSONObject {
-  fileprivate init(_ usage: Usage) {
+  fileprivate init(_ usage: Usage, _ statistics: CollectionStatistics) {
     self.init(type: "usage")
     add("records", usage.records)
     add("bytes", usage.bytes)
@@ -80,5 +82,15 @@ extension JSONObject {
     add("quarantinedFiles", usage.quarantinedFiles)
     add("quarantinedBytes", usage.quarantinedBytes)
     add("unreadableFiles", usage.unreadableFiles)
+    add("collections", statistics.passes)
+    add("evictions", statistics.evictions)
+    add("collectedExpired", statistics.expired)
+    add("collectedEvicted", statistics.evicted)
+    add("collectedDamaged", statistics.damaged)
+    add("collectedTemporary", statistics.temporary)
+    add("collectedBytes", statistics.bytesFreed)
+    add("collectionSeconds", seconds: statistics.seconds)
+    add("lastCollectionAt", statistics.lastPass?.time.seconds)
+    add("lastCollectionBy", statistics.lastPass?.process)
   }
 }

@@ -22,10 +22,20 @@ struct VerifyCommand: Subcommand {
 
   func answer(_ output: inout Output) throws -> Answer {
     let store = try options.store(at: directory)
-    let report = try store.verify(repairing: repair) { print($0, to: &output) }
+    let report = try verify(store, &output)
     print(report, to: &output)
     if report.unreadableFiles > 0 { return .failed }
     return report.damagedFiles > 0 ? .no : .done
+  }
+
+  private func verify(_ store: BlobStore, _ output: inout Output) throws -> VerificationReport {
+    // Without the counters there is less to see; what keeps them from being read will be reported by the verification.
+    let total = try? store.usageEstimate()?.records
+    let progress = ProgressBar(directory.string, total: total, bytesName: "checked", quiet: options.quiet)
+    return try store.verify(repairing: repair) { finding in
+      print(finding, to: &output)
+      if case .record(let entry) = finding { progress?.add(bytes: entry.fileSize) }
+    }
   }
 
   private func print(_ finding: VerificationFinding, to output: inout Output) {

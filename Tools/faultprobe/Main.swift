@@ -27,6 +27,7 @@ enum FaultProbe {
       exit(64)
     }
     do {
+      if arguments.isService { exit(try serve(arguments)) }
       exit(try arguments.isInspection ? inspect(arguments) : operate(arguments))
     } catch {
       writeError("faultprobe: \(error)\n")
@@ -44,6 +45,26 @@ enum FaultProbe {
       ("unreadable", state.unreadable),
     ] {
       for name in names { try write(InspectionLine(type: type, name: name, state: nil), to: nil) }
+    }
+    return 0
+  }
+
+  /// Does one operation after the other with one store, as a program does that lives long.
+  private static func serve(_ arguments: ProbeArguments) throws -> CInt {
+    let settings = arguments.settings
+    let store = try settings.makeStore { $0.collectsOnStore = false }
+    while let line = readLine() {
+      guard let operation = FaultOperation(arguments: line.split(separator: " ").map(String.init)) else { return 64 }
+      let result: OperationResult
+      if let planted = arguments.plant?.run(operation, settings) {
+        result = planted
+      } else if case .collect(evicting: true) = operation {
+        // Its limit is another configuration.
+        result = operation.run(settings)
+      } else {
+        result = operation.run(store)
+      }
+      try write(result, to: nil)
     }
     return 0
   }

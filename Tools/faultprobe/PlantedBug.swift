@@ -24,6 +24,8 @@ enum PlantedBug: String, CaseIterable {
   case storesInPlace
   /// A store that removes the old record before it gives the new one its name.
   case storesByRemovingFirst
+  /// A store that says it is done and has synced nothing.
+  case storesWithoutSync
   /// A store that takes no notice of failing calls.
   case ignoresErrors
   /// A store that leaves its temporary file behind when it fails, and no lock tells whose it is.
@@ -42,6 +44,8 @@ enum PlantedBug: String, CaseIterable {
       return storeInPlace(RecordFile(key, settings), payload, locked, settings)
     case (.storesByRemovingFirst, .store(let key, let payload, let locked, _)):
       return storeBeside(RecordFile(key, settings), payload, locked, settings, removesFirst: true)
+    case (.storesWithoutSync, .store(let key, let payload, let locked, _)):
+      return storeBeside(RecordFile(key, settings), payload, locked, settings)
     case (.ignoresErrors, .store(let key, let payload, let locked, _)):
       _ = storeBeside(RecordFile(key, settings), payload, locked, settings)
       return OperationResult(.done)

@@ -9,13 +9,16 @@ struct ProbeArguments {
   var resultFile: String?
   var plant: PlantedBug?
   var isInspection = false
+  /// Whether operations come in one after the other.
+  var isService = false
   var operation: FaultOperation?
 
   static let usage = """
     usage: faultprobe DIR [--now SECONDS] [--durability automatic|none|barrier|full] [--timeout MILLISECONDS]
                       [--result FILE] [--plant NAME] OPERATION [WORD...]
     operations: inspect | store KEY TAG BYTES [locked] [keepingLocks] | load KEY [touching] | touch KEY | lock KEY |
-      unlock KEY [force] | remove KEY | removeAll all|locked|unlocked | collect [evicting] | verify | quarantine KEY
+      unlock KEY [force] | remove KEY | removeAll all|locked|unlocked | collect [evicting] | verify | quarantine KEY |
+      serve: operations from standard input, one a line, and a line with the result of each
 
     """
 
@@ -46,6 +49,8 @@ struct ProbeArguments {
     }
     if rest.elementsEqual(["inspect"]) {
       isInspection = true
+    } else if rest.elementsEqual(["serve"]) {
+      isService = true
     } else {
       operation = FaultOperation(arguments: Array(rest))
       if operation == nil { return nil }

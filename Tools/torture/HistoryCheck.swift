@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Dispatch
 internal import Linearizability
-internal import Synchronization
+internal import Locks
 
 /// Holds what the workers saw against the specification.
 final class HistoryCheck {
@@ -29,7 +29,7 @@ final class HistoryCheck {
       found.append("the run could not be checked: \(error)")
     }
     let checker = Checker(defaultTTL: RunOptions.defaultTTL)
-    let violations = Mutex<[Int: Violation]>([:])
+    let violations = Lock<[Int: Violation]>([:])
     let histories = operations
     DispatchQueue.concurrentPerform(iterations: options.keys) { key in
       guard let violation = checker.firstViolation(in: histories[key]) else { return }
@@ -49,8 +49,8 @@ extension HistoryCheck {
       guard let operation = entry.operation(caller: source.caller, ended: source.ended, clock: clock) else { continue }
       count(entry, &report)
       if let message = entry.impossibleByItself { found.append("\(message): key \(entry.key): \(operation)") }
-      if case .collect = operation.request {
-        // A collection that removed nothing explains nothing.
+      if operation.isOnAllKeys {
+        // What removed nothing explains nothing.
         guard entry.loaded + entry.stored > 0 || operation.response == .unknown else { continue }
         for key in operations.indices { operations[key].append(operation) }
       } else {

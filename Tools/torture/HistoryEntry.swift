@@ -4,7 +4,7 @@ internal import Linearizability
 struct HistoryEntry {
   enum Kind: UInt8, CaseIterable {
     case load = 1, loadUntouched, header, contains, store, storeLocked, storeKeepingLocks, storeLockedKeepingLocks
-    case touch, lock, unlock, remove, collect, collectToLimit
+    case touch, lock, unlock, remove, collect, collectToLimit, removeLocked, removeUnlocked
   }
 
   enum Outcome: UInt8 {
@@ -16,7 +16,7 @@ struct HistoryEntry {
   }
 
   static let byteCount = 64
-  /// The key of a collection: all of them.
+  /// The key of a collection or a wipe: all of them.
   static let everyKey: UInt8 = 255
 
   var called: UInt64 = 0
@@ -53,6 +53,8 @@ extension HistoryEntry {
       case .remove: .remove
       case .collect: .collect(evicting: false)
       case .collectToLimit: .collect(evicting: true)
+      case .removeLocked: .removeAll(locked: true)
+      case .removeUnlocked: .removeAll(locked: false)
       }
     let observation = Operation.Observation(refCount: refCount, ttl: observedTTL, updateTime: updateTime)
     let response: Operation.Response =

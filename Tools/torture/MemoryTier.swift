@@ -1,5 +1,5 @@
 internal import BlobRecord
-internal import Synchronization
+internal import Locks
 
 /// What the threads of a worker have loaded: a small model of a memory tier in front of the store.
 ///
@@ -14,7 +14,7 @@ final class MemoryTier: Sendable {
     var deadline: Int64
   }
 
-  private let entries = Mutex<[Int: Entry]>([:])
+  private let entries = Lock<[Int: Entry]>([:])
 
   func entry(_ key: Int) -> Entry? { entries.withLock { $0[key] } }
 

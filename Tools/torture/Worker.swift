@@ -11,7 +11,7 @@ final class Worker {
   private let faults: PlantedFaults?
   private let history: HistoryFile
   private let keys: [BlobKey]
-  private var generator: SplitMix
+  private var requests: WorkerRequests
   private var nextValue: UInt64
 
   /// - Parameter number: the worker's, its incarnation's and the thread's, which no two threads of a run share.
@@ -29,22 +29,22 @@ final class Worker {
         worker: number.worker, incarnation: number.incarnation, thread: number.thread),
       capacity: quota)
     keys = (0..<options.keys).map(KeyNames.key)
-    generator = SplitMix(seed: options.seed, number.worker, number.incarnation, number.thread)
+    requests = WorkerRequests(seed: options.seed, keyCount: options.keys, number)
     nextValue = UInt64(number.worker) << 56 | UInt64(number.incarnation) << 40 | UInt64(number.thread) << 32 | 1
   }
 
   func run(until deadline: UInt64) {
     while !history.isFull {
       var entry = HistoryEntry()
-      let key = Int.random(in: 0..<keys.count, using: &generator)
-      entry.key = UInt8(key)
-      let kind = randomKind()
+      let request = requests.next()
+      let (kind, key) = (request.kind, request.key)
+      entry.key = kind.isWipe ? HistoryEntry.everyKey : UInt8(key)
       entry.kind = kind.rawValue
       var payload = Data()
       if kind.isStore {
         entry.stored = nextValue
         nextValue += 1
-        entry.ttl = [0, 0, 0, 1, 2, 5, 30].randomElement(using: &generator) ?? 0
+        entry.ttl = request.ttl
         payload = SelfDescribingPayload.bytes(of: entry.stored, key: key, isFixed: options.hasFixedPayloads)
       }
       history.call(&entry)
@@ -56,24 +56,6 @@ final class Worker {
       }
       history.finish(&entry)
       if entry.returned > deadline { return }
-    }
-  }
-
-  private func randomKind() -> HistoryEntry.Kind {
-    // Of a hundred: two thirds read, and what locks and what unlocks is as frequent.
-    switch Int.random(in: 0..<100, using: &generator) {
-    case ..<45: .load
-    case ..<54: .loadUntouched
-    case ..<59: .header
-    case ..<62: .contains
-    case ..<73: .store
-    case ..<75: .storeLocked
-    case ..<79: .storeKeepingLocks
-    case ..<80: .storeLockedKeepingLocks
-    case ..<83: .touch
-    case ..<90: .lock
-    case ..<97: .unlock
-    default: .remove
     }
   }
 
@@ -93,6 +75,8 @@ extension HistoryEntry.Kind {
     default: false
     }
   }
+
+  var isWipe: Bool { self == .removeLocked || self == .removeUnlocked }
 
   var isRead: Bool {
     switch self {
@@ -134,6 +118,9 @@ extension Worker {
     case .lock: note(try faults?.changeLocks(of: key, by: 1) ?? store.lock(key), &entry)
     case .unlock: note(try faults?.changeLocks(of: key, by: -1) ?? store.unlock(key), &entry)
     case .remove: note(try store.remove(key), &entry)
+    case .removeLocked, .removeUnlocked:
+      entry.stored = UInt64(try store.removeAll(kind == .removeLocked ? .locked : .unlocked).files)
+      entry.outcome = HistoryEntry.Outcome.done.rawValue
     case .collect, .collectToLimit: break
     }
   }

@@ -17,6 +17,9 @@ int blob_openat(int directory, const char *path, int flags, mode_t mode);
 /// renameat2(2) with RENAME_NOREPLACE; renameatx_np(2) with RENAME_EXCL on Darwin.
 int blob_rename_no_replace(int from_directory, const char *from, int to_directory, const char *to);
 
+/// pipe2(2) with O_CLOEXEC and O_NONBLOCK; where it is missing, pipe(2) and fcntl(2).
+int blob_pipe(int descriptors[2]);
+
 /// Puts written data on the medium: fdatasync(2); F_BARRIERFSYNC on Darwin (order, not arrival).
 int blob_sync_barrier(int descriptor);
 
@@ -31,12 +34,23 @@ int blob_lock_bytes(int descriptor, int64_t offset, int64_t length, int lock);
 /// posix_fallocate(3); F_PREALLOCATE and ftruncate(2) on Darwin.
 int blob_allocate(int descriptor, int64_t length);
 
-/// 1 if the file lies on a file system whose mappings are not coherent between hosts, or whose locks may be missing
-/// (NFS, SMB, 9p, FUSE); 0 if not; -1 with errno.
-int blob_is_remote(int descriptor);
+/// Reads an extended attribute: fgetxattr(2), which has two more arguments on Darwin. Fails with ENODATA, ENOATTR on
+/// Darwin, where the file has none of the name.
+ssize_t blob_read_attribute(int descriptor, const char *name, void *value, size_t size);
+
+/// Mappings are not coherent between hosts, or locks may be missing: NFS, SMB, 9p, FUSE.
+#define BLOB_MAPPING_INCOHERENT 1
+/// Writes go to new blocks, whatever was allocated: on a full volume, one to a mapping raises SIGBUS.
+#define BLOB_MAPPING_NEEDS_ROOM 2
+
+/// What keeps a file on this file system from being shared through a mapping: 0 if nothing does; -1 with errno.
+int blob_mapping_hazard(int descriptor);
 
 /// How many times this process descends from a fork since the library was loaded; the same for the whole life of a
 /// process. Costs no system call.
 int blob_fork_count(void);
+
+/// The width of the terminal in characters: ioctl(2) with TIOCGWINSZ, which is variadic. -1 with errno.
+int blob_terminal_width(int descriptor);
 
 #endif

@@ -30,6 +30,15 @@ struct BenchmarkCommand: ParsableCommand {
   @Option(parsing: .upToNextOption, help: "Measure only these operations.")
   var filter: [Operation] = []
 
+  @Flag(help: "Measure collections instead, over --records records of 1 KiB.")
+  var collection = false
+
+  @Option(help: "Records to collect. (default: 1000000; with --quick 20000)")
+  var records: Int?
+
+  @Option(help: ArgumentHelp("Measure nothing; collect this directory again and again.", visibility: .hidden))
+  var collectForever: String?
+
   @Option(help: "Write the results to this file too, as one JSON object per line.")
   var json: String?
 
@@ -46,8 +55,8 @@ struct BenchmarkCommand: ParsableCommand {
   var trace: Operation?
 
   func validate() throws {
-    guard (rounds ?? 1) > 0, (operations ?? 1) > 0 else {
-      throw ValidationError("rounds and operations are above zero")
+    guard (rounds ?? 1) > 0, (operations ?? 1) > 0, (records ?? 1000) >= 1000 else {
+      throw ValidationError("rounds and operations are above zero, records a thousand at least")
     }
     guard !sizes.isEmpty, sizes.allSatisfy({ (0...(1 << 30)).contains($0) }) else {
       throw ValidationError("sizes are between 0 and 1 GiB")
@@ -60,6 +69,7 @@ struct BenchmarkCommand: ParsableCommand {
 
   func run() throws {
     do {
+      if let collectForever { try CollectionSuite.collectForever(FilePath(collectForever)) }
       let workspace = try Workspace(in: directory)
       if let trace {
         try Trace(operation: trace, size: sizes[0], count: operations ?? 1, format: .reference)
@@ -83,14 +93,20 @@ struct BenchmarkCommand: ParsableCommand {
     let conditions = Conditions(
       fileSystem: try RawContender(directory: directory.appending("probe")).fileSystem, rounds: plan.rounds,
       operations: plan.operations)
-    let comparisons = try Suite(plan: plan) { Self.note("measuring: \($0)") }.run()
+    let comparisons =
+      try collection
+      ? CollectionSuite(
+        directory: directory, records: records ?? (quick ? 20_000 : 1_000_000), rounds: rounds ?? (quick ? 3 : 5)
+      ) { Self.note("measuring: \($0)") }.run()
+      : Suite(plan: plan) { Self.note("measuring: \($0)") }.run()
     let report = Report(conditions, comparisons, thresholds)
     print("\(conditions.fileSystem), \(conditions.processors) processors, \(conditions.system)")
     print("\(plan.rounds) rounds of up to \(plan.operations) operations\n")
     print(report.table)
     if let json { try report.json().write(to: URL(fileURLWithPath: json)) }
     guard check else { return }
-    if filter.isEmpty, let threshold = report.unmeasured.first {
+    let isOfThisRun = { (threshold: Threshold) in threshold.isOfCollections == collection }
+    if filter.isEmpty, let threshold = report.unmeasured.first(where: isOfThisRun) {
       throw BenchmarkFailure("nothing was measured for the threshold of \(threshold.operation)")
     }
     guard report.missed.isEmpty else {

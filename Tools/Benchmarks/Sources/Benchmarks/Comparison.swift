@@ -1,3 +1,5 @@
+import Measuring
+
 /// What one operation cost the store and its baseline, round by round.
 struct Comparison {
   let operation: Operation
@@ -14,26 +16,6 @@ struct Comparison {
   var ratios: Quartiles { Quartiles(of: zip(storeTimes, baselineTimes).map { $0 / $1 }) }
   var storeTime: Double { Quartiles(of: storeTimes).median }
   var baselineTime: Double { Quartiles(of: baselineTimes).median }
-}
-
-struct Quartiles {
-  let lower: Double
-  let median: Double
-  let upper: Double
-
-  /// - Parameter values: at least one.
-  init(of values: [Double]) {
-    let sorted = values.sorted()
-    func quantile(_ fraction: Double) -> Double {
-      let position = fraction * Double(sorted.count - 1)
-      let below = Int(position)
-      let above = min(below + 1, sorted.count - 1)
-      return sorted[below] + (sorted[above] - sorted[below]) * (position - Double(below))
-    }
-    lower = quantile(0.25)
-    median = quantile(0.5)
-    upper = quantile(0.75)
-  }
 }
 
 /// - Returns: microseconds.

@@ -46,8 +46,8 @@ final class RawContender: Contender {
       let found = raw_enumerate(root)
       try check(found, operation)
       try BenchmarkFailure.require(found == count, "raw enumerate found \(found) of \(count) records")
-    case .open:
-      throw BenchmarkFailure("raw system calls have no store to open")
+    case .open, .collect, .collectKnown, .collectMemory, .evict, .loadMedian, .loadTail:
+      throw BenchmarkFailure("raw system calls do not \(operation)")
     }
   }
 
@@ -55,9 +55,16 @@ final class RawContender: Contender {
     try BenchmarkFailure.check(result, "raw \(operation)")
   }
 
+  /// How many records a walk finds.
+  func enumerated() throws -> Int {
+    let found = raw_enumerate(root)
+    try BenchmarkFailure.check(found, "raw enumerate")
+    return Int(found)
+  }
+
   /// Makes records with holes for payloads, for work that does not read them all.
-  func populate(_ keys: Keys, payloadSize: Int) throws {
-    let header = Material.header(payloadSize: payloadSize)
+  func populate(_ keys: Keys, payloadSize: Int, age: Int = 0) throws {
+    let header = Material.header(payloadSize: payloadSize, age: age)
     let result = raw_populate(root, keys.raw, keys.raw.count, header, header.count, UInt64(payloadSize))
     try BenchmarkFailure.check(result, "making \(keys.raw.count) records")
   }
@@ -118,7 +125,15 @@ final class StoreContender: Contender {
         let isPresent = try store.load(key) != nil
         try BenchmarkFailure.require(isPresent, "open missed \(key)")
       }
+    case .collect, .collectKnown, .collectMemory, .evict, .loadMedian, .loadTail:
+      throw BenchmarkFailure("\(operation) is of a whole directory")
     }
+  }
+
+  /// One load, which nothing is touched by.
+  func measuredLoad(_ key: Keys, _ byteCount: Int) throws {
+    let found = try store.load(key.blob[0], touching: false)?.payload.count
+    try BenchmarkFailure.require(found == byteCount, "missed \(key.blob[0])")
   }
 
   private func expectDone(_ operation: Operation, _ keys: Keys, _ body: (BlobKey) throws -> Outcome) throws {

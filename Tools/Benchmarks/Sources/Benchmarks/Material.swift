@@ -42,9 +42,11 @@ struct Material {
   }
 
   /// A header that never expires, without checksums.
-  static func header(payloadSize: Int) -> [UInt8] {
+  ///
+  /// - Parameter age: seconds before the start of the clock.
+  static func header(payloadSize: Int, age: Int = 0) -> [UInt8] {
     let header = RecordHeader(
-      ttl: UInt64(Int64.max), updateTime: UInt64(SteppingClock.start), payloadSize: UInt64(payloadSize))
+      ttl: UInt64(Int64.max), updateTime: UInt64(SteppingClock.start - Int64(age)), payloadSize: UInt64(payloadSize))
     return header.withEncodedBytes { span in span.withUnsafeBytes { Array($0) } }
   }
 }

@@ -19,9 +19,23 @@ enum Operation: String, CaseIterable, ExpressibleByArgument {
   case enumerate
   /// A new store on a directory, and its first load: with very many records, against few.
   case open
+  /// A collection that finds nothing to do, and looks at every record.
+  case collect
+  /// The same, where an earlier one has left what it knew.
+  case collectKnown
+  /// What it takes in memory: MiB, not microseconds.
+  case collectMemory
+  /// A collection that evicts a tenth; raw, two walks, and 1.3 unlinks for each victim.
+  case evict
+  /// Loads while another process collects; their median, and the slowest of a hundred.
+  case loadMedian, loadTail
 
   static let lifecycle: [Operation] = [
     .store, .touch, .loadTouching, .lock, .unlock, .replace, .load, .loadAbsent, .remove,
+  ]
+
+  static let ofCollections: [Operation] = [
+    .collect, .collectKnown, .collectMemory, .evict, .loadMedian, .loadTail,
   ]
 
   /// Whether later operations of a round need it, so that it cannot be left out.

@@ -1,4 +1,5 @@
 import Foundation
+import Measuring
 
 /// The results of a run, with the promises that they keep or break.
 struct Report {

@@ -12,6 +12,9 @@ struct Threshold: Decodable {
     try JSONDecoder().decode([Threshold].self, from: Data(contentsOf: URL(fileURLWithPath: path)))
   }
 
+  /// Whether it is of what `--collection` measures.
+  var isOfCollections: Bool { Operation(rawValue: operation).map(Operation.ofCollections.contains) ?? false }
+
   /// A threshold holds for every size. The number of records is a choice of the run's, so it is not compared.
   func applies(to comparison: Comparison) -> Bool {
     operation == comparison.operation.rawValue

@@ -8,6 +8,8 @@ public enum PlantedBug: String, Sendable {
   case trustsPayload
   /// A leading dot of a key is not escaped.
   case leavesDots
+  /// A number may have a sign.
+  case acceptsSigns
 
   public static let active: PlantedBug? = {
     guard let name = ProcessInfo.processInfo.environment["BLOBCACHE_FUZZ_PLANT"] else { return nil }

@@ -1,19 +1,24 @@
-import BlobStore
-import FaultOperations
+internal import BlobStore
 
-/// What the documentation of the operations says, for one key; written without the library.
-enum Model {
-  struct Step: Hashable {
-    var state: KeyState
+/// What the documentation of the operations says, for one key at `StoreSettings.standardTime`; written without the
+/// library.
+public enum OperationModel {
+  public struct Step: Hashable, Sendable {
+    public var state: KeyState
     /// nil where the operation is about many keys, and its outcome says nothing of this one.
-    var result: OperationResult?
+    public var result: OperationResult?
+
+    public init(state: KeyState, result: OperationResult?) {
+      self.state = state
+      self.result = result
+    }
   }
 
   /// What an operation may make of a key, the usual first.
   ///
   /// - Parameter isDisturbed: whether another operation is under way, or a fault: then a load may leave the update time
   ///   as it is, and a collection that evicts may spare what has changed since it looked.
-  static func steps(
+  public static func steps(
     _ operation: FaultOperation, on key: String, in state: KeyState, isDisturbed: Bool
   ) -> [Step] {
     func same(_ outcome: OperationResult.Outcome? = nil) -> [Step] {
@@ -27,7 +32,8 @@ enum Model {
       return [
         Step(
           state: .record(
-            payload: payload.digest, refCount: max(kept, locked ? 1 : 0), ttl: 0, updateTime: UInt64(Scenario.now)),
+            payload: payload.digest, refCount: max(kept, locked ? 1 : 0), ttl: 0,
+            updateTime: UInt64(StoreSettings.standardTime)),
           result: OperationResult(.done))
       ]
     case .load(let target, let touching):
@@ -79,7 +85,7 @@ enum Model {
     }
   }
 
-  private static func locks(_ state: KeyState) -> UInt32 {
+  static func locks(_ state: KeyState) -> UInt32 {
     if case .record(_, let refCount, _, _) = state { refCount } else { 0 }
   }
 
@@ -90,18 +96,18 @@ enum Model {
 
   private static func touched(_ state: KeyState) -> KeyState {
     guard case .record(let payload, let locks, 0, _) = state else { return state }
-    return .record(payload: payload, refCount: locks, ttl: 0, updateTime: UInt64(Scenario.now))
+    return .record(payload: payload, refCount: locks, ttl: 0, updateTime: UInt64(StoreSettings.standardTime))
   }
 
   private static func isLive(_ state: KeyState) -> Bool {
     guard case .record(_, let locks, let ttl, let updateTime) = state else { return false }
-    return locks > 0 || Scenario.now - Int64(updateTime) <= (ttl > 0 ? Int64(ttl) : 600)
+    return locks > 0 || StoreSettings.standardTime - Int64(updateTime) <= (ttl > 0 ? Int64(ttl) : 600)
   }
 }
 
 extension FaultOperation {
   /// Whether it is about one key, and so takes effect at one call.
-  var key: String? {
+  public var key: String? {
     switch self {
     case .store(let key, _, _, _), .load(let key, _), .touch(let key), .lock(let key), .unlock(let key, _),
       .remove(let key), .quarantine(let key):
@@ -113,5 +119,5 @@ extension FaultOperation {
 
 extension OperationResult {
   /// The same without what is for people.
-  var essence: OperationResult { OperationResult(outcome, payload: payload) }
+  public var essence: OperationResult { OperationResult(outcome, payload: payload) }
 }

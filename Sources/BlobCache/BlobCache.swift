@@ -1,0 +1,133 @@
+public import BlobStore
+package import PosixFiles
+internal import Synchronization
+public import SystemPackage
+
+/// A cache of blobs: what was used lately in memory, all of it on disk.
+///
+/// The verbs are those of `BlobStore`, asynchronous: what has to wait for the disk waits on a thread of the cache's own,
+/// never on one of the concurrency runtime's. What is in memory is answered where the caller is, without a hop.
+///
+/// ```swift
+/// let cache = try BlobCache(named: "covers")
+/// let cover = try await cache.load("album/42") {
+///   try await download("album/42")              // once, however many tasks ask
+/// }
+/// ```
+///
+/// Memory and disk agree, also when other processes change the directory: a blob is answered from memory only while
+/// nobody has changed it, and never past its time. Spec/Semantics.md, M, has the rules.
+///
+/// Two caches on one directory in one process share everything. A cache that nobody holds any more is closed; what it has
+/// staged is written first.
+public final class BlobCache: Sendable {
+  let engine: CacheEngine
+  private let isOver = Atomic(false)
+
+  /// Takes a directory as a cache. Nothing is read or made here; the first store makes the directory.
+  ///
+  /// - Throws: `BlobStoreError` `invalidConfiguration`; `BlobCacheError` `invalidConfiguration` if another cache of this
+  ///   process has the directory open and is configured otherwise.
+  /// - Complexity: O(1), whatever the directory holds.
+  public convenience init(directory: FilePath, configuration: Configuration = Configuration()) throws {
+    try self.init(directory: directory, configuration: configuration, files: Files())
+  }
+
+  /// - Parameter files: where tests put their faults.
+  package init(directory: FilePath, configuration: Configuration, files: Files) throws {
+    engine = try CacheRegistry.engine(for: directory, configuration, files)
+  }
+
+  /// Takes a directory of this name under the platform's directory for caches: `$XDG_CACHE_HOME` or `~/.cache` on Linux,
+  /// `Caches` in the user's library on Apple's platforms.
+  ///
+  /// - Throws: as `init(directory:configuration:)`; `noCacheDirectory`.
+  public convenience init(named name: String, configuration: Configuration = Configuration()) throws {
+    try self.init(directory: try Self.directory(named: name), configuration: configuration)
+  }
+
+  deinit {
+    if beginClosing() { engine.shutDown() }
+  }
+
+  public var directory: FilePath { engine.store.directory }
+  /// The configuration in force: that of the first cache of this process on the directory.
+  public var configuration: Configuration { engine.configuration }
+  /// Whether `close` was called.
+  public var isClosed: Bool { isOver.load(ordering: .relaxed) }
+
+  /// The store beneath, for what the cache has no verb for. It is synchronous, and what is staged it does not see.
+  public var store: BlobStore { engine.store }
+}
+
+// For tests.
+extension BlobCache {
+  /// Threads that the cache has now.
+  package var threadCount: Int { engine.lanes.threadCount }
+  /// Loads that wait for a thread.
+  package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
+  /// Keys that are being produced.
+  package var productionCount: Int { engine.flights.count }
+  /// Tasks that wait for the production of a key.
+  package func waiterCount(of key: BlobKey) -> Int { engine.flights.waiterCount(of: key) }
+  /// The seconds that are kept between two touches of a record from memory.
+  package var touchIntervalSeconds: Int64 { engine.touches.intervalSeconds }
+}
+
+extension BlobCache {
+  /// - Throws: `closed`.
+  func openEngine() throws -> CacheEngine {
+    guard !isOver.load(ordering: .relaxed) else {
+      throw BlobCacheError(.closed, "the cache was closed", path: directory)
+    }
+    return engine
+  }
+
+  /// - Returns: whether this was the last cache on its engine; false also if it was closed before.
+  private func beginClosing() -> Bool {
+    guard !isOver.exchange(true, ordering: .relaxed) else { return false }
+    return CacheRegistry.release(engine)
+  }
+
+  /// Writes what is staged, tells the disk of the latest uses, and ends the threads. Operations under way are finished;
+  /// those that come later throw `closed`. Closing a closed cache does nothing.
+  ///
+  /// - Throws: `writeFailed`, as `flush`. The cache is closed all the same.
+  public func close() async throws {
+    guard !isClosed else { return }
+    let isLast = beginClosing()
+    let result = await engine.settled()
+    if isLast {
+      engine.shutDown()
+      await engine.lanes.closed()
+    }
+    try result.get()
+  }
+}
+
+extension CacheEngine {
+  /// Brings to disk what is not there yet.
+  fileprivate func settled() async -> Result<Void, any Error> {
+    do {
+      // A task that was cancelled closes its cache all the same.
+      try await Task {
+        try await lanes.upkeep.run { _ in
+          self.touches.write(all: true)
+          try self.flushStaged()
+        }
+      }.value
+      return .success(())
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  /// Ends what goes on by itself. The lanes still do what waits.
+  fileprivate func shutDown() {
+    rota.stop()
+    lanes.upkeep.submit(.medium) { self.touches.write(all: true) }
+    if staging != nil { lanes.writes.submit(.medium) { self.writeStaged() } }
+    lanes.close()
+    observer.events.finish()
+  }
+}

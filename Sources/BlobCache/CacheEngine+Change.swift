@@ -1,0 +1,182 @@
+internal import BlobRecord
+internal import BlobStore
+internal import MemoryCache
+internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// How a blob is to be stored.
+struct StoreRequest: Sendable {
+  var payload: Data
+  var ttl: Duration?
+  var locked = false
+  var keepingLocks = false
+
+  /// Locks are promised to outlive a power cut, which nothing in memory does.
+  var mayBeStaged: Bool { !locked && !keepingLocks }
+}
+
+// MARK: - Stores
+
+extension CacheEngine {
+  /// Stores a blob as the configuration says: on disk, or staged to be written. Blocks.
+  func store(_ request: StoreRequest, for key: BlobKey) throws {
+    guard try !stage(request, for: key) else { return }
+    try writeInTurn(request, for: key)
+  }
+
+  /// Stages a blob, without the disk.
+  ///
+  /// - Returns: false if it has to be written by the caller: stores are written through, or there is no room.
+  func stage(_ request: StoreRequest, for key: BlobKey) throws -> Bool {
+    guard let staging, request.mayBeStaged else { return false }
+    // What would be refused is refused now, when somebody is there to hear it.
+    try store.checkStore(byteCount: request.payload.count, for: key, ttl: request.ttl)
+    let header = try store.prospectiveHeader(byteCount: request.payload.count, ttl: request.ttl)
+    let blob = Blob(key: key, payload: request.payload, header: header)
+    guard staging.stage(blob, request) else { return false }
+    failures.forget(key)
+    observer.tell(CacheEvent(.stored(staged: true), key, byteCount: request.payload.count))
+    startWritingStaged()
+    return true
+  }
+
+  func startWritingStaged() {
+    // The writer holds the engine until all is written: a cache that nobody holds any more loses nothing.
+    staging?.startWriting(on: lanes.writes) { self.writeStaged() }
+  }
+
+  /// Writes a blob after those staged before it. Blocks.
+  @discardableResult
+  func writeInTurn(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
+    guard let staging else { return try write(request, for: key, queueTime: queueTime) }
+    do {
+      return try staging.withoutStaged(key) { try write(request, for: key, queueTime: queueTime) }
+    } catch {
+      // What was staged before is staged again.
+      startWritingStaged()
+      throw error
+    }
+  }
+
+  /// Writes a blob, and keeps it in memory. Blocks.
+  @discardableResult
+  func write(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
+    let stopwatch = observer.stopwatch()
+    let digest = try store.digest(of: key)
+    let receipt = try generations.changing(digest) {
+      try store.storeWithReceipt(
+        request.payload.bytes, for: key, ttl: request.ttl, locked: request.locked, keepingLocks: request.keepingLocks)
+    }
+    let blob = Blob(key: key, payload: request.payload, header: receipt.header)
+    if let memory {
+      if let stamp = GenerationStamp(receipt), configuration.memory?.keepsStored ?? false {
+        memory.keep(blob, digest: digest, in: stamp, update: nil)
+      } else {
+        memory.discard(key)
+      }
+    }
+    failures.forget(key)
+    mark.leave()
+    observer.tell(
+      CacheEvent(
+        .stored(staged: false), key, byteCount: request.payload.count, duration: stopwatch.elapsed,
+        queueTime: queueTime))
+    return blob
+  }
+
+  /// Stores what a file holds. Blocks.
+  func store(
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
+    queueTime: Duration = .zero
+  ) throws -> Int64 {
+    let stopwatch = observer.stopwatch()
+    let digest = try store.digest(of: key)
+    func write() throws -> Int64 {
+      try generations.changing(digest) {
+        try store.store(contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+      }
+    }
+    let byteCount = try staging.map { try $0.withoutStaged(key, write) } ?? write()
+    memory?.discard(key)
+    failures.forget(key)
+    mark.leave()
+    observer.tell(
+      CacheEvent(
+        .stored(staged: false), key, byteCount: Int(byteCount), duration: stopwatch.elapsed, queueTime: queueTime))
+    return byteCount
+  }
+}
+
+// MARK: - Other changes
+
+extension CacheEngine {
+  /// Blocks, as do all below.
+  func touch(_ key: BlobKey) throws -> Outcome {
+    try flushStaged(key)
+    // Read before: the touch does not set an earlier time than this.
+    let now = store.configuration.now()
+    let outcome = try store.touch(key)
+    if outcome == .done { memory?.wasTouched(key, at: now) }
+    return outcome
+  }
+
+  func lock(_ key: BlobKey) throws -> Outcome {
+    try flushStaged(key)
+    let outcome = try store.lock(key)
+    // The header in memory tells of the locks; the next load reads it again.
+    memory?.discard(key)
+    return outcome
+  }
+
+  func unlock(_ key: BlobKey, force: Bool) throws -> Outcome {
+    try flushStaged(key)
+    let outcome = try store.unlock(key, force: force)
+    memory?.discard(key)
+    return outcome
+  }
+
+  func remove(_ key: BlobKey, queueTime: Duration = .zero) throws -> Outcome {
+    let stopwatch = observer.stopwatch()
+    let digest = try store.digest(of: key)
+    let wasStaged = staging?.discard(key) ?? false
+    let outcome = try generations.changing(digest) { try store.remove(key) }
+    memory?.discard(key)
+    guard outcome == .done || wasStaged else { return outcome }
+    observer.tell(CacheEvent(.removed, key, duration: stopwatch.elapsed, queueTime: queueTime))
+    return .done
+  }
+
+  /// Does one thing to many keys; one that fails does not keep the others from it.
+  func each(_ keys: [BlobKey], _ operation: (BlobKey) throws -> Outcome) -> [KeyResult] {
+    keys.map { key in
+      do {
+        return KeyResult(key: key, result: .success(try operation(key)))
+      } catch {
+        return KeyResult(key: key, result: .failure(BlobStoreError(anything: error, operation: "", key: key)))
+      }
+    }
+  }
+
+  func removeAll(_ scope: RemovalScope) throws -> RemovalReport {
+    if scope == .all { staging?.discardAll() } else { try flushStaged() }
+    defer { memory?.cache.removeAll() }
+    return try generations.changingAll { try store.removeAll(scope) }
+  }
+
+  func collect(_ options: CollectionOptions) throws(BlobStoreError) -> CollectionReport {
+    // The pass goes by the update times.
+    touches.write(all: true)
+    do {
+      let report = try generations.changingAll { try store.collect(options) }
+      observer.tell(CacheEvent(.collected(report), nil, duration: .seconds(report.seconds)))
+      return report
+    } catch {
+      throw BlobStoreError(anything: error, operation: "collect", key: nil)
+    }
+  }
+}

@@ -1,0 +1,95 @@
+internal import BlobRecord
+internal import BlobStore
+
+extension CacheEngine {
+  /// The blob of a key, if it can be had without the disk.
+  func resident(_ key: BlobKey, touching: Bool) -> Blob? {
+    if let staging, let blob = staging.blob(for: key) {
+      observer.tell(CacheEvent(.hit(.staged), key, byteCount: blob.payload.count))
+      return blob
+    }
+    guard let memory else { return nil }
+    switch memory.find(key, touching: touching) {
+    case .hit(let blob):
+      observer.tell(CacheEvent(.hit(.memory), key, byteCount: blob.payload.count))
+      return blob
+    case .expired(let blob):
+      observer.tell(CacheEvent(.expired, key, byteCount: blob.payload.count))
+      return nil
+    case .absent, .outdated:
+      return nil
+    }
+  }
+
+  /// The blob of a key, wherever it is. Blocks.
+  func load(_ key: BlobKey, touching: Bool, queueTime: Duration = .zero) throws -> Blob? {
+    if let blob = resident(key, touching: touching) { return blob }
+    return try read(key, touching: touching, queueTime: queueTime)
+  }
+
+  /// Reads a blob from disk, and keeps it in memory. Blocks.
+  func read(_ key: BlobKey, touching: Bool, queueTime: Duration = .zero) throws -> Blob? {
+    let stopwatch = observer.stopwatch()
+    do {
+      guard let blob = try readAndKeep(key, touching: touching) else {
+        observer.tell(CacheEvent(.miss, key, duration: stopwatch.elapsed, queueTime: queueTime))
+        return nil
+      }
+      observer.tell(
+        CacheEvent(
+          .hit(.disk), key, byteCount: blob.payload.count, duration: stopwatch.elapsed, queueTime: queueTime))
+      return blob
+    } catch let error as BlobStoreError where error.code == .damaged {
+      observer.tell(CacheEvent(.damaged(error), key, duration: stopwatch.elapsed, queueTime: queueTime))
+      throw error
+    }
+  }
+
+  private func readAndKeep(_ key: BlobKey, touching: Bool) throws -> Blob? {
+    guard let memory else { return try store.load(key, touching: touching) }
+    let digest = try store.digest(of: key)
+    // Before the disk is read: what changes afterwards makes the blob outdated.
+    let stamp = generations.stamp(of: digest)
+    guard let blob = try store.load(key, touching: false) else { return nil }
+    let update = touching ? try touchAfterRead(blob) : nil
+    if let stamp { memory.keep(blob, digest: digest, in: stamp, update: update) }
+    return blob
+  }
+
+  /// What the store's own load does, but for telling the update time that has come of it.
+  private func touchAfterRead(_ blob: Blob) throws -> UnixTime? {
+    let now = store.configuration.now()
+    guard blob.header.ttl == 0, blob.header.lastUpdate < now else { return nil }
+    return try store.refresh(blob.key, to: now)
+  }
+
+  /// The blob that a chooser takes from among the live keys with a prefix. Blocks.
+  func load(prefix: String, touching: Bool, choosing choose: ([BlobKey]) -> BlobKey?) throws -> Blob? {
+    try flushStaged()
+    var chosen: BlobKey?
+    let found = try store.load(prefix: prefix, touching: touching) { keys in
+      chosen = choose(keys)
+      return chosen
+    }
+    guard let chosen else { return nil }
+    observer.tell(CacheEvent(found == nil ? .miss : .hit(.disk), chosen, byteCount: found?.payload.count ?? 0))
+    return found
+  }
+
+  /// Whether a load would find something. Blocks, unless memory knows.
+  func contains(_ key: BlobKey) throws -> Bool {
+    if residentContains(key) { return true }
+    return try store.contains(key)
+  }
+
+  /// Whether it is known without the disk that a load would find something.
+  func residentContains(_ key: BlobKey) -> Bool {
+    staging?.blob(for: key) != nil || memory?.contains(key) ?? false
+  }
+
+  /// The header of a key's record as it is on disk; of a staged blob, as it will be. Blocks.
+  func header(for key: BlobKey) throws -> RecordHeader? {
+    if let staged = staging?.blob(for: key) { return staged.header }
+    return try store.header(for: key)
+  }
+}

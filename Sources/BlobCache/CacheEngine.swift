@@ -1,0 +1,54 @@
+internal import BlobRecord
+internal import BlobStore
+internal import MemoryCache
+internal import SystemPackage
+
+/// What all caches of this process on one directory have in common: the store, the blobs in memory, the threads, the
+/// blobs being produced and those being staged. Its operations block; `BlobCache` takes them to a lane.
+final class CacheEngine: Sendable {
+  let configuration: BlobCache.Configuration
+  let store: BlobStore
+  let lanes: Lanes
+  let generations: Generations
+  let touches: TouchBatch
+  /// nil where nothing is kept in memory.
+  let memory: MemoryTier?
+  /// nil where stores are written through.
+  let staging: StagingArea?
+  let flights = FlightTable()
+  let failures: FailureMemory
+  let observer: Observer
+  let mark: DirectoryMark
+  let rota = CollectionRota()
+
+  init(store: BlobStore, configuration: BlobCache.Configuration) {
+    self.configuration = configuration
+    self.store = store
+    lanes = Lanes(width: configuration.maxConcurrentOperations)
+    let generations = Generations(of: store)
+    let observer = Observer(cache: store.directory.string)
+    let touches = TouchBatch(of: store, interval: configuration.touchInterval, lane: lanes.upkeep)
+    memory = configuration.memory.map { memory in
+      MemoryTier(memory, of: store, generations: generations, touches: touches) { removed in
+        if removed.cause == .evicted {
+          observer.tell(CacheEvent(.evicted, removed.key, byteCount: removed.value.blob.payload.count))
+        }
+      }
+    }
+    if case .behind(let writeBehind) = configuration.writing {
+      staging = StagingArea(writeBehind)
+    } else {
+      staging = nil
+    }
+    failures = FailureMemory(now: store.configuration.now)
+    mark = DirectoryMark(store: store, isWanted: configuration.excludesFromBackups)
+    self.generations = generations
+    self.touches = touches
+    self.observer = observer
+  }
+
+  deinit {
+    rota.stop()
+    lanes.close()
+  }
+}

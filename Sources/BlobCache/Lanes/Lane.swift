@@ -1,0 +1,233 @@
+internal import PosixFiles
+internal import Locks
+internal import SystemPackage
+
+/// A few threads of its own for calls that block, and the line of those who wait for one.
+///
+/// Threads are started when they are needed, up to the width, and end when there was nothing to do for a while, so a
+/// cache that is not used has none. Who waits can leave the line; what a thread has begun, it finishes.
+package final class Lane: Sendable {
+  /// One piece of work.
+  struct Job: Sendable {
+    let queued: ContinuousClock.Instant
+    /// Receives how long it has waited.
+    let run: @Sendable (Duration) -> Void
+    /// Called instead of `run`.
+    let fail: @Sendable (any Error) -> Void
+  }
+
+  private struct State: Sendable {
+    var line = WaitingLine<Job>(priorities: LanePriority.allCases.count)
+    /// Those who wait for work, the latest last: it is woken first, and the others come to their end.
+    var idle: [LaneThread] = []
+    var threadCount = 0
+    var isClosed = false
+    var closeWaiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  package let width: Int
+  private let idleTime: Duration
+  private let state = Lock(State())
+
+  /// - Parameters:
+  ///   - width: threads at the most.
+  ///   - idleTime: how long a thread waits for work before it ends.
+  package init(width: Int, idleTime: Duration = .seconds(5)) {
+    self.width = max(width, 1)
+    self.idleTime = idleTime
+  }
+
+  deinit { close() }
+
+  /// Threads that there are now.
+  package var threadCount: Int { state.withLock { $0.threadCount } }
+  /// Jobs that no thread has taken yet.
+  package var waitingCount: Int { state.withLock { $0.line.count } }
+}
+
+// MARK: - Work
+
+extension Lane {
+  /// Runs a call that blocks, when it is its turn.
+  ///
+  /// - Parameter body: receives how long it has waited.
+  /// - Throws: what `body` throws; `CancellationError` if the task was cancelled while it waited; `closed`.
+  package func run<Result: Sendable>(_ body: @escaping @Sendable (Duration) throws -> Result) async throws -> Result {
+    let ticket = state.withLock { $0.line.ticket() }
+    return try await withTaskCancellationHandler {
+      try await followingPriority(of: ticket) {
+        try await withCheckedThrowingContinuation { continuation in
+          let job = Job(
+            queued: .now, run: { queueTime in continuation.resume(with: Swift.Result { try body(queueTime) }) },
+            fail: { continuation.resume(throwing: $0) })
+          enqueue(job, ticket, LanePriority(Task.currentPriority))
+          // Cancelled before it stood in line: the handler has not found it there.
+          if Task.isCancelled { leave(ticket) }
+        }
+      }
+    } onCancel: {
+      leave(ticket)
+    }
+  }
+
+  /// Has work done that nobody waits for.
+  ///
+  /// - Parameter fail: called instead, where the lane is closed or the system has no thread.
+  package func submit(
+    _ priority: LanePriority, _ body: @escaping @Sendable () -> Void,
+    orFail fail: @escaping @Sendable (any Error) -> Void = { _ in }
+  ) {
+    let ticket = state.withLock { $0.line.ticket() }
+    enqueue(Job(queued: .now, run: { _ in body() }, fail: fail), ticket, priority)
+  }
+
+  private func followingPriority<Result: Sendable>(
+    of ticket: WaitingLine<Job>.Ticket, _ body: () async throws -> Result
+  ) async throws -> Result {
+    guard #available(macOS 26, iOS 26, *) else { return try await body() }
+    return try await withTaskPriorityEscalationHandler(operation: body) { _, priority in
+      self.state.withLock { $0.line.raise(ticket, to: LanePriority(priority).rawValue) }
+    }
+  }
+
+  private func leave(_ ticket: WaitingLine<Job>.Ticket) {
+    state.withLock { $0.line.remove(ticket) }?.fail(CancellationError())
+  }
+
+  private enum Arrival {
+    case queued
+    case wakes(LaneThread)
+    case needsThread
+    case closed
+  }
+
+  private func enqueue(_ job: Job, _ ticket: WaitingLine<Job>.Ticket, _ priority: LanePriority) {
+    let arrival = state.withLock { state -> Arrival in
+      guard !state.isClosed else { return .closed }
+      state.line.append(job, ticket, priority: priority.rawValue)
+      if let thread = state.idle.popLast() { return .wakes(thread) }
+      guard state.threadCount < width else { return .queued }
+      state.threadCount += 1
+      return .needsThread
+    }
+    switch arrival {
+    case .queued: break
+    case .wakes(let thread): thread.wake()
+    case .needsThread: startThread()
+    case .closed: job.fail(BlobCacheError(.closed, "the cache was closed"))
+    }
+  }
+}
+
+// MARK: - Threads
+
+extension Lane {
+  private func startThread() {
+    do {
+      let thread = LaneThread()
+      try OwnedThread { self.work(on: thread) }
+    } catch {
+      // Others, if there are any, do the work. Without, it cannot be done.
+      let stranded = state.withLock { state -> [Job] in
+        state.threadCount -= 1
+        guard state.threadCount == 0 else { return [] }
+        var jobs: [Job] = []
+        while let job = state.line.popFirst() { jobs.append(job) }
+        return jobs
+      }
+      let failure = BlobCacheError(.noThread, "pthread_create(3): \(error)", cause: error)
+      for job in stranded { job.fail(failure) }
+      finishClosing()
+    }
+  }
+
+  private func work(on thread: LaneThread) {
+    while let job = next(on: thread) { job.run(job.queued.duration(to: .now)) }
+    finishClosing()
+  }
+
+  /// The next job; nil when the thread is to end, which is then counted.
+  private func next(on thread: LaneThread) -> Job? {
+    while true {
+      let job = state.withLock { state -> Job?? in
+        if let job = state.line.popFirst() { return job }
+        guard !state.isClosed else {
+          state.threadCount -= 1
+          return .some(nil)
+        }
+        state.idle.append(thread)
+        return nil
+      }
+      if let job { return job }
+      guard !thread.sleep(atMost: idleTime) else { continue }
+      let isOver = state.withLock { state in
+        // Not among the idle ones: it is being woken right now.
+        guard let index = state.idle.firstIndex(where: { $0 === thread }) else { return false }
+        state.idle.remove(at: index)
+        state.threadCount -= 1
+        return true
+      }
+      if isOver { return nil }
+      thread.waitUntilWoken()
+    }
+  }
+}
+
+// MARK: - Closing
+
+extension Lane {
+  /// Takes no more work. What waits is still done.
+  package func close() {
+    let idle = state.withLock { state in
+      state.isClosed = true
+      defer { state.idle = [] }
+      return state.idle
+    }
+    for thread in idle { thread.wake() }
+  }
+
+  /// Returns when a lane that was closed has done all its work and its threads have ended.
+  package func closed() async {
+    await withCheckedContinuation { (waiter: CheckedContinuation<Void, Never>) in
+      state.withLock { $0.closeWaiters.append(waiter) }
+      finishClosing()
+    }
+  }
+
+  private func finishClosing() {
+    let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+      guard state.isClosed, state.threadCount == 0 else { return [] }
+      defer { state.closeWaiters = [] }
+      return state.closeWaiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+}
+
+/// Where one thread of a lane sleeps while there is nothing to do.
+private final class LaneThread: Sendable {
+  private let isWoken = Monitor(false)
+
+  func wake() { isWoken.change { $0 = true } }
+
+  /// - Returns: false if the time has passed and nobody has woken it.
+  func sleep(atMost duration: Duration) -> Bool {
+    let deadline = ContinuousClock.now + duration
+    return isWoken.wait { isWoken in
+      if isWoken {
+        isWoken = false
+        return .done(true)
+      }
+      let rest = ContinuousClock.now.duration(to: deadline)
+      return rest > .zero ? .wait(rest) : .done(false)
+    }
+  }
+
+  func waitUntilWoken() {
+    isWoken.wait { isWoken -> Monitor<Bool>.Finding<Void> in
+      guard isWoken else { return .wait(nil) }
+      isWoken = false
+      return .done(())
+    }
+  }
+}

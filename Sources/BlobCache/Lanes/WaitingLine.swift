@@ -1,0 +1,78 @@
+/// First come, first served, by priority; whoever waits may also leave.
+///
+/// Every eighth turn goes to whoever has waited longest in the lowest priority, so that nobody waits for ever.
+package struct WaitingLine<Element> {
+  /// What an element is known by until it has had its turn.
+  package struct Ticket: Hashable, Sendable {
+    fileprivate var number: UInt64
+  }
+
+  /// The elements of one priority. Numbers between the first and the last that are missing have left.
+  fileprivate struct Row {
+    var first: UInt64 = 0
+    var elements: [UInt64: Element] = [:]
+  }
+
+  private var rows: [Row]
+  private var nextNumber: UInt64 = 0
+  private var turns: UInt8 = 0
+  private static var fairTurn: UInt8 { 8 }
+
+  package private(set) var count = 0
+  package var isEmpty: Bool { count == 0 }
+
+  /// - Parameter priorities: how many there are; 0 is the highest.
+  package init(priorities: Int = 1) {
+    rows = Array(repeating: Row(), count: priorities)
+  }
+
+  /// A number for an element that is to come, so that it can be told to leave.
+  package mutating func ticket() -> Ticket {
+    defer { nextNumber += 1 }
+    return Ticket(number: nextNumber)
+  }
+
+  /// - Complexity: amortised O(1).
+  package mutating func append(_ element: Element, _ ticket: Ticket, priority: Int = 0) {
+    if rows[priority].elements.isEmpty { rows[priority].first = ticket.number }
+    rows[priority].first = min(rows[priority].first, ticket.number)
+    rows[priority].elements[ticket.number] = element
+    count += 1
+  }
+
+  /// - Returns: nil if the element has had its turn, or left.
+  package mutating func remove(_ ticket: Ticket) -> Element? {
+    for index in rows.indices {
+      guard let element = rows[index].elements.removeValue(forKey: ticket.number) else { continue }
+      count -= 1
+      return element
+    }
+    return nil
+  }
+
+  /// Moves an element up to a higher priority, where it keeps its place by age.
+  package mutating func raise(_ ticket: Ticket, to priority: Int) {
+    for index in rows.indices where index > priority {
+      guard let element = rows[index].elements.removeValue(forKey: ticket.number) else { continue }
+      count -= 1
+      return append(element, ticket, priority: priority)
+    }
+  }
+
+  /// - Complexity: amortised O(1), where few are moved.
+  package mutating func popFirst() -> Element? {
+    guard count > 0 else { return nil }
+    turns = (turns + 1) % Self.fairTurn
+    let isFair = turns == 0
+    let candidates = rows.indices.filter { !rows[$0].elements.isEmpty }
+    guard let index = isFair ? candidates.last : candidates.first else { return nil }
+    count -= 1
+    while true {
+      defer { rows[index].first += 1 }
+      if let element = rows[index].elements.removeValue(forKey: rows[index].first) { return element }
+    }
+  }
+}
+
+extension WaitingLine: Sendable where Element: Sendable {}
+extension WaitingLine.Row: Sendable where Element: Sendable {}

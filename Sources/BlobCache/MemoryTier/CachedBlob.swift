@@ -1,0 +1,75 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Synchronization
+
+/// A blob in memory, and what says whether it is still what the disk holds.
+final class CachedBlob: Sendable {
+  let blob: Blob
+  /// Of the file name: finds the generation.
+  let digest: UInt64
+  /// The generation that was in force before the disk was read.
+  let stamp: GenerationStamp
+  let use: RecordUse
+
+  init(blob: Blob, digest: UInt64, stamp: GenerationStamp, lifetime: Int64) {
+    self.blob = blob
+    self.digest = digest
+    self.stamp = stamp
+    use = RecordUse(header: blob.header, key: blob.key, lifetime: lifetime)
+  }
+}
+
+/// When a record was used, as far as the disk knows and as memory knows. It outlives the blob in memory, so that a use
+/// is not lost when the blob is evicted before the disk was told.
+final class RecordUse: Sendable {
+  let key: BlobKey
+  /// Seconds to live after the update time.
+  private let lifetime: Int64
+  /// Whether uses move the update time.
+  let slides: Bool
+  private let updateTime: Atomic<Int64>
+  private let lastUse: Atomic<Int64>
+  private let isNoted = Atomic(false)
+  private let isDue = Atomic(false)
+
+  init(header: RecordHeader, key: BlobKey, lifetime: Int64) {
+    self.key = key
+    self.lifetime = lifetime
+    slides = header.ttl == 0
+    let update = header.lastUpdate.seconds
+    updateTime = Atomic(update)
+    lastUse = Atomic(update)
+  }
+
+  /// The last second in which the record is live, as far as the disk knows.
+  var deadline: UnixTime { UnixTime(seconds: update).advanced(bySeconds: lifetime) }
+
+  var update: Int64 { updateTime.load(ordering: .relaxed) }
+  var latest: Int64 { lastUse.load(ordering: .relaxed) }
+
+  /// - Returns: whether the disk knows of an earlier use only.
+  func use(at now: Int64) -> Bool {
+    guard slides, now > update else { return false }
+    // Of two threads in one second either may win: they write the same.
+    if latest < now { lastUse.store(now, ordering: .relaxed) }
+    return true
+  }
+
+  /// - Returns: true for the first who asks since the last `wasWritten`.
+  func becomesNoted() -> Bool {
+    !isNoted.load(ordering: .relaxed) && !isNoted.exchange(true, ordering: .relaxed)
+  }
+
+  func becomesDue() -> Bool {
+    !isDue.load(ordering: .relaxed) && !isDue.exchange(true, ordering: .relaxed)
+  }
+
+  /// The disk was told, or could not be.
+  ///
+  /// - Parameter time: the update time on disk, as far as it is known: the deadline goes by nothing else.
+  func settle(_ time: UnixTime?) {
+    if let time { updateTime.store(max(time.seconds, update), ordering: .relaxed) }
+    isNoted.store(false, ordering: .relaxed)
+    isDue.store(false, ordering: .relaxed)
+  }
+}

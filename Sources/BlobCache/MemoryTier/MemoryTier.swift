@@ -1,0 +1,98 @@
+internal import BlobRecord
+internal import BlobStore
+internal import MemoryCache
+internal import SystemPackage
+
+/// The blobs in memory. Spec/Semantics.md, M: a blob is answered from here only while its key's generation is the one
+/// that was in force before it was read from disk, and before its own deadline.
+final class MemoryTier: Sendable {
+  let cache: MemoryCache<BlobKey, CachedBlob>
+  let generations: Generations
+  let touches: TouchBatch
+  private let store: BlobStore
+  private let now: @Sendable () -> UnixTime
+
+  init(
+    _ memory: BlobCache.Memory, of store: BlobStore, generations: Generations, touches: TouchBatch,
+    onRemoval: @escaping @Sendable (RemovedEntry<BlobKey, CachedBlob>) -> Void
+  ) {
+    var configuration = MemoryCacheConfiguration(
+      limits: MemoryCacheLimits(
+        count: memory.countLimit, cost: memory.byteLimit, age: memory.ageLimit, maximumCostShare: memory.maximumShare),
+      policy: memory.policy)
+    configuration.name = store.directory.string
+    configuration.shards = memory.shards
+    configuration.respondsToMemoryPressure = memory.respondsToMemoryPressure
+    cache = MemoryCache(configuration, onRemoval: onRemoval)
+    self.generations = generations
+    self.touches = touches
+    self.store = store
+    now = store.configuration.now
+  }
+
+  /// What is found for a key.
+  enum Finding {
+    case hit(Blob)
+    case absent
+    /// Its time is over.
+    case expired(Blob)
+    /// The disk may hold something else by now.
+    case outdated
+  }
+
+  /// - Parameter touching: whether this counts as a use of the record.
+  func find(_ key: BlobKey, touching: Bool) -> Finding {
+    guard let cached = cache.value(forKey: key) else { return .absent }
+    guard generations.stamp(of: cached.digest) == cached.stamp else {
+      discard(cached)
+      return .outdated
+    }
+    let now = now()
+    guard now <= cached.use.deadline else {
+      discard(cached)
+      return .expired(cached.blob)
+    }
+    if touching, cached.use.use(at: now.seconds) { touches.note(cached.use, at: now.seconds) }
+    return .hit(cached.blob)
+  }
+
+  /// Whether a load would be answered from here.
+  func contains(_ key: BlobKey) -> Bool {
+    guard let cached = cache.peek(key), generations.stamp(of: cached.digest) == cached.stamp else { return false }
+    return now() <= cached.use.deadline
+  }
+
+  /// Keeps what was read or written in a generation.
+  ///
+  /// - Parameter update: the update time on disk, where it has moved on since the header was read.
+  func keep(_ blob: Blob, digest: UInt64, in stamp: GenerationStamp, update: UnixTime?) {
+    let expiry = store.expiry(of: blob.header).seconds
+    let lifetime = expiry.subtractingReportingOverflow(blob.header.lastUpdate.seconds)
+    let cached = CachedBlob(
+      blob: blob, digest: digest, stamp: stamp, lifetime: lifetime.overflow ? .max : lifetime.partialValue)
+    cached.use.settle(update)
+    cache.setValue(cached, forKey: blob.key, cost: Self.cost(of: blob))
+  }
+
+  /// The record of a key was touched on disk, at this time or later.
+  func wasTouched(_ key: BlobKey, at time: UnixTime) {
+    guard let cached = cache.peek(key), cached.use.slides else { return }
+    // The clock went back, and the record's deadline with it.
+    guard time.seconds >= cached.use.update else { return discard(cached) }
+    cached.use.settle(time)
+  }
+
+  /// Takes a key out of memory, whatever is there.
+  func discard(_ key: BlobKey) { cache.removeValue(forKey: key) }
+
+  private func discard(_ cached: CachedBlob) {
+    // Another may have put a newer one there.
+    cache.removeValue(forKey: cached.blob.key) { $0 === cached }
+  }
+
+  /// The bytes that a blob keeps from other use: payload, key, and the objects around them (two objects, the header, the
+  /// storage of `Data` and the cache's own slot, which are about 350 bytes with the allocator's share).
+  private static func cost(of blob: Blob) -> Int {
+    blob.payload.count + blob.key.string.utf8.count + 350
+  }
+}

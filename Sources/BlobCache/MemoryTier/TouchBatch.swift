@@ -1,0 +1,88 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Logging
+internal import Locks
+
+/// Tells the disk of uses that were answered from memory: each record's at most once per interval, many at a time, away
+/// from the caller; and all of them before a collection, which goes by the update times.
+final class TouchBatch: Sendable {
+  private struct State {
+    /// Used since the disk was told, less than an interval ago.
+    var noted: [RecordUse] = []
+    /// To be written now.
+    var due: [RecordUse] = []
+    var isScheduled = false
+  }
+
+  /// Uses that are noted at the most, before they are written early: some megabytes.
+  private static let mostNoted = 1 << 16
+
+  let intervalSeconds: Int64
+  private let store: BlobStore
+  private let lane: Lane
+  private let state = Lock(State())
+
+  init(of store: BlobStore, interval: Duration, lane: Lane) {
+    let longest = max(store.effectiveDefaultExpiration / 4, 1)
+    intervalSeconds = min(max(Int64(clamping: Int128(interval / .seconds(1))), 1), longest)
+    self.store = store
+    self.lane = lane
+  }
+
+  /// Notes that a record was used, later than the disk knows.
+  func note(_ use: RecordUse, at now: Int64) {
+    if now - use.update >= intervalSeconds {
+      guard use.becomesDue() else { return }
+      schedule { $0.due.append(use) }
+    } else if use.becomesNoted() {
+      let isFull = state.withLock { state in
+        state.noted.append(use)
+        return state.noted.count >= Self.mostNoted
+      }
+      if isFull {
+        schedule { state in
+          state.due += state.noted
+          state.noted = []
+        }
+      }
+    }
+  }
+
+  private func schedule(_ change: (inout State) -> Void) {
+    let starts = state.withLock { state in
+      change(&state)
+      defer { state.isScheduled = true }
+      return !state.isScheduled
+    }
+    guard starts else { return }
+    // Where the lane is closed, `close` writes what is noted.
+    lane.submit(.low) { self.write(all: false) }
+  }
+
+  /// Writes what is due, or all that was noted. Blocks.
+  func write(all: Bool) {
+    let uses = state.withLock { state in
+      state.isScheduled = false
+      defer {
+        state.due = []
+        if all { state.noted = [] }
+      }
+      return all ? state.due + state.noted : state.due
+    }
+    for use in uses {
+      // Noted, and due since: it is in both lists, and was written the first time.
+      let latest = use.latest
+      guard latest > use.update else {
+        use.settle(nil)
+        continue
+      }
+      do {
+        use.settle(try store.refresh(use.key, to: UnixTime(seconds: latest)))
+      } catch {
+        // Its record lives a little shorter, as with a load whose touch did not succeed.
+        store.configuration.logger.debug("\(error)")
+        use.settle(nil)
+      }
+    }
+  }
+}

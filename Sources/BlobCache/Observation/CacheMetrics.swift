@@ -1,0 +1,83 @@
+#if Metrics
+  internal import Metrics
+
+  /// Counters and timers of swift-metrics, named `blobcache.…`, with the cache's name as the dimension `cache`.
+  struct CacheMetrics: Sendable {
+    private let memoryHits, stagedHits, diskHits, misses, stores, removals, damages, productions, failures: Counter
+    private let expired, evicted, collections: Counter
+    private let storedBytes, loadedBytes: Counter
+    private let loadTimer, storeTimer, productionTimer, queueTimer: Metrics.Timer
+
+    /// - Returns: nil where no metrics system was set up when the cache was made: then nothing is counted.
+    init?(cache: String) {
+      guard !(MetricsSystem.factory is NOOPMetricsHandler) else { return nil }
+      let name = [("cache", cache)]
+      func counter(_ label: String, _ more: [(String, String)] = []) -> Counter {
+        Counter(label: "blobcache." + label, dimensions: name + more)
+      }
+      func timer(_ label: String) -> Metrics.Timer { Metrics.Timer(label: "blobcache." + label, dimensions: name) }
+      memoryHits = counter("hits", [("tier", "memory")])
+      stagedHits = counter("hits", [("tier", "staged")])
+      diskHits = counter("hits", [("tier", "disk")])
+      misses = counter("misses")
+      stores = counter("stores")
+      removals = counter("removals")
+      damages = counter("damages")
+      productions = counter("productions")
+      failures = counter("write_failures")
+      expired = counter("memory_expired")
+      evicted = counter("memory_evicted")
+      collections = counter("collections")
+      storedBytes = counter("stored_bytes")
+      loadedBytes = counter("loaded_bytes")
+      loadTimer = timer("load")
+      storeTimer = timer("store")
+      productionTimer = timer("production")
+      queueTimer = timer("queue")
+    }
+
+    func record(_ event: CacheEvent) {
+      switch event.kind {
+      case .stored:
+        stores.increment()
+        storedBytes.increment(by: event.byteCount)
+        storeTimer.recordNanoseconds(event.duration.clampedNanoseconds)
+      case .hit(let tier):
+        hits(in: tier).increment()
+        loadedBytes.increment(by: event.byteCount)
+        if tier == .disk { loadTimer.recordNanoseconds(event.duration.clampedNanoseconds) }
+      case .miss: misses.increment()
+      case .expired: expired.increment()
+      case .evicted: evicted.increment()
+      case .removed: removals.increment()
+      case .damaged: damages.increment()
+      case .produced:
+        productions.increment()
+        productionTimer.recordNanoseconds(event.duration.clampedNanoseconds)
+      case .writeFailed: failures.increment()
+      case .collected: collections.increment()
+      }
+      if event.queueTime > .zero { queueTimer.recordNanoseconds(event.queueTime.clampedNanoseconds) }
+    }
+
+    private func hits(in tier: CacheEvent.Tier) -> Counter {
+      switch tier {
+      case .memory: memoryHits
+      case .staged: stagedHits
+      case .disk: diskHits
+      }
+    }
+  }
+
+  extension Duration {
+    fileprivate var clampedNanoseconds: Int64 {
+      Int64(clamping: Int128(self / .nanoseconds(1)))
+    }
+  }
+#else
+  /// The trait `Metrics` is off: there is nothing to count with.
+  struct CacheMetrics: Sendable {
+    init?(cache: String) { return nil }
+    func record(_ event: CacheEvent) {}
+  }
+#endif

@@ -1,0 +1,85 @@
+internal import BlobStore
+internal import Logging
+internal import PosixFiles
+internal import Locks
+internal import SystemPackage
+
+/// The engines of this process, by directory, so that two caches on one directory share one.
+enum CacheRegistry {
+  fileprivate struct Name: Hashable {
+    let path: FilePath
+    /// A forked child has none of its parent's threads, so its caches are its own.
+    let forkCount: Int32
+  }
+
+  private struct Entry {
+    let engine: CacheEngine
+    /// Caches that are open.
+    var holders: Int
+  }
+
+  private static let entries = Lock<[Name: Entry]>([:])
+
+  /// The engine of a directory, made if there is none. The caller gives it back by `release`.
+  ///
+  /// - Throws: `invalidConfiguration` if there is one that is configured otherwise.
+  static func engine(
+    for directory: FilePath, _ configuration: BlobCache.Configuration, _ files: Files
+  ) throws -> CacheEngine {
+    let name = Name(directory)
+    return try entries.withLock { entries in
+      if let entry = entries[name] {
+        if let setting = entry.engine.configuration.difference(from: configuration) {
+          throw BlobCacheError(
+            .invalidConfiguration, "another cache of this process has this directory open with another \(setting)",
+            path: directory)
+        }
+        entries[name] = Entry(engine: entry.engine, holders: entry.holders + 1)
+        return entry.engine
+      }
+      let engine = CacheEngine(
+        store: try BlobStore(directory: directory, configuration: configuration.store, files: files),
+        configuration: configuration)
+      entries[name] = Entry(engine: engine, holders: 1)
+      return engine
+    }
+  }
+
+  /// - Returns: whether nobody else holds the engine: then it is to be shut down.
+  static func release(_ engine: CacheEngine) -> Bool {
+    entries.withLock { entries in
+      guard let (name, entry) = entries.first(where: { $0.value.engine === engine }) else { return false }
+      guard entry.holders == 1 else {
+        entries[name] = Entry(engine: engine, holders: entry.holders - 1)
+        return false
+      }
+      entries[name] = nil
+      return true
+    }
+  }
+}
+
+extension CacheRegistry.Name {
+  /// Links are followed as far as the path exists: what is missing, the first store makes.
+  init(_ directory: FilePath) {
+    path = Files().canonical(directory)
+    forkCount = CurrentProcess.forkCount
+  }
+}
+
+extension BlobCache.Configuration {
+  /// A setting in which two configurations differ and that both must have alike; nil if there is none.
+  func difference(from other: Self) -> String? {
+    func differ<Value: Equatable>(_ path: KeyPath<Self, Value>) -> Bool { self[keyPath: path] != other[keyPath: path] }
+    let settings: [(String, Bool)] = [
+      ("layout", differ(\.store.layout)), ("format", differ(\.store.format)),
+      ("default expiration", differ(\.store.defaultExpiration)), ("size limit", differ(\.store.sizeLimit)),
+      ("free space floor", differ(\.store.freeSpaceFloor)), ("maximum payload", differ(\.store.maximumPayload)),
+      ("durability", differ(\.store.durability)), ("damage policy", differ(\.store.damagePolicy)),
+      ("sharing", differ(\.store.sharing)), ("`createsDirectory`", differ(\.store.createsDirectory)),
+      ("memory", differ(\.memory)), ("way of writing", differ(\.writing)),
+      ("touch interval", differ(\.touchInterval)), ("`excludesFromBackups`", differ(\.excludesFromBackups)),
+    ]
+    return settings.first { $0.1 }?.0
+  }
+}

@@ -1,0 +1,52 @@
+internal import BlobStore
+internal import Logging
+internal import Locks
+
+/// The schedule by which a directory is collected: one, however many caches of the process ask for it.
+final class CollectionRota: Sendable {
+  private let schedule = Lock<CollectionSchedule?>(nil)
+
+  /// Starts a schedule in the place of the one there is.
+  ///
+  /// - Throws: `fileSystem` where the system has no thread to give.
+  func start(_ next: CollectionSchedule) throws {
+    let last = schedule.withLock { schedule in
+      defer { schedule = next }
+      return schedule
+    }
+    last?.stop()
+    try next.start()
+  }
+
+  func stop() {
+    let last = schedule.withLock { $0.take() }
+    last?.stop()
+  }
+}
+
+extension CacheEngine {
+  func scheduleCollection(_ timing: CollectionTiming, _ options: CollectionOptions) throws {
+    let logger = store.configuration.logger
+    timing.warnIfRaised(logger)
+    // Weakly, because a schedule is to end with the cache it looks after.
+    let work = CollectionRunner.Work(
+      time: store.configuration.now,
+      // What keeps them from being read will keep the pass from being made, which reports it.
+      lastPass: { [store] in (try? store.statistics())?.lastPass?.time },
+      pass: { [weak self, directory = store.directory] isStopping throws(BlobStoreError) in
+        var options = options
+        options.isStopped = isStopping
+        return try self?.collect(options) ?? CollectionReport(directory: directory)
+      },
+      report: { outcome in
+        switch outcome {
+        case .finished(let report): logger.debug("collected \(report.directory): \(report.bytesFreed) bytes freed")
+        case .skippedAsRecent: break
+        case .skippedAsRunning(let error): logger.debug("\(error)")
+        case .failed(let error): logger.warning("\(error)")
+        }
+      })
+    try rota.start(
+      CollectionSchedule(of: store.directory, timing: timing, slots: nil, clock: ScheduleClock(), work: work))
+  }
+}

@@ -1,0 +1,35 @@
+internal import BlobStore
+internal import Logging
+internal import Synchronization
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Foundation
+#endif
+
+/// Tells backup programs that the directory is a cache: once, after the first store.
+final class DirectoryMark: Sendable {
+  private let store: BlobStore
+  private let isLeft: Atomic<Bool>
+
+  init(store: BlobStore, isWanted: Bool) {
+    self.store = store
+    isLeft = Atomic(!isWanted)
+  }
+
+  /// What cannot be marked is a cache all the same, and is logged. Blocks.
+  func leave() {
+    guard !isLeft.load(ordering: .relaxed), !isLeft.exchange(true, ordering: .relaxed) else { return }
+    do {
+      try store.leaveCacheTag()
+      #if canImport(Darwin)
+        var url = URL(filePath: store.directory.string)
+        var values = URLResourceValues()
+        values.isExcludedFromBackup = true
+        try url.setResourceValues(values)
+      #endif
+    } catch {
+      store.configuration.logger.info("the directory is not marked as a cache: \(error)")
+    }
+  }
+}

@@ -1,0 +1,95 @@
+public import BlobRecord
+public import BlobStore
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// A cache seen as one of values of one type.
+///
+/// It keeps nothing itself: several views, of several types, may share a cache. Values are decoded at each load, on the
+/// caller's thread.
+public struct BlobValues<Coder: ValueCoder>: Sendable {
+  public typealias Value = Coder.Value
+
+  public let cache: BlobCache
+  public let coder: Coder
+
+  public init(_ cache: BlobCache, coder: Coder) {
+    self.cache = cache
+    self.coder = coder
+  }
+}
+
+extension BlobCache {
+  /// The cache as one of values of a type, stored as JSON.
+  public func values<Value: Codable & Sendable>(of type: Value.Type) -> BlobValues<JSONValueCoder<Value>> {
+    BlobValues(self, coder: JSONValueCoder())
+  }
+
+  /// The cache as one of values, stored as a coder says.
+  public func values<Coder: ValueCoder>(of type: Coder.Value.Type, coder: Coder) -> BlobValues<Coder> {
+    BlobValues(self, coder: coder)
+  }
+}
+
+extension BlobValues {
+  /// The value stored under a key, if it is live.
+  ///
+  /// - Throws: `undecodableValue` if the blob decodes to no value, which counts as damage; as `BlobCache.load`.
+  public func value(for key: BlobKey, touching: Bool = true) async throws -> Value? {
+    guard let blob = try await cache.load(key, touching: touching) else { return nil }
+    return try decode(blob)
+  }
+
+  /// The value stored under a key or, if there is none that is live and decodes, what `produce` makes, which is stored.
+  /// As `BlobCache.load(_:options:orStore:)`.
+  ///
+  /// - Throws: what `produce` throws; `unencodableValue`; as `BlobCache.load(_:options:orStore:)`.
+  public func value(
+    for key: BlobKey, options: ProductionOptions = ProductionOptions(),
+    orStore produce: @escaping @Sendable () async throws -> Value
+  ) async throws -> Value {
+    // What does not decode was stored by an earlier version, perhaps.
+    let isAcceptable = { @Sendable (blob: Blob) in (try? decode(blob)) != nil }
+    let blob = try await cache.load(key, options: options, accepting: isAcceptable) {
+      try encode(try await produce(), for: key)
+    }
+    return try decode(blob)
+  }
+
+  /// Stores a value, as `BlobCache.store`.
+  ///
+  /// - Throws: `unencodableValue`; as `BlobCache.store`.
+  public func store(
+    _ value: Value, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) async throws {
+    try await cache.store(
+      try encode(value, for: key), for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+  }
+
+  /// Removes a key's record.
+  @discardableResult
+  public func remove(_ key: BlobKey) async throws -> Outcome { try await cache.remove(key) }
+
+  private func decode(_ blob: Blob) throws -> Value {
+    do {
+      return try coder.decode(blob.payload)
+    } catch {
+      let failure = BlobCacheError(
+        .undecodableValue, "no \(Value.self): \(error)", key: blob.key, path: cache.directory, cause: error)
+      cache.engine.observer.tell(CacheEvent(.damaged(failure), blob.key, byteCount: blob.payload.count))
+      throw failure
+    }
+  }
+
+  private func encode(_ value: Value, for key: BlobKey) throws -> Data {
+    do {
+      return try coder.encode(value)
+    } catch {
+      throw BlobCacheError(.unencodableValue, "\(error)", key: key, path: cache.directory, cause: error)
+    }
+  }
+}

@@ -1,0 +1,52 @@
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// Turns values into payloads and back.
+public protocol ValueCoder<Value>: Sendable {
+  associatedtype Value: Sendable
+
+  /// - Throws: whatever says why; the cache wraps it as `unencodableValue`.
+  func encode(_ value: Value) throws -> Data
+
+  /// - Throws: whatever says why; the cache wraps it as `undecodableValue`.
+  func decode(_ payload: Data) throws -> Value
+}
+
+/// JSON, with `JSONEncoder` and `JSONDecoder` as they are configured here.
+public struct JSONValueCoder<Value: Codable & Sendable>: ValueCoder {
+  private let makeEncoder: @Sendable () -> JSONEncoder
+  private let makeDecoder: @Sendable () -> JSONDecoder
+
+  /// - Parameters: each is called for each value, because encoders and decoders are no matter for several threads.
+  public init(
+    encoder: @escaping @Sendable () -> JSONEncoder = { JSONEncoder() },
+    decoder: @escaping @Sendable () -> JSONDecoder = { JSONDecoder() }
+  ) {
+    makeEncoder = encoder
+    makeDecoder = decoder
+  }
+
+  public func encode(_ value: Value) throws -> Data { try makeEncoder().encode(value) }
+
+  public func decode(_ payload: Data) throws -> Value { try makeDecoder().decode(Value.self, from: payload) }
+}
+
+/// A coder made of two functions, for values that are not `Codable` or have a form of their own.
+public struct CustomValueCoder<Value: Sendable>: ValueCoder {
+  private let encoding: @Sendable (Value) throws -> Data
+  private let decoding: @Sendable (Data) throws -> Value
+
+  public init(
+    encode: @escaping @Sendable (Value) throws -> Data, decode: @escaping @Sendable (Data) throws -> Value
+  ) {
+    encoding = encode
+    decoding = decode
+  }
+
+  public func encode(_ value: Value) throws -> Data { try encoding(value) }
+
+  public func decode(_ payload: Data) throws -> Value { try decoding(payload) }
+}

@@ -1,0 +1,68 @@
+public import BlobRecord
+public import BlobStore
+
+// What is staged for a key is written before its record is touched, locked or unlocked.
+extension BlobCache {
+  /// Sets the update time of a record with ttl 0 to now; leaves one with a ttl of its own as it is.
+  ///
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  @discardableResult
+  public func touch(_ key: BlobKey) async throws -> Outcome {
+    try await change("touch", key) { engine in try engine.touch(key) }
+  }
+
+  /// Adds a lock to a live record, which then lives until it is unlocked.
+  ///
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: as `touch`, and `lockCountOverflow`.
+  @discardableResult
+  public func lock(_ key: BlobKey) async throws -> Outcome {
+    try await change("lock", key) { engine in try engine.lock(key) }
+  }
+
+  /// Takes a lock off a live record.
+  ///
+  /// - Parameters:
+  ///   - key: the record's.
+  ///   - force: whether to take all locks off.
+  /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
+  /// - Throws: as `touch`.
+  @discardableResult
+  public func unlock(_ key: BlobKey, force: Bool = false) async throws -> Outcome {
+    try await change("unlock", key) { engine in try engine.unlock(key, force: force) }
+  }
+
+  /// Touches many records in one hop; one that fails does not keep the others from it.
+  public func touch(_ keys: some Sequence<BlobKey>) async throws -> [KeyResult] {
+    try await change("touch", keys) { engine, key in try engine.touch(key) }
+  }
+
+  /// Locks many records in one hop; one that fails does not keep the others from it.
+  public func lock(_ keys: some Sequence<BlobKey>) async throws -> [KeyResult] {
+    try await change("lock", keys) { engine, key in try engine.lock(key) }
+  }
+
+  /// Unlocks many records in one hop; one that fails does not keep the others from it.
+  public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) async throws -> [KeyResult] {
+    try await change("unlock", keys) { engine, key in try engine.unlock(key, force: force) }
+  }
+
+  private func change(
+    _ name: String, _ key: BlobKey, _ operation: @escaping @Sendable (CacheEngine) throws -> Outcome
+  ) async throws -> Outcome {
+    let engine = try openEngine()
+    return try await withSpan(name, key) { try await engine.lanes.writes.run { _ in try operation(engine) } }
+  }
+
+  private func change(
+    _ name: String, _ keys: some Sequence<BlobKey>,
+    _ operation: @escaping @Sendable (CacheEngine, BlobKey) throws -> Outcome
+  ) async throws -> [KeyResult] {
+    let engine = try openEngine()
+    let keys = Array(keys)
+    return try await withSpan(name, nil) {
+      try await engine.lanes.writes.run { _ in engine.each(keys) { try operation(engine, $0) } }
+    }
+  }
+}

@@ -1,0 +1,101 @@
+public import BlobRecord
+public import BlobStore
+
+extension BlobCache {
+  /// The blob stored under a key, if it is live: from memory where it can be told that nobody has changed it, else from
+  /// disk.
+  ///
+  /// A hit in memory is answered at once, on the caller's thread. What was read from disk is kept in memory. The header
+  /// that comes with a blob is the one it was read under: `header(for:)` tells of locks as they are.
+  ///
+  /// - Parameters:
+  ///   - key: the blob's.
+  ///   - touching: whether this is a use of the record, which for ttl 0 begins its time anew.
+  /// - Returns: nil if there is no record, or it is expired and not locked.
+  /// - Throws: `BlobStoreError`, as `BlobStore.load`; `CancellationError` if the task is cancelled while it waits for a
+  ///   thread; `closed`.
+  public func load(_ key: BlobKey, touching: Bool = true) async throws -> Blob? {
+    let engine = try openEngine()
+    if let blob = engine.resident(key, touching: touching) { return blob }
+    return try await withSpan("load", key) {
+      try await engine.lanes.reads.run { try engine.load(key, touching: touching, queueTime: $0) }
+    }
+  }
+
+  /// The blobs of many keys, in their order. What is not in memory is read in one hop.
+  public func load(_ keys: some Sequence<BlobKey>, touching: Bool = true) async throws -> [LoadResult] {
+    let engine = try openEngine()
+    var results: [LoadResult?] = []
+    var missing: [(index: Int, key: BlobKey)] = []
+    for (index, key) in keys.enumerated() {
+      let blob = engine.resident(key, touching: touching)
+      results.append(blob.map { LoadResult(key: key, result: .success($0)) })
+      if blob == nil { missing.append((index, key)) }
+    }
+    if !missing.isEmpty {
+      let read = try await withSpan("load", nil) { [missing] in
+        try await engine.lanes.reads.run { queueTime in
+          missing.map { engine.loadResult(of: $0.key, touching: touching, queueTime: queueTime) }
+        }
+      }
+      for ((index, _), result) in zip(missing, read) { results[index] = result }
+    }
+    return results.compactMap { $0 }
+  }
+
+  /// The blob of one of the live keys that begin with a prefix. Blobs that are staged are written first.
+  ///
+  /// - Parameters:
+  ///   - prefix: what the keys begin with, byte for byte.
+  ///   - touching: whether this is a use of the record that is chosen.
+  ///   - choose: receives those keys, in no order, on a thread of the cache's; never called with none of them.
+  /// - Returns: nil if there is no such key, if `choose` answers nil, or if the chosen one is gone by then.
+  /// - Throws: as `load`; `writeFailed`.
+  public func load(
+    prefix: String, touching: Bool = true, choosing choose: @escaping @Sendable ([BlobKey]) -> BlobKey?
+  ) async throws -> Blob? {
+    let engine = try openEngine()
+    return try await withSpan("loadPrefix", nil) {
+      try await engine.lanes.scans.run { _ in try engine.load(prefix: prefix, touching: touching, choosing: choose) }
+    }
+  }
+
+  /// The blob of a key if it is in memory, staged or kept, and still what the disk holds. Does not go to disk and does not
+  /// wait, so it can be called where waiting is not allowed.
+  ///
+  /// - Complexity: O(1), without a system call, but for two, once a second.
+  public func cachedBlob(for key: BlobKey, touching: Bool = true) -> Blob? {
+    isClosed ? nil : engine.resident(key, touching: touching)
+  }
+
+  /// Whether a load would find a record; it is not touched.
+  public func contains(_ key: BlobKey) async throws -> Bool {
+    let engine = try openEngine()
+    if engine.residentContains(key) { return true }
+    return try await engine.lanes.reads.run { _ in try engine.contains(key) }
+  }
+
+  /// The header of a key's record as it is on disk now, if the record is live; of a blob that is staged, as it will be.
+  public func header(for key: BlobKey) async throws -> RecordHeader? {
+    let engine = try openEngine()
+    return try await engine.lanes.reads.run { _ in try engine.header(for: key) }
+  }
+
+  /// The blob of a key: `load`.
+  public subscript(key: BlobKey) -> Blob? {
+    get async throws { try await load(key) }
+  }
+}
+
+/// What a load of one key among several has come to.
+public struct LoadResult: Sendable {
+  public let key: BlobKey
+  /// nil if there is no live record. The error is a `BlobStoreError`.
+  public let result: Result<Blob?, any Error>
+}
+
+extension CacheEngine {
+  func loadResult(of key: BlobKey, touching: Bool, queueTime: Duration) -> LoadResult {
+    LoadResult(key: key, result: Result { try load(key, touching: touching, queueTime: queueTime) })
+  }
+}

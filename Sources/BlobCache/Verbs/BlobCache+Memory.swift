@@ -1,0 +1,37 @@
+public import BlobRecord
+public import MemoryCache
+
+// What is in memory. None of this concerns the disk.
+extension BlobCache {
+  /// Blobs in memory, outdated ones among them.
+  public var memoryCount: Int { engine.memory?.cache.count ?? 0 }
+
+  /// Bytes that they take, with keys and what it takes to find them.
+  public var memoryByteCount: Int { engine.memory?.cache.totalCost ?? 0 }
+
+  /// What memory has done since the cache was made. A hit on an outdated blob counts as a hit here.
+  public var memoryStatistics: MemoryCacheStatistics { engine.memory?.cache.statistics ?? MemoryCacheStatistics() }
+
+  /// The keys in memory, outdated ones among them, last used first.
+  ///
+  /// - Complexity: O(*n*) for *n* blobs in memory.
+  public var memoryKeys: [BlobKey] { engine.memory?.cache.keys() ?? [] }
+
+  /// Takes a blob out of memory; the record stays.
+  public func removeFromMemory(_ key: BlobKey) { engine.memory?.discard(key) }
+
+  /// Takes all blobs out of memory; the records stay. For an app that goes to the background.
+  public func removeAllFromMemory() { engine.memory?.cache.removeAll() }
+
+  /// Takes the blobs used least out of memory until what is left takes at most so many bytes.
+  public func trimMemory(toByteCount byteCount: Int) { engine.memory?.cache.trim(toCost: byteCount) }
+
+  /// Takes blobs out of memory until at most so many are left.
+  public func trimMemory(toCount count: Int) { engine.memory?.cache.trim(toCount: count) }
+
+  /// Takes blobs out of memory that were not used for longer than that.
+  public func trimMemory(toAge age: Duration) { engine.memory?.cache.trim(toAge: age) }
+
+  /// Gives memory back as under the system's own signal, for programs that know better when.
+  public func respondToMemoryPressure(_ pressure: MemoryPressure) { engine.memory?.cache.respond(to: pressure) }
+}

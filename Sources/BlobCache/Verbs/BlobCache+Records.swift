@@ -1,0 +1,71 @@
+public import BlobStore
+internal import Locks
+
+extension BlobCache {
+  /// The records of the directory, in no order, with their headers and without their payloads; nothing is touched. Blobs
+  /// that are staged are written first.
+  ///
+  /// They are read as they are asked for, 64 at a time, so memory does not grow with their number. Two directories are
+  /// open meanwhile. Records stored or removed during the enumeration may or may not be met.
+  ///
+  /// - Parameter prefix: what the keys begin with.
+  /// - Complexity: four system calls a record.
+  public func records(prefix: String = "") -> Records {
+    Records(cache: self, prefix: prefix)
+  }
+
+  /// The records of a directory, one enumeration for each iterator.
+  public struct Records: AsyncSequence, Sendable {
+    fileprivate let cache: BlobCache
+    fileprivate let prefix: String
+
+    public func makeAsyncIterator() -> Iterator { Iterator(cache: cache, prefix: prefix) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+      fileprivate let cache: BlobCache
+      fileprivate let prefix: String
+      private var cursor: RecordCursor?
+      private var batch: ArraySlice<RecordEntry> = []
+
+      fileprivate init(cache: BlobCache, prefix: String) {
+        self.cache = cache
+        self.prefix = prefix
+      }
+
+      /// - Throws: as `BlobStore.records`; `CancellationError`; `writeFailed`; `closed`.
+      public mutating func next() async throws -> RecordEntry? {
+        if let entry = batch.popFirst() { return entry }
+        let engine = try cache.openEngine()
+        let cursor = self.cursor ?? RecordCursor()
+        self.cursor = cursor
+        batch = try await engine.lanes.scans.run { [prefix] _ in try cursor.nextBatch(of: engine, prefix: prefix) }[...]
+        return batch.popFirst()
+      }
+    }
+  }
+}
+
+/// Where an enumeration stands between its batches.
+private final class RecordCursor: Sendable {
+  private struct State: ~Copyable {
+    var next: (() -> RecordEntry?)?
+  }
+
+  /// Some hundred microseconds' worth: a hop costs little beside it, and others get their turn.
+  private static let batchSize = 64
+
+  private let state = Lock(State(next: nil))
+
+  func nextBatch(of engine: CacheEngine, prefix: String) throws -> [RecordEntry] {
+    try state.withLock { state in
+      if state.next == nil {
+        try engine.flushStaged()
+        var iterator = try engine.store.records(prefix: prefix).makeIterator()
+        state.next = { iterator.next() }
+      }
+      var batch: [RecordEntry] = []
+      while batch.count < Self.batchSize, let entry = state.next?() { batch.append(entry) }
+      return batch
+    }
+  }
+}

@@ -1,0 +1,39 @@
+public import BlobRecord
+public import BlobStore
+
+// Removals have a lane of their own: no load waits behind them.
+extension BlobCache {
+  /// Removes a key's record: live, expired, locked or damaged, staged or on disk.
+  ///
+  /// - Returns: `done`; `notFound` if there was none.
+  /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `closed`.
+  @discardableResult
+  public func remove(_ key: BlobKey) async throws -> Outcome {
+    let engine = try openEngine()
+    return try await withSpan("remove", key) {
+      try await engine.lanes.removals.run { try engine.remove(key, queueTime: $0) }
+    }
+  }
+
+  /// Removes many records in one hop; one that fails does not keep the others from it.
+  public func remove(_ keys: some Sequence<BlobKey>) async throws -> [KeyResult] {
+    let engine = try openEngine()
+    let keys = Array(keys)
+    return try await withSpan("remove", nil) {
+      try await engine.lanes.removals.run { queueTime in
+        engine.each(keys) { try engine.remove($0, queueTime: queueTime) }
+      }
+    }
+  }
+
+  /// Removes records whatever their age.
+  ///
+  /// - Throws: as `BlobStore.removeAll`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  @discardableResult
+  public func removeAll(_ scope: RemovalScope) async throws -> RemovalReport {
+    let engine = try openEngine()
+    return try await withSpan("removeAll", nil) {
+      try await engine.lanes.removals.run { _ in try engine.removeAll(scope) }
+    }
+  }
+}

@@ -1,0 +1,69 @@
+public import BlobRecord
+internal import BlobStore
+public import SystemPackage
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+extension BlobCache {
+  /// Stores a blob, in place of what was stored under the key: on disk and in memory.
+  ///
+  /// It returns when the blob is on disk, or with `Writing.behind`, unless it is locked, when it is staged. A staged
+  /// blob's time to live counts from when it is written.
+  ///
+  /// - Parameters:
+  ///   - payload: the blob's bytes.
+  ///   - key: what it is found by.
+  ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
+  ///   - locked: whether the record is locked once; otherwise it is not locked, whatever the old one was.
+  ///   - keepingLocks: whether the old record's locks are kept instead, `locked` then asking for at least one.
+  /// - Throws: `BlobStoreError`, as `BlobStore.store`; `CancellationError` if the task is cancelled while it waits for a
+  ///   thread, nothing being stored; `closed`.
+  public func store(
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) async throws {
+    let engine = try openEngine()
+    let request = StoreRequest(payload: payload, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    if try engine.stage(request, for: key) { return }
+    try await withSpan("store", key) {
+      _ = try await engine.lanes.writes.run { try engine.writeInTurn(request, for: key, queueTime: $0) }
+    }
+  }
+
+  /// Stores what a file holds, in pieces: the payload is never in memory as a whole, and is not kept there.
+  ///
+  /// - Returns: the payload's size in bytes.
+  @discardableResult
+  public func store(
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) async throws -> Int64 {
+    let engine = try openEngine()
+    return try await withSpan("store", key) {
+      try await engine.lanes.writes.run { queueTime in
+        try engine.store(
+          contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, queueTime: queueTime)
+      }
+    }
+  }
+
+  /// Returns when all that was staged before is on disk. Without `Writing.behind` there is nothing to wait for.
+  ///
+  /// - Throws: `writeFailed` if something staged could not be written since the last flush; `closed`.
+  public func flush() async throws {
+    let engine = try openEngine()
+    guard engine.staging != nil else { return }
+    try await engine.lanes.writes.run { _ in try engine.flushStaged() }
+  }
+
+  /// Returns when what was staged for a key before is on disk.
+  ///
+  /// - Throws: `writeFailed` if it could not be written; `closed`.
+  public func flush(_ key: BlobKey) async throws {
+    let engine = try openEngine()
+    guard engine.staging != nil else { return }
+    try await engine.lanes.writes.run { _ in try engine.flushStaged(key) }
+  }
+}

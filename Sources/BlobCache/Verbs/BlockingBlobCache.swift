@@ -1,0 +1,90 @@
+public import BlobRecord
+public import BlobStore
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// The verbs of a cache for code that is not asynchronous. Each blocks its thread for as long as the disk takes: not for
+/// the main thread of an app, nor for a task.
+public struct BlockingBlobCache: Sendable {
+  let cache: BlobCache
+}
+
+extension BlobCache {
+  /// The same cache, synchronous.
+  public var blocking: BlockingBlobCache { BlockingBlobCache(cache: self) }
+}
+
+// Errors are those of the asynchronous verbs, but for CancellationError.
+extension BlockingBlobCache {
+  /// As `BlobCache.load(_:touching:)`.
+  public func load(_ key: BlobKey, touching: Bool = true) throws -> Blob? {
+    try cache.openEngine().load(key, touching: touching)
+  }
+
+  /// As `BlobCache.load(prefix:touching:choosing:)`.
+  public func load(prefix: String, touching: Bool = true, choosing choose: ([BlobKey]) -> BlobKey?) throws -> Blob? {
+    try cache.openEngine().load(prefix: prefix, touching: touching, choosing: choose)
+  }
+
+  /// As `BlobCache.load(_:touching:)` of many keys.
+  public func load(_ keys: some Sequence<BlobKey>, touching: Bool = true) throws -> [LoadResult] {
+    let engine = try cache.openEngine()
+    return keys.map { engine.loadResult(of: $0, touching: touching, queueTime: .zero) }
+  }
+
+  /// As `BlobCache.store(_:for:ttl:locked:keepingLocks:)`.
+  public func store(
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) throws {
+    let request = StoreRequest(payload: payload, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    try cache.openEngine().store(request, for: key)
+  }
+
+  /// As `BlobCache.contains(_:)`.
+  public func contains(_ key: BlobKey) throws -> Bool { try cache.openEngine().contains(key) }
+
+  /// As `BlobCache.header(for:)`.
+  public func header(for key: BlobKey) throws -> RecordHeader? { try cache.openEngine().header(for: key) }
+
+  /// As `BlobCache.touch(_:)`.
+  @discardableResult
+  public func touch(_ key: BlobKey) throws -> Outcome { try cache.openEngine().touch(key) }
+
+  /// As `BlobCache.lock(_:)`.
+  @discardableResult
+  public func lock(_ key: BlobKey) throws -> Outcome { try cache.openEngine().lock(key) }
+
+  /// As `BlobCache.unlock(_:force:)`.
+  @discardableResult
+  public func unlock(_ key: BlobKey, force: Bool = false) throws -> Outcome {
+    try cache.openEngine().unlock(key, force: force)
+  }
+
+  /// As `BlobCache.remove(_:)`.
+  @discardableResult
+  public func remove(_ key: BlobKey) throws -> Outcome { try cache.openEngine().remove(key) }
+
+  /// As `BlobCache.removeAll(_:)`.
+  @discardableResult
+  public func removeAll(_ scope: RemovalScope) throws -> RemovalReport { try cache.openEngine().removeAll(scope) }
+
+  /// As `BlobCache.collect(_:)`.
+  @discardableResult
+  public func collect(_ options: CollectionOptions = CollectionOptions()) throws -> CollectionReport {
+    try cache.openEngine().collect(options)
+  }
+
+  /// As `BlobCache.flush()`.
+  public func flush() throws { try cache.openEngine().flushStaged() }
+}
+
+extension BlockingBlobCache {
+  /// `load`; a subscript that can throw cannot be set: `store` and `remove`.
+  public subscript(key: BlobKey) -> Blob? {
+    get throws { try load(key) }
+  }
+}

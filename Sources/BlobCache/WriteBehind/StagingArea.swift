@@ -1,0 +1,229 @@
+internal import BlobRecord
+internal import BlobStore
+internal import PosixFiles
+internal import Synchronization
+
+/// Blobs that were stored and are not on disk yet, in the order in which they are to be written.
+///
+/// Invariant: of one key at most one is being written, and at most one waits.
+final class StagingArea: Sendable {
+  struct Staged: Sendable {
+    let blob: Blob
+    let request: StoreRequest
+  }
+
+  private struct State: Sendable {
+    var line = WaitingLine<BlobKey>()
+    var waiting: [BlobKey: (staged: Staged, ticket: WaitingLine<BlobKey>.Ticket)] = [:]
+    var inHand: [BlobKey: Staged] = [:]
+    var byteCount = 0
+    var failures: [BlobKey: any Error] = [:]
+    var isWriterComing = false
+  }
+
+  private let byteLimit: Int
+  private let delay: Duration
+  private let state = Monitor(State())
+  /// What waits and is in hand: loads look at nothing else while it is 0.
+  private let count = Atomic(0)
+
+  /// Failures that are remembered until somebody flushes; more are only logged.
+  private static let mostFailures = 1024
+
+  init(_ configuration: BlobCache.WriteBehind) {
+    byteLimit = configuration.byteLimit
+    delay = configuration.delay
+  }
+
+  /// The latest blob staged for a key.
+  func blob(for key: BlobKey) -> Blob? {
+    guard count.load(ordering: .acquiring) > 0 else { return nil }
+    return state.look { $0.waiting[key]?.staged.blob ?? $0.inHand[key]?.blob }
+  }
+}
+
+// MARK: - Staging
+
+extension StagingArea {
+  /// Stages a blob, in the place of one of the same key that waits.
+  ///
+  /// - Returns: false if there is no room. What is too large for the whole area has none.
+  func stage(_ blob: Blob, _ request: StoreRequest) -> Bool {
+    state.change { state in
+      let old = state.waiting[blob.key]
+      let byteCount = state.byteCount - (old?.staged.blob.payload.count ?? 0) + blob.payload.count
+      guard byteCount <= byteLimit else { return false }
+      state.byteCount = byteCount
+      // The place in the line stays: what a flush waits for does not move back.
+      let ticket = old?.ticket ?? state.line.ticket()
+      if old == nil { state.line.append(blob.key, ticket) }
+      state.waiting[blob.key] = (Staged(blob: blob, request: request), ticket)
+      noteCount(state)
+      return true
+    }
+  }
+
+  /// Drops what waits for a key, and waits for what is being written. Blocks.
+  ///
+  /// - Returns: whether there was something.
+  func discard(_ key: BlobKey) -> Bool {
+    state.wait { state in
+      guard state.inHand[key] == nil else { return .wait(nil) }
+      let wasWaiting = take(key, &state) != nil
+      noteCount(state)
+      return .done(wasWaiting)
+    }
+  }
+
+  /// Drops all that waits, and waits for what is being written. Blocks.
+  func discardAll() {
+    state.wait { state in
+      for key in state.waiting.keys.map({ $0 }) { _ = take(key, &state) }
+      noteCount(state)
+      return state.inHand.isEmpty ? .done(()) : .wait(nil)
+    }
+  }
+
+  /// Runs a change of a key that takes the place of what waits for it, while nothing staged is written for it. Blocks.
+  func withoutStaged<Result>(_ key: BlobKey, _ change: () throws -> Result) throws -> Result {
+    // In hand, so that loads see it until the change is done, and nobody else writes the key meanwhile.
+    let replaced = next(for: key)
+    do {
+      let result = try change()
+      if replaced != nil { finish(key, nil) }
+      return result
+    } catch {
+      // The store failed, and leaves the blob that was staged before as it was.
+      if let replaced { putBack(replaced) }
+      throw error
+    }
+  }
+
+  private func putBack(_ staged: Staged) {
+    let key = staged.blob.key
+    state.change { state in
+      state.inHand[key] = nil
+      if state.waiting[key] == nil {
+        let ticket = state.line.ticket()
+        state.line.append(key, ticket)
+        state.waiting[key] = (staged, ticket)
+      } else {
+        state.byteCount -= staged.blob.payload.count
+      }
+      noteCount(state)
+    }
+  }
+
+  /// Takes a waiting blob out.
+  private func take(_ key: BlobKey, _ state: inout State) -> Staged? {
+    guard let waiting = state.waiting.removeValue(forKey: key) else { return nil }
+    _ = state.line.remove(waiting.ticket)
+    state.byteCount -= waiting.staged.blob.payload.count
+    return waiting.staged
+  }
+
+  private func noteCount(_ state: State) {
+    count.store(state.waiting.count + state.inHand.count, ordering: .releasing)
+  }
+}
+
+// MARK: - Writing
+
+extension StagingArea {
+  /// Has a thread of the lane write what waits, unless one is coming already.
+  func startWriting(on lane: Lane, _ write: @escaping @Sendable () -> Void) {
+    let starts = state.change { state in
+      defer { state.isWriterComing = true }
+      return !state.isWriterComing
+    }
+    guard starts else { return }
+    guard delay > .zero else { return lane.submit(.medium, write) }
+    Task { [delay] in
+      // Cut short, it writes a little early.
+      try? await Task.sleep(for: delay)
+      lane.submit(.medium, write)
+    }
+  }
+
+  /// What is to be written next; the caller says `finish` afterwards. Blocks while all that waits is for keys that others
+  /// are writing.
+  ///
+  /// - Returns: nil if nothing waits.
+  func next() -> Staged? {
+    state.wait { state in
+      state.isWriterComing = false
+      guard let key = firstFree(&state) else { return state.waiting.isEmpty ? .done(nil) : .wait(nil) }
+      return .done(putInHand(key, &state))
+    }
+  }
+
+  /// The first key in the line that nobody is writing.
+  private func firstFree(_ state: inout State) -> BlobKey? {
+    var passedOver: [BlobKey] = []
+    defer {
+      for key in passedOver {
+        if let ticket = state.waiting[key]?.ticket { state.line.append(key, ticket) }
+      }
+    }
+    while let key = state.line.popFirst() {
+      passedOver.append(key)
+      if state.inHand[key] == nil { return key }
+    }
+    return nil
+  }
+
+  private func putInHand(_ key: BlobKey, _ state: inout State) -> Staged? {
+    guard let staged = take(key, &state) else { return nil }
+    state.byteCount += staged.blob.payload.count
+    state.inHand[key] = staged
+    noteCount(state)
+    return staged
+  }
+
+  /// What waits for a key, once nothing is being written for it; the caller says `finish`. Blocks.
+  ///
+  /// - Returns: nil if nothing waits.
+  func next(for key: BlobKey) -> Staged? {
+    state.wait { state in
+      guard state.inHand[key] == nil else { return .wait(nil) }
+      return .done(putInHand(key, &state))
+    }
+  }
+
+  /// What was in hand is on disk, or will never be.
+  func finish(_ key: BlobKey, _ failure: (any Error)?) {
+    state.change { state in
+      guard let staged = state.inHand.removeValue(forKey: key) else { return }
+      state.byteCount -= staged.blob.payload.count
+      if let failure, state.failures.count < Self.mostFailures || state.failures[key] != nil {
+        state.failures[key] = failure
+      }
+      noteCount(state)
+    }
+  }
+
+  /// The keys that wait or are in hand.
+  var keys: [BlobKey] {
+    state.look { Array(Set($0.waiting.keys).union($0.inHand.keys)) }
+  }
+
+  /// Why what was staged for a key is not on disk; told once.
+  func takeFailure(of key: BlobKey) -> (any Error)? {
+    state.change { $0.failures.removeValue(forKey: key) }
+  }
+
+  /// Why what was staged is not on disk; told once.
+  func takeFailures() -> [BlobKey: any Error] {
+    state.change { state in
+      defer { state.failures = [:] }
+      return state.failures
+    }
+  }
+}
+
+extension Monitor {
+  /// Looks at the state, which nobody is told of.
+  fileprivate func look<Result>(_ body: (State) -> Result) -> Result {
+    wait { .done(body($0)) }
+  }
+}

@@ -1,0 +1,206 @@
+internal import BlobRecord
+internal import PosixFiles
+internal import SystemPackage
+
+/// The expiry pass: what is due whatever the size, and how much stays.
+extension CollectionPass {
+  /// One walk that removes what is due whatever the size, and measures what stays.
+  ///
+  /// - Parameter isTimeUp: asked once a subdirectory was done at least.
+  func expire(until isTimeUp: () -> Bool) throws {
+    let isTimed = options.maximumTime != nil
+    guard let root = try store.root.opened(), let walk = try store.walk(from: isTimed ? startPosition : nil) else {
+      return
+    }
+    let knownMarks = knowsMarks ? marks : nil
+    // Not escaping: the walk ends with this function.
+    try withoutActuallyEscaping(isTimeUp) { isTimeUp in
+      let mustEnd = { [unowned walk] in
+        self.isStopped || (isTimed && (walk.entriesBegun > 1 || walk.isBetweenEntries) && isTimeUp())
+      }
+      walk.skim = { [unowned walk] in !mustEnd() && self.skim($0, in: walk) }
+      walk.enters = { self.enters($0, root, knownMarks) }
+      defer { (walk.skim, walk.enters) = (nil, nil) }
+      while let item = try walk.next() {
+        surviving { try collect(item, in: walk, root) }
+        if mustEnd() {
+          report.wasCutShort = true
+          break
+        }
+      }
+    }
+    if isTimed, !options.dryRun { startPosition = report.wasCutShort ? walk.position : 0 }
+    if !report.wasCutShort, passedOver == 0, marks != nil {
+      control?.setWord(store.configuration.now().seconds, at: ControlLayout.lastWholePassTimeOffset)
+    }
+  }
+
+  /// Where the last pass that was cut short stopped.
+  private var startPosition: UInt64 {
+    get {
+      guard let control, control.isMapped else { return .random(in: 0 ... .max) }
+      return UInt64(bitPattern: control.word(at: ControlLayout.nextNameOffset))
+    }
+    set {
+      guard let control, control.isMapped else { return }
+      control.setWord(Int64(bitPattern: newValue), at: ControlLayout.nextNameOffset)
+    }
+  }
+
+  private func collect(_ item: RecordWalk.Item, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
+    var stays = true
+    defer { if stays, walk.isInSubdirectory { subdirectoryHoldsSomething = true } }
+    switch item {
+    case .record(let entry):
+      stays = try !expire(entry, in: walk, root)
+    case .temporary(let name):
+      let byteCount = try walk.withCurrentDirectory {
+        try store.removeTemporaryFile(name, in: $0, of: root, dryRun: options.dryRun)
+      }
+      guard let byteCount else {
+        // Its writer may die, and nothing in the subdirectory would change.
+        mark = nil
+        break
+      }
+      stays = false
+      report.temporary += 1
+      report.bytesFreed.saturatingAdd(byteCount)
+    case .endOfSubdirectory(let name):
+      defer {
+        subdirectoryHoldsSomething = false
+        stays = false
+      }
+      // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
+      let isRemoved = try options.dryRun ? !subdirectoryHoldsSomething : root.directory.removeSubdirectory(name)
+      if isRemoved {
+        report.subdirectories += 1
+      } else if let mark {
+        marks?.close(name, mark)
+      }
+    case .foreign: break
+    }
+  }
+
+  /// - Returns: whether that was all there is to the record: it stays.
+  private func skim(_ record: RecordGlance, in walk: RecordWalk) -> Bool {
+    guard record.state != .expired else { return false }
+    report.examined += 1
+    advance()
+    subdirectoryHoldsSomething = true
+    mark?.add(record.header, byteCount: record.fileSize)
+    stay(record.header, record.state, record.size, walk.skimmedPath)
+    return true
+  }
+
+  /// - Returns: whether the record was removed.
+  private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened) throws -> Bool {
+    if let error = entry.accessError { throw error }
+    report.examined += 1
+    advance()
+    var isRemoved = false
+    // What cannot be removed stays, and counts.
+    defer { if !isRemoved { stay(entry) } }
+    switch entry.state {
+    case .expired:
+      isRemoved = try remove(entry, in: walk, root) { $0.state == .expired }
+      if isRemoved { report.expired += 1 }
+    case .damaged:
+      let rule = DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration)
+      guard rule.isDue(entry) else { break }
+      isRemoved = try remove(entry, in: walk, root, rule.isDue)
+      if isRemoved { report.damaged += 1 }
+    case .live, .locked, .unreadable: break
+    }
+    return isRemoved
+  }
+
+  private func stay(_ entry: RecordEntry) {
+    switch (entry.state, entry.header) {
+    case (.live, let header?), (.locked, let header?): mark?.add(header, byteCount: entry.fileSize)
+    case (.damaged, _): mark?.add(damaged: entry.modified, byteCount: entry.fileSize)
+    // It was to be removed, and is still there, or is another by now.
+    default: mark = nil
+    }
+    stay(entry.header, entry.state, entry.size, entry.path)
+  }
+
+  /// - Parameter path: asked for only if the record may have to go.
+  private func stay(
+    _ header: RecordHeader?, _ state: RecordState, _ size: RecordSize, _ path: @autoclosure () -> RecordPath?
+  ) {
+    report.bytesAfter.saturatingAdd(size.bytes)
+    report.recordsAfter += 1
+    counted.left = counted.left + UsageEstimate(size)
+    guard hasLimit, let header, isEvictable(state) else { return }
+    plan.measure(header.lastUpdate, bytes: size.bytes)
+    guard oldest?.concerns(header.lastUpdate) == true, let path = path() else { return }
+    oldest?.add(
+      Victim(path: path, lastUpdate: header.lastUpdate, size: size, updateTime: header.updateTime), plan.histogram)
+  }
+
+  /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
+  /// that was cut short; but what a dry run has counted as expired already is gone for it.
+  func isEvictable(_ state: RecordState) -> Bool {
+    switch state {
+    case .live: true
+    case .expired: !options.dryRun || report.wasCutShort
+    case .locked, .damaged, .unreadable: false
+    }
+  }
+
+  /// Counts all records, after a pass that has not looked at all.
+  func measureAll() throws {
+    plan = EvictionPlan()
+    oldest = OldestRecords(capacity: options.rememberedRecords)
+    report.bytesAfter = quarantineBytes
+    report.recordsAfter = 0
+    mark = nil
+    guard let walk = try store.walk() else { return }
+    walk.skim = { [unowned walk] in
+      guard !self.isStopped else { return false }
+      self.stay($0.header, $0.state, $0.size, walk.skimmedPath)
+      return true
+    }
+    while !isStopped, let item = try walk.next() {
+      if case .record(let entry) = item, entry.state != .unreadable { stay(entry) }
+    }
+  }
+}
+
+// MARK: - Subdirectories that are known
+
+extension CollectionPass {
+  /// Whether marks are gone by: a day after everything was looked at, it is again.
+  private var knowsMarks: Bool {
+    guard let control, control.isMapped, !options.looksAtEverything else { return false }
+    let last = control.word(at: ControlLayout.lastWholePassTimeOffset)
+    let now = store.configuration.now()
+    // A time in the future is none.
+    return last > 0 && UnixTime(seconds: last) <= now && now < UnixTime(seconds: last).advanced(bySeconds: 86_400)
+  }
+
+  /// - Returns: whether to walk the subdirectory.
+  private func enters(_ name: String, _ root: RootDirectory.Opened, _ known: SubdirectoryLedger?) -> Bool {
+    mark = nil
+    guard let marks else { return true }
+    var isToBeWalked = true
+    surviving {
+      guard let status = try root.directory.status(of: name), status.type == .directory else { return }
+      if let known = known?.current(name, status, at: store.configuration.now()) {
+        isToBeWalked = false
+        passOver(known)
+      } else {
+        mark = marks.open(name, status, systemTime: SystemClock.unixNanoseconds())
+      }
+    }
+    return isToBeWalked
+  }
+
+  private func passOver(_ known: SubdirectoryLedger.Mark) {
+    passedOver += 1
+    report.examined += known.records
+    advance(by: known.records)
+    report.recordsAfter += known.records
+    report.bytesAfter.saturatingAdd(known.bytes)
+  }
+}

@@ -1,0 +1,180 @@
+internal import BlobRecord
+internal import PosixFiles
+
+/// The size pass: when more is left than may stay, the oldest go.
+extension CollectionPass {
+  func evict() throws {
+    let limits = store.configuration
+    guard limits.sizeLimit != nil || limits.countLimit != nil else { return }
+    if report.wasCutShort { try measureAll() }
+    if try !startPlan() { return }
+    if passedOver > 0, !report.wasCutShort {
+      // What was passed over has to be looked at after all, to see how old it is.
+      try measureAll()
+      if try !startPlan() { return }
+    }
+    guard let root = try store.root.opened() else { return }
+    if evictOldest(root) { return }
+    try evictByWalking(root)
+  }
+
+  /// Removes what has to go, if it is all known from the walk that was made.
+  ///
+  /// - Returns: false if another walk is needed.
+  private func evictOldest(_ root: RootDirectory.Opened) -> Bool {
+    guard var oldest else { return false }
+    self.oldest = nil
+    let isComplete = oldest.isComplete
+    guard isComplete || oldest.suffice(forBytes: plan.bytesToFree, records: plan.recordsToFree) else { return false }
+    begin(.size)
+    let victims = oldest.take()
+    var (bytes, records) = (plan.bytesToFree, plan.recordsToFree)
+    let count = victims.prefix { victim in
+      defer {
+        bytes.saturatingAdd(-victim.size.bytes)
+        records -= 1
+      }
+      return bytes > 0 || records > 0
+    }.count
+    let subdirectories = LastSubdirectory(root)
+    // All of these have to go, so that their order is that of the fewest open directories.
+    for victim in victims[..<count].sorted(by: { $0.path.subdirectory < $1.path.subdirectory }) where !isStopped {
+      advance()
+      surviving { try evict(victim, in: subdirectories) }
+    }
+    // And these for those that were spared.
+    for victim in victims[count...] {
+      guard !plan.isDone, !isStopped else {
+        nextVictims?.add(victim)
+        continue
+      }
+      surviving { try evict(victim, in: subdirectories) }
+    }
+    nextVictims?.seal()
+    return plan.isDone || isComplete || isStopped
+  }
+
+  private func evictByWalking(_ root: RootDirectory.Opened) throws {
+    var needsWalk = true
+    while needsWalk {
+      begin(.size)
+      guard let walk = try store.walk() else { return }
+      walk.skim = { [unowned walk] in
+        guard !self.isStopped else { return false }
+        self.skim($0, in: walk, root)
+        return true
+      }
+      while !isStopped, let item = try walk.next() {
+        guard case .record(let entry) = item else { continue }
+        advance()
+        if let victim = victim(entry) { decide(victim, in: walk, root) }
+      }
+      walk.skim = nil
+      let rest = plan.finishWalk()
+      let subdirectories = LastSubdirectory(root)
+      for (index, victim) in rest.candidates.enumerated() {
+        guard !plan.isDone, !isStopped else {
+          rest.candidates[index...].forEach { nextVictims?.add($0) }
+          break
+        }
+        surviving { try evict(victim, in: subdirectories) }
+      }
+      needsWalk = rest.needsWalk && !isStopped
+    }
+    nextVictims?.seal()
+  }
+
+  /// - Returns: whether a limit is exceeded.
+  private func startPlan() throws -> Bool {
+    let bytes = try byteTarget().map { excess(of: report.bytesAfter, over: $0) } ?? 0
+    let records = store.configuration.countLimit.map { excess(of: report.recordsAfter, over: $0) } ?? 0
+    guard !isStopped, bytes > 0 || records > 0 else { return false }
+    return plan.start(freeing: bytes, records: records)
+  }
+
+  private func victim(_ entry: RecordEntry) -> Victim? {
+    guard isEvictable(entry.state), let header = entry.header, let path = entry.path, !isSpared(path.digest) else {
+      return nil
+    }
+    return Victim(path: path, lastUpdate: header.lastUpdate, size: entry.size, updateTime: header.updateTime)
+  }
+
+  /// Almost all records stay: nothing is allocated for them.
+  private func skim(_ record: RecordGlance, in walk: RecordWalk, _ root: RootDirectory.Opened) {
+    advance()
+    let header = record.header
+    guard isEvictable(record.state), plan.concerns(header.lastUpdate), !isSpared(record.digest),
+      let path = walk.skimmedPath
+    else { return }
+    decide(
+      Victim(path: path, lastUpdate: header.lastUpdate, size: record.size, updateTime: header.updateTime),
+      in: walk, root)
+  }
+
+  private func decide(_ victim: Victim, in walk: RecordWalk, _ root: RootDirectory.Opened) {
+    switch plan.decide(victim.lastUpdate, bytes: victim.size.bytes, victim) {
+    // Some may have gone before this walk.
+    case .evict where !plan.isDone: surviving { try evict(victim, in: walk, root) }
+    case .keep where plan.isNext(victim.lastUpdate): nextVictims?.add(victim)
+    case .evict, .keep, .later: break
+    }
+  }
+
+  /// Bytes that may stay: the limit, or what the volume can spare, whichever is less; nil without a limit.
+  private func byteTarget() throws -> Int64? {
+    guard let limit = store.configuration.sizeLimit else { return nil }
+    guard let root = try store.root.opened() else { return limit }
+    let space = try root.directory.volumeSpace()
+    let floor = store.configuration.freeSpaceFloor ?? min(space.total / 10, 4 << 30)
+    let (sum, overflow) = space.available.addingReportingOverflow(report.bytesAfter)
+    return max(0, min(limit, overflow ? .max : sum - floor))
+  }
+
+  /// What has to go; 0 where the limit is kept. More than the excess itself, so that the next store does not call for
+  /// the next collection.
+  private func excess(of amount: Int64, over limit: Int64) -> Int64 {
+    amount > limit ? amount - limit.share(store.configuration.evictionTarget) : 0
+  }
+
+  /// Removes a record that a walk has met just now.
+  private func evict(_ victim: Victim, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
+    try evict(victim) { isDue in
+      try walk.withCurrentDirectory { try store.removeRecord(at: victim.path, in: $0, of: root, if: isDue) }
+    }
+  }
+
+  /// Removes a record that was met a while ago.
+  func evict(_ victim: Victim, in subdirectories: LastSubdirectory) throws {
+    try evict(victim) { isDue in
+      try subdirectories.with(victim.path.subdirectory) { directory in
+        try store.removeRecord(at: victim.path, in: directory, of: subdirectories.root, if: isDue)
+      }
+    }
+  }
+
+  /// Removes a record that is still as old as it was, and not locked.
+  private func evict(_ victim: Victim, _ remove: ((RecordEntry) -> Bool) throws -> RecordEntry?) throws {
+    guard !isSpared(victim.path.digest) else { return }
+    if !options.dryRun {
+      let removed = try remove { current in
+        (current.state == .live || current.state == .expired) && current.header?.updateTime == victim.updateTime
+      }
+      guard let removed else { return }
+      counted.removed = counted.removed + UsageEstimate(removed.size)
+    }
+    report.evicted += 1
+    report.bytesFreed.saturatingAdd(victim.size.bytes)
+    counted.left = counted.left - UsageEstimate(victim.size)
+    report.bytesAfter.saturatingAdd(-victim.size.bytes)
+    report.recordsAfter -= 1
+    plan.didFree(bytes: victim.size.bytes)
+  }
+}
+
+extension Int64 {
+  /// A fraction of it, rounded down to a whole number, in thousandths: exact for amounts that no `Double` holds.
+  func share(_ fraction: Double) -> Int64 {
+    let thousandths = Int64((fraction * 1000).rounded())
+    return self / 1000 * thousandths + self % 1000 * thousandths / 1000
+  }
+}

@@ -1,0 +1,134 @@
+internal import BlobRecord
+internal import Logging
+internal import PosixFiles
+internal import SystemPackage
+
+/// One collection under way: the expiry pass, then, where a limit is exceeded, the size pass.
+final class CollectionPass {
+  let store: BlobStore
+  let options: CollectionOptions
+  let control: ControlFile?
+  var report: CollectionReport
+  var plan = EvictionPlan<Victim>()
+  /// Records that are not to be evicted, by their digests.
+  var isSpared: (UInt64) -> Bool = { _ in false }
+  /// The oldest, where it seems that some have to go.
+  var oldest: OldestRecords?
+  /// Receives those that are next to go, if it is there.
+  var nextVictims: NextVictims?
+  /// Whether something was left in the subdirectory that is being walked.
+  var subdirectoryHoldsSomething = false
+  /// What is left and what was removed, as the counters count it.
+  var counted = BlobStore.Enumeration(left: UsageEstimate())
+  /// What earlier passes knew, and this one leaves; nil where it is not to be used.
+  let marks: SubdirectoryLedger?
+  /// What is to be known of the subdirectory that is being walked; nil if it is to be walked again.
+  var mark: SubdirectoryLedger.Mark?
+  /// Subdirectories that were known to hold nothing to remove.
+  var passedOver = 0
+  private(set) var quarantineBytes: Int64 = 0
+  let hasLimit: Bool
+  private var progress: CollectionProgress
+
+  init(store: BlobStore, options: CollectionOptions, control: ControlFile?) {
+    self.store = store
+    self.options = options
+    self.control = control
+    let configuration = store.configuration
+    // Marks are for those who share a clock. At the root there are no subdirectories.
+    let usesMarks = configuration.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
+    marks = (usesMarks ? control : nil).flatMap {
+      SubdirectoryLedger(
+        $0, naming: configuration.layout.naming, defaultExpiration: store.defaultExpiration)
+    }
+    let limit = StoreLimit(configuration, quarantineBytes: store.quarantineByteLimit)
+    let isKept = control.flatMap { control in
+      control.countersAreKnown ? control.counters.map { limit?.isExceeded(by: $0) == false } : nil
+    }
+    hasLimit = limit != nil
+    oldest = limit == nil || isKept == true ? nil : OldestRecords(capacity: options.rememberedRecords)
+    report = CollectionReport(directory: store.directory)
+    report.dryRun = options.dryRun
+    let expected = control.flatMap { $0.countersAreKnown ? $0.counters?.records : nil }
+    progress = CollectionProgress(phase: .expiry, examined: 0, expected: expected.map { max(0, $0) }, bytesFreed: 0)
+  }
+
+  /// The same, if all was seen.
+  var enumeration: BlobStore.Enumeration? {
+    let isWhole = !report.wasCutShort && !report.wasStopped && report.failed == 0 && passedOver == 0
+    return options.dryRun || !isWhole ? nil : counted
+  }
+
+  func run(since start: ContinuousClock.Instant) throws {
+    try expire { start.duration(to: .now) >= options.maximumTime ?? .zero }
+    try trimQuarantine()
+    if !isStopped { try evict() }
+    reportProgress()
+  }
+
+  private func trimQuarantine() throws {
+    guard let quarantine = try store.quarantine() else { return }
+    let trimmed = try quarantine.trim(dryRun: options.dryRun)
+    report.damaged += trimmed.files
+    report.bytesFreed.saturatingAdd(trimmed.bytes)
+    quarantineBytes = trimmed.bytesLeft
+    report.bytesAfter.saturatingAdd(quarantineBytes)
+  }
+}
+
+// MARK: - Stopping and progress
+
+extension CollectionPass {
+  /// Whether to end with what is in hand. Once it is so, it stays so.
+  var isStopped: Bool {
+    if !report.wasStopped, Task.isCancelled || options.isStopped?() == true { report.wasStopped = true }
+    return report.wasStopped
+  }
+
+  func begin(_ phase: CollectionProgress.Phase) {
+    progress.phase = phase
+    progress.examined = 0
+  }
+
+  /// Counts record files that were looked at.
+  func advance(by count: Int64 = 1) {
+    let step = Int64(CollectionOptions.progressStep)
+    let isDue = progress.examined / step != (progress.examined + count) / step
+    progress.examined += count
+    if isDue { reportProgress() }
+  }
+
+  private func reportProgress() {
+    progress.bytesFreed = report.bytesFreed
+    options.progress?(progress)
+  }
+}
+
+// MARK: - Removing
+
+extension CollectionPass {
+  /// - Returns: whether the record is gone, or in a dry run would be.
+  func remove(
+    _ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened, _ isDue: (RecordEntry) -> Bool
+  ) throws -> Bool {
+    if !options.dryRun {
+      guard let path = entry.path else { return false }
+      let removed = try walk.withCurrentDirectory { try store.removeRecord(at: path, in: $0, of: root, if: isDue) }
+      guard let removed else { return false }
+      counted.removed = counted.removed + UsageEstimate(removed.size)
+    }
+    report.bytesFreed.saturatingAdd(entry.fileSize)
+    return true
+  }
+
+  /// One file that cannot be read or removed does not end the pass: it is logged and counted.
+  func surviving(_ body: () throws -> Void) {
+    do {
+      try body()
+    } catch {
+      report.failed += 1
+      mark = nil
+      store.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
+    }
+  }
+}

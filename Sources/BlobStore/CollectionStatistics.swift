@@ -1,0 +1,95 @@
+public import BlobRecord
+internal import PosixFiles
+
+/// What collections have done in a directory, since its control file was made, whichever processes made them.
+public struct CollectionStatistics: Hashable, Sendable {
+  /// A collection of the past.
+  public struct Pass: Hashable, Sendable {
+    /// When it ended.
+    public var time: UnixTime
+    /// The process that made it, which may be gone and its number another's.
+    public var process: Int32
+    public var seconds: Double
+  }
+
+  /// Collections that looked at the whole directory, or as much as their time allowed.
+  public var passes: Int64 = 0
+  /// Collections that only removed the oldest records, known from an earlier one, to keep the limits.
+  public var evictions: Int64 = 0
+  public var expired: Int64 = 0
+  public var evicted: Int64 = 0
+  public var damaged: Int64 = 0
+  public var temporary: Int64 = 0
+  public var bytesFreed: Int64 = 0
+  /// How long they took together.
+  public var seconds: Double = 0
+  /// The last of `passes`; nil if there was none yet, or if its time has not come yet by this store's clock.
+  public var lastPass: Pass?
+
+  public init() {}
+}
+
+extension BlobStore {
+  /// What collections have done in the directory. Zeros where there is no control file, or one without counters.
+  ///
+  /// Dry runs are not recorded, nor are collections of stores with `recordsCollections` off.
+  ///
+  /// - Complexity: O(1).
+  public func statistics() throws(BlobStoreError) -> CollectionStatistics {
+    try reporting("statistics") {
+      guard let root = try root.opened(), let control = countersFile(of: root) else { return CollectionStatistics() }
+      var statistics = control.statistics
+      // The clock was set back, or this is somebody's rubbish: then nobody must wait for its time to come.
+      if let last = statistics.lastPass, last.time > configuration.now() { statistics.lastPass = nil }
+      return statistics
+    }
+  }
+}
+
+// MARK: - In the control file
+
+extension ControlFile {
+  /// What lies there: whatever that is, counts are not below zero.
+  var statistics: CollectionStatistics {
+    var statistics = CollectionStatistics()
+    guard isMapped else { return statistics }
+    func count(_ offset: Int) -> Int64 { max(0, word(at: offset)) }
+    statistics.passes = count(ControlLayout.passesOffset)
+    statistics.evictions = count(ControlLayout.evictionsOffset)
+    statistics.expired = count(ControlLayout.expiredOffset)
+    statistics.evicted = count(ControlLayout.evictedOffset)
+    statistics.damaged = count(ControlLayout.damagedOffset)
+    statistics.temporary = count(ControlLayout.temporaryOffset)
+    statistics.bytesFreed = count(ControlLayout.bytesFreedOffset)
+    statistics.seconds = Double(count(ControlLayout.millisecondsOffset)) / 1000
+    let time = word(at: ControlLayout.lastPassTimeOffset)
+    if time > 0 {
+      statistics.lastPass = CollectionStatistics.Pass(
+        time: UnixTime(seconds: time), process: Int32(clamping: count(ControlLayout.lastPassProcessOffset)),
+        seconds: Double(count(ControlLayout.lastPassMillisecondsOffset)) / 1000)
+    }
+    return statistics
+  }
+
+  /// Adds a collection. By the one who holds the collector's lock.
+  ///
+  /// - Parameter isPass: whether it looked at the directory, rather than only removed what was known.
+  func record(_ report: CollectionReport, isPass: Bool, at now: UnixTime) {
+    guard isMapped else { return }
+    func add(_ value: Int64, at offset: Int) {
+      if value != 0 { setWord(max(0, word(at: offset)).saturatingAdding(value), at: offset) }
+    }
+    let milliseconds = Int64(report.seconds * 1000)
+    add(1, at: isPass ? ControlLayout.passesOffset : ControlLayout.evictionsOffset)
+    add(report.expired, at: ControlLayout.expiredOffset)
+    add(report.evicted, at: ControlLayout.evictedOffset)
+    add(report.damaged, at: ControlLayout.damagedOffset)
+    add(report.temporary, at: ControlLayout.temporaryOffset)
+    add(report.bytesFreed, at: ControlLayout.bytesFreedOffset)
+    add(milliseconds, at: ControlLayout.millisecondsOffset)
+    guard isPass else { return }
+    setWord(Int64(CurrentProcess.identifier), at: ControlLayout.lastPassProcessOffset)
+    setWord(milliseconds, at: ControlLayout.lastPassMillisecondsOffset)
+    setWord(now.seconds, at: ControlLayout.lastPassTimeOffset)
+  }
+}

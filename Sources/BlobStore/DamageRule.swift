@@ -1,0 +1,25 @@
+internal import BlobRecord
+
+/// Which damaged files a collection may remove: those of ours that nobody has written for a while.
+struct DamageRule {
+  let now: UnixTime
+  let defaultExpiration: Int64
+
+  func isDue(_ entry: RecordEntry) -> Bool {
+    guard entry.state == .damaged, now > entry.modified.advanced(bySeconds: defaultExpiration) else { return false }
+    switch entry.damage {
+    case .notEnoughDataToGetHeader, .invalidHeaderCRC, .wrongPayloadSize, .keyMismatch: return true
+    // What a power cut makes of a record; anything else without the magic may be somebody's file.
+    case .magicMismatch: return entry.storedHeader?.isAllZero ?? false
+    // A later version's record, or one that is still being written.
+    default: return false
+    }
+  }
+}
+
+extension StoredHeader {
+  fileprivate var isAllZero: Bool {
+    magic == 0 && headerSize == 0 && refCount == 0 && reserved1 == 0 && ttl == 0 && updateTime == 0
+      && payloadSize == 0 && reserved2 == 0 && reserved3 == 0 && reserved4 == 0 && flags.isEmpty && crc == 0
+  }
+}

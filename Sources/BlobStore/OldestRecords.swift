@@ -1,0 +1,54 @@
+internal import BlobRecord
+
+/// The oldest records that a walk has met, in memory that does not grow with the number of all, so that a size pass for
+/// which they suffice need not walk again.
+///
+/// Invariant: while it `isUsable`, all evictable records that were met and are not newer than `newest` are among them.
+struct OldestRecords {
+  private let capacity: Int
+  private var victims: [Victim] = []
+  /// Those that are newer were dropped; nil if none was.
+  private var newest: UnixTime?
+  /// Whether so many are of about the same age that they cannot be told apart in this much memory.
+  private(set) var isUsable = true
+
+  /// - Parameter capacity: how many to remember; an eighth more for a moment.
+  init(capacity: Int) { self.capacity = capacity }
+
+  /// Whether all that may be evicted is here.
+  var isComplete: Bool { isUsable && newest == nil }
+
+  /// Whether a record as old as that is to be added.
+  func concerns(_ time: UnixTime) -> Bool {
+    guard isUsable else { return false }
+    return newest.map { time <= $0 } ?? true
+  }
+
+  /// - Parameter ages: of all that were met, this one included.
+  mutating func add(_ victim: Victim, _ ages: AgeHistogram) {
+    victims.append(victim)
+    guard victims.count > capacity + capacity / 8 else { return }
+    newest = ages.newestTime(holding: Int64(capacity))
+    if let newest {
+      victims.removeAll { $0.lastUpdate > newest }
+    } else {
+      isUsable = false
+      victims = []
+    }
+  }
+
+  /// Whether removing all of them frees as much.
+  func suffice(forBytes bytes: Int64, records: Int64) -> Bool {
+    guard isUsable else { return false }
+    return Int64(victims.count) >= records
+      && victims.reduce(Int64(0)) { $0.saturatingAdding($1.size.bytes) } >= bytes
+  }
+
+  /// Takes them, oldest first.
+  mutating func take() -> [Victim] {
+    defer { victims = [] }
+    // Times alone are moved about: records are large.
+    let order = victims.indices.map { (time: victims[$0].lastUpdate, index: $0) }.sorted { $0.time < $1.time }
+    return order.map { victims[$0.index] }
+  }
+}

@@ -1,0 +1,39 @@
+internal import PosixFiles
+
+/// What a directory may hold, and by how much stores may exceed it while a collection catches up.
+struct StoreLimit: Sendable {
+  let bytes: Int64?
+  let records: Int64?
+  /// What the quarantine may take, which the counters do not count.
+  let quarantineBytes: Int64
+
+  /// - Returns: nil without a limit.
+  init?(_ configuration: BlobStore.Configuration, quarantineBytes: Int64) {
+    guard configuration.sizeLimit != nil || configuration.countLimit != nil else { return nil }
+    bytes = configuration.sizeLimit
+    records = configuration.countLimit
+    self.quarantineBytes = quarantineBytes
+  }
+
+  /// A tenth, or 16 MiB: what a few writers store while a collection of very many files is made.
+  private static func slack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16 << 20) }
+  /// The same for records: of a kilobyte each, they make sixteen MiB.
+  private static func recordSlack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16_384) }
+
+  /// Whether there is more than may stay, so that a collection is due.
+  func isExceeded(by usage: UsageEstimate) -> Bool {
+    usage.bytes > bytes ?? .max || usage.records > records ?? .max
+  }
+
+  /// Whether there is more than there may ever be.
+  ///
+  /// - Parameter isKnown: whether the counters are. If not, they tell what was added since they were made: to a
+  ///   directory within its limit, that may be as much as a known one may exceed it by.
+  func isFarExceeded(by usage: UsageEstimate, isKnown: Bool) -> Bool {
+    let mostBytes = bytes.map { limit in
+      (isKnown ? limit : 0).saturatingAdding(Self.slack(limit) - quarantineBytes)
+    }
+    let mostRecords = records.map { limit in (isKnown ? limit : 0).saturatingAdding(Self.recordSlack(limit)) }
+    return usage.bytes > mostBytes ?? .max || usage.records > mostRecords ?? .max
+  }
+}

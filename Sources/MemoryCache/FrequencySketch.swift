@@ -1,0 +1,74 @@
+/// How often keys were asked for lately, about: a count-min sketch with four counters of four bits for each key.
+///
+/// The four counters of a key lie in one block of 64 bytes, a cache line; the layout is that of Caffeine's
+/// `FrequencySketch`. All counters are halved each time ten times as many uses were counted as there are
+/// entries, the sample size of the paper's evaluation.
+@usableFromInline
+struct FrequencySketch: Sendable {
+  /// Words in a block.
+  private static let blockSize = 8
+  private static let sampleFactor = 10
+
+  private var words: [UInt64] = []
+  private var additions = 0
+  private var sampleSize = 0
+
+  @usableFromInline
+  init() {}
+
+  /// Makes room for so many entries: a word for each, which is sixteen counters. What was counted is forgotten then.
+  @usableFromInline
+  mutating func reserve(_ entryCount: Int) {
+    sampleSize = max(sampleSize, Self.sampleFactor * entryCount)
+    guard entryCount > words.count else { return }
+    var count = max(words.count, Self.blockSize)
+    while count < entryCount { count *= 2 }
+    words = Array(repeating: 0, count: count)
+    additions = 0
+  }
+
+  /// Which word, and where in it, a key's counter of a row is.
+  private func counter(_ spread: UInt64, row: Int) -> (word: Int, shift: UInt64) {
+    let block = Int(truncatingIfNeeded: spread >> 32) & (words.count / Self.blockSize - 1)
+    let bits = spread >> UInt64(8 * row)
+    return (block * Self.blockSize + 2 * row + Int(bits & 1), (bits >> 1 & 15) * 4)
+  }
+
+  private static func spread(_ hash: UInt32) -> UInt64 {
+    let product = UInt64(hash) &* 0x9E37_79B9_7F4A_7C15
+    return product ^ (product >> 29)
+  }
+
+  @usableFromInline
+  func frequency(of hash: UInt32) -> UInt64 {
+    guard !words.isEmpty else { return 0 }
+    let spread = Self.spread(hash)
+    var least: UInt64 = 15
+    for row in 0..<4 {
+      let (word, shift) = counter(spread, row: row)
+      least = min(least, words[word] >> shift & 15)
+    }
+    return least
+  }
+
+  @usableFromInline
+  mutating func count(_ hash: UInt32) {
+    guard !words.isEmpty else { return }
+    let spread = Self.spread(hash)
+    var isCounted = false
+    for row in 0..<4 {
+      let (word, shift) = counter(spread, row: row)
+      guard words[word] >> shift & 15 < 15 else { continue }
+      words[word] += 1 << shift
+      isCounted = true
+    }
+    guard isCounted else { return }
+    additions += 1
+    if additions >= sampleSize { halve() }
+  }
+
+  private mutating func halve() {
+    for index in words.indices { words[index] = words[index] >> 1 & 0x7777_7777_7777_7777 }
+    additions /= 2
+  }
+}

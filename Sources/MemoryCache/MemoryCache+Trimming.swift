@@ -1,0 +1,210 @@
+internal import Locks
+
+extension MemoryCache {
+  /// Entries that are removed, or looked at, under one hold of the lock; others get their turn in between.
+  static var chunkSize: Int { 256 }
+
+  /// Removes everything. The memory that entries were in is given back.
+  ///
+  /// - Complexity: O(*n*), all but O(1) of it outside the lock.
+  public func removeAll() {
+    clear(.cleared)
+  }
+
+  /// Removes the entries that the predicate accepts, reported as `.explicit`.
+  ///
+  /// The predicate runs outside the lock. What is set while this runs may or may not be looked at; an entry that is
+  /// replaced after it was looked at stays.
+  ///
+  /// - Returns: how many were removed.
+  /// - Complexity: O(*n*), under the lock for 256 entries at a time.
+  @discardableResult
+  public func removeAll(where isIncluded: (Entry) throws -> Bool) rethrows -> Int {
+    var count = 0
+    for shard in shards {
+      var next = 0
+      while let chunk = shard.entries(from: next, most: Self.chunkSize, now: reading()) {
+        next = chunk.next
+        let chosen = try chunk.entries.filter(isIncluded)
+        guard !chosen.isEmpty else { continue }
+        let removed = shard.remove(chosen)
+        count += removed.count
+        deliver(removed)
+      }
+    }
+    return count
+  }
+
+  /// Removes what is no longer served because its lifetime is over, or because it was not used for longer than the age
+  /// limit.
+  ///
+  /// - Returns: how many were removed.
+  /// - Complexity: O(*n*), under the lock for 256 entries at a time; O(1) where nothing can expire.
+  @discardableResult
+  public func removeExpired() -> Int {
+    removeExpired(notUsedFor: .max)
+  }
+
+  /// Removes what has expired, and what was not used for longer than `age`; both are reported as `.expired`.
+  ///
+  /// - Complexity: O(*n*), under the lock for 256 entries at a time.
+  @discardableResult
+  public func trim(toAge age: Duration) -> Int {
+    removeExpired(notUsedFor: max(age.saturatedNanoseconds, -1))
+  }
+
+  /// Evicts until no more than `count` entries are left. With shards, each keeps its share of them.
+  ///
+  /// - Complexity: O(1) for each entry evicted, under the lock for 256 at a time.
+  public func trim(toCount count: Int) {
+    guard self.count > count else { return }
+    trim(to: MemoryCacheLimits(count: count))
+  }
+
+  /// Evicts until the entries cost no more than `cost` together. With shards, each keeps its share of it.
+  ///
+  /// - Complexity: O(1) for each entry evicted, under the lock for 256 at a time.
+  public func trim(toCost cost: Int) {
+    guard totalCost > cost else { return }
+    trim(to: MemoryCacheLimits(cost: cost))
+  }
+
+  /// Makes the limits hold, and removes what has expired: what the automatic trim does.
+  public func trim() {
+    removeExpired()
+    trim(to: limits)
+  }
+
+  /// The limits. Others take effect at once: setting them evicts what is over them.
+  ///
+  /// The number of shards stays as it is, and each takes its share.
+  public var limits: MemoryCacheLimits {
+    get { currentLimits.withLock { $0 } }
+    set {
+      currentLimits.withLock { current in
+        current = newValue
+        for (index, shard) in shards.enumerated() {
+          let limits = ShardLimits(newValue, shard: index, of: shards.count)
+          shard.state.withLock { $0.limits = limits }
+        }
+      }
+      if newValue.age != nil { startTimer() }
+      trim()
+    }
+  }
+}
+
+// MARK: - Memory pressure
+
+extension MemoryCache {
+  /// Frees memory: removes what has expired, then evicts down to the shares of entries and cost that the configuration
+  /// keeps at this level.
+  ///
+  /// Called by `MemoryPressureMonitor.shared` unless the configuration says otherwise, and by the program that knows
+  /// better.
+  public func respond(to pressure: MemoryPressure) {
+    let share = pressure == .critical ? configuration.criticalKeptShare : configuration.warningKeptShare
+    guard share > 0 else { return clear(.evicted) }
+    removeExpired()
+    guard share < 1 else { return }
+    for shard in shards {
+      let (count, cost) = shard.state.withLock { state in (state.slots.count, state.totalCost) }
+      trim(shard, toCount: Int(Double(count) * share), cost: Int(clamping: Int128(Double(cost) * share)))
+    }
+  }
+}
+
+// MARK: - Parts
+
+extension MemoryCache {
+  private func trim(to limits: MemoryCacheLimits) {
+    for (index, shard) in shards.enumerated() {
+      let share = ShardLimits(limits, shard: index, of: shards.count)
+      trim(shard, toCount: share.count, cost: share.cost)
+    }
+  }
+
+  private func trim(_ shard: CacheShard<Key, Value>, toCount count: Int, cost: Int) {
+    while true {
+      var removed = Removals<Key, Value>()
+      let isDone = shard.state.withLock { state in
+        state.trim(toCount: count, cost: cost, most: Self.chunkSize, removed: &removed)
+      }
+      deliver(removed)
+      if isDone { return }
+    }
+  }
+
+  private func removeExpired(notUsedFor age: Int64) -> Int {
+    var count = 0
+    for shard in shards {
+      var next = 0
+      var end = shard.state.withLock { state in
+        state.hasDeadlines || state.limits.age != .max || age != .max ? state.slots.highWater : 0
+      }
+      while next < end {
+        let range = next..<next + Self.chunkSize
+        let now = reading()
+        var removed = Removals<Key, Value>()
+        end = shard.state.withLock { state in
+          state.removeExpired(in: range, now: now, age: age, removed: &removed)
+          return state.slots.highWater
+        }
+        next = range.upperBound
+        count += removed.count
+        deliver(removed)
+      }
+    }
+    return count
+  }
+
+  private func clear(_ cause: RemovalCause) {
+    for shard in shards {
+      let taken = shard.state.withLock { state in state.takeAll(cause) }
+      guard onRemoval != nil || releaseQueue != nil else { continue }
+      for slot in SlotStorage<Key, Value>.firstSlot..<max(taken.highWater, SlotStorage<Key, Value>.firstSlot) {
+        if let removed = taken.removal(at: slot, cause) { deliver(removed) }
+      }
+    }
+  }
+}
+
+extension SlotStorage {
+  /// What is at a slot, as it is reported; nil if the slot is free.
+  fileprivate func removal(at slot: Int, _ cause: RemovalCause) -> RemovedEntry<Key, Value>? {
+    guard segment(of: Slot(truncatingIfNeeded: slot)) != .none else { return nil }
+    let content = unsafe contents[slot]
+    return RemovedEntry(key: content.key, value: content.value, cost: content.cost, cause: cause)
+  }
+}
+
+extension CacheShard {
+  /// The live entries among a range of slots, and where the next range begins; nil behind the last slot.
+  fileprivate func entries(
+    from slot: Int, most count: Int, now: Int64
+  ) -> (entries: [MemoryCacheEntry<Key, Value>], next: Int)? {
+    state.withLock { state in
+      let first = max(slot, SlotStorage<Key, Value>.firstSlot)
+      guard first < state.slots.highWater else { return nil }
+      let next = min(first + count, state.slots.highWater)
+      let slots = (first..<next).map { Slot(truncatingIfNeeded: $0) }
+      let entries = slots.filter { state.slots.segment(of: $0) != .none && state.isLive($0, now) }
+      return (entries.map { state.entry($0) }, next)
+    }
+  }
+
+  /// Removes entries, but not what has taken their place.
+  fileprivate func remove(_ entries: [MemoryCacheEntry<Key, Value>]) -> Removals<Key, Value> {
+    let hashes = entries.map { UInt32(truncatingIfNeeded: MemoryCache<Key, Value>.hash($0.key)) }
+    return state.withLock { state in
+      var removed = Removals<Key, Value>()
+      for (entry, hash) in zip(entries, hashes) {
+        guard let slot = state.slots.find(entry.key, hash),
+          unsafe state.slots.contents[Int(slot)].serial == entry.serial
+        else { continue }
+        removed.append(state.remove(slot, .explicit))
+      }
+      return removed
+    }
+  }
+}

@@ -1,0 +1,45 @@
+public import Dispatch
+
+/// How a `MemoryCache` behaves. All but the limits is fixed once the cache is made.
+public struct MemoryCacheConfiguration: Sendable {
+  /// For its owner to tell caches apart.
+  public var name = ""
+  public var limits: MemoryCacheLimits
+  /// The lifetime of entries that are set without one.
+  public var lifetime = EntryLifetime.unlimited
+  public var policy: EvictionPolicy
+  /// Into how many parts, each with its own lock, the entries are divided by their keys' hashes; rounded up to a power of
+  /// two, 256 at the most.
+  ///
+  /// With one, the default, the order of eviction is exact. With more, each part has its share of the limits and evicts
+  /// by itself, so that an entry dearer than a part's share of the cost limit is not kept; in return threads seldom
+  /// wait for each other. A count limit lowers the number to one for each 32 entries.
+  public var shards = 1
+  /// How often entries are freed that have expired or were not used for too long; nil for never. They are never served
+  /// in any case. The timer starts with the first entry that can expire and stops with the cache.
+  public var trimInterval: Duration? = .seconds(5)
+  /// Whether the cache responds to `MemoryPressureMonitor.shared`.
+  public var respondsToMemoryPressure = true
+  /// The share of entries and cost that is kept under `.warning`; 1 removes only what has expired. At `.critical`,
+  /// `criticalKeptShare`.
+  public var warningKeptShare = 0.5
+  public var criticalKeptShare = 0.0
+  /// Where removed values are released; nil for the thread that removes them, outside the lock. A value whose release
+  /// takes long, or must happen on the main thread, goes to that queue.
+  public var releaseQueue: DispatchQueue?
+  /// The time, for ages and lifetimes; nil for `CacheInstant.now`. Called outside the lock, once for each operation. A
+  /// clock that goes back makes entries live longer.
+  public var now: (@Sendable () -> CacheInstant)?
+
+  public init(limits: MemoryCacheLimits = MemoryCacheLimits(), policy: EvictionPolicy = .lru) {
+    self.limits = limits
+    self.policy = policy
+  }
+
+  var shardCount: Int {
+    var count = 1
+    let most = limits.count.map { max($0 / 32, 1) } ?? 256
+    while count < min(shards, 256), count * 2 <= most { count *= 2 }
+    return count
+  }
+}

@@ -1,0 +1,209 @@
+/// What one lock of a `MemoryCache` protects: entries, their order, totals and counters.
+///
+/// Everything is decided here; what leaves is handed out in `Removals`, to be reported and released outside the lock.
+@usableFromInline
+struct ShardState<Key: Hashable & Sendable, Value: Sendable>: ~Copyable {
+  @usableFromInline typealias Removed = Removals<Key, Value>
+
+  @usableFromInline var slots = SlotStorage<Key, Value>()
+  @usableFromInline var limits: ShardLimits
+  @usableFromInline let policy: EvictionPolicy
+  /// Wider than a cost, so that no sum of costs overflows.
+  @usableFromInline var totalCost: Int128 = 0
+  @usableFromInline var statistics = MemoryCacheStatistics()
+  @usableFromInline var lastSerial: UInt64 = 0
+  /// Whether an entry with a deadline was ever set.
+  @usableFromInline var hasDeadlines = false
+  // Of W-TinyLFU only.
+  @usableFromInline var windowCount = 0
+  @usableFromInline var protectedCount = 0
+  @usableFromInline var sketch = FrequencySketch()
+
+  @inlinable
+  init(limits: ShardLimits, policy: EvictionPolicy) {
+    self.limits = limits
+    self.policy = policy
+  }
+}
+
+// MARK: - Asking
+
+extension ShardState {
+  @inlinable
+  @inline(__always)
+  mutating func value(forKey key: Key, _ hash: UInt32, now: Int64, removed: inout RemovedEntry<Key, Value>?) -> Value? {
+    guard let slot = slots.find(key, hash) else {
+      statistics.misses += 1
+      return nil
+    }
+    guard isLive(slot, now) else {
+      statistics.misses += 1
+      removed = remove(slot, .expired)
+      return nil
+    }
+    statistics.hits += 1
+    use(slot, now)
+    return unsafe slots.contents[Int(slot)].value
+  }
+
+  /// The slot of a live entry; looking changes nothing.
+  @inlinable
+  func peek(_ key: Key, _ hash: UInt32, now: Int64) -> Slot? {
+    guard let slot = slots.find(key, hash), isLive(slot, now) else { return nil }
+    return slot
+  }
+
+  @inlinable
+  @inline(__always)
+  func isLive(_ slot: Slot, _ now: Int64) -> Bool {
+    let content = unsafe slots.contents + Int(slot)
+    return unsafe now < content.pointee.deadline && now &- content.pointee.lastUse <= limits.age
+  }
+
+  @inlinable
+  func entry(_ slot: Slot) -> MemoryCacheEntry<Key, Value> {
+    let content = unsafe slots.contents[Int(slot)]
+    return MemoryCacheEntry(
+      key: content.key, value: content.value, cost: content.cost, lastUse: CacheInstant(nanoseconds: content.lastUse),
+      deadline: content.deadline == .max ? nil : CacheInstant(nanoseconds: content.deadline), serial: content.serial)
+  }
+
+  /// Notes a use of an entry.
+  @inlinable
+  @inline(__always)
+  mutating func use(_ slot: Slot, _ now: Int64) {
+    let content = unsafe slots.contents + Int(slot)
+    unsafe content.pointee.lastUse = now
+    if unsafe content.pointee.sliding > 0 {
+      unsafe content.pointee.deadline = EntryLifetime.end(now, content.pointee.sliding)
+    }
+    if policy == .lru {
+      slots.unlink(slot)
+      slots.linkFirst(slot, in: .window)
+    } else {
+      noteUse(slot)
+    }
+  }
+}
+
+// MARK: - Setting
+
+extension ShardState {
+  /// Puts a value in the place of what its key had.
+  ///
+  /// - Returns: false if it is not kept: too dear, over already, or there is no room for any.
+  @inlinable
+  mutating func set(
+    _ value: consuming Value, forKey key: Key, _ hash: UInt32, cost: Int, deadline: Int64, sliding: Int64, now: Int64,
+    removed: inout Removed
+  ) -> Bool {
+    let existing = slots.find(key, hash)
+    guard deadline > now, cost <= limits.entryCost, limits.count > 0 else {
+      if let existing { removed.append(remove(existing, .replaced)) }
+      statistics.rejections += 1
+      return false
+    }
+    statistics.insertions += 1
+    lastSerial += 1
+    if deadline != .max { hasDeadlines = true }
+    let slot: Slot
+    var candidate: Slot?
+    if let existing {
+      slot = existing
+      removed.append(
+        replace(slot, by: value, cost: cost, deadline: deadline, sliding: sliding, wasLive: isLive(slot, now)))
+      use(slot, now)
+    } else {
+      slot = slots.add(
+        SlotContent(
+          key: key, value: value, cost: cost, lastUse: now, deadline: deadline, sliding: sliding, serial: lastSerial),
+        hash)
+      slots.linkFirst(slot, in: .window)
+      totalCost += Int128(cost)
+      if policy != .lru { candidate = noteInsertion(hash) }
+    }
+    if isOverLimit { evict(sparing: slot, candidate: candidate, removed: &removed) }
+    return true
+  }
+
+  @inlinable
+  mutating func replace(
+    _ slot: Slot, by value: consuming Value, cost: Int, deadline: Int64, sliding: Int64, wasLive: Bool
+  ) -> RemovedEntry<Key, Value> {
+    let content = unsafe slots.contents + Int(slot)
+    let cause: RemovalCause = wasLive ? .replaced : .expired
+    let old = unsafe RemovedEntry(
+      key: content.pointee.key, value: content.pointee.value, cost: content.pointee.cost, cause: cause)
+    statistics.countRemoval(cause)
+    totalCost += Int128(cost) - Int128(old.cost)
+    unsafe content.pointee.value = value
+    unsafe content.pointee.cost = cost
+    unsafe content.pointee.deadline = deadline
+    unsafe content.pointee.sliding = sliding
+    unsafe content.pointee.serial = lastSerial
+    return old
+  }
+}
+
+// MARK: - Removing
+
+extension ShardState {
+  @inlinable
+  mutating func remove(_ slot: Slot, _ cause: RemovalCause) -> RemovedEntry<Key, Value> {
+    if policy != .lru { noteRemoval(slot) }
+    let content = slots.take(slot)
+    totalCost -= Int128(content.cost)
+    statistics.countRemoval(cause)
+    return RemovedEntry(key: content.key, value: content.value, cost: content.cost, cause: cause)
+  }
+
+  @inlinable
+  var isOverLimit: Bool { slots.count > limits.count || isDearerThan(limits.cost) }
+
+  @inlinable
+  func isDearerThan(_ cost: Int) -> Bool { cost != .max && totalCost > Int128(cost) }
+
+  /// Evicts until the limits hold.
+  @inlinable
+  @inline(never)
+  mutating func evict(sparing spared: Slot, candidate: Slot?, removed: inout Removed) {
+    var candidate = candidate
+    while isOverLimit, let slot = victim(sparing: spared, &candidate) { removed.append(remove(slot, .evicted)) }
+  }
+
+  /// Evicts until there are no more entries and no more cost than this, but not more than `most` at once.
+  ///
+  /// - Returns: whether that is reached.
+  @inlinable
+  mutating func trim(toCount count: Int, cost: Int, most: Int, removed: inout Removed) -> Bool {
+    var candidate: Slot?
+    for _ in 0..<most {
+      guard slots.count > count || isDearerThan(cost), let slot = victim(sparing: 0, &candidate) else { return true }
+      removed.append(remove(slot, .evicted))
+    }
+    return false
+  }
+
+  /// Removes what has expired, or was not used for longer than `age`, among slots of a range.
+  @inlinable
+  mutating func removeExpired(in range: Range<Int>, now: Int64, age: Int64, removed: inout Removed) {
+    for slot in range.clamped(to: SlotStorage<Key, Value>.firstSlot..<slots.highWater) {
+      guard slots.segment(of: Slot(truncatingIfNeeded: slot)) != .none else { continue }
+      let lastUse = unsafe slots.contents[slot].lastUse
+      guard now &- lastUse > age || !isLive(Slot(truncatingIfNeeded: slot), now) else { continue }
+      removed.append(remove(Slot(truncatingIfNeeded: slot), .expired))
+    }
+  }
+
+  /// Removes all, by putting nothing in its place.
+  @inlinable
+  mutating func takeAll(_ cause: RemovalCause) -> SlotStorage<Key, Value> {
+    var taken = SlotStorage<Key, Value>()
+    swap(&taken, &slots)
+    statistics.countRemoval(cause, taken.count)
+    totalCost = 0
+    windowCount = 0
+    protectedCount = 0
+    return taken
+  }
+}

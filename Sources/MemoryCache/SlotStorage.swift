@@ -1,0 +1,287 @@
+/// The number of a place for an entry. The first three are not for entries: they are the ends of the three lists.
+@usableFromInline typealias Slot = UInt32
+
+/// Which list an entry is in. With `.lru` all are in the window.
+@usableFromInline
+enum Segment: UInt32, CaseIterable {
+  case window, probation, protected
+  /// The slot is free.
+  case none
+}
+
+/// An entry's neighbours in its list, and what is looked at together with them.
+@usableFromInline
+struct SlotLinks {
+  @usableFromInline var previous: Slot
+  @usableFromInline var next: Slot
+  @usableFromInline var hash: UInt32
+  @usableFromInline var segment: Segment
+
+  @inlinable
+  init(previous: Slot, next: Slot, hash: UInt32, segment: Segment) {
+    self.previous = previous
+    self.next = next
+    self.hash = hash
+    self.segment = segment
+  }
+}
+
+/// What an entry holds.
+@usableFromInline
+struct SlotContent<Key, Value> {
+  @usableFromInline let key: Key
+  @usableFromInline var value: Value
+  @usableFromInline var cost: Int
+  @usableFromInline var lastUse: Int64
+  /// `Int64.max` for none.
+  @usableFromInline var deadline: Int64
+  /// By how much a use extends the deadline; 0 for not at all.
+  @usableFromInline var sliding: Int64
+  @usableFromInline var serial: UInt64
+
+  @inlinable
+  init(key: Key, value: Value, cost: Int, lastUse: Int64, deadline: Int64, sliding: Int64, serial: UInt64) {
+    self.key = key
+    self.value = value
+    self.cost = cost
+    self.lastUse = lastUse
+    self.deadline = deadline
+    self.sliding = sliding
+    self.serial = serial
+  }
+}
+
+/// A place of the index: an entry's hash and slot. Slot 0 is no entry's, so it marks what is empty.
+@usableFromInline
+struct IndexPlace {
+  @usableFromInline var hash: UInt32
+  @usableFromInline var slot: Slot
+
+  @inlinable
+  init(hash: UInt32, slot: Slot) {
+    self.hash = hash
+    self.slot = slot
+  }
+}
+
+/// Entries in contiguous memory: an open-addressing index of hashes, the links of three circular lists, the contents.
+///
+/// Invariants: a slot is in exactly one list and in the index, or free; `contents` is initialised for exactly the slots
+/// in use; the index is never more than two thirds full, and probing is linear, without tombstones.
+///
+/// Unchecked because of the pointers: the storage owns what they point to, and only mutating methods change it.
+@usableFromInline
+@safe
+struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unchecked Sendable {
+  @usableFromInline static var firstSlot: Int { 3 }
+
+  @usableFromInline var links: UnsafeMutablePointer<SlotLinks>
+  @usableFromInline var contents: UnsafeMutablePointer<SlotContent<Key, Value>>
+  @usableFromInline var index: UnsafeMutablePointer<IndexPlace>
+  @usableFromInline var indexMask: Int
+  @usableFromInline var capacity: Int
+  @usableFromInline var count = 0
+  /// Slots from here on have never been in use.
+  @usableFromInline var highWater = 3
+  /// The first of the free slots below `highWater`, linked by `next`; 0 for none.
+  @usableFromInline var firstFree: Slot = 0
+
+  @inlinable
+  init() {
+    capacity = 16
+    indexMask = 31
+    unsafe links = SlotMemory.allocate(capacity)
+    unsafe contents = SlotMemory.allocate(capacity)
+    unsafe index = SlotMemory.allocate(indexMask + 1)
+    unsafe index.initialize(repeating: IndexPlace(hash: 0, slot: 0), count: indexMask + 1)
+    for end in 0..<Slot(Self.firstSlot) {
+      unsafe (links + Int(end)).initialize(to: SlotLinks(previous: end, next: end, hash: 0, segment: .none))
+    }
+  }
+
+  @inlinable
+  deinit {
+    for slot in Self.firstSlot..<highWater where unsafe links[slot].segment != .none {
+      unsafe (contents + slot).deinitialize(count: 1)
+    }
+    unsafe SlotMemory.deallocate(links)
+    unsafe SlotMemory.deallocate(contents)
+    unsafe SlotMemory.deallocate(index)
+  }
+}
+
+// MARK: - Finding
+
+extension SlotStorage {
+  @inlinable
+  @inline(__always)
+  func find(_ key: Key, _ hash: UInt32) -> Slot? {
+    var place = Int(truncatingIfNeeded: hash) & indexMask
+    while true {
+      let candidate = unsafe index[place]
+      if candidate.slot == 0 { return nil }
+      if candidate.hash == hash, unsafe contents[Int(candidate.slot)].key == key { return candidate.slot }
+      place = (place + 1) & indexMask
+    }
+  }
+
+  @inlinable
+  func place(of slot: Slot) -> Int {
+    var place = Int(truncatingIfNeeded: unsafe links[Int(slot)].hash) & indexMask
+    while unsafe index[place].slot != slot { place = (place + 1) & indexMask }
+    return place
+  }
+}
+
+// MARK: - Adding and removing
+
+extension SlotStorage {
+  /// Takes in an entry, without putting it into a list.
+  @inlinable
+  mutating func add(_ content: consuming SlotContent<Key, Value>, _ hash: UInt32) -> Slot {
+    let slot: Slot
+    if firstFree != 0 {
+      slot = firstFree
+      firstFree = unsafe links[Int(slot)].next
+    } else {
+      if highWater == capacity { grow() }
+      slot = Slot(truncatingIfNeeded: highWater)
+      highWater += 1
+    }
+    unsafe (contents + Int(slot)).initialize(to: content)
+    unsafe (links + Int(slot)).initialize(to: SlotLinks(previous: slot, next: slot, hash: hash, segment: .window))
+    count += 1
+    enter(slot, hash)
+    return slot
+  }
+
+  @inlinable
+  func enter(_ slot: Slot, _ hash: UInt32) {
+    var place = Int(truncatingIfNeeded: hash) & indexMask
+    while unsafe index[place].slot != 0 { place = (place + 1) & indexMask }
+    unsafe index[place] = IndexPlace(hash: hash, slot: slot)
+  }
+
+  /// Takes an entry out of the index and its list.
+  @inlinable
+  mutating func take(_ slot: Slot) -> SlotContent<Key, Value> {
+    leave(slot)
+    unlink(slot)
+    unsafe links[Int(slot)].segment = .none
+    unsafe links[Int(slot)].next = firstFree
+    firstFree = slot
+    count -= 1
+    return unsafe (contents + Int(slot)).move()
+  }
+
+  /// Takes an entry out of the index, and moves up those behind it that then would not be found.
+  @inlinable
+  func leave(_ slot: Slot) {
+    var hole = place(of: slot)
+    var place = (hole + 1) & indexMask
+    while true {
+      let candidate = unsafe index[place]
+      if candidate.slot == 0 { break }
+      let home = Int(truncatingIfNeeded: candidate.hash) & indexMask
+      if (place - home) & indexMask >= (place - hole) & indexMask {
+        unsafe index[hole] = candidate
+        hole = place
+      }
+      place = (place + 1) & indexMask
+    }
+    unsafe index[hole] = IndexPlace(hash: 0, slot: 0)
+  }
+
+  /// Doubles the slots, all of which are in use, and makes the index anew.
+  @inlinable
+  @inline(never)
+  mutating func grow() {
+    let newCapacity = capacity * 2
+    let newLinks = unsafe SlotMemory.allocate(newCapacity, of: SlotLinks.self)
+    unsafe newLinks.moveInitialize(from: links, count: capacity)
+    unsafe SlotMemory.deallocate(links)
+    unsafe links = newLinks
+    let newContents = unsafe SlotMemory.allocate(newCapacity, of: SlotContent<Key, Value>.self)
+    unsafe (newContents + Self.firstSlot).moveInitialize(
+      from: contents + Self.firstSlot, count: capacity - Self.firstSlot)
+    unsafe SlotMemory.deallocate(contents)
+    unsafe contents = newContents
+    unsafe SlotMemory.deallocate(index)
+    indexMask = newCapacity * 2 - 1
+    unsafe index = SlotMemory.allocate(indexMask + 1)
+    unsafe index.initialize(repeating: IndexPlace(hash: 0, slot: 0), count: indexMask + 1)
+    for slot in Self.firstSlot..<capacity {
+      enter(Slot(truncatingIfNeeded: slot), unsafe links[slot].hash)
+    }
+    capacity = newCapacity
+  }
+}
+
+// MARK: - Lists
+
+extension SlotStorage {
+  @inlinable
+  @inline(__always)
+  func unlink(_ slot: Slot) {
+    let entry = unsafe links[Int(slot)]
+    unsafe links[Int(entry.previous)].next = entry.next
+    unsafe links[Int(entry.next)].previous = entry.previous
+  }
+
+  @inlinable
+  @inline(__always)
+  func linkFirst(_ slot: Slot, in segment: Segment) {
+    let end = Int(segment.rawValue)
+    let first = unsafe links[end].next
+    unsafe links[Int(slot)].previous = Slot(truncatingIfNeeded: end)
+    unsafe links[Int(slot)].next = first
+    unsafe links[Int(slot)].segment = segment
+    unsafe links[Int(first)].previous = slot
+    unsafe links[end].next = slot
+  }
+
+  @inlinable
+  func segment(of slot: Slot) -> Segment { unsafe links[Int(slot)].segment }
+
+  /// The least recent of a list, but not this one; nil if there is no other.
+  @inlinable
+  func last(in segment: Segment, except spared: Slot = 0) -> Slot? {
+    var slot = unsafe links[Int(segment.rawValue)].previous
+    if slot == spared, slot >= Self.firstSlot { slot = unsafe links[Int(slot)].previous }
+    return slot >= Self.firstSlot ? slot : nil
+  }
+
+  /// The slots of a list, until `body` says no.
+  @inlinable
+  func forEachSlot(in segment: Segment, leastRecentFirst: Bool, _ body: (Slot) -> Bool) {
+    var slot = Slot(segment.rawValue)
+    repeat {
+      slot = unsafe leastRecentFirst ? links[Int(slot)].previous : links[Int(slot)].next
+    } while slot >= Self.firstSlot && body(slot)
+  }
+}
+
+// MARK: - Invariants
+
+extension SlotStorage {
+  /// Traps where an invariant does not hold. For tests; O(*n*).
+  func checkInvariants() {
+    var listed = 0
+    for segment in [Segment.window, .probation, .protected] {
+      forEachSlot(in: segment, leastRecentFirst: false) { slot in
+        listed += 1
+        let entry = unsafe links[Int(slot)]
+        precondition(entry.segment == segment, "slot \(slot) in the wrong list")
+        precondition(unsafe links[Int(entry.next)].previous == slot, "links of slot \(slot)")
+        let found = find(unsafe contents[Int(slot)].key, entry.hash)
+        precondition(found == slot, "slot \(slot) is not found")
+        return true
+      }
+    }
+    precondition(listed == count, "\(listed) entries in the lists, \(count) counted")
+    let indexed = (0...indexMask).count { unsafe index[$0].slot != 0 }
+    precondition(indexed == count, "\(indexed) entries in the index, \(count) counted")
+    let used = (Self.firstSlot..<highWater).count { unsafe links[$0].segment != .none }
+    precondition(used == count, "\(used) slots in use, \(count) counted")
+  }
+}

@@ -1,0 +1,28 @@
+package import SystemPackage
+
+extension Files {
+  /// The text of a small file, such as the kernel makes when it is read; nil if there is no such regular file.
+  ///
+  /// - Parameter limit: bytes; what is longer is cut off.
+  package func text(of path: FilePath, limit: Int = 1 << 16) throws(FileError) -> String? {
+    guard let name = path.lastComponent?.string,
+      let directory = try Directory(at: path.removingLastComponent(), files: self),
+      case .regular(let file, _) = try directory.openFile(name, for: .read)
+    else { return nil }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: limit, alignment: 1)
+    defer { unsafe buffer.deallocate() }
+    let count = try unsafe file.read(into: buffer, at: 0)
+    return unsafe String(decoding: buffer[..<count], as: UTF8.self)
+  }
+
+  /// Opens a file to write a trigger into and to watch; nil if there is no such regular file.
+  package func watchedFile(at path: FilePath, writing trigger: String) throws(FileError) -> WatchedFile? {
+    guard let name = path.lastComponent?.string,
+      let directory = try Directory(at: path.removingLastComponent(), files: self),
+      case .regular(let file, _) = try directory.openFile(name, for: .readWrite)
+    else { return nil }
+    let bytes = Array(trigger.utf8)
+    try unsafe file.write(bytes.span.bytes, at: 0)
+    return WatchedFile(file)
+  }
+}

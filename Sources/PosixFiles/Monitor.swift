@@ -1,0 +1,93 @@
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// State that threads share, and a way to sleep until it has changed or a time has passed. It blocks its thread, so it
+/// is for threads of one's own, not for those of the concurrency runtime.
+@safe package final class Monitor<State: Sendable>: @unchecked Sendable {
+  // Unchecked because of `state`, which is only touched with the mutex held, and of the pointers, which are set once.
+  private var state: State
+  private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+  private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+
+  /// What a thread that looks at the state makes of it.
+  package enum Finding<Result> {
+    case done(Result)
+    /// Look again once the state has changed, or so much time has passed; nil waits for a change alone.
+    case wait(Duration?)
+  }
+
+  package init(_ state: State) {
+    self.state = state
+    // These fail only for want of memory or on invalid arguments.
+    unsafe pthread_mutex_init(mutex, nil)
+    unsafe initializeCondition(condition)
+  }
+
+  deinit {
+    unsafe pthread_cond_destroy(condition)
+    unsafe pthread_mutex_destroy(mutex)
+    unsafe condition.deallocate()
+    unsafe mutex.deallocate()
+  }
+
+  /// Changes the state, and wakes all who wait.
+  @discardableResult
+  package func change<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result
+  {
+    unsafe pthread_mutex_lock(mutex)
+    defer {
+      unsafe pthread_cond_broadcast(condition)
+      unsafe pthread_mutex_unlock(mutex)
+    }
+    return try body(&state)
+  }
+
+  /// Looks at the state until `look` has found what it waits for. It may be called early, and changes nobody hears of
+  /// are its own: it is called with the state locked.
+  package func wait<Result>(_ look: (inout State) -> Finding<Result>) -> Result {
+    unsafe pthread_mutex_lock(mutex)
+    defer { unsafe pthread_mutex_unlock(mutex) }
+    while true {
+      switch look(&state) {
+      case .done(let result): return result
+      case .wait(let duration?): sleep(atMost: duration)
+      case .wait(nil): unsafe pthread_cond_wait(condition, mutex)
+      }
+    }
+  }
+
+  private func sleep(atMost duration: Duration) {
+    // Whole seconds in a range that no addition overflows; who waits longer looks again.
+    let longest: Duration = .seconds(1 << 30)
+    let (seconds, attoseconds) = min(max(duration, .zero), longest).components
+    var time = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+    #if canImport(Darwin)
+      unsafe pthread_cond_timedwait_relative_np(condition, mutex, &time)
+    #else
+      var now = timespec()
+      // Fails only for clocks and pointers that do not exist.
+      unsafe clock_gettime(CLOCK_MONOTONIC, &now)
+      time.tv_sec += now.tv_sec + (time.tv_nsec + now.tv_nsec) / 1_000_000_000
+      time.tv_nsec = (time.tv_nsec + now.tv_nsec) % 1_000_000_000
+      unsafe pthread_cond_timedwait(condition, mutex, &time)
+    #endif
+  }
+}
+
+/// On a clock that setting the time does not move.
+private func initializeCondition(_ condition: UnsafeMutablePointer<pthread_cond_t>) {
+  #if canImport(Darwin)
+    unsafe pthread_cond_init(condition, nil)
+  #else
+    var attributes = pthread_condattr_t()
+    unsafe pthread_condattr_init(&attributes)
+    unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+    unsafe pthread_cond_init(condition, &attributes)
+    unsafe pthread_condattr_destroy(&attributes)
+  #endif
+}

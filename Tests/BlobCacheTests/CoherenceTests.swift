@@ -1,0 +1,133 @@
+import BlobCache
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Memory and disk are one: Spec/Semantics.md, M.
+@Suite struct CoherenceTests {
+  let test: TestCache
+  let cache: BlobCache
+  let other: BlobStore
+
+  init() throws {
+    test = try TestCache()
+    cache = try test.cache()
+    other = try test.otherStore()
+  }
+
+  @Test func whatAnotherStoresIsSeenByTheNextLoad() async throws {
+    try await cache.store(payload(10, 1), for: "a")
+    for seed in UInt64(2)...20 {
+      try other.store(payload(10, seed), for: "a")
+      #expect(try await cache.load("a")?.payload == payload(10, seed))
+      #expect(cache.cachedBlob(for: "a")?.payload == payload(10, seed))
+    }
+  }
+
+  @Test func whatAnotherRemovesIsGone() async throws {
+    try await cache.store(payload(10), for: "a")
+    #expect(cache.cachedBlob(for: "a") != nil)
+    try other.remove("a")
+    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(try await cache.load("a") == nil)
+  }
+
+  @Test func whatAnotherCollectsIsGone() async throws {
+    try await cache.store(payload(10), for: "a", ttl: .seconds(5))
+    test.clock.advance(by: 6)
+    try other.collect()
+    #expect(try await !cache.contains("a"))
+  }
+
+  @Test func anExpiredBlobIsNotServedFromMemory() async throws {
+    try await cache.store(payload(10), for: "a", ttl: .seconds(60))
+    test.clock.advance(by: 60)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    test.clock.advance(by: 1)
+    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(try await cache.load("a") == nil)
+  }
+
+  @Test func aLockedBlobPastItsTimeIsAskedOfTheDisk() async throws {
+    try await cache.store(payload(10), for: "a", ttl: .seconds(60), locked: true)
+    test.clock.advance(by: 61)
+    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(try await cache.load("a") != nil)
+    #expect(cache.cachedBlob(for: "a") == nil)
+    try other.unlock("a")
+    #expect(try await cache.load("a") == nil)
+  }
+
+  /// Until then its generations say nothing of what others change.
+  @Test func aControlFileThatWasDeletedIsNoticedWithinASecond() async throws {
+    try await cache.store(payload(10, 1), for: "a")
+    try FileManager.default.removeItem(atPath: test.path(".blobcache"))
+    try other.store(payload(10, 2), for: "a")
+    try await Task.sleep(for: .milliseconds(1100))
+    #expect(try await cache.load("a")?.payload == payload(10, 2))
+  }
+
+  @Test func withoutGenerationsMemoryIsOff() async throws {
+    try other.store(payload(10), for: "a")
+    try FileManager.default.removeItem(atPath: test.path(".blobcache"))
+    // What only loads makes no control file.
+    #expect(try await cache.load("a") != nil)
+    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(cache.memoryCount == 0)
+  }
+
+  @Test func withoutGenerationsADirectoryOfOnesOwnIsKeptInMemory() async throws {
+    let test = try TestCache()
+    // A directory lies where the control file would.
+    try FileManager.default.createDirectory(atPath: test.path("ab"), withIntermediateDirectories: true)
+    chmod(test.root.string, 0o700)
+    test.disk.fail(.map, .invalidArgument)
+    let cache = try test.cache { $0.store.sharing = .exclusive }
+    try await cache.store(payload(10, 1), for: "abc")
+    #expect(try await cache.load("abc") != nil)
+    #expect(cache.cachedBlob(for: "abc")?.payload == payload(10, 1))
+    try await cache.store(payload(10, 2), for: "abc")
+    #expect(try await cache.load("abc")?.payload == payload(10, 2))
+    #expect(cache.cachedBlob(for: "abc")?.payload == payload(10, 2))
+    try await cache.remove("abc")
+    #expect(try await cache.load("abc") == nil)
+    try await cache.store(payload(10, 3), for: "abc")
+    _ = try await cache.load("abc")
+    try await cache.removeAll(.all)
+    #expect(cache.cachedBlob(for: "abc") == nil)
+  }
+
+  @Test func aShareOfTheMemoryIsTheMostThatOneBlobTakes() async throws {
+    let test = try TestCache()
+    let cache = try test.cache { $0.memory?.byteLimit = 100_000 }
+    try await cache.store(payload(50_000), for: "large")
+    try await cache.store(payload(5000), for: "small")
+    #expect(cache.memoryKeys == ["small"])
+    #expect(try await cache.load("large")?.payload.count == 50_000)
+    #expect(cache.memoryByteCount > 5000)
+  }
+
+  @Test func twoWritersAndReadersNeverSeeAnOlderBlobAfterANewerOne() async throws {
+    try await cache.store(Data([0]), for: "a")
+    let other = other
+    try await withThrowingTaskGroup { group in
+      group.addTask {
+        for value in UInt8(1)...250 { try other.store(Data([value]), for: "a") }
+      }
+      for _ in 0..<2 {
+        group.addTask { [cache] in
+          var last: UInt8 = 0
+          while last < 250 {
+            let value = try #require(try await cache.load("a")?.payload.first)
+            #expect(value >= last)
+            last = value
+            await Task.yield()
+          }
+        }
+      }
+      try await group.waitForAll()
+    }
+  }
+}

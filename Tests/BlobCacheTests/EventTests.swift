@@ -1,0 +1,100 @@
+import BlobCache
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// What a cache tells those who listen.
+@Suite struct EventTests {
+  let test: TestCache
+  let cache: BlobCache
+
+  init() throws {
+    test = try TestCache()
+    cache = try test.cache()
+  }
+
+  /// The events of what `body` does, in a word each.
+  private func events(_ body: () async throws -> Void) async throws -> [String] {
+    let events = cache.events
+    try await body()
+    try await cache.close()
+    var words: [String] = []
+    for await event in events { words.append(word(event)) }
+    return words
+  }
+
+  private func word(_ event: CacheEvent) -> String {
+    let key = event.key.map { " \($0.string)" } ?? ""
+    return switch event.kind {
+    case .stored(let staged): "\(staged ? "staged" : "stored")\(key) \(event.byteCount)"
+    case .hit(let tier): "hit in \(tier)\(key) \(event.byteCount)"
+    case .miss: "miss\(key)"
+    case .expired: "expired\(key)"
+    case .evicted: "evicted\(key)"
+    case .removed: "removed\(key)"
+    case .damaged: "damaged\(key)"
+    case .produced: "produced\(key) \(event.byteCount)"
+    case .writeFailed: "failed\(key)"
+    case .collected(let report): "collected \(report.expired)"
+    }
+  }
+
+  @Test func eachVerbIsTold() async throws {
+    let events = try await events {
+      try await cache.store(payload(10), for: "a", ttl: .seconds(60))
+      _ = try await cache.load("a")
+      cache.removeAllFromMemory()
+      _ = try await cache.load("a")
+      _ = try await cache.load("b")
+      test.clock.advance(by: 61)
+      _ = try await cache.load("a")
+      try await cache.collect()
+      _ = try await cache.load("c") { payload(5) }
+      try await cache.remove("c")
+    }
+    #expect(
+      events == [
+        "stored a 10", "hit in memory a 10", "hit in disk a 10", "miss b", "expired a", "miss a", "collected 1",
+        "miss c", "produced c 5", "stored c 5", "removed c",
+      ])
+  }
+
+  @Test func damageIsTold() async throws {
+    let events = try await events {
+      try await cache.store(payload(10), for: "abc")
+      cache.removeAllFromMemory()
+      try Data([1, 2, 3]).write(to: URL(filePath: test.path("ab/abc")))
+      await #expect(throws: BlobStoreError.self) { try await cache.load("abc") }
+    }
+    #expect(events == ["stored abc 10", "damaged abc"])
+  }
+
+  @Test func timesAreMeasuredWhileSomebodyListens() async throws {
+    var events = cache.events.makeAsyncIterator()
+    test.disk.slow(.write, by: .milliseconds(5))
+    try await cache.store(payload(10), for: "a")
+    let event = try #require(await events.next())
+    #expect(event.duration >= .milliseconds(5))
+    #expect(event.queueTime > .zero)
+  }
+
+  @Test func anyNumberListensAndTheSlowLoseTheOldest() async throws {
+    let (slow, other) = (cache.events(bufferSize: 3), cache.events)
+    for number in 0..<10 { try await cache.store(payload(number), for: "a") }
+    try await cache.close()
+    #expect(await slow.reduce(into: []) { $0.append($1.byteCount) } == [7, 8, 9])
+    #expect(await other.reduce(0) { count, _ in count + 1 } == 10)
+  }
+
+  @Test func memoryTellsWhatItEvicts() async throws {
+    let test = try TestCache()
+    let cache = try test.cache { $0.memory?.countLimit = 1 }
+    let events = cache.events
+    try await cache.store(payload(10), for: "a")
+    try await cache.store(payload(10), for: "b")
+    try await cache.close()
+    #expect(await events.reduce(into: []) { $0.append(word($1)) } == ["stored a 10", "evicted a", "stored b 10"])
+  }
+}

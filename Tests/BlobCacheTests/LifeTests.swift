@@ -1,0 +1,190 @@
+import BlobCache
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Caches that are opened, opened twice, and closed.
+@Suite struct LifeTests {
+  let test: TestCache
+
+  init() throws { test = try TestCache() }
+
+  @Test func openingTouchesNothing() throws {
+    let cache = try test.cache()
+    #expect(!FileManager.default.fileExists(atPath: test.root.string))
+    #expect(cache.threadCount == 0)
+    #expect(cache.directory == test.root)
+  }
+
+  @Test func twoCachesOnOneDirectoryShareEverything() async throws {
+    let first = try test.cache()
+    let second = try BlobCache(
+      directory: test.outside.path.appending("other/../cache"), configuration: test.configuration())
+    try await first.store(payload(10), for: "a")
+    #expect(second.cachedBlob(for: "a")?.payload == payload(10))
+    #expect(first.store === second.store)
+    try await first.close()
+    #expect(try await second.load("a") != nil)
+    await expect(.closed) { _ = try await first.load("a") }
+    try await second.store(payload(11), for: "a")
+    #expect(try await second.load("a")?.payload == payload(11))
+  }
+
+  @Test func aLinkToADirectoryLeadsToTheSameCache() throws {
+    try FileManager.default.createDirectory(atPath: test.root.string, withIntermediateDirectories: true)
+    try FileManager.default.createSymbolicLink(
+      atPath: test.outside.url("link").path, withDestinationPath: test.root.string)
+    let first = try test.cache()
+    let second = try BlobCache(directory: test.outside.path.appending("link"), configuration: test.configuration())
+    #expect(first.store === second.store)
+  }
+
+  @Test func anotherConfigurationForTheSameDirectoryIsRefused() async throws {
+    let cache = try test.cache()
+    let error = await expect(.invalidConfiguration) { _ = try test.cache { $0.store.sizeLimit = 1 << 20 } }
+    #expect(error?.message.contains("size limit") == true)
+    await expect(.invalidConfiguration) { _ = try test.cache { $0.memory = nil } }
+    try await cache.close()
+    _ = try test.cache { $0.store.sizeLimit = 1 << 20 }
+  }
+
+  @Test func cachesOfSeveralDirectoriesAreApart() async throws {
+    let first = try test.cache()
+    let second = try BlobCache(
+      directory: test.outside.path.appending("second"), configuration: test.configuration())
+    try await first.store(payload(10), for: "a")
+    #expect(try await second.load("a") == nil)
+  }
+
+  @Test func aClosedCacheRefusesAll() async throws {
+    let cache = try test.cache()
+    try await cache.store(payload(10), for: "a")
+    try await cache.close()
+    try await cache.close()
+    #expect(cache.isClosed)
+    #expect(cache.threadCount == 0)
+    #expect(cache.cachedBlob(for: "a") == nil)
+    await expect(.closed) { _ = try await cache.load("a") }
+    await expect(.closed) { _ = try await cache.load(["a"]) }
+    await expect(.closed) { _ = try await cache.load("a") { payload(1) } }
+    await expect(.closed) { try await cache.store(payload(1), for: "a") }
+    await expect(.closed) { try await cache.remove("a") }
+    await expect(.closed) { try await cache.lock("a") }
+    await expect(.closed) { _ = try await cache.usage() }
+    await expect(.closed) { try await cache.collect() }
+    await expect(.closed) { try await cache.flush() }
+    await expect(.closed) { for try await _ in cache.records() {} }
+    await expect(.closed) { _ = try cache.blocking.load("a") }
+  }
+
+  @Test func whatIsUnderWayWhenACacheIsClosedIsFinished() async throws {
+    let cache = try test.cache()
+    for number in 0..<50 { try await cache.store(payload(10), for: BlobKey("key \(number)")) }
+    cache.removeAllFromMemory()
+    test.disk.hold(.read)
+    let loads = (0..<50).map { number in Task { try await cache.load(BlobKey("key \(number)")) } }
+    try await test.disk.waitForHeld(4)
+    let closing = Task { try await cache.close() }
+    try await until { cache.isClosed }
+    test.disk.letGo()
+    try await closing.value
+    for load in loads {
+      // Those that came too late are told so; none is left without an answer.
+      do {
+        #expect(try await load.value != nil)
+      } catch let error as BlobCacheError {
+        #expect(error.code == .closed)
+      }
+    }
+  }
+
+  @Test func aCacheThatIsLetGoEndsItsThreads() async throws {
+    weak var store: BlobStore?
+    do {
+      let cache = try test.cache()
+      try await cache.store(payload(10), for: "a")
+      _ = try await cache.load("b")
+      try cache.scheduleCollection()
+      store = cache.store
+    }
+    try await until { store == nil }
+  }
+
+  @Test func eventsEndWithTheCache() async throws {
+    let cache = try test.cache()
+    let events = cache.events
+    try await cache.store(payload(10), for: "a")
+    try await cache.close()
+    var count = 0
+    for await _ in events { count += 1 }
+    #expect(count == 1)
+    for await _ in cache.events { count += 1 }
+    #expect(count == 1)
+  }
+
+  // MARK: - Where caches lie
+
+  @Test func namesLieUnderThePlatformsDirectory() throws {
+    let directory = try BlobCache.directory(named: "com.example/covers")
+    #expect(directory.isAbsolute)
+    #expect(directory.ends(with: "com.example/covers"))
+    #if os(Linux)
+      func found(_ environment: [String: String]) throws -> FilePath {
+        try BlobCache.directory(named: "x", environment: environment)
+      }
+      #expect(try found(["XDG_CACHE_HOME": "/caches", "HOME": "/home/me"]) == "/caches/x")
+      #expect(try found(["HOME": "/home/me"]) == "/home/me/.cache/x")
+      #expect(try found(["XDG_CACHE_HOME": "relative", "HOME": "/home/me"]) == "/home/me/.cache/x")
+      #expect(throws: BlobCacheError.self) { try found([:]) }
+    #endif
+  }
+
+  @Test(arguments: ["", ".", "..", "a/../b", "/absolute", "nul\0byte"]) func aNameThatLeadsElsewhereIsRefused(
+    name: String
+  ) async {
+    await expect(.noCacheDirectory) { _ = try BlobCache.directory(named: name) }
+  }
+
+  // MARK: - The tag
+
+  @Test func theDirectoryIsTaggedAsACache() async throws {
+    let cache = try test.cache()
+    try await cache.store(payload(10), for: "a")
+    let tag = try String(contentsOfFile: test.path("CACHEDIR.TAG"), encoding: .utf8)
+    #expect(tag.hasPrefix("Signature: 8a477f597d28d172789f06886806bc55\n"))
+    let usage = try await cache.usage()
+    #expect(usage.records == 1)
+    #expect(usage.foreignFiles == 0)
+    #expect(usage.damagedFiles == 0)
+    try await cache.removeAll(.all)
+    #expect(FileManager.default.fileExists(atPath: test.path("CACHEDIR.TAG")))
+  }
+
+  @Test func aKeyNamedLikeTheTagIsARecordAllTheSame() async throws {
+    let cache = try test.cache()
+    try await cache.store(payload(10), for: "CACHEDIR.TAG")
+    #expect(try test.otherStore().load("CACHEDIR.TAG")?.payload == payload(10))
+    #expect(try await cache.usage().records == 1)
+  }
+
+  @Test(arguments: [(RecordNaming.encoded, false), (.verbatim, false), (.sha256, true)])
+  func inTheFlatLayoutThereIsATagOnlyWhereItCannotBeARecord(naming: RecordNaming, isTagged: Bool) async throws {
+    let layout = RecordLayout(naming: naming, separatesDirectories: false)
+    let cache = try test.cache { $0.store.layout = layout }
+    try await cache.store(payload(10), for: "a")
+    #expect(FileManager.default.fileExists(atPath: test.path("CACHEDIR.TAG")) == isTagged)
+    try await cache.store(payload(10), for: "CACHEDIR.TAG")
+    #expect(try await cache.load("CACHEDIR.TAG") != nil)
+    let usage = try await cache.usage()
+    #expect(usage.records == 2)
+    #expect(usage.foreignFiles == 0)
+  }
+
+  @Test func aCacheThatBacksUpHasNoTag() async throws {
+    let cache = try test.cache { $0.excludesFromBackups = false }
+    try await cache.store(payload(10), for: "a")
+    #expect(!FileManager.default.fileExists(atPath: test.path("CACHEDIR.TAG")))
+  }
+}

@@ -1,0 +1,236 @@
+import BlobCache
+import Foundation
+import Synchronization
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+private struct Refusal: Error, Equatable {
+  let number: Int
+}
+
+/// One producer for a key, however many ask.
+@Suite struct ProductionTests {
+  let test: TestCache
+  let cache: BlobCache
+
+  init() throws {
+    test = try TestCache()
+    cache = try test.cache()
+  }
+
+  @Test(.timeLimit(.minutes(3))) func tenThousandLoadsRunOneProducer() async throws {
+    let produced = Counter()
+    let latch = Latch()
+    let tasks = (0..<10_000).map { _ in
+      Task { [cache] in
+        try await cache.load("a") {
+          produced.increment()
+          await latch.wait()
+          return payload(100)
+        }.payload
+      }
+    }
+    try await until { cache.waiterCount(of: "a") == 10_000 }
+    latch.open()
+    for task in tasks { #expect(try await task.value == payload(100)) }
+    #expect(produced.count == 1)
+    #expect(cache.productionCount == 0)
+    #expect(try test.otherStore().load("a")?.payload == payload(100))
+  }
+
+  @Test func whatIsThereIsNotProduced() async throws {
+    try await cache.store(payload(5), for: "a")
+    cache.removeAllFromMemory()
+    let blob = try await cache.load("a") { throw Refusal(number: 0) }
+    #expect(blob.payload == payload(5))
+  }
+
+  @Test func anErrorReachesAllAndNothingIsStored() async throws {
+    let latch = Latch()
+    let produced = Counter()
+    await withTaskGroup { group in
+      for _ in 0..<10 {
+        group.addTask { [cache] in
+          await #expect(throws: Refusal(number: 1)) {
+            try await cache.load("a") {
+              await latch.wait()
+              throw Refusal(number: produced.increment())
+            }
+          }
+        }
+      }
+      while cache.waiterCount(of: "a") < 10 { await Task.yield() }
+      latch.open()
+    }
+    #expect(try await cache.load("a") == nil)
+    let blob = try await cache.load("a") { payload(3) }
+    #expect(blob.payload == payload(3))
+  }
+
+  @Test func oneWhoIsCancelledLeavesTheOthers() async throws {
+    let latch = Latch()
+    let tasks = (0..<3).map { _ in
+      Task { [cache] in
+        try await cache.load("a") {
+          await latch.wait()
+          try Task.checkCancellation()
+          return payload(1)
+        }
+      }
+    }
+    try await until { cache.waiterCount(of: "a") == 3 }
+    // The first has begun it.
+    tasks[0].cancel()
+    await #expect(throws: CancellationError.self) { try await tasks[0].value }
+    #expect(cache.waiterCount(of: "a") == 2)
+    latch.open()
+    #expect(try await tasks[1].value.payload == payload(1))
+    #expect(try await tasks[2].value.payload == payload(1))
+  }
+
+  @Test func theProducerIsCancelledWhenNobodyWaits() async throws {
+    let (began, cancelled) = (Latch(), Latch())
+    let tasks = (0..<2).map { _ in
+      Task { [cache] in
+        try await cache.load("a") {
+          began.open()
+          return try await withTaskCancellationHandler {
+            try await Task.sleep(for: .seconds(1000))
+            return payload(1)
+          } onCancel: {
+            cancelled.open()
+          }
+        }
+      }
+    }
+    try await until { cache.waiterCount(of: "a") == 2 }
+    await began.wait()
+    for task in tasks { task.cancel() }
+    await cancelled.wait()
+    #expect(cache.productionCount == 0)
+    #expect(try await cache.load("a") { payload(2) }.payload == payload(2))
+  }
+
+  @Test func aCancelledTaskDoesNotBegin() async throws {
+    let task = Task { [cache] in
+      withUnsafeCurrentTask { $0?.cancel() }
+      return try await cache.load("a") { payload(1) }
+    }
+    await #expect(throws: CancellationError.self) { try await task.value }
+    #expect(try await cache.load("a") == nil)
+  }
+
+  @Test func aFailureIsRememberedForItsTime() async throws {
+    let produced = Counter()
+    func load() async throws -> Blob {
+      try await cache.load("a", options: ProductionOptions(remembersFailuresFor: .seconds(30))) {
+        throw Refusal(number: produced.increment())
+      }
+    }
+    for _ in 0..<3 { await #expect(throws: Refusal(number: 1)) { try await load() } }
+    test.clock.advance(by: 29)
+    await #expect(throws: Refusal(number: 1)) { try await load() }
+    test.clock.advance(by: 1)
+    await #expect(throws: Refusal(number: 2)) { try await load() }
+    try await cache.store(payload(1), for: "a")
+    #expect(try await load().payload == payload(1))
+    try await cache.remove("a")
+    await #expect(throws: Refusal(number: 3)) { try await load() }
+  }
+
+  @Test func anOldBlobIsAnsweredAndProducedAnew() async throws {
+    let options = ProductionOptions(ttl: .seconds(600), refreshesAfter: .seconds(60))
+    let version = Counter()
+    func load() async throws -> UInt8? {
+      try await cache.load("a", options: options) { Data([UInt8(version.increment())]) }.payload.first
+    }
+    #expect(try await load() == 1)
+    test.clock.advance(by: 59)
+    #expect(try await load() == 1)
+    test.clock.advance(by: 1)
+    #expect(try await load() == 1)
+    try await until { cache.productionCount == 0 }
+    #expect(try await load() == 2)
+    #expect(version.count == 2)
+    test.clock.advance(by: 601)
+    #expect(try await load() == 3)
+  }
+
+  @Test func aRefreshThatFailsLeavesWhatIsThere() async throws {
+    try await cache.store(payload(1), for: "a", ttl: .seconds(600))
+    test.clock.advance(by: 100)
+    for _ in 0..<3 {
+      let options = ProductionOptions(ttl: .seconds(600), refreshesAfter: .seconds(60))
+      #expect(try await cache.load("a", options: options) { throw Refusal(number: 1) }.payload == payload(1))
+      try await until { cache.productionCount == 0 }
+    }
+    #expect(try test.otherStore().load("a")?.payload == payload(1))
+  }
+
+  @Test func aDamagedBlobIsProducedAnew() async throws {
+    try await cache.store(payload(100), for: "abc")
+    cache.removeAllFromMemory()
+    try corrupt("ab/abc", at: 80)
+    await #expect(throws: BlobStoreError.self) { try await cache.load("abc") }
+    #expect(try await cache.load("abc") { payload(7) }.payload == payload(7))
+    #expect(try await cache.load("abc")?.payload == payload(7))
+  }
+
+  private func corrupt(_ name: String, at offset: Int) throws {
+    var bytes = try Data(contentsOf: URL(filePath: test.path(name)))
+    bytes[offset] ^= 0xFF
+    try bytes.write(to: URL(filePath: test.path(name)))
+  }
+
+  @Test func aProducerThatAsksForItsOwnKeyIsAnError() async throws {
+    await expect(.recursiveProduction) {
+      _ = try await cache.load("a") { [cache] in
+        try await cache.load("b") {
+          try await cache.load("a") { payload(1) }.payload
+        }.payload
+      }
+    }
+  }
+
+  @Test func aStoreThatFailsReachesWhoAsked() async throws {
+    test.disk.fail(.write, .noSpace)
+    let error = await #expect(throws: BlobStoreError.self) { try await cache.load("a") { payload(1) } }
+    #expect(error?.errno == .noSpace)
+    test.disk.fail(.write, nil)
+    #expect(try await cache.load("a") { payload(2) }.payload == payload(2))
+  }
+
+  /// Two stores of one process are to each other as two processes are: their locks exclude each other.
+  @Test func ofTwoProcessesOneProduces() async throws {
+    let other = try test.otherStore()
+    let release = try #require(try other.tryProductionLock(of: "a"))
+    let produced = Counter()
+    let task = Task { [cache] in
+      try await cache.load("a", options: ProductionOptions(acrossProcesses: true)) {
+        produced.increment()
+        return payload(2)
+      }
+    }
+    try await Task.sleep(for: .milliseconds(30))
+    #expect(produced.count == 0)
+    try other.store(payload(1), for: "a")
+    #expect(try await task.value.payload == payload(1))
+    release()
+    #expect(produced.count == 0)
+    try await cache.remove("a")
+    let blob = try await cache.load("a", options: ProductionOptions(acrossProcesses: true)) { payload(3) }
+    #expect(blob.payload == payload(3))
+    let again = try #require(try other.tryProductionLock(of: "a"))
+    again()
+  }
+
+  @Test func whoWaitsForAnotherProcessDoesNotWaitForEver() async throws {
+    let release = try #require(try test.otherStore().tryProductionLock(of: "a"))
+    var options = ProductionOptions(acrossProcesses: true)
+    options.waitsForOthers = .milliseconds(20)
+    #expect(try await cache.load("a", options: options) { payload(3) }.payload == payload(3))
+    release()
+  }
+}

@@ -1,0 +1,160 @@
+import BlobCache
+import Foundation
+import MemoryCache
+import PosixFiles
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+/// A directory of its own, a clock that stands still, and what counts the calls that reach the disk.
+struct TestCache {
+  let outside: TemporaryDirectory
+  let root: FilePath
+  let clock = ManualClock()
+  let disk = TestDisk()
+
+  init() throws {
+    outside = try TemporaryDirectory()
+    root = outside.path.appending("cache")
+  }
+
+  func configuration(_ change: (inout BlobCache.Configuration) -> Void = { _ in }) -> BlobCache.Configuration {
+    var configuration = BlobCache.Configuration()
+    configuration.store = storeConfiguration
+    configuration.memory?.respondsToMemoryPressure = false
+    change(&configuration)
+    return configuration
+  }
+
+  func cache(_ change: (inout BlobCache.Configuration) -> Void = { _ in }) throws -> BlobCache {
+    try BlobCache(directory: root, configuration: configuration(change), files: disk.files)
+  }
+
+  var storeConfiguration: BlobStore.Configuration {
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    configuration.freeSpaceFloor = 0
+    configuration.now = { [clock] in clock.now }
+    return configuration
+  }
+
+  /// Another store of the directory, as another process would have it.
+  func otherStore() throws -> BlobStore {
+    try BlobStore(directory: root, configuration: storeConfiguration)
+  }
+
+  func path(_ name: String) -> String { root.string + "/" + name }
+}
+
+/// Counts system calls, makes some fail, and holds some until they are let go.
+final class TestDisk: Sendable {
+  private struct State: Sendable {
+    var counts: [SystemCall: Int] = [:]
+    var held: Set<SystemCall> = []
+    var holdCount = 0
+    var failing: [SystemCall: Errno] = [:]
+    var delay: [SystemCall: Duration] = [:]
+  }
+
+  private let state = Monitor(State())
+
+  var files: Files {
+    Files { call, _ in
+      let (failure, delay) = self.state.change { state -> (Errno?, Duration?) in
+        state.counts[call, default: 0] += 1
+        if state.held.contains(call) { state.holdCount += 1 }
+        return (state.failing[call], state.delay[call])
+      }
+      if let delay { Thread.sleep(forTimeInterval: delay / .seconds(1)) }
+      self.state.wait { state in state.held.contains(call) ? .wait(nil) : .done(()) }
+      return failure.map { .fail($0) }
+    }
+  }
+
+  func count(_ call: SystemCall) -> Int { state.change { $0.counts[call] ?? 0 } }
+
+  var callCount: Int { state.change { $0.counts.values.reduce(0, +) } }
+
+  func fail(_ call: SystemCall, _ errno: Errno?) { state.change { $0.failing[call] = errno } }
+
+  func slow(_ call: SystemCall, by delay: Duration?) { state.change { $0.delay[call] = delay } }
+
+  /// Keeps calls of a kind from returning, until `letGo`.
+  func hold(_ call: SystemCall) {
+    state.change {
+      $0.held.insert(call)
+      $0.holdCount = 0
+    }
+  }
+
+  func letGo() { state.change { $0.held = [] } }
+
+  /// Returns when so many calls are being held.
+  func waitForHeld(_ count: Int) async throws {
+    try await until { state.change { $0.holdCount } >= count }
+  }
+}
+
+/// Waits until something is so, for as long as the test may take.
+func until(_ condition: () async throws -> Bool) async throws {
+  while try await !condition() { try await Task.sleep(for: .milliseconds(1)) }
+}
+
+func payload(_ byteCount: Int, _ seed: UInt64 = 1) -> Data {
+  var generator = SeededGenerator(seed: seed)
+  return Data(generator.bytes(byteCount))
+}
+
+/// Expects an error of the cache with this code.
+@discardableResult
+func expect(
+  _ code: BlobCacheError.Code, sourceLocation: SourceLocation = #_sourceLocation, _ body: () async throws -> Void
+) async -> BlobCacheError? {
+  let error = await #expect(throws: BlobCacheError.self, sourceLocation: sourceLocation) { try await body() }
+  #expect(error?.code == code, sourceLocation: sourceLocation)
+  return error
+}
+
+/// Counts.
+final class Counter: Sendable {
+  private let value = Atomic(0)
+  @discardableResult func increment() -> Int { value.add(1, ordering: .relaxed).newValue }
+  var count: Int { value.load(ordering: .relaxed) }
+}
+
+/// Opens once, and lets all through from then on.
+final class Latch: Sendable {
+  private struct State {
+    var isOpen = false
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Mutex(State())
+
+  func open() {
+    let waiters = state.withLock { state in
+      state.isOpen = true
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  func wait() async {
+    await withCheckedContinuation { (waiter: CheckedContinuation<Void, Never>) in
+      let isOpen = state.withLock { state in
+        if !state.isOpen { state.waiters.append(waiter) }
+        return state.isOpen
+      }
+      if isOpen { waiter.resume() }
+    }
+  }
+}
+
+/// Elements in the order in which they were added, by whichever thread.
+final class Log<Element: Sendable>: Sendable {
+  private let entries = Mutex<[Element]>([])
+  func append(_ element: Element) { entries.withLock { $0.append(element) } }
+  var all: [Element] { entries.withLock { $0 } }
+}

@@ -1,0 +1,108 @@
+import BlobCache
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// How long a blob lives that memory answers for.
+@Suite struct TouchTests {
+  let test: TestCache
+  let cache: BlobCache
+
+  init() throws {
+    test = try TestCache()
+    cache = try test.cache { $0.touchInterval = .seconds(100) }
+  }
+
+  private func updateOnDisk() throws -> Int64? { try test.otherStore().header(for: "a")?.lastUpdate.seconds }
+
+  @Test func theDiskIsToldOncePerInterval() async throws {
+    try await cache.store(payload(1), for: "a")
+    let start = test.clock.now.seconds
+    test.clock.advance(by: 99)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    try await Task.sleep(for: .milliseconds(20))
+    #expect(try updateOnDisk() == start)
+    test.clock.advance(by: 1)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    try await until { try updateOnDisk() == start + 100 }
+    test.clock.advance(by: 50)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    try await Task.sleep(for: .milliseconds(20))
+    #expect(try updateOnDisk() == start + 100)
+  }
+
+  @Test func aBlobThatIsAskedForLivesOn() async throws {
+    try await cache.store(payload(1), for: "a")
+    for _ in 0..<20 {
+      test.clock.advance(by: 110)
+      #expect(try await cache.load("a") != nil)
+      try await until { try updateOnDisk() == test.clock.now.seconds }
+    }
+    test.clock.advance(by: 601)
+    #expect(try await cache.load("a") == nil)
+  }
+
+  @Test func aPassKnowsOfTheLatestUse() async throws {
+    try await cache.store(payload(1), for: "a")
+    let start = test.clock.now.seconds
+    test.clock.advance(by: 50)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    #expect(try updateOnDisk() == start)
+    try await cache.collect()
+    #expect(try updateOnDisk() == start + 50)
+  }
+
+  @Test func closingTellsTheDisk() async throws {
+    try await cache.store(payload(1), for: "a")
+    let start = test.clock.now.seconds
+    test.clock.advance(by: 50)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    try await cache.close()
+    #expect(try updateOnDisk() == start + 50)
+  }
+
+  @Test func aLoadThatDoesNotTouchLeavesTheTime() async throws {
+    try await cache.store(payload(1), for: "a")
+    let start = test.clock.now.seconds
+    test.clock.advance(by: 300)
+    #expect(try await cache.load("a", touching: false) != nil)
+    try await cache.collect()
+    #expect(try updateOnDisk() == start)
+  }
+
+  @Test func aTimeToLiveOfItsOwnIsNotExtended() async throws {
+    try await cache.store(payload(1), for: "a", ttl: .seconds(600))
+    for _ in 0..<6 {
+      test.clock.advance(by: 100)
+      #expect(try await cache.load("a") != nil)
+    }
+    test.clock.advance(by: 1)
+    #expect(try await cache.load("a") == nil)
+  }
+
+  /// The deadline goes by what is on disk, and nothing there has moved.
+  @Test func aTouchThatFailsDoesNotExtendTheLifeInMemory() async throws {
+    try await cache.store(payload(1), for: "a")
+    test.disk.fail(.write, .ioError)
+    test.clock.advance(by: 500)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    try await cache.collect()
+    test.clock.advance(by: 101)
+    #expect(cache.cachedBlob(for: "a") == nil)
+  }
+
+  @Test func anExplicitTouchExtendsTheLifeInMemory() async throws {
+    try await cache.store(payload(1), for: "a")
+    test.clock.advance(by: 500)
+    try await cache.touch("a")
+    test.clock.advance(by: 500)
+    #expect(cache.cachedBlob(for: "a") != nil)
+  }
+
+  @Test(arguments: [(1000, 150), (100, 100), (0, 1)]) func theIntervalIsAtMostAQuarter(asked: Int, kept: Int64) throws {
+    let test = try TestCache()
+    let cache = try test.cache { $0.touchInterval = .seconds(asked) }
+    #expect(cache.touchIntervalSeconds == kept)
+  }
+}

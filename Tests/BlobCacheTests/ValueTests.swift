@@ -1,0 +1,85 @@
+import BlobCache
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+/// A cache of values rather than of bytes.
+@Suite struct ValueTests {
+  struct Cover: Codable, Sendable, Equatable {
+    var title: String
+    var width: Int
+  }
+
+  let test: TestCache
+  let cache: BlobCache
+
+  init() throws {
+    test = try TestCache()
+    cache = try test.cache()
+  }
+
+  @Test func aValueComesBack() async throws {
+    let covers = cache.values(of: Cover.self)
+    let cover = Cover(title: "é", width: 3)
+    try await covers.store(cover, for: "a", ttl: .seconds(60))
+    #expect(try await covers.value(for: "a") == cover)
+    #expect(try await covers.value(for: "b") == nil)
+    #expect(try await cache.load("a")?.header.ttl == 60)
+    #expect(try await covers.remove("a") == .done)
+    #expect(try await covers.value(for: "a") == nil)
+  }
+
+  @Test func whatDoesNotDecodeIsDamage() async throws {
+    var events = cache.events.makeAsyncIterator()
+    try await cache.store(Data("{}".utf8), for: "a")
+    let error = await expect(.undecodableValue) { _ = try await cache.values(of: Cover.self).value(for: "a") }
+    #expect(error?.key == "a")
+    #expect(error?.cause is DecodingError)
+    while let event = await events.next() {
+      if case .damaged = event.kind { break }
+    }
+  }
+
+  @Test func whatDoesNotDecodeIsProducedAnewOnce() async throws {
+    try await cache.store(Data("{}".utf8), for: "a")
+    let covers = cache.values(of: Cover.self)
+    let produced = Counter()
+    let latch = Latch()
+    try await withThrowingTaskGroup(of: Cover.self) { group in
+      for _ in 0..<10 {
+        group.addTask {
+          try await covers.value(for: "a") {
+            produced.increment()
+            await latch.wait()
+            return Cover(title: "new", width: 1)
+          }
+        }
+      }
+      try await until { cache.waiterCount(of: "a") == 10 }
+      latch.open()
+      for try await cover in group { #expect(cover.title == "new") }
+    }
+    #expect(produced.count == 1)
+    #expect(try await covers.value(for: "a")?.title == "new")
+  }
+
+  @Test func aCoderOfOnesOwn() async throws {
+    let coder = CustomValueCoder<Int> {
+      Data("\($0)".utf8)
+    } decode: { payload in
+      guard let value = Int(String(decoding: payload, as: UTF8.self)) else { throw CocoaError(.coderInvalidValue) }
+      return value
+    }
+    let numbers = cache.values(of: Int.self, coder: coder)
+    try await numbers.store(42, for: "a")
+    #expect(try await cache.load("a")?.payload == Data("42".utf8))
+    #expect(try await numbers.value(for: "a") == 42)
+  }
+
+  @Test func aValueThatDoesNotEncodeIsNotStored() async throws {
+    let numbers = cache.values(of: Double.self)
+    await expect(.unencodableValue) { try await numbers.store(.infinity, for: "a") }
+    #expect(try await cache.load("a") == nil)
+  }
+}

@@ -1,0 +1,71 @@
+import BlobCache
+import TestSupport
+import Testing
+
+@Suite struct WaitingLineTests {
+  private func line(_ elements: [(Int, Int)]) -> (WaitingLine<Int>, [WaitingLine<Int>.Ticket]) {
+    var line = WaitingLine<Int>(priorities: 4)
+    let tickets = elements.map { element, priority in
+      let ticket = line.ticket()
+      line.append(element, ticket, priority: priority)
+      return ticket
+    }
+    return (line, tickets)
+  }
+
+  private func drained(_ line: WaitingLine<Int>) -> [Int] {
+    var line = line
+    var elements: [Int] = []
+    while let element = line.popFirst() { elements.append(element) }
+    #expect(line.isEmpty)
+    return elements
+  }
+
+  @Test func higherPrioritiesComeFirst() {
+    #expect(drained(line([(1, 3), (2, 0), (3, 1), (4, 0)]).0) == [2, 4, 3, 1])
+  }
+
+  @Test func whoLeavesIsPassedOver() {
+    var (line, tickets) = line([(1, 0), (2, 0), (3, 0)])
+    #expect(line.remove(tickets[1]) == 2)
+    #expect(line.remove(tickets[1]) == nil)
+    #expect(line.count == 2)
+    #expect(drained(line) == [1, 3])
+  }
+
+  @Test func whoIsRaisedKeepsItsPlaceByAge() {
+    var (line, tickets) = line([(1, 2), (2, 0), (3, 2), (4, 0)])
+    line.raise(tickets[2], to: 0)
+    line.raise(tickets[3], to: 2)
+    #expect(drained(line) == [2, 3, 4, 1])
+  }
+
+  @Test func everyEighthTurnIsTheLowestPriority() {
+    var (line, _) = line([(-1, 3)] + (0..<20).map { ($0, 0) })
+    let first = (0..<8).compactMap { _ in line.popFirst() }
+    #expect(first == [0, 1, 2, 3, 4, 5, 6, -1])
+  }
+
+  /// Against a list that is searched.
+  @Test func randomOperationsMatchTheModel() {
+    var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "WaitingLine", environment: [:]))
+    var line = WaitingLine<Int>()
+    var model: [(Int, WaitingLine<Int>.Ticket)] = []
+    for number in 0..<10_000 {
+      switch Int.random(in: 0..<10, using: &generator) {
+      case ..<5:
+        let ticket = line.ticket()
+        line.append(number, ticket)
+        model.append((number, ticket))
+      case ..<8:
+        #expect(line.popFirst() == model.first?.0)
+        if !model.isEmpty { model.removeFirst() }
+      default:
+        guard let index = model.indices.randomElement(using: &generator) else { continue }
+        let (element, ticket) = model.remove(at: index)
+        #expect(line.remove(ticket) == element)
+      }
+      #expect(line.count == model.count)
+    }
+  }
+}

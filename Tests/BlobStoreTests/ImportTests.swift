@@ -1,0 +1,172 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/CommandLine.md, `import`.
+@Suite struct ImportTests {
+  let cache: Cache
+  let store: BlobStore
+  let source: TemporaryDirectory
+
+  init() throws {
+    cache = try Cache()
+    store = try cache.store()
+    source = try TemporaryDirectory()
+  }
+
+  private func write(_ text: String, to name: String, age: Int64 = 0) throws {
+    let url = source.url(name)
+    try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try Data(text.utf8).write(to: url)
+    let modified = Date(timeIntervalSince1970: Double(cache.now - age))
+    try FileManager.default.setAttributes([.modificationDate: modified], ofItemAtPath: url.path)
+  }
+
+  private func text(_ key: BlobKey) throws -> String? {
+    try store.load(key, touching: false).map { String(decoding: $0.payload, as: UTF8.self) }
+  }
+
+  @Test func theFilesOfADirectoryAreStoredUnderTheirPaths() throws {
+    try write("one", to: "one.png")
+    try write("two", to: "deep/er/two with a space")
+    try write("", to: "empty")
+    let report = try store.importFiles(from: source.path, ImportOptions(timeToLive: .seconds(90)))
+    #expect(report.imported == 3)
+    #expect(report.bytes == 6)
+    #expect(try text("one.png") == "one")
+    #expect(try text("deep/er/two with a space") == "two")
+    #expect(try store.header(for: "empty")?.ttl == 90)
+    #expect(try source.names() == ["deep", "empty", "one.png"])
+  }
+
+  @Test func whatIsNoFileOfTheDirectoryIsPassedOver() throws {
+    try write("hidden", to: ".DS_Store")
+    try write("hidden", to: ".git/config")
+    let outside = try TemporaryDirectory()
+    try Data("secret".utf8).write(to: outside.url("secret"))
+    for (name, target) in [("link", "secret"), ("directory-link", "")] {
+      try FileManager.default.createSymbolicLink(at: source.url(name), withDestinationURL: outside.url(target))
+    }
+    try check(mkfifo(source.url("fifo").path, 0o600), "mkfifo")
+    var skipped: Set<String> = []
+    let report = try store.importFiles(from: source.path) { finding in
+      if case .skipped(let path) = finding { skipped.insert(path.string) }
+    }
+    #expect(skipped == [".DS_Store", ".git", "link", "directory-link", "fifo"])
+    #expect(report.skipped == 5)
+    #expect(report.imported == 0)
+    #expect(try store.usage().records == 0)
+  }
+
+  @Test func aLiveBlobStaysUnlessItIsToBeReplaced() throws {
+    try store.store(Data("mine".utf8), for: "key", locked: true)
+    try write("theirs", to: "key")
+    #expect(try store.importFiles(from: source.path).present == 1)
+    #expect(try text("key") == "mine")
+    #expect(try store.importFiles(from: source.path, ImportOptions(replacing: true)).imported == 1)
+    #expect(try text("key") == "theirs")
+  }
+
+  @Test func aDamagedOrExpiredBlobGivesWay() throws {
+    try store.store(Data("mine".utf8), for: "damaged")
+    try store.store(Data("mine".utf8), for: "expired", ttl: .seconds(1))
+    try cache.write(Array("not a record".utf8), to: "da/damaged")
+    cache.clock.advance(by: 2)
+    try write("theirs", to: "damaged")
+    try write("theirs", to: "expired")
+    #expect(try store.importFiles(from: source.path).imported == 2)
+    #expect(try text("damaged") == "theirs")
+    #expect(try text("expired") == "theirs")
+  }
+
+  @Test func aCacheIsNotImportedIntoItself() throws {
+    try store.store(Data("blob".utf8), for: "key")
+    expect(.sourceMissing) { try store.importFiles(from: store.directory) }
+    let report = try store.importFiles(from: cache.outside.path)
+    #expect(report.imported == 0)
+    #expect(report.skipped == 1)
+    expect(.sourceMissing) { try store.importFiles(from: source.path.appending("absent")) }
+  }
+
+  @Test func whatCannotBeReadOrNamedDoesNotEndTheImport() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.layout.naming = .verbatim }
+    try write("unreadable", to: "bad")
+    try write("no name under this naming", to: "a/b")
+    try write("good", to: "good")
+    trace.onCall { call, path in
+      call == .openBeneath && path.string.hasSuffix("/bad") ? .fail(.permissionDenied) : nil
+    }
+    var failures: Set<String> = []
+    let report = try store.importFiles(from: source.path) { finding in
+      if case .failed(let path, let error) = finding { failures.insert("\(path) \(error.code)") }
+    }
+    #expect(failures == ["bad fileSystem", "a/b invalidKey"])
+    #expect(report.imported == 1)
+    #expect(openPaths(below: source.path) == [])
+  }
+}
+
+// MARK: - PINCache
+
+extension ImportTests {
+  #if os(Linux)
+    private static let ageLimit = "user.com.pinterest.PINDiskCache.ageLimit"
+  #else
+    private static let ageLimit = "com.pinterest.PINDiskCache.ageLimit"
+  #endif
+
+  private func setAttribute(_ bytes: [UInt8], of name: String) throws {
+    let path = source.url(name).path
+    #if os(Linux)
+      // The C library has it, and its Swift module has not.
+      typealias Call = @convention(c) (UnsafePointer<CChar>, UnsafePointer<CChar>, UnsafeRawPointer, Int, CInt) -> CInt
+      let setxattr = unsafeBitCast(try #require(dlsym(nil, "setxattr")), to: Call.self)
+      try check(setxattr(path, Self.ageLimit, bytes, bytes.count, 0), "setxattr")
+    #else
+      try check(setxattr(path, Self.ageLimit, bytes, bytes.count, 0, 0), "setxattr")
+    #endif
+  }
+
+  private func setAgeLimit(_ seconds: Double, of name: String) throws {
+    try setAttribute(withUnsafeBytes(of: seconds.bitPattern.littleEndian) { Array($0) }, of: name)
+  }
+
+  @Test func keysOfPINCacheAreUnescaped() throws {
+    try write("1", to: "http%3A%2F%2Fexample%2Ecom%2Fa%25b")
+    try write("2", to: "%2Ehidden")
+    try write("3", to: "100%")
+    try write("4", to: "sub/file")
+    let report = try store.importFiles(from: source.path, ImportOptions(format: .pinCache))
+    #expect(report.imported == 2)
+    #expect(report.skipped == 2)
+    #expect(try text("http://example.com/a%b") == "1")
+    #expect(try text(".hidden") == "2")
+  }
+
+  /// Seconds of the limit, of the file's age, and the ttl that is left; 0 for the default, nil for none at all.
+  @Test(
+    arguments: [
+      (600, 100, 500), (600.5, 100, 501), (100, 100, nil), (99, 100, nil), (0, 100, 0), (-1, 100, 0), (.nan, 100, 0),
+      (.infinity, 100, UInt64(Int64.max)), (1e300, 0, UInt64(Int64.max)), (600, -100, 700),
+    ] as [(Double, Int64, UInt64?)])
+  func anAgeLimitOfPINCacheBecomesATimeToLive(limit: Double, age: Int64, left: UInt64?) throws {
+    try write("object", to: "object", age: age)
+    try setAgeLimit(limit, of: "object")
+    let report = try store.importFiles(from: source.path, ImportOptions(format: .pinCache))
+    #expect(report.imported == (left == nil ? 0 : 1))
+    #expect(report.expired == (left == nil ? 1 : 0))
+    #expect(try store.header(for: "object")?.ttl == left)
+  }
+
+  @Test(arguments: [0, 7, 9, 64]) func anAttributeOfAnotherSizeIsNoAgeLimit(byteCount: Int) throws {
+    try write("object", to: "object")
+    try setAttribute([UInt8](repeating: 0x41, count: byteCount), of: "object")
+    #expect(try store.importFiles(from: source.path, ImportOptions(format: .pinCache)).imported == 1)
+    #expect(try store.header(for: "object")?.ttl == 0)
+  }
+}

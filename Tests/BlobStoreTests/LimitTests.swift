@@ -1,0 +1,252 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import PosixFiles
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, M: limits kept by stores.
+@Suite(.timeLimit(.minutes(5))) struct LimitTests {
+  let cache: Cache
+  static let slack: Int64 = 16 << 20
+
+  init() throws { cache = try Cache() }
+
+  private func store(
+    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void
+  ) throws -> BlobStore {
+    try cache.store(files: files) {
+      $0.collectsOnStore = true
+      change(&$0)
+    }
+  }
+
+  /// M1: in bytes, in records, and for one process alone.
+  @Test(
+    arguments: [(1000, nil, .shared), (nil, 10, .shared), (1000, nil, .exclusive)]
+      as [(Int64?, Int64?, BlobStore.Sharing)])
+  func aStoreOverTheLimitStartsACollection(bytes: Int64?, records: Int64?, sharing: BlobStore.Sharing) throws {
+    let store = try store {
+      $0.sizeLimit = bytes
+      $0.countLimit = records
+      $0.sharing = sharing
+    }
+    for key in 0..<10 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    #expect(try store.usage().records == 10)
+    try store.store(payload(36), for: "one more")
+    store.waitForCollection()
+    let left = Set(try store.records().compactMap { $0.key?.string })
+    #expect(left == Set((2..<10).map { "key \($0)" } + ["one more"]))
+    #expect(try store.statistics().evicted == 2)
+    #expect(try store.usageEstimate()?.bytes == 900)
+  }
+
+  /// M1: without the option, somebody else collects.
+  @Test func aStoreMayLeaveItToOthers() throws {
+    let store = try cache.store { $0.sizeLimit = 1000 }
+    for key in 0..<30 { try store.store(payload(36), for: "key \(key)") }
+    store.waitForCollection()
+    #expect(try store.usage().records == 30)
+    #expect(try store.statistics().passes == 0)
+  }
+
+  /// M2: the first store counts what was there before the counters.
+  @Test func theFirstStoreFindsOutWhatThereIs() throws {
+    let other = try cache.store()
+    for key in 0..<30 {
+      try other.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    #expect(try other.usageEstimate() == nil)
+    let store = try store { $0.sizeLimit = 2000 }
+    try store.store(payload(36), for: "new")
+    store.waitForCollection()
+    #expect(try store.usageEstimate()?.bytes == 1800)
+    #expect(try store.contains("new"))
+  }
+
+  /// M3.
+  @Test func theBlobJustStoredIsNotTheVictim() throws {
+    let store = try store { $0.sizeLimit = 100 }
+    for key in 0..<20 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+      #expect(try store.contains("key \(key)"))
+      #expect(try store.usage().records == 1)
+    }
+  }
+
+  /// S6.
+  @Test func aPayloadOverTheLimitIsRefusedAndTheOldBlobStays() throws {
+    let store = try store { $0.sizeLimit = 1000 }
+    try store.store(payload(36), for: "key")
+    expect(.payloadTooLarge) { try store.store(payload(937), for: "key") }
+    store.waitForCollection()
+    #expect(try store.load("key")?.payload == payload(36))
+    try store.store(payload(936), for: "key")
+  }
+
+  /// M4: nothing can be evicted.
+  @Test func aStoreBeyondTheBoundIsRefusedWhereAllIsLocked() throws {
+    let store = try store { $0.sizeLimit = 1 << 20 }
+    let big = payload(1_000_000)
+    var stored = 0
+    let error = expect(.limitReached) {
+      while stored < 30 {
+        try store.store(big, for: "locked \(stored)", locked: true)
+        stored += 1
+      }
+    }
+    #expect(error?.key == BlobKey("locked \(stored)"))
+    #expect(stored == Int((1 << 20) + Self.slack - (1 << 20) / 100) / 1_000_064)
+    // What takes no more room than it had is not refused, and loads and removals go on.
+    try store.store(big, for: "locked 0", locked: true)
+    #expect(try store.load("locked 1") != nil)
+    expect(.limitReached) { try store.store(big, for: "other") }
+    #expect(try cache.files().count { $0.contains(".tmp-") } == 0)
+    try store.unlock("locked 1")
+    try store.remove("locked 2")
+    try store.store(big, for: "other")
+  }
+
+  /// M4: threads of several stores, as processes have them, on one directory.
+  @Test(arguments: [BlobStore.Sharing.shared]) func aSteadyStreamNeverExceedsTheBound(sharing: BlobStore.Sharing) throws
+  {
+    let cache = cache
+    let limit: Int64 = 2 << 20
+    let bound = limit + Self.slack
+    let isDone = Atomic(false)
+    let largest = Atomic<Int64>(0)
+    let blob = payload(100_000)
+    let stores = try (0..<3).map { _ in
+      try store {
+        $0.sizeLimit = limit
+        $0.lockTimeout = .seconds(60)
+        $0.now = { UnixTime(seconds: Int64(Date().timeIntervalSince1970)) }
+      }
+    }
+    let watcher = Thread {
+      while !isDone.load(ordering: .relaxed) {
+        let bytes = (try? cache.recordBytes()) ?? 0
+        largest.max(bytes, ordering: .relaxed)
+        usleep(2000)
+      }
+    }
+    watcher.start()
+    DispatchQueue.concurrentPerform(iterations: stores.count) { index in
+      for key in 0..<150 {
+        #expect(throws: Never.self) { try stores[index].store(blob, for: "\(index) key \(key)") }
+      }
+    }
+    isDone.store(true, ordering: .relaxed)
+    for store in stores { store.waitForCollection() }
+    #expect(largest.load(ordering: .relaxed) <= bound)
+    #expect(try stores[0].collect().bytesAfter <= limit)
+    #expect(try stores[0].statistics().evicted > 100)
+  }
+
+  /// M5: a steady stream walks the directory once in a while only.
+  @Test func nextVictimsSpareWalks() throws {
+    let store = try store { $0.sizeLimit = 100_000 }
+    for key in 0..<3000 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1_000_000))
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    let statistics = try store.statistics()
+    #expect(statistics.evictions > 10)
+    #expect(statistics.passes < statistics.evictions / 2)
+    let left = Set(try store.records().compactMap { $0.key?.string })
+    #expect(left == Set(((3000 - left.count)..<3000).map { "key \($0)" }))
+    #expect(left.count >= 900 && left.count <= 1000)
+  }
+
+  /// M5: those that were touched, locked or stored since are judged again.
+  @Test func nextVictimsAreJudgedAgain() throws {
+    let store = try store { $0.sizeLimit = 1000 }
+    let other = try cache.store()
+    for key in 0..<11 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    // Two are gone; the next would be 2, 3 and 4.
+    #expect(try other.touch("key 2") == .done)
+    #expect(try other.lock("key 3") == .done)
+    try other.store(payload(36), for: "key 4")
+    for key in 11..<13 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+    }
+    #expect(try store.statistics().evictions == 1)
+    let left = Set(try store.records().compactMap { $0.key?.string })
+    #expect(left == Set([2, 3, 4, 7, 8, 9, 10, 11, 12].map { "key \($0)" }))
+  }
+
+  /// M6: the file with the record has no room, until a collection has made some.
+  @Test(arguments: [SystemCall.write, .open, .renameNoReplace]) func aFullVolumeLeadsToOneCollectionAndOneMoreTry(
+    call: SystemCall
+  ) throws {
+    let trace = CallTrace()
+    let cache = cache
+    let store = try store(files: trace.files) { _ in }
+    try cache.store().store(payload(5), for: "expired", ttl: .seconds(1))
+    try store.store(payload(5), for: "key")
+    cache.clock.advance(by: 2)
+    let isFull: @Sendable (SystemCall, FilePath) -> Files.Interception? = { made, path in
+      guard made == call, path.string.contains("ke/"), try! cache.exists("ex/expired") else { return nil }
+      return .fail(.noSpace)
+    }
+    trace.onCall(isFull)
+    try store.store(payload(6), for: "key")
+    #expect(try store.load("key")?.payload == payload(6))
+    #expect(try store.statistics().passes == 1)
+    // Not a second time within a minute.
+    try cache.store().store(payload(5), for: "expired", ttl: .seconds(1))
+    cache.clock.advance(by: 2)
+    let error = expect(.fileSystem) { try store.store(payload(7), for: "key") }
+    #expect(error?.errno == .noSpace)
+    #expect(try store.statistics().passes == 1)
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == payload(6))
+  }
+
+  /// M7: the collection under way ends with its store.
+  @Test func aStoreThatGoesEndsItsCollection() throws {
+    let trace = CallTrace()
+    let other = try cache.store()
+    for key in 0..<200 { try other.store(payload(36), for: "ke\(key)") }
+    let hasBegun = DispatchSemaphore(value: 0)
+    var store: BlobStore? = try store(files: trace.files) { $0.sizeLimit = 1000 }
+    trace.onCall { call, _ in
+      if call == .listDirectory {
+        hasBegun.signal()
+        usleep(1000)
+      }
+      return nil
+    }
+    try store?.store(payload(36), for: "one more")
+    hasBegun.wait()
+    store = nil
+    let calls = trace.take().count
+    usleep(20_000)
+    #expect(trace.take().isEmpty, "after \(calls)")
+    #expect(try other.usage().records > 10)
+  }
+}
+
+extension Cache {
+  /// Bytes of the record files, by the file system's word.
+  fileprivate func recordBytes() throws -> Int64 {
+    try FileManager.default.subpathsOfDirectory(atPath: root.string).reduce(into: 0) { sum, file in
+      guard file.contains("/"), !file.contains(".tmp-"), let status = try? state(file) else { return }
+      sum += status.size
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import BlobStore
+import FaultOperations
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Promise 10: real file systems on a disk that forgets, in any way a disk may, what was not flushed.
+@Suite(.serialized) struct BlockReplayTests {
+  static let seed = SeededGenerator.announcedSeed(for: "BlockReplayTests")
+  /// On each file system.
+  static let states = TestLength.count(short: 60, long: 6000)
+
+  @Test(.canMount(.ext4), .canReplay) func replayOfExt4() throws {
+    try Self.replay(.ext4, states: Self.states).report(on: "ext4")
+  }
+
+  @Test(.canMount(.xfs), .canReplay) func replayOfXfs() throws {
+    try Self.replay(.xfs, states: Self.states).report(on: "xfs")
+  }
+
+  /// Planted: who says that it is done before it is on the medium.
+  @Test(.canMount(.ext4), .canReplay) func replayFindsAMissingSync() throws {
+    let session = try LoggedSession(.ext4, .full, operations: 30, seed: 1, plant: "storesWithoutSync")
+    var generator = SeededGenerator(seed: 1)
+    #expect(try !BlockReplay(session).check(states: 12, using: &generator).isEmpty)
+  }
+
+  struct Outcome {
+    var states = 0
+    var violations: [String] = []
+
+    func report(on fileSystem: String) {
+      print("\(fileSystem): \(states) disks replayed, \(violations.count) violations")
+      for violation in violations.prefix(20) { Issue.record(Comment(rawValue: violation)) }
+      #expect(violations.isEmpty)
+    }
+  }
+
+  private static func replay(_ fileSystem: Volume.FileSystem, states: Int) throws -> Outcome {
+    var generator = SeededGenerator(seed: seed)
+    var outcome = Outcome()
+    while outcome.states < states {
+      for durability in Durability.allCases {
+        let session = try LoggedSession(fileSystem, durability, operations: 30, seed: generator.next())
+        let share = min(max(states / Durability.allCases.count, 1), 100)
+        outcome.violations += try BlockReplay(session).check(states: share, using: &generator)
+        outcome.states += share
+      }
+    }
+    return outcome
+  }
+}
+
+extension Trait where Self == ConditionTrait {
+  /// Skips, visibly, where there is no FUSE.
+  static var canReplay: Self {
+    .enabled(if: access("/dev/fuse", R_OK | W_OK) == 0, "needs /dev/fuse")
+  }
+}

@@ -1,0 +1,132 @@
+import BlobRecord
+import BlobStore
+import CrashStates
+import FaultOperations
+import Foundation
+import SystemPackage
+import TestSupport
+
+/// Operations on a directory of known content.
+struct CrashScript: CustomStringConvertible, Sendable {
+  enum Start: String, CaseIterable {
+    /// Not even the directory.
+    case nothing
+    case absent, unlocked, locked, expired
+  }
+
+  static let subject = "subject"
+
+  var start: Start
+  var operations: [FaultOperation]
+  var durability: Durability
+  var format = BlobStore.RecordFormat.checksummed
+
+  var description: String {
+    "\(durability) from \(start): \(operations.map(\.description).joined(separator: ", "))"
+  }
+
+  /// The same operations, recorded as they run, and what they answered.
+  struct Run: Sendable {
+    var recording: Recording
+    var before: DirectoryState
+    var results: [OperationResult]
+  }
+
+  static let cache = "cache"
+
+  func settings(_ top: String) -> StoreSettings {
+    var settings = StoreSettings(directory: FilePath(top + "/" + Self.cache))
+    settings.durability = durability
+    settings.format = format
+    return settings
+  }
+
+  func run() throws -> Run {
+    let directory = try TemporaryDirectory(inMemory: true)
+    let top = directory.path.string
+    if start != .nothing { try prepare(top) }
+    let before = try DirectoryState(inspecting: settings(top))
+    let recorder = CallRecorder(top: top)
+    var settings = settings(top)
+    settings.files = recorder.files
+    let results = operations.enumerated().map { number, operation in
+      recorder.begin(number)
+      let result = operation.run(settings)
+      recorder.end(number)
+      return result
+    }
+    return Run(recording: recorder.recording, before: before, results: results)
+  }
+
+  private func prepare(_ top: String) throws {
+    try FileManager.default.createDirectory(
+      atPath: top + "/" + Self.cache, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    func store(_ key: String, _ byteCount: Int, age: Int64, locks: Int) {
+      var settings = settings(top)
+      settings.durability = .none
+      settings.now = UnixTime(seconds: StoreSettings.standardTime - age)
+      _ = FaultOperation.store(key, PayloadName("old-" + key, byteCount)).run(settings)
+      for _ in 0..<locks { _ = FaultOperation.lock(key).run(settings) }
+    }
+    store("su-neighbour", 300, age: 10_000, locks: 2)
+    store("x", 100, age: 50, locks: 0)
+    store("gone", 400, age: 10_000, locks: 0)
+    switch start {
+    case .nothing, .absent: break
+    case .unlocked: store(Self.subject, 3000, age: 100, locks: 0)
+    case .locked: store(Self.subject, 3000, age: 100, locks: 1)
+    case .expired: store(Self.subject, 3000, age: 5000, locks: 0)
+    }
+  }
+}
+
+// MARK: - Which scripts
+
+extension CrashScript {
+  private static let single: [FaultOperation] = [
+    .store(subject, PayloadName("new", 5000)),
+    .store(subject, PayloadName("new", 5000), locked: true),
+    .store(subject, PayloadName("new", 5000), keepingLocks: true),
+    .load(subject, touching: true),
+    .touch(subject),
+    .lock(subject),
+    .unlock(subject),
+    .remove(subject),
+    .removeAll(.all),
+    .collect(evicting: false),
+    .collect(evicting: true),
+  ]
+
+  /// Every operation on every start, at every durability.
+  static let each: [CrashScript] = Durability.allCases.flatMap { durability in
+    Start.allCases.flatMap { start in
+      single.map { CrashScript(start: start, operations: [$0], durability: durability) }
+    }
+  }
+
+  /// Some operations one after the other, chosen by chance.
+  static func random(using generator: inout SeededGenerator) -> CrashScript {
+    let durability = Durability.allCases.randomElement(using: &generator) ?? .automatic
+    let start = Start.allCases.randomElement(using: &generator) ?? .absent
+    let operations = (0..<Int.random(in: 3...7, using: &generator)).map { operation(number: $0, using: &generator) }
+    return CrashScript(start: start, operations: operations, durability: durability)
+  }
+
+  private static func operation(number: Int, using generator: inout SeededGenerator) -> FaultOperation {
+    let key = [subject, subject, "su-other", "x", "elsewhere"].randomElement(using: &generator) ?? subject
+    let byteCount = [0, 100, 448, 700, 5000, 9000].randomElement(using: &generator) ?? 0
+    let payload = PayloadName("random-\(number)", byteCount)
+    switch Int.random(in: 0..<14, using: &generator) {
+    case 0...2: return .store(key, payload)
+    case 3, 4: return .store(key, payload, locked: true)
+    case 5: return .store(key, payload, keepingLocks: true)
+    case 6, 7: return .lock(key)
+    case 8: return .unlock(key)
+    case 9: return .touch(key)
+    case 10: return .load(key, touching: true)
+    case 11: return .remove(key)
+    case 12: return .collect(evicting: Bool.random(using: &generator))
+    default: return .removeAll(RemovalScope.allCases.randomElement(using: &generator) ?? .all)
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import BlobStore
+import CrashStates
+import FaultOperations
+import Foundation
+import SystemPackage
+import TestSupport
+
+/// Builds every state that a power cut may leave of a script, and looks at it through the library.
+struct CrashStateChecker {
+  let script: CrashScript
+  let model: DiskModel
+  /// How many states a point of the script is worth at the most.
+  private let statesPerPoint: Int
+  private(set) var states = 0
+  private(set) var violations: [String] = []
+
+  init(_ script: CrashScript, _ model: DiskModel, statesPerPoint: Int) {
+    self.statesPerPoint = statesPerPoint
+    self.script = script
+    self.model = model
+  }
+
+  mutating func check(_ run: CrashScript.Run, using generator: inout SeededGenerator) throws {
+    let keys = ["subject", "su-neighbour", "su-other", "x", "elsewhere", "gone"]
+    var oracle = PowerCutOracle(script.durability, keys: keys, on: run.before)
+    var disk = CrashStates(of: run.recording.base, under: model, leavingOut: [".blobcache"])
+    // By what was promised at the time.
+    var seen: Set<DiskTree> = []
+    let directory = try TemporaryDirectory(inMemory: true)
+    for (number, event) in run.recording.events.enumerated() {
+      switch event {
+      case .change(let change): disk.apply(change)
+      case .began(let operation):
+        seen = []
+        oracle.begin(script.operations[operation])
+      case .ended(let operation):
+        seen = []
+        violations += oracle.end(script.operations[operation], run.results[operation]).map { "\(script): \($0)" }
+      }
+      for tree in disk.states(limit: statesPerPoint, using: &generator) where seen.insert(tree).inserted {
+        let found = try look(at: tree, oracle, in: directory)
+        states += 1
+        violations += found.map { "\(model), \(script), behind event \(number), \(event): \($0)" }
+      }
+    }
+  }
+
+  private func look(
+    at tree: DiskTree, _ oracle: PowerCutOracle, in directory: TemporaryDirectory
+  ) throws -> [String] {
+    let top = directory.path.string + "/\(states)"
+    try tree.build(at: top)
+    // What stays goes with the directory it is in.
+    defer { try? FileManager.default.removeItem(atPath: top) }
+    var settings = script.settings(top)
+    let state = try DirectoryState(inspecting: settings)
+    var found = oracle.violations(in: state)
+    settings.durability = .none
+    let store = try settings.makeStore()
+    for key in oracle.keys { found += loadViolations(key, state, store) }
+    if states % 8 == 0 { found += try Sequel.violations(in: state, store, settings) }
+    return found
+  }
+
+  /// A load must answer what an inspection of all bytes has found.
+  private func loadViolations(_ key: String, _ state: DirectoryState, _ store: BlobStore) -> [String] {
+    let load = FaultOperation.load(key, touching: false)
+    let result = load.run(store)
+    let steps = OperationModel.steps(load, on: key, in: state[key], isDisturbed: false)
+    return steps.contains { $0.result == result.essence } ? [] : ["\(load) of \(state[key]) answers \(result)"]
+  }
+}

@@ -1,0 +1,126 @@
+import BlobStore
+import CrashStates
+import Dispatch
+import FaultOperations
+import Synchronization
+import TestSupport
+import Testing
+
+/// Promise 10: the disks that a power cut may leave at any point of any operation, by models of file systems.
+@Suite(.serialized) struct CrashStateTests {
+  struct Sum: Sendable {
+    var scripts = 0
+    var states = 0
+    var violations: [String] = []
+  }
+
+  static let seed = SeededGenerator.announcedSeed(for: "CrashStateTests")
+  static let states = TestLength.count(short: 20_000, long: 2_000_000)
+  static let statesPerPoint = TestLength.isShort ? 4 : 16
+
+  @Test func everyCrashStateKeepsThePromises() async throws {
+    let start = ContinuousClock.now
+    var sum = try await Self.check(CrashScript.each, seed: Self.seed)
+    var round: UInt64 = 1
+    while sum.states < Self.states {
+      var generator = SeededGenerator(seed: Self.seed &+ round)
+      let scripts = (0..<64).map { _ in CrashScript.random(using: &generator) }
+      let more = try await Self.check(scripts, seed: Self.seed &+ round &* 1_000_003)
+      sum.scripts += more.scripts
+      sum.states += more.states
+      sum.violations += more.violations
+      round += 1
+    }
+    print(
+      "crash states: \(sum.states) of \(sum.scripts) scripts in \(start.duration(to: .now)),",
+      "\(sum.violations.count) violations")
+    for violation in sum.violations.prefix(40) { Issue.record(Comment(rawValue: violation)) }
+    #expect(sum.violations.isEmpty)
+  }
+
+  // MARK: - Planted bugs
+
+  static let store = FaultOperation.store(CrashScript.subject, PayloadName("new", 5000))
+
+  /// A rename before the data is on the medium costs the old blob.
+  @Test(arguments: [Durability.barrier, .full]) func aMissingFileSyncIsFound(durability: Durability) throws {
+    try Self.expectFound(CrashScript(start: .unlocked, operations: [Self.store], durability: durability)) {
+      $0.withoutSyncs(ofDirectories: false)
+    }
+  }
+
+  @Test(arguments: [
+    store, .store(CrashScript.subject, PayloadName("new", 5000), locked: true), .remove(CrashScript.subject),
+  ])
+  func aMissingDirectorySyncIsFound(operation: FaultOperation) throws {
+    let start = if case .remove = operation { CrashScript.Start.locked } else { CrashScript.Start.absent }
+    try Self.expectFound(CrashScript(start: start, operations: [operation], durability: .full)) {
+      $0.withoutSyncs(ofDirectories: true)
+    }
+  }
+
+  /// A header that is sound says nothing of the payload.
+  @Test func aMissingPayloadChecksumIsFound() throws {
+    var script = CrashScript(start: .unlocked, operations: [Self.store], durability: .none)
+    script.format = .reference
+    #expect(try !Self.violations(script) { $0 }.isEmpty)
+    script.format = .checksummed
+    try Self.expectNone(script)
+  }
+
+  private static func expectFound(_ script: CrashScript, plant: (Recording) -> Recording) throws {
+    #expect(try !violations(script, plant: plant).isEmpty)
+    // Without the bug, nothing: else it would not be the bug that is found.
+    try expectNone(script)
+  }
+
+  private static func expectNone(_ script: CrashScript) throws {
+    for violation in try violations(script, plant: { $0 }).prefix(3) { Issue.record(Comment(rawValue: violation)) }
+  }
+
+  private static func violations(_ script: CrashScript, plant: (Recording) -> Recording) throws -> [String] {
+    var run = try script.run()
+    run.recording = plant(run.recording)
+    var generator = SeededGenerator(seed: 1)
+    var checker = CrashStateChecker(script, .weak, statesPerPoint: 48)
+    try checker.check(run, using: &generator)
+    return checker.violations
+  }
+
+  // MARK: - Running
+
+  /// On all cores.
+  private static func check(_ scripts: [CrashScript], seed: UInt64) async throws -> Sum {
+    try await withCheckedThrowingContinuation { continuation in
+      DispatchQueue.global().async {
+        let sum = Mutex(Result<Sum, any Error>.success(Sum()))
+        DispatchQueue.concurrentPerform(iterations: scripts.count) { index in
+          let result = Result { try check(scripts[index], seed: seed &+ UInt64(index)) }
+          sum.withLock { sum in
+            sum = sum.flatMap { soFar in
+              result.map {
+                Sum(
+                  scripts: soFar.scripts + 1, states: soFar.states + $0.states,
+                  violations: soFar.violations + $0.violations)
+              }
+            }
+          }
+        }
+        continuation.resume(with: sum.withLock { $0 })
+      }
+    }
+  }
+
+  private static func check(_ script: CrashScript, seed: UInt64) throws -> Sum {
+    let run = try script.run()
+    var sum = Sum()
+    for model in DiskModel.allCases {
+      var generator = SeededGenerator(seed: seed)
+      var checker = CrashStateChecker(script, model, statesPerPoint: statesPerPoint)
+      try checker.check(run, using: &generator)
+      sum.states += checker.states
+      sum.violations += checker.violations
+    }
+    return sum
+  }
+}

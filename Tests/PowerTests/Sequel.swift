@@ -1,0 +1,35 @@
+import BlobStore
+import FaultOperations
+
+/// What comes after a power cut: the cache is used as if nothing had happened, and a collection cleans up.
+enum Sequel {
+  static func violations(in state: DirectoryState, _ store: BlobStore, _ settings: StoreSettings) throws -> [String] {
+    var violations: [String] = []
+    var expected = state
+    func follow(_ operation: FaultOperation) {
+      let result = operation.run(store)
+      for key in Set(expected.keys.keys).union([CrashScript.subject]).sorted() {
+        let steps = OperationModel.steps(operation, on: key, in: expected[key], isDisturbed: false)
+        if let step = steps.first(where: { $0.result == nil || $0.result == result.essence }) {
+          expected.keys[key] = step.state == .absent ? nil : step.state
+        } else {
+          violations.append("then \(operation) of \(expected[key]) answers \(result)")
+        }
+      }
+      if result.outcome == .failed { violations.append("then \(operation): \(result)") }
+    }
+    let key = CrashScript.subject
+    // Whether one is damaged in its header or its payload is not told apart here, but by what follows.
+    for damaged in state.keys.filter({ $0.value == .damaged }).keys.sorted() { follow(.remove(damaged)) }
+    follow(.lock(key))
+    follow(.store(key, PayloadName("sequel", 700), keepingLocks: true))
+    follow(.lock(key))
+    follow(.load(key, touching: true))
+    follow(.unlock(key))
+    follow(.collect(evicting: false))
+    let after = try DirectoryState(inspecting: settings)
+    if after.keys != expected.keys { violations.append("after all, \(after.keys), not \(expected.keys)") }
+    if !after.temporary.isEmpty { violations.append("a collection leaves \(after.temporary)") }
+    return violations
+  }
+}

@@ -1,0 +1,32 @@
+import FaultOperations
+import TestSupport
+
+/// Operations on a volume's cache, chosen by chance.
+struct VolumeOperations {
+  let keys: [String]
+  private var generator: SeededGenerator
+  private var count = 0
+
+  init(keys: [String], seed: UInt64) {
+    self.keys = keys
+    generator = SeededGenerator(seed: seed)
+  }
+
+  mutating func next() -> FaultOperation {
+    count += 1
+    let key = keys.randomElement(using: &generator) ?? ""
+    let byteCount = [0, 448, 700, 5000, 20_000].randomElement(using: &generator) ?? 0
+    let payload = PayloadName("\(generator.next())", byteCount)
+    switch Int.random(in: 0..<15, using: &generator) {
+    case 0...4: return .store(key, payload)
+    case 5, 6: return .store(key, payload, locked: true)
+    case 7: return .store(key, payload, keepingLocks: true)
+    case 8, 9: return .lock(key)
+    case 10: return .unlock(key)
+    case 11: return .touch(key)
+    case 12: return .load(key, touching: false)
+    case 13: return .remove(key)
+    default: return .collect(evicting: false)
+    }
+  }
+}

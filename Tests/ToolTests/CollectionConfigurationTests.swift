@@ -1,0 +1,138 @@
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Where the settings of `collect` come from: command line over environment over file over the directory's hint.
+@Suite struct CollectionConfigurationTests {
+  let tool: Tool
+
+  init() throws {
+    tool = try Tool()
+  }
+
+  private func writeConfiguration(_ text: String) throws {
+    try tool.create("config.json", text.replacing("DIR", with: tool.directory.path.string))
+  }
+
+  private func path(_ name: String) -> String { tool.directory.url(name).path }
+
+  /// A cache of ten records of a thousand bytes.
+  private func fill(_ name: String) async throws {
+    for i in 0..<10 {
+      let run = try await tool.run("store", name, "key\(i)", now: Tool.now + Int64(i), input: Data(count: 936))
+      #expect(run.status == 0)
+    }
+  }
+
+  /// What a dry run would leave of each directory, in order.
+  private func bytesLeft(_ arguments: String..., environment: [String: String] = [:]) async throws -> [JSONValue?] {
+    let run = try await tool.run(
+      arguments: ["collect", "--dry-run", "--json"] + arguments, now: Tool.now + 10, environment: environment)
+    #expect(run.status == 0, "\(run.error)")
+    return try run.objects().map { $0["bytesAfter"] }
+  }
+
+  @Test func theSpecialGoesBeforeTheGeneral() async throws {
+    try await fill("one")
+    try await fill("two")
+    try writeConfiguration(#"{"sizeLimit": "8KB", "directories": {"DIR/one": {"sizeLimit": 4000}, "DIR/two": {}}}"#)
+    let file = ["--config", "config.json"]
+    let environment = ["BLOBCACHE_SIZE_LIMIT": "6KB"]
+    #expect(try await bytesLeft(file[0], file[1]) == [3000, 7000])
+    #expect(try await bytesLeft(file[0], file[1], environment: environment) == [5000, 5000])
+    #expect(try await bytesLeft(file[0], file[1], "--size-limit", "3KB", environment: environment) == [2000, 2000])
+    // A directory named on the command line, by whatever path, has what the file says of it.
+    #expect(try await bytesLeft(path("two/../one"), file[0], file[1]) == [3000])
+    #expect(try await bytesLeft("one", environment: environment) == [5000])
+    #expect(try await bytesLeft("one", "./one") == [10000])
+    #expect(try await bytesLeft("one", "--count-limit", "6", environment: ["BLOBCACHE_COUNT_LIMIT": "2"]) == [5000])
+    #expect(try await bytesLeft("one", environment: ["BLOBCACHE_COUNT_LIMIT": "1", "BLOBCACHE_KEEP_FREE": "0"]) == [0])
+  }
+
+  @Test func everythingASettingCanBe() async throws {
+    try await fill("one")
+    try writeConfiguration(
+      """
+      {
+        "every": "6m", "jitter": 0, "firstDelay": "1s", "parallel": 3, "metricsFile": "DIR/metrics",
+        "sizeLimit": 2147483648, "maxTime": "1h", "defaultTTL": "2d", "naming": "encoded", "flat": false,
+        "directories": {
+          "DIR/one": {
+            "every": "7m", "jitter": "1m", "sizeLimit": "1GiB", "countLimit": 9, "maxTime": 60, "defaultTTL": "1d", "naming": "encoded",
+            "flat": false
+          }
+        }
+      }
+      """)
+    let run = try await tool.run("collect", "--config", "config.json", "--once", "--json")
+    #expect(run.status == 0, "\(run.error)")
+    #expect(try run.objects().map { $0["directory"] } == [.string(path("one"))])
+    #expect(try tool.directory.names().contains("metrics"))
+  }
+
+  @Test(
+    arguments: [
+      ("", "config.json"), ("[]", "the file: must be an object"), ("{\"every\": }", "config.json"),
+      (#"{"every": "often", "directories": {"/a": {}}}"#, "every: must be a duration"),
+      (#"{"every": null, "directories": {"/a": {}}}"#, "every: must be a duration"),
+      (#"{"sizeLimit": 0, "directories": {"/a": {}}}"#, "sizeLimit: must be a size above zero"),
+      (#"{"sizeLimit": 1.5, "directories": {"/a": {}}}"#, "sizeLimit: must be a size above zero"),
+      (#"{"sizelimit": 1, "directories": {"/a": {}}}"#, "sizelimit: there is no such field"),
+      (#"{"parallel": 0, "directories": {"/a": {}}}"#, "parallel: must be a number from 1 to 64"),
+      (#"{"naming": "md5", "directories": {"/a": {}}}"#, "naming: must be one of encoded, verbatim, sha256"),
+      (#"{"flat": "perhaps", "directories": {"/a": {}}}"#, "flat: must be true or false"),
+      (#"{"metricsFile": "metrics", "directories": {"/a": {}}}"#, "metricsFile: must be an absolute path"),
+      (#"{"directories": ["/a"]}"#, "directories: must be an object"),
+      (#"{"directories": {"/a": 1}}"#, #"directories."/a": must be an object"#),
+      (#"{"directories": {"a": {}}}"#, "directories.a: must be an absolute path"),
+      (#"{"directories": {"/a": {}, "/b/../a": {}}}"#, "is there twice"),
+      (#"{"directories": {"/a": {"maxTime": "1w"}}}"#, #"directories."/a".maxTime: must be a duration"#),
+      (#"{"directories": {"/a": {"parallel": 2}}}"#, #"directories."/a".parallel: belongs to the whole file"#),
+      (#"{"directories": {"/a": {"every": "6m"}}}"#, "has a field \"every\", but the file itself has none"),
+      (#"{"directories": {}}"#, "names no directories"), (#"{"every": "6m"}"#, "names no directories"),
+    ])
+  func aMistakeInTheFileIsNamed(text: String, message: String) async throws {
+    try writeConfiguration(text)
+    let run = try await tool.run("collect", "--config", "config.json")
+    #expect(run.status == 64)
+    #expect(run.error.hasPrefix("Error: "))
+    #expect(run.error.contains(message), "\(run.error)")
+    #expect(run.text == "")
+  }
+
+  @Test func aFileThatCannotBeReadIsAFailure() async throws {
+    for path in ["missing.json", "."] {
+      let run = try await tool.run("collect", "--config", path)
+      #expect(run.status == 2)
+      #expect(run.error.contains("\(path): the configuration cannot be read: "), "\(run.error)")
+    }
+  }
+
+  @Test(arguments: [
+    ("BLOBCACHE_SIZE_LIMIT", "much"), ("BLOBCACHE_EVERY", ""), ("BLOBCACHE_DEFAULT_TTL", "-1"),
+    ("BLOBCACHE_MAX_TIME", "1.5"), ("BLOBCACHE_PARALLEL", "65"), ("BLOBCACHE_FLAT", "1"), ("BLOBCACHE_NAMING", "x"),
+  ])
+  func aMistakeInTheEnvironmentIsNamed(variable: String, value: String) async throws {
+    let run = try await tool.run("collect", "cache", environment: [variable: value])
+    #expect(run.status == 64)
+    #expect(run.error.contains("\(variable)=\(value): must be "), "\(run.error)")
+  }
+
+  @Test(arguments: [
+    ["--every", "6m", "--once", "cache"], ["--every", "6m", "--dry-run", "cache"], ["--every", "6m", "cache"],
+    ["--parallel", "0", "cache"], ["--parallel", "65", "cache"], ["--every", "x", "cache"], ["--every", "6m"], [],
+  ])
+  func whatDoesNotGoTogetherIsWrongUsage(arguments: [String]) async throws {
+    // The third has --now, as every run here.
+    #expect(try await tool.run(arguments: ["collect"] + arguments).status == 64)
+  }
+
+  @Test func anIntervalFromElsewhereMakesAService() async throws {
+    // Of which --now makes no sense; with --once there is none.
+    let environment = ["BLOBCACHE_EVERY": "6m"]
+    try await fill("cache")
+    #expect(try await tool.run("collect", "cache", environment: environment).status == 64)
+    #expect(try await tool.run("collect", "cache", "--once", environment: environment).status == 0)
+  }
+}

@@ -1,0 +1,192 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import SystemPackage
+
+/// Collections of one directory of very many records, against raw walks over it.
+struct CollectionSuite {
+  static let payloadSize = 1024
+  private static let recordBytes = Int64(payloadSize + RecordHeader.byteCount)
+  /// So many update times, a second apart, each of as many records.
+  private static let ages = 100
+
+  let directory: FilePath
+  let records: Int
+  let rounds: Int
+  /// Called with what is about to be measured.
+  let progress: (String) -> Void
+
+  func run() throws -> [Comparison] {
+    progress("making \(records) records")
+    let root = directory.appending("collection")
+    let raw = try RawContender(directory: root)
+    for age in 0..<Self.ages {
+      let keys = Keys(
+        from: age * records / Self.ages, count: (age + 1) * records / Self.ages - age * records / Self.ages)
+      try raw.populate(keys, payloadSize: Self.payloadSize, age: age)
+    }
+    // The first makes the control file, and warms up; and what was just made is not known yet.
+    try collect(root) { _ in }
+    sleep(1)
+    var comparisons = [try everything(root, raw), try known(root, raw), try memory(root)]
+    comparisons += try loads(root)
+    return comparisons + [try eviction(root, raw)]
+  }
+
+  @discardableResult
+  private func collect(
+    _ root: FilePath, everything: Bool = true, _ change: (inout BlobStore.Configuration) -> Void
+  ) throws -> CollectionReport {
+    var configuration = StoreContender.configuration(.reference)
+    let now = UnixTime(seconds: SteppingClock.start)
+    configuration.now = { now }
+    configuration.freeSpaceFloor = 0
+    change(&configuration)
+    var options = CollectionOptions()
+    options.looksAtEverything = everything
+    return try BlobStore(directory: root, configuration: configuration).collect(options)
+  }
+
+  /// - Returns: microseconds a record, of a walk and of a collection.
+  private func comparison(
+    _ operation: Operation, _ store: String, _ root: FilePath, _ raw: RawContender, everything: Bool
+  ) throws -> Comparison {
+    progress("\(operation), \(store)")
+    var comparison = Comparison(operation: operation, size: Self.payloadSize, store: store, baseline: "raw walk")
+    for round in 0...rounds {
+      func measureRaw() throws -> Double { try time { try raw.walk(expecting: records) } }
+      func measureStore() throws -> Double {
+        try time {
+          let report = try collect(root, everything: everything) { _ in }
+          try BenchmarkFailure.require(
+            report.examined == records && report.bytesAfter == Int64(records) * Self.recordBytes,
+            "the collection has examined \(report.examined) records")
+        }
+      }
+      let isRawFirst = round.isMultiple(of: 2)
+      let first = try isRawFirst ? measureRaw() : measureStore()
+      let second = try isRawFirst ? measureStore() : measureRaw()
+      guard round > 0 else { continue }
+      comparison.baselineTimes.append((isRawFirst ? first : second) / Double(records))
+      comparison.storeTimes.append((isRawFirst ? second : first) / Double(records))
+    }
+    return comparison
+  }
+
+  private func everything(_ root: FilePath, _ raw: RawContender) throws -> Comparison {
+    try comparison(.collect, "everything", root, raw, everything: true)
+  }
+
+  private func known(_ root: FilePath, _ raw: RawContender) throws -> Comparison {
+    try comparison(.collectKnown, "known", root, raw, everything: false)
+  }
+
+  // MARK: - Memory
+
+  private func memory(_ root: FilePath) throws -> Comparison {
+    progress("memory")
+    var comparison = Comparison(
+      operation: .collectMemory, size: Self.payloadSize, store: "everything", baseline: "40 MiB")
+    let before = Self.peakMemory(resets: true)
+    // With a limit that is not exceeded, so that ages are counted.
+    try collect(root) { $0.sizeLimit = .max }
+    comparison.storeTimes = [max(0, Self.peakMemory(resets: false) - before)]
+    comparison.baselineTimes = [40]
+    return comparison
+  }
+
+  /// MiB that the process has had in memory at the most, since the last reset where the system knows one.
+  private static func peakMemory(resets: Bool) -> Double {
+    #if os(Linux)
+      // proc(5): 5 resets the high-water mark. Where it may not be, the mark is higher, and the result safe.
+      if resets { try? Data("5".utf8).write(to: URL(fileURLWithPath: "/proc/self/clear_refs")) }
+      let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
+      let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+      return (line?.split(separator: " ").dropFirst().first.flatMap { Double($0) } ?? .infinity) / 1024
+    #else
+      var usage = rusage()
+      getrusage(RUSAGE_SELF, &usage)
+      return Double(usage.ru_maxrss) / Double(1 << 20)
+    #endif
+  }
+
+  // MARK: - Loads beside a collection
+
+  /// The work of another process, which this one ends.
+  static func collectForever(_ root: FilePath) throws -> Never {
+    let suite = CollectionSuite(directory: root, records: 0, rounds: 0) { _ in }
+    while true { try suite.collect(root) { _ in } }
+  }
+
+  private func loads(_ root: FilePath) throws -> [Comparison] {
+    progress("loads beside a collection")
+    let store = try StoreContender(directory: root, format: .reference)
+    let material = Material(payloadSize: Self.payloadSize)
+    // Spread over all.
+    let keys = (0..<2000).map { Keys(from: $0 * (records / 2000), count: 1) }
+    func latencies() throws -> [Double] {
+      try keys.map { key in try time { try store.measuredLoad(key, material.payload.count) } }
+    }
+    var median = Comparison(operation: .loadMedian, size: Self.payloadSize, store: "collecting", baseline: "alone")
+    var tail = Comparison(operation: .loadTail, size: Self.payloadSize, store: "collecting", baseline: "alone")
+    for round in 0...rounds * 2 {
+      let alone = try latencies().sorted()
+      let beside = try besideCollections(of: root) { try latencies().sorted() }
+      guard round > 0 else { continue }
+      median.baselineTimes.append(alone[alone.count / 2])
+      median.storeTimes.append(beside[beside.count / 2])
+      tail.baselineTimes.append(alone[alone.count * 99 / 100])
+      tail.storeTimes.append(beside[beside.count * 99 / 100])
+    }
+    return [median, tail]
+  }
+
+  private func besideCollections<Result>(of root: FilePath, _ body: () throws -> Result) throws -> Result {
+    let process = Process()
+    process.executableURL = Bundle.main.executableURL
+    process.arguments = ["--collect-forever", root.string]
+    try process.run()
+    defer {
+      process.terminate()
+      process.waitUntilExit()
+    }
+    // Until it is at it.
+    Thread.sleep(forTimeInterval: 0.2)
+    return try body()
+  }
+
+  // MARK: - Eviction
+
+  private func eviction(_ root: FilePath, _ raw: RawContender) throws -> Comparison {
+    progress("eviction")
+    var comparison = Comparison(
+      operation: .evict, size: Self.payloadSize, store: "a tenth", baseline: "raw walks, unlinks")
+    var left = records
+    // The youngest, which no eviction reaches: they are evicted from the other end.
+    let sampleCount = records / 100
+    for round in 0..<min(rounds, 3) {
+      let walk = try time { try raw.walk(expecting: left) }
+      let sample = Keys(from: round * sampleCount, count: sampleCount)
+      let unlink = try time { try raw.perform(.remove, sample, Material(payloadSize: 0)) } / Double(sampleCount)
+      left -= sampleCount
+      var evicted = 0
+      let duration = try time {
+        let limit = Int64(left) * Self.recordBytes - 1
+        evicted = Int(try collect(root) { $0.sizeLimit = limit }.evicted)
+      }
+      let share = Double(evicted) / Double(left)
+      try BenchmarkFailure.require(abs(share - 0.1) < 0.001, "\(evicted) of \(left) records were evicted")
+      comparison.storeTimes.append(duration / Double(left))
+      comparison.baselineTimes.append((2 * walk + 1.3 * unlink * Double(evicted)) / Double(left))
+      left -= evicted
+    }
+    return comparison
+  }
+}
+
+extension RawContender {
+  fileprivate func walk(expecting count: Int) throws {
+    let found = try enumerated()
+    try BenchmarkFailure.require(found == count, "the raw walk has found \(found) of \(count) records")
+  }
+}

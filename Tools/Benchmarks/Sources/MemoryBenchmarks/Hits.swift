@@ -1,0 +1,141 @@
+import CLRU
+import Foundation
+import Measuring
+import MemoryCache
+
+/// A value that is shared with whoever asks for it, as those of the caches compared are.
+final class CachedValue: Sendable {
+  let number: UInt64
+  init(_ number: UInt64) { self.number = number }
+}
+
+/// Keys of 32 bytes and the order in which they are asked for: by Zipf's law with exponent 0.99, all of them hits.
+struct HitMaterial {
+  static let keyLength = 32
+  /// What is asked for.
+  let keys: [String]
+  /// Equal to `keys`, but made apart: strings that share their bytes are equal without a look at them.
+  let storedKeys: [String]
+  let positions: [UInt32]
+
+  init(keyCount: Int, requestCount: Int) {
+    var generator = TraceGenerator(seed: 5)
+    // Ranks are spread over the keys in random order, so that the popular ones do not lie together in memory.
+    let order = (0..<keyCount).shuffled(using: &generator)
+    let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
+    positions = (0..<requestCount).map { _ in UInt32(order[distribution.next(using: &generator)]) }
+    keys = (0..<keyCount).map { _ in
+      (0..<2).map { _ in
+        let digits = String(generator.next(), radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+      }
+      .joined()
+    }
+    storedKeys = keys.map { String(decoding: Array($0.utf8), as: UTF8.self) }
+  }
+}
+
+/// One cache that answers requests.
+struct Contender {
+  let name: String
+  /// Asks for the keys at these positions, and sums up what is in the values.
+  let request: (ArraySlice<UInt32>) -> UInt64
+}
+
+extension Contender {
+  /// unordered_map, list and mutex, in C++.
+  static func cpp(_ material: HitMaterial) -> Contender {
+    // Lives as long as the process.
+    let cache = lru_create(material.keys.count)!
+    let keys = lru_make_keys(material.keys.joined(), HitMaterial.keyLength, material.keys.count)!
+    lru_fill(cache, keys)
+    return Contender(name: "C++") { positions in
+      positions.withUnsafeBufferPointer { lru_get(cache, keys, $0.baseAddress, $0.count) }
+    }
+  }
+
+  static func memoryCache<Key: Hashable & Sendable>(
+    _ name: String, _ material: HitMaterial, _ makeKey: (String) -> Key, policy: EvictionPolicy = .lru, shards: Int = 1
+  ) -> Contender {
+    let cache = filledCache(material.storedKeys.map(makeKey), policy: policy, shards: shards)
+    let keys = material.keys.map(makeKey)
+    return Contender(name: name) { sum(cache, keys, $0) }
+  }
+
+  /// NSCache, asked with strings of its own kind that are made before, or with Swift's, as a Swift program has them.
+  static func foundation(_ material: HitMaterial) -> [Contender] {
+    let cache = NSCache<NSString, CachedValue>()
+    cache.countLimit = material.keys.count
+    for (index, key) in material.storedKeys.enumerated() {
+      cache.setObject(CachedValue(UInt64(index)), forKey: NSString(string: key))
+    }
+    func contender(_ name: String, _ key: @escaping (Int) -> NSString) -> Contender {
+      Contender(name: name) { positions in
+        var sum: UInt64 = 0
+        for position in positions { sum &+= cache.object(forKey: key(Int(position)))?.number ?? 0 }
+        return sum
+      }
+    }
+    let keys = material.keys.map { NSString(string: $0) }
+    return [
+      contender("NSCache, NSString", { keys[$0] }),
+      contender("NSCache, String", { NSString(string: material.keys[$0]) }),
+    ]
+  }
+}
+
+func filledCache<Key: Hashable & Sendable>(
+  _ keys: [Key], policy: EvictionPolicy = .lru, shards: Int = 1
+) -> MemoryCache<Key, CachedValue> {
+  // Shards are never filled alike: with room to spare, every request is a hit.
+  let limits = MemoryCacheLimits(count: shards == 1 ? keys.count : keys.count * 2)
+  var configuration = MemoryCacheConfiguration(limits: limits, policy: policy)
+  configuration.shards = shards
+  let cache = MemoryCache<Key, CachedValue>(configuration)
+  for (index, key) in keys.enumerated() { cache.setValue(CachedValue(UInt64(index)), forKey: key) }
+  return cache
+}
+
+@inline(never)
+func sum<Key: Hashable & Sendable>(
+  _ cache: MemoryCache<Key, CachedValue>, _ keys: [Key], _ positions: ArraySlice<UInt32>
+) -> UInt64 {
+  var sum: UInt64 = 0
+  for position in positions { sum &+= cache.value(forKey: keys[Int(position)])?.number ?? 0 }
+  return sum
+}
+
+/// What a hit costs each contender, in rounds in which they take turns.
+struct HitComparison {
+  let names: [String]
+  /// Nanoseconds of processor time for a hit, by round and contender.
+  let times: [[Double]]
+
+  init(_ contenders: [Contender], _ positions: [UInt32], rounds: Int) {
+    names = contenders.map(\.name)
+    let size = positions.count / 50
+    var expected: UInt64?
+    times = (0...rounds).map { round in
+      let first = round % 50 * size
+      let slice = positions[first..<first + size]
+      var times = Array(repeating: 0.0, count: contenders.count)
+      let turns = round.isMultiple(of: 2) ? Array(contenders.indices) : contenders.indices.reversed()
+      expected = nil
+      for index in turns {
+        var sum: UInt64 = 0
+        times[index] = ThreadTime.measure { sum = contenders[index].request(slice) } / Double(size)
+        precondition(sum == expected ?? sum, "\(contenders[index].name) does not find what the others find")
+        expected = sum
+      }
+      return times
+    }
+    .suffix(rounds)  // the first warms up
+  }
+
+  func time(_ contender: Int) -> Double { Quartiles(of: times.map { $0[contender] }).median }
+
+  /// The rounds' ratios of two contenders' times.
+  func ratio(_ contender: Int, to baseline: Int) -> Quartiles {
+    Quartiles(of: times.map { $0[contender] / $0[baseline] })
+  }
+}

@@ -1,0 +1,80 @@
+/// A cache of keys without values, to count what a replacement policy hits.
+protocol ReplacementPolicy {
+  /// - Parameter capacity: entries, above zero.
+  init(capacity: Int)
+  /// Asks for a key, and takes it in where it is absent.
+  ///
+  /// - Returns: whether it was there.
+  mutating func access(_ key: Int) -> Bool
+}
+
+/// Keys in any number of queues, in arrays: what all the policies here are made of.
+struct KeyQueues {
+  struct Queue {
+    fileprivate(set) var first = -1
+    fileprivate(set) var last = -1
+    fileprivate(set) var count = 0
+  }
+
+  /// The place of each key that is in a queue.
+  private(set) var slots: [Int: Int] = [:]
+  private var keys: [Int] = []
+  private var next: [Int] = []
+  private var previous: [Int] = []
+  private var free: [Int] = []
+  /// What the policy remembers of each place: a queue's number, a count of uses.
+  var marks: [Int] = []
+  var queues: [Queue]
+
+  init(queueCount: Int) {
+    queues = Array(repeating: Queue(), count: queueCount)
+  }
+
+  func key(at slot: Int) -> Int { keys[slot] }
+  func before(_ slot: Int) -> Int { previous[slot] }
+
+  /// Puts a new key first.
+  mutating func insert(_ key: Int, in queue: Int) {
+    let slot: Int
+    if let reused = free.popLast() {
+      slot = reused
+      keys[slot] = key
+      marks[slot] = 0
+    } else {
+      slot = keys.count
+      keys.append(key)
+      marks.append(0)
+      next.append(-1)
+      previous.append(-1)
+    }
+    slots[key] = slot
+    link(slot, in: queue)
+  }
+
+  mutating func remove(_ slot: Int, from queue: Int) {
+    unlink(slot, from: queue)
+    slots[keys[slot]] = nil
+    free.append(slot)
+  }
+
+  mutating func moveToFront(_ slot: Int, from queue: Int, to target: Int) {
+    unlink(slot, from: queue)
+    link(slot, in: target)
+  }
+
+  private mutating func link(_ slot: Int, in queue: Int) {
+    let first = queues[queue].first
+    previous[slot] = -1
+    next[slot] = first
+    if first >= 0 { previous[first] = slot } else { queues[queue].last = slot }
+    queues[queue].first = slot
+    queues[queue].count += 1
+  }
+
+  private mutating func unlink(_ slot: Int, from queue: Int) {
+    let (before, after) = (previous[slot], next[slot])
+    if before >= 0 { next[before] = after } else { queues[queue].first = after }
+    if after >= 0 { previous[after] = before } else { queues[queue].last = before }
+    queues[queue].count -= 1
+  }
+}

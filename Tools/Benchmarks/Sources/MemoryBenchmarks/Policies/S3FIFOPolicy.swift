@@ -1,0 +1,58 @@
+/// S3-FIFO: a small queue that only what is used again leaves for the main queue, and a queue of ghosts, the keys of
+/// what left the cache from the small queue; a ghost that is asked for goes straight to the main queue.
+///
+/// Source: J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO Queues are All You Need for Cache Eviction",
+/// SOSP 2023, algorithm 1; its parameters: a tenth for the small queue, as many ghosts as the main queue has entries.
+struct S3FIFOPolicy: ReplacementPolicy {
+  private let capacity: Int
+  private let smallCapacity: Int
+  /// Small, main.
+  private var entries = KeyQueues(queueCount: 2)
+  private var ghosts = KeyQueues(queueCount: 1)
+
+  init(capacity: Int) {
+    self.capacity = capacity
+    smallCapacity = max(capacity / 10, 1)
+  }
+
+  mutating func access(_ key: Int) -> Bool {
+    if let slot = entries.slots[key] {
+      entries.marks[slot] = min(entries.marks[slot] + 1, 3)
+      return true
+    }
+    if entries.slots.count == capacity { evict() }
+    if let ghost = ghosts.slots[key] {
+      ghosts.remove(ghost, from: 0)
+      entries.insert(key, in: 1)
+    } else {
+      entries.insert(key, in: 0)
+    }
+    return false
+  }
+
+  private mutating func evict() {
+    while true {
+      let isFromSmall = entries.queues[0].count >= smallCapacity || entries.queues[1].count == 0
+      let slot = entries.queues[isFromSmall ? 0 : 1].last
+      let uses = entries.marks[slot]
+      if isFromSmall, uses > 1 {
+        entries.marks[slot] = 0
+        entries.moveToFront(slot, from: 0, to: 1)
+      } else if !isFromSmall, uses > 0 {
+        entries.marks[slot] = uses - 1
+        entries.moveToFront(slot, from: 1, to: 1)
+      } else {
+        if isFromSmall { remember(entries.key(at: slot)) }
+        entries.remove(slot, from: isFromSmall ? 0 : 1)
+        return
+      }
+    }
+  }
+
+  private mutating func remember(_ key: Int) {
+    if ghosts.queues[0].count == capacity - smallCapacity, ghosts.queues[0].count > 0 {
+      ghosts.remove(ghosts.queues[0].last, from: 0)
+    }
+    if capacity > smallCapacity { ghosts.insert(key, in: 0) }
+  }
+}

@@ -1,0 +1,33 @@
+/// SIEVE: a queue whose entries stay where they are; a hand walks from the oldest to the newest, spares once what was
+/// used since it last came by, and evicts the rest.
+///
+/// Source: Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is Simpler than LRU: an Efficient Turn-Key
+/// Eviction Algorithm for Web Caches", NSDI 2024.
+struct SievePolicy: ReplacementPolicy {
+  private let capacity: Int
+  private var entries = KeyQueues(queueCount: 1)
+  private var hand = -1
+
+  init(capacity: Int) { self.capacity = capacity }
+
+  mutating func access(_ key: Int) -> Bool {
+    if let slot = entries.slots[key] {
+      entries.marks[slot] = 1
+      return true
+    }
+    if entries.queues[0].count == capacity { evict() }
+    entries.insert(key, in: 0)
+    return false
+  }
+
+  private mutating func evict() {
+    var slot = hand >= 0 ? hand : entries.queues[0].last
+    while entries.marks[slot] > 0 {
+      entries.marks[slot] = 0
+      slot = entries.before(slot)
+      if slot < 0 { slot = entries.queues[0].last }
+    }
+    hand = entries.before(slot)
+    entries.remove(slot, from: 0)
+  }
+}

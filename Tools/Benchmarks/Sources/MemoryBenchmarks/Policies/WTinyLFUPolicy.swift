@@ -1,0 +1,101 @@
+/// W-TinyLFU: a small LRU window in front of a segmented LRU; what leaves the window takes a place in the main part only
+/// if it was asked for more often, by a sketch that forgets half of everything now and then, than what it would evict.
+///
+/// Source: G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on
+/// Storage 13(4), 2017; its parameters: a window of 1 %, 80 % of the main part protected, a sample of ten times the
+/// capacity. The window does not adapt.
+struct WTinyLFUPolicy: ReplacementPolicy {
+  private enum Part { static let (window, probation, protected) = (0, 1, 2) }
+
+  private let windowCapacity: Int
+  private let mainCapacity: Int
+  private let protectedCapacity: Int
+  private var entries = KeyQueues(queueCount: 3)
+  private var sketch: FrequencySketch
+
+  init(capacity: Int) {
+    windowCapacity = max(capacity / 100, 1)
+    mainCapacity = capacity - windowCapacity
+    protectedCapacity = mainCapacity * 8 / 10
+    sketch = FrequencySketch(capacity: capacity)
+  }
+
+  mutating func access(_ key: Int) -> Bool {
+    sketch.count(key)
+    guard let slot = entries.slots[key] else {
+      entries.insert(key, in: Part.window)
+      if entries.queues[Part.window].count > windowCapacity { leaveWindow() }
+      return false
+    }
+    switch entries.marks[slot] {
+    case Part.window: entries.moveToFront(slot, from: Part.window, to: Part.window)
+    case Part.protected: entries.moveToFront(slot, from: Part.protected, to: Part.protected)
+    default:
+      move(slot, from: Part.probation, to: Part.protected)
+      if entries.queues[Part.protected].count > protectedCapacity {
+        move(entries.queues[Part.protected].last, from: Part.protected, to: Part.probation)
+      }
+    }
+    return true
+  }
+
+  private mutating func move(_ slot: Int, from part: Int, to target: Int) {
+    entries.marks[slot] = target
+    entries.moveToFront(slot, from: part, to: target)
+  }
+
+  private mutating func leaveWindow() {
+    let candidate = entries.queues[Part.window].last
+    if entries.queues[Part.probation].count + entries.queues[Part.protected].count < mainCapacity {
+      move(candidate, from: Part.window, to: Part.probation)
+      return
+    }
+    let part = entries.queues[Part.probation].count > 0 ? Part.probation : Part.protected
+    let victim = entries.queues[part].last
+    if victim >= 0, sketch.frequency(of: entries.key(at: candidate)) > sketch.frequency(of: entries.key(at: victim)) {
+      entries.remove(victim, from: part)
+      move(candidate, from: Part.window, to: Part.probation)
+    } else {
+      entries.remove(candidate, from: Part.window)
+    }
+  }
+}
+
+/// How often keys were asked for lately, about: a count-min sketch of counters that go to 15.
+private struct FrequencySketch {
+  private static let rowCount = 4
+  private let mask: Int
+  private let sampleSize: Int
+  private var counters: [UInt8]
+  private var additions = 0
+
+  init(capacity: Int) {
+    var width = 8
+    while width < capacity * 2 { width *= 2 }
+    mask = width - 1
+    sampleSize = capacity * 10
+    counters = Array(repeating: 0, count: width * Self.rowCount)
+  }
+
+  private func index(_ key: Int, row: Int) -> Int {
+    var z = UInt64(bitPattern: Int64(key)) &+ UInt64(row + 1) &* 0x9E37_79B9_7F4A_7C15
+    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+    return row * (mask + 1) + Int(truncatingIfNeeded: z ^ (z >> 31)) & mask
+  }
+
+  func frequency(of key: Int) -> UInt8 {
+    (0..<Self.rowCount).reduce(15) { min($0, counters[index(key, row: $1)]) }
+  }
+
+  mutating func count(_ key: Int) {
+    for row in 0..<Self.rowCount {
+      let index = index(key, row: row)
+      counters[index] = min(counters[index] + 1, 15)
+    }
+    additions += 1
+    guard additions == sampleSize else { return }
+    for index in counters.indices { counters[index] /= 2 }
+    additions /= 2
+  }
+}

@@ -1,0 +1,27 @@
+// Volumes of image files, for tests that take their power or their room away. Linux, as root.
+//
+// Each function answers 0, or an errno.
+
+#ifndef VOLUMES_H
+#define VOLUMES_H
+
+#include <stdbool.h>
+
+// Mounts an image on a loop device, which goes when the volume is unmounted.
+int volume_mount_image(const char *image, const char *directory, const char *type, const char *options);
+
+// Mounts a file system that needs no device.
+int volume_mount(const char *directory, const char *type, const char *options);
+
+int volume_set_read_only(const char *directory, bool is_read_only);
+
+int volume_unmount(const char *directory);
+
+// Unmounts what is still in use, once nobody uses it any more; for the clearing up of tests that went wrong.
+int volume_abandon(const char *directory);
+
+// Cuts the power: what is not on the medium now never gets there, and every call fails until the volume is unmounted.
+// Refuses the volume that the root directory lies on.
+int volume_cut_power(const char *directory);
+
+#endif

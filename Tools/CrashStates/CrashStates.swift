@@ -1,0 +1,33 @@
+/// Walks through a recording and tells at each point what a power cut there may leave.
+package struct CrashStates: Sendable {
+  private let model: DiskModel
+  private var durable: DiskImage
+  private var pending: [DiskChange] = []
+
+  /// - Parameter names: what no state is to have of what was there at the beginning.
+  package init(of base: DiskImage, under model: DiskModel, leavingOut names: Set<String> = []) {
+    self.model = model
+    durable = base
+    durable.leaveOut(names)
+  }
+
+  /// A change is made.
+  package mutating func apply(_ change: DiskChange) {
+    if case .sync(let number, _) = change {
+      let forced = model.forced(bySyncOf: number, among: pending)
+      for index in forced.sorted() { durable.apply(pending[index], dataExtends: model.dataExtends) }
+      pending = pending.indices.filter { !forced.contains($0) }.map { pending[$0] }
+    } else {
+      pending += model.units(of: change)
+    }
+  }
+
+  /// What a power cut may leave now: `limit` states at the most, or little more.
+  package func states(limit: Int, using generator: inout some RandomNumberGenerator) -> [DiskTree] {
+    model.survivors(of: pending, limit: limit, using: &generator).map { survivors in
+      var image = durable
+      for index in survivors.sorted() { image.apply(pending[index], dataExtends: model.dataExtends) }
+      return image.tree
+    }
+  }
+}

@@ -1,0 +1,111 @@
+/// What a file system keeps of changes that were not synced.
+package enum DiskModel: String, CaseIterable, Sendable {
+  /// Metadata gets to the medium in order: the journal. A sync takes along what came before it. Data of files is
+  /// written at any time, but before a rename that replaces another file (the default `auto_da_alloc`). A file is
+  /// as long as the data that was written.
+  case ext4
+  /// Nothing is in order: names, data and sizes get to the medium each by itself, and a sync takes along the data and
+  /// the size of the one file, or the names in the one directory. xfs and btrfs are not that weak; POSIX is.
+  case weak
+
+  /// Whether the data that was written says how long a file is.
+  var dataExtends: Bool { self == .ext4 }
+
+  /// The changes that get to the medium each by itself.
+  func units(of change: DiskChange) -> [DiskChange] {
+    guard self == .weak, case .data(let file, let offset, let bytes, true) = change else { return [change] }
+    return [.size(file: file, byteCount: offset + bytes.count), change]
+  }
+
+  /// Which of the pending changes a sync of a file or directory puts on the medium.
+  func forced(bySyncOf number: Int, among pending: [DiskChange]) -> Set<Int> {
+    switch self {
+    case .weak: return Set(pending.indices.filter { pending[$0].isPart(of: number) })
+    case .ext4:
+      let committed = pending.lastIndex { $0.isMetadata && $0.involves(number) }
+      var forced = Set(pending.indices.filter { pending[$0].isPart(of: number) && !pending[$0].isMetadata })
+      if let committed { forced.formUnion(withReplacingData(metadata: committed, among: pending)) }
+      return forced
+    }
+  }
+
+  /// All metadata up to one change, and the data that has to precede it.
+  fileprivate func withReplacingData(metadata last: Int, among pending: [DiskChange]) -> Set<Int> {
+    let metadata = pending.indices.filter { $0 <= last && pending[$0].isMetadata }
+    let replacing = Set(metadata.flatMap { pending[$0].replacingFiles })
+    let data = pending.indices.filter { index in
+      !pending[index].isMetadata && replacing.contains { pending[index].isPart(of: $0) }
+    }
+    return Set(metadata + data)
+  }
+}
+
+// MARK: - Subsets
+
+extension DiskModel {
+  /// Sets of pending changes that a power cut may leave on the medium: all such sets if they are no more than `limit`,
+  /// else the plainest and others by chance.
+  func survivors(
+    of pending: [DiskChange], limit: Int, using generator: inout some RandomNumberGenerator
+  ) -> [Set<Int>] {
+    switch self {
+    case .weak: return Self.subsets(of: Array(pending.indices), limit: limit, using: &generator)
+    case .ext4:
+      let metadata = pending.indices.filter { pending[$0].isMetadata }
+      var sets: [Set<Int>] = []
+      for last in [-1] + metadata {
+        let forced = withReplacingData(metadata: last, among: pending)
+        let free = pending.indices.filter { !pending[$0].isMetadata && !forced.contains($0) }
+        let share = max(limit / (metadata.count + 1), 4)
+        sets += Self.subsets(of: free, limit: share, using: &generator).map { $0.union(forced) }
+      }
+      return sets
+    }
+  }
+
+  private static func subsets(
+    of items: [Int], limit: Int, using generator: inout some RandomNumberGenerator
+  ) -> [Set<Int>] {
+    if items.count < 20, 1 << items.count <= limit {
+      return (0..<(1 << items.count)).map { mask in
+        Set(items.indices.filter { mask & (1 << $0) != 0 }.map { items[$0] })
+      }
+    }
+    var sets: [Set<Int>] = [[], Set(items)]
+    for item in items { sets += [[item], Set(items).subtracting([item])] }
+    while sets.count < limit {
+      let density = Double.random(in: 0.1...0.9, using: &generator)
+      sets.append(Set(items.filter { _ in Double.random(in: 0..<1, using: &generator) < density }))
+    }
+    return Array(sets.shuffled(using: &generator).prefix(max(limit, 2)))
+  }
+}
+
+extension DiskChange {
+  fileprivate var isMetadata: Bool {
+    switch self {
+    case .entries, .size: true
+    case .data, .sync: false
+    }
+  }
+
+  /// Whether it changes this file's content or length, or a name in this directory.
+  fileprivate func isPart(of number: Int) -> Bool {
+    switch self {
+    case .entries(let entries): entries.contains { $0.directory == number }
+    case .data(let file, _, _, _), .size(let file, _): file == number
+    case .sync: false
+    }
+  }
+
+  fileprivate func involves(_ number: Int) -> Bool {
+    if case .entries(let entries) = self, entries.contains(where: { $0.target == number }) { return true }
+    return isPart(of: number)
+  }
+
+  /// Files that take the place of others.
+  fileprivate var replacingFiles: [Int] {
+    guard case .entries(let entries) = self else { return [] }
+    return entries.compactMap { $0.replaced == nil ? nil : $0.target }
+  }
+}

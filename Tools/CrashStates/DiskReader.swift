@@ -1,0 +1,79 @@
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Reads a directory again and again, and numbers what it finds.
+struct DiskReader {
+  let top: String
+  private var numbers: [ino_t: Int] = [:]
+  private var nextNumber = DiskImage.root + 1
+  private(set) var image = DiskImage()
+  /// Paths below the top, as they were when it was last read.
+  private(set) var paths: [String: Int] = [:]
+
+  init(top: String) {
+    self.top = top
+  }
+
+  /// - Returns: what has changed since.
+  mutating func read() -> [DiskChange] {
+    let before = image
+    var next = DiskImage()
+    var seen: [ino_t: Int] = [:]
+    paths = ["": DiskImage.root]
+    read(DiskImage.root, "", into: &next, &seen)
+    // The file system may give a number that was freed to another file.
+    numbers = seen
+    image = next
+    return before.changes(to: next)
+  }
+
+  private mutating func read(
+    _ directory: Int, _ path: String, into next: inout DiskImage, _ seen: inout [ino_t: Int]
+  ) {
+    next.directories[directory] = [:]
+    for name in Self.names(in: path.isEmpty ? top : top + "/" + path) {
+      let relative = path.isEmpty ? name : path + "/" + name
+      let full = top + "/" + relative
+      var status = stat()
+      guard lstat(full, &status) == 0 else { continue }
+      let number = numbers[status.st_ino] ?? seen[status.st_ino] ?? nextNumber
+      if number == nextNumber { nextNumber += 1 }
+      seen[status.st_ino] = number
+      paths[relative] = number
+      next.directories[directory]?[name] = number
+      if status.st_mode & S_IFMT == S_IFDIR {
+        read(number, relative, into: &next, &seen)
+      } else if name == ".blobcache", let known = image.files[number] {
+        // Once it has its name it is only changed in memory, and nothing in it lasts.
+        next.files[number] = known
+      } else {
+        next.files[number] = Self.bytes(of: full, count: Int(status.st_size))
+      }
+    }
+  }
+
+  private static func names(in path: String) -> [String] {
+    guard let directory = opendir(path) else { return [] }
+    defer { closedir(directory) }
+    var names: [String] = []
+    while let entry = readdir(directory) {
+      let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names.sorted()
+  }
+
+  private static func bytes(of path: String, count: Int) -> [UInt8] {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return [] }
+    defer { close(descriptor) }
+    return [UInt8](unsafeUninitializedCapacity: count) { buffer, done in
+      done = max(pread(descriptor, buffer.baseAddress, count, 0), 0)
+    }
+  }
+}

@@ -1,0 +1,49 @@
+internal import BlobStore
+internal import PosixFiles
+internal import SystemPackage
+
+// One pass over each directory.
+extension CollectCommand {
+  func collectOnce(_ plan: CollectionPlan, _ output: inout Output) -> Answer {
+    let metrics = MetricsFile(plan)
+    var answer = Answer.done
+    for directory in plan.directories {
+      do {
+        let report = try collect(directory)
+        if options.json {
+          output.line(JSONObject(report))
+        } else if !options.quiet {
+          output.line(report.text)
+        }
+        metrics.change { $0.add(report, to: directory) }
+      } catch let error as BlobStoreError where error.code == .collectionRunning {
+        // Somebody else is doing what was asked for: that is no failure.
+        metrics.change { $0.addSkip(to: directory) }
+        if options.json {
+          output.line(JSONObject(skipped: directory.path, process: error.runningProcess))
+        } else if !options.quiet {
+          output.line("\(directory.path.string.printable): skipped: \(error.message)")
+        }
+      } catch {
+        // The other directories are none the worse for it.
+        StandardError.report("\(error)")
+        metrics.change { $0.addFailure(to: directory) }
+        answer = .failed
+      }
+    }
+    if !dryRun, !metrics.write() { answer = .failed }
+    return answer
+  }
+
+  private func collect(_ directory: CollectionPlan.Directory) throws -> CollectionReport {
+    let store = try directory.store(options)
+    var collection = CollectionOptions(dryRun: dryRun, maximumTime: directory.maximumTime?.duration)
+    // As long as it takes.
+    if wait { collection.waitsForOther = .seconds(Int64.max) }
+    let bytesName = dryRun ? "to free" : "freed"
+    if let progress = ProgressBar(directory.path.string, bytesName: bytesName, quiet: options.quiet) {
+      collection.progress = { progress.show($0) }
+    }
+    return try store.collect(collection)
+  }
+}

@@ -1,0 +1,147 @@
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+/// What collections have come to since the process started, for Prometheus:
+/// https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+struct CollectionMetrics {
+  private var directories: [CollectionPlan.Directory: Totals] = [:]
+  /// Whether the configuration was read without mistakes, when it was read last.
+  var configurationIsSound = true
+
+  private struct Totals {
+    var passes: Int64 = 0
+    var failures: Int64 = 0
+    var skipped: Int64 = 0
+    var sum: CollectionReport
+    var last: CollectionReport?
+    var lastEnd: UnixTime?
+  }
+
+  init(_ plan: CollectionPlan) {
+    follow(plan)
+  }
+
+  /// Drops directories that are collected no more, and counts on for the others.
+  mutating func follow(_ plan: CollectionPlan) {
+    let before = Dictionary(uniqueKeysWithValues: directories.map { ($0.key.path, $0.value) })
+    directories = [:]
+    for directory in plan.directories {
+      directories[directory] = before[directory.path] ?? Totals(sum: CollectionReport(directory: directory.path))
+    }
+  }
+
+  mutating func add(_ report: CollectionReport, to directory: CollectionPlan.Directory, at time: UnixTime = .now) {
+    directories[directory]?.passes += 1
+    directories[directory]?.sum.add(report)
+    directories[directory]?.last = report
+    directories[directory]?.lastEnd = time
+  }
+
+  mutating func addFailure(to directory: CollectionPlan.Directory) {
+    directories[directory]?.failures += 1
+  }
+
+  mutating func addSkip(to directory: CollectionPlan.Directory) {
+    directories[directory]?.skipped += 1
+  }
+}
+
+extension UnixTime {
+  fileprivate static var now: UnixTime { BlobStore.Configuration().now() }
+}
+
+extension CollectionReport {
+  fileprivate mutating func add(_ report: CollectionReport) {
+    examined += report.examined
+    expired += report.expired
+    evicted += report.evicted
+    damaged += report.damaged
+    temporary += report.temporary
+    subdirectories += report.subdirectories
+    failed += report.failed
+    bytesFreed += report.bytesFreed
+    seconds += report.seconds
+  }
+}
+
+// MARK: - Text
+
+extension CollectionMetrics {
+  /// One family of series, with one for each directory; nil leaves a directory out.
+  private struct Family: Sendable {
+    let name: String
+    let type: String
+    let help: String
+    let value: @Sendable (CollectionPlan.Directory, Totals) -> String?
+
+    static func counter(
+      _ name: String, _ help: String, _ value: @escaping @Sendable (Totals) -> any CustomStringConvertible
+    ) -> Family {
+      Family(name: "blobcache_collection_\(name)_total", type: "counter", help: help) { "\(value($1))" }
+    }
+
+    static func gauge(
+      _ name: String, _ help: String,
+      _ value: @escaping @Sendable (CollectionPlan.Directory, Totals) -> (any CustomStringConvertible)?
+    ) -> Family {
+      Family(name: "blobcache_" + name, type: "gauge", help: help) { value($0, $1).map { "\($0)" } }
+    }
+  }
+
+  private static let families: [Family] = [
+    .counter("passes", "Passes made.") { $0.passes },
+    .counter("failures", "Passes that could not be made.") { $0.failures },
+    .counter("skipped", "Passes skipped because of another process.") { $0.skipped },
+    .counter("examined", "Record files looked at.") { $0.sum.examined },
+    .counter("expired", "Records removed because their time was over.") { $0.sum.expired },
+    .counter("evicted", "Records removed to keep the size limit.") { $0.sum.evicted },
+    .counter("damaged", "Damaged files removed.") { $0.sum.damaged },
+    .counter("temporary", "Temporary files removed whose writers were gone.") { $0.sum.temporary },
+    .counter("subdirectories", "Empty subdirectories removed.") { $0.sum.subdirectories },
+    .counter("failed_files", "Files that could not be read or removed.") { $0.sum.failed },
+    .counter("freed_bytes", "Bytes of all that was removed.") { $0.sum.bytesFreed },
+    .counter("duration_seconds", "Time that passes took.") { $0.sum.seconds },
+    .gauge("collection_last_duration_seconds", "Time that the last pass took.") { $1.last?.seconds },
+    .gauge("collection_last_pass_timestamp_seconds", "When the last pass of this process ended, in Unix time.") {
+      $1.lastEnd?.seconds
+    },
+    .gauge("bytes", "Bytes left by the last pass, headers included.") { $1.last?.bytesAfter },
+    .gauge("size_limit_bytes", "The size limit that is configured.") { directory, _ in directory.sizeLimit?.bytes },
+  ]
+
+  var text: String {
+    var text = ""
+    let sorted = directories.sorted { $0.key.path.string < $1.key.path.string }
+    for family in Self.families {
+      let samples = sorted.compactMap { directory, totals in
+        family.value(directory, totals).map { "\(family.name){directory=\"\(directory.path.string.escaped)\"} \($0)\n" }
+      }
+      guard !samples.isEmpty else { continue }
+      text += Self.heading(family.name, family.type, family.help) + samples.joined()
+    }
+    let name = "blobcache_configuration_sound"
+    text += Self.heading(name, "gauge", "Whether the configuration had no mistakes when it was read last.")
+    return text + "\(name) \(configurationIsSound ? 1 : 0)\n"
+  }
+
+  private static func heading(_ name: String, _ type: String, _ help: String) -> String {
+    "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
+  }
+}
+
+extension String {
+  /// As the value of a label.
+  fileprivate var escaped: String {
+    var escaped = ""
+    for scalar in unicodeScalars {
+      switch scalar {
+      case "\\": escaped += "\\\\"
+      case "\"": escaped += "\\\""
+      case "\n": escaped += "\\n"
+      default: escaped.unicodeScalars.append(scalar)
+      }
+    }
+    return escaped
+  }
+}

@@ -1,0 +1,132 @@
+internal import ArgumentParser
+internal import BlobRecord
+internal import BlobStore
+internal import Configuration
+internal import SystemPackage
+
+/// What `collect` is to do, when command line, environment and configuration file have been heard, in this order of
+/// precedence.
+struct CollectionPlan: Equatable {
+  struct Directory: Hashable {
+    let path: FilePath
+    let sizeLimit: ByteCount?
+    let countLimit: Int64?
+    let keepFree: ByteCount?
+    let maximumTime: TimeSpan?
+    let defaultTimeToLive: TimeSpan?
+    let naming: RecordNaming?
+    let isFlat: Bool
+    /// nil where there is one pass.
+    let interval: TimeSpan?
+    let jitter: TimeSpan?
+  }
+
+  let directories: [Directory]
+  /// nil for one pass.
+  let interval: TimeSpan?
+  let firstDelay: TimeSpan
+  /// How many directories are collected at a time. Two, so that one on a medium that does not answer does not hold up
+  /// all the others, and a disk that several lie on is not kept busy by many walks.
+  let parallel: Int
+  let metricsFile: FilePath?
+
+  /// - Parameters:
+  ///   - paths: the directories named on the command line; if there are none, all of the file's.
+  ///   - commandLine: what was set there.
+  /// - Throws: `UsageError` for what the environment sets wrongly, and where there is no directory.
+  init(directories paths: [FilePath], commandLine: [CollectionSetting: String], file: ConfigurationFile?) throws {
+    let general = CollectionSettings(commandLine: commandLine, file: [file?.settings ?? [:]])
+    interval = try general.value(.interval)
+    firstDelay = try general.value(.firstDelay) ?? TimeSpan(seconds: 0)
+    parallel = try general.value(.parallel) ?? 2
+    metricsFile = try general.value(.metricsFile)
+
+    let chosen = paths.isEmpty ? file?.directories.keys.sorted { $0.string < $1.string } ?? [] : paths
+    guard !chosen.isEmpty else { throw UsageError("the configuration names no directories") }
+    var seen: Set<FilePath> = []
+    directories = try chosen.filter { seen.insert($0.lexicallyNormalized()).inserted }.map { path in
+      let own = file?.directories[path.lexicallyNormalized()] ?? [:]
+      let settings = CollectionSettings(commandLine: commandLine, file: [own, file?.settings ?? [:]])
+      return try Directory(path: path, settings)
+    }
+  }
+}
+
+extension CollectionPlan.Directory {
+  fileprivate init(path: FilePath, _ settings: CollectionSettings) throws {
+    self.path = path
+    sizeLimit = try settings.value(.sizeLimit)
+    countLimit = try settings.value(.countLimit)
+    keepFree = try settings.value(.keepFree)
+    maximumTime = try settings.value(.maximumTime)
+    defaultTimeToLive = try settings.value(.defaultTimeToLive)
+    naming = try settings.value(.naming)
+    isFlat = try settings.value(.isFlat) ?? false
+    interval = try settings.value(.interval)
+    jitter = try settings.value(.jitter)
+  }
+
+  /// - Parameter options: what goes without saying in files, such as where warnings go.
+  func store(_ options: DirectoryOptions) throws -> BlobStore {
+    var options = options
+    options.defaultTimeToLive = defaultTimeToLive
+    options.naming = naming
+    options.flat = isFlat
+    var configuration = options.configuration(for: path)
+    if let sizeLimit { configuration.sizeLimit = sizeLimit.bytes }
+    if let countLimit { configuration.countLimit = countLimit }
+    if let keepFree { configuration.freeSpaceFloor = keepFree.bytes }
+    return try BlobStore(directory: path, configuration: configuration)
+  }
+
+  /// For a service, whose first passes are a while off.
+  func timing(firstDelay: TimeSpan) -> CollectionTiming {
+    var timing = CollectionTiming(jitter: jitter?.duration, firstDelay: firstDelay.duration)
+    if let interval { timing.interval = interval.duration }
+    return timing
+  }
+}
+
+/// The settings for one directory, or for the whole, from all places where something can be set.
+private struct CollectionSettings {
+  private let reader: ConfigReader
+
+  private static let environmentPrefix = "blobcache"
+
+  /// - Parameter file: what the file says, the more special first.
+  init(commandLine: [CollectionSetting: String], file: [[CollectionSetting: String]]) {
+    let environment = EnvironmentVariablesProvider().prefixKeys(with: ConfigKey([Self.environmentPrefix]))
+    reader = ConfigReader(
+      providers: [Self.provider("command line", commandLine), environment] + file.map { Self.provider("file", $0) })
+  }
+
+  private static func provider(_ name: String, _ settings: [CollectionSetting: String]) -> any ConfigProvider {
+    let values = settings.map { setting, text in
+      (AbsoluteConfigKey([setting.rawValue]), ConfigValue(.string(text), isSecret: false))
+    }
+    return InMemoryProvider(name: name, values: Dictionary(uniqueKeysWithValues: values))
+  }
+
+  func value<Value: ExpressibleByArgument>(_ setting: CollectionSetting) throws(UsageError) -> Value? {
+    guard let text = reader.string(forKey: ConfigKey([setting.rawValue])) else { return nil }
+    guard setting.accepts(text), let value = Value(argument: text) else {
+      // Command line and file were checked when they were read.
+      throw UsageError("the environment: \(setting.variable)=\(text): must be \(setting.expectation)")
+    }
+    return value
+  }
+}
+
+extension CollectionSetting {
+  /// Such as `BLOBCACHE_SIZE_LIMIT`.
+  var variable: String {
+    var name = "BLOBCACHE_"
+    var isAfterLowercase = false
+    for character in rawValue {
+      if character.isUppercase, isAfterLowercase { name += "_" }
+      name += character.uppercased()
+      isAfterLowercase = character.isLowercase
+    }
+    return name
+  }
+}

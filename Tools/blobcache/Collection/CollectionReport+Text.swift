@@ -1,0 +1,49 @@
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+extension CollectionReport {
+  /// The pass in a line, for people.
+  var text: String {
+    let rounded = (seconds * 1000).rounded() / 1000
+    return "\(directory.string.printable): \(examined) examined, \(expired) expired, "
+      + "\(evicted) evicted, \(damaged) damaged, \(temporary) temporary; "
+      + "\(ByteCount(bytesFreed)) \(dryRun ? "to free" : "freed"), "
+      + "\(ByteCount(bytesAfter)) \(dryRun ? "to stay" : "left"); \(rounded) s"
+      + (failed > 0 ? "; \(failed) could not be read or removed" : "")
+      + (wasStopped ? "; stopped" : wasCutShort ? "; cut short" : "") + (dryRun ? "; dry run" : "")
+  }
+}
+
+extension JSONObject {
+  /// A pass that was left to another collection.
+  ///
+  /// - Parameters:
+  ///   - process: who is collecting the directory, where that is known.
+  ///   - lastPass: when the directory was collected last, where that is the reason.
+  init(skipped directory: FilePath, process: Int32? = nil, lastPass: UnixTime? = nil) {
+    self.init(type: "skipped")
+    add("directory", directory.string)
+    add("process", process)
+    if let lastPass { add("lastCollectionAt", lastPass.seconds) }
+  }
+
+  init(_ report: CollectionReport) {
+    self.init(type: "collection")
+    add("directory", report.directory.string)
+    add("examined", report.examined)
+    add("expired", report.expired)
+    add("evicted", report.evicted)
+    add("damaged", report.damaged)
+    add("temporary", report.temporary)
+    add("bytesFreed", report.bytesFreed)
+    add("bytesAfter", report.bytesAfter)
+    add("seconds", seconds: report.seconds)
+    add("dryRun", report.dryRun)
+    add("subdirectories", report.subdirectories)
+    add("failed", report.failed)
+    add("wasCutShort", report.wasCutShort)
+    add("wasStopped", report.wasStopped)
+    add("recordsAfter", report.recordsAfter)
+  }
+}

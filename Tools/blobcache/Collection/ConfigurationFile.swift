@@ -1,0 +1,163 @@
+internal import Configuration
+internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// A configuration file of `collect`: an object of settings, and in `directories` one for each directory, by its path.
+///
+/// Every field is checked, so that a name or value with a mistake in it is refused instead of passed over.
+struct ConfigurationFile {
+  /// Settings of the whole.
+  let settings: [CollectionSetting: String]
+  /// What differs in each directory.
+  let directories: [FilePath: [CollectionSetting: String]]
+
+  private static let directoriesField = "directories"
+  /// A file with ten thousand directories has less.
+  private static let maximumByteCount = 4 << 20
+
+  /// - Throws: `Errno` in a message if the file cannot be read; `UsageError`, naming file and field, for what is in it.
+  init(_ path: FilePath) throws {
+    let bytes = try Self.read(path)
+    let value: ConfigurationValue
+    do {
+      value = try JSONDecoder().decode(ConfigurationValue.self, from: bytes)
+    } catch {
+      throw UsageError("\(path): \(Self.message(error))")
+    }
+    let reader = FieldReader(file: path)
+    let fields = try reader.object(value, at: [])
+    settings = try reader.settings(fields, at: []) { $0 != Self.directoriesField }
+    directories = try reader.directories(fields[Self.directoriesField], at: [Self.directoriesField])
+    if directories.values.contains(where: { $0[.interval] != nil }), settings[.interval] == nil {
+      throw UsageError("\(path): a directory has a field \"every\", but the file itself has none")
+    }
+  }
+
+  private static func read(_ path: FilePath) throws -> Data {
+    do {
+      let file = try FileDescriptor.open(path, .readOnly)
+      return try file.closeAfter { try readToEnd(file) }
+    } catch let error as Errno {
+      throw ConfigurationUnreadable(path: path, errno: error)
+    }
+  }
+
+  private static func readToEnd(_ file: FileDescriptor) throws -> Data {
+    var content = Data()
+    let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 1)
+    defer { piece.deallocate() }
+    while true {
+      let count = try file.read(into: piece)
+      guard count > 0 else { return content }
+      content.append(contentsOf: piece[..<count])
+      guard content.count <= maximumByteCount else { throw Errno.fileTooLarge }
+    }
+  }
+
+  /// What the decoder says, without the names of its types.
+  private static func message(_ error: any Error) -> String {
+    guard let error = error as? DecodingError else { return "\(error)" }
+    let context: DecodingError.Context
+    switch error {
+    case .dataCorrupted(let found), .keyNotFound(_, let found): context = found
+    case .typeMismatch(_, let found), .valueNotFound(_, let found): context = found
+    @unknown default: return "\(error)"
+    }
+    let reason = context.underlyingError.map { ": \($0)" } ?? ""
+    return context.debugDescription + reason
+  }
+}
+
+/// A configuration file that cannot be read.
+private struct ConfigurationUnreadable: Error, CustomStringConvertible {
+  let path: FilePath
+  let errno: Errno
+
+  var description: String { "\(path): the configuration cannot be read: \(errno)" }
+}
+
+/// Any JSON value, scalars as text.
+private enum ConfigurationValue: Decodable {
+  case object([String: ConfigurationValue])
+  case scalar(String)
+  /// An array, null, or a number that is not whole.
+  case other
+
+  init(from decoder: any Decoder) throws {
+    if let object = try? [String: ConfigurationValue](from: decoder) {
+      // The decoder has no other way to ask what kind of value there is.
+      self = .object(object)
+      return
+    }
+    let container = try decoder.singleValueContainer()
+    if let text = try? container.decode(String.self) {
+      self = .scalar(text)
+    } else if let flag = try? container.decode(Bool.self) {
+      self = .scalar("\(flag)")
+    } else if let number = try? container.decode(Int64.self) {
+      self = .scalar("\(number)")
+    } else {
+      self = .other
+    }
+  }
+}
+
+/// Reads fields, and says where in which file one is wrong.
+private struct FieldReader {
+  let file: FilePath
+
+  func object(_ value: ConfigurationValue, at path: [String]) throws -> [String: ConfigurationValue] {
+    guard case .object(let fields) = value else { throw wrong(path, "must be an object") }
+    return fields
+  }
+
+  /// - Parameter isSetting: which names are settings' at all.
+  func settings(
+    _ fields: [String: ConfigurationValue], at path: [String], where isSetting: (String) -> Bool = { _ in true }
+  ) throws -> [CollectionSetting: String] {
+    var settings: [CollectionSetting: String] = [:]
+    // In the order of their names, so that of several mistakes the same is reported each time.
+    for (name, value) in fields.sorted(by: { $0.key < $1.key }) where isSetting(name) {
+      let path = path + [name]
+      guard let setting = CollectionSetting(rawValue: name) else { throw wrong(path, "there is no such field") }
+      guard path.count == 1 || setting.belongsToDirectories else {
+        throw wrong(path, "belongs to the whole file, not to a directory")
+      }
+      guard case .scalar(let text) = value, setting.accepts(text) else {
+        throw wrong(path, "must be \(setting.expectation)")
+      }
+      settings[setting] = text
+    }
+    if let metrics = settings[.metricsFile], !FilePath(metrics).isAbsolute {
+      throw wrong(path + [CollectionSetting.metricsFile.rawValue], "must be an absolute path")
+    }
+    return settings
+  }
+
+  func directories(
+    _ value: ConfigurationValue?, at path: [String]
+  ) throws -> [FilePath: [CollectionSetting: String]] {
+    guard let value else { return [:] }
+    var directories: [FilePath: [CollectionSetting: String]] = [:]
+    for (name, value) in try object(value, at: path).sorted(by: { $0.key < $1.key }) {
+      let path = path + [name]
+      // A service's working directory is nobody's business but its own.
+      let directory = FilePath(name)
+      guard directory.isAbsolute else { throw wrong(path, "must be an absolute path") }
+      let key = directory.lexicallyNormalized()
+      guard directories[key] == nil else { throw wrong(path, "is there twice") }
+      directories[key] = try settings(try object(value, at: path), at: path)
+    }
+    return directories
+  }
+
+  private func wrong(_ path: [String], _ message: String) -> UsageError {
+    let field = path.isEmpty ? "the file" : path.map { $0.contains("/") ? "\"\($0)\"" : $0 }.joined(separator: ".")
+    return UsageError("\(file): \(field): \(message)")
+  }
+}

@@ -1,0 +1,56 @@
+internal import Locks
+internal import PosixFiles
+internal import SystemPackage
+
+/// The file that shows metrics to others. Whoever reads it finds it whole, and never older than before.
+final class MetricsFile: Sendable {
+  private struct State {
+    var metrics: CollectionMetrics
+    var path: FilePath?
+  }
+
+  /// Held while the file is written, so that what is rendered first is not written last.
+  private let state: Lock<State>
+
+  init(_ plan: CollectionPlan) {
+    state = Lock(State(metrics: CollectionMetrics(plan), path: plan.metricsFile))
+  }
+
+  func follow(_ plan: CollectionPlan) {
+    state.withLock { state in
+      state.path = plan.metricsFile
+      state.metrics.follow(plan)
+    }
+  }
+
+  func change(_ body: (inout CollectionMetrics) -> Void) {
+    state.withLock { body(&$0.metrics) }
+  }
+
+  /// Writes the file, if there is to be one.
+  ///
+  /// - Returns: whether that went well; if not, why was reported.
+  @discardableResult
+  func write() -> Bool {
+    state.withLock { state in
+      guard let path = state.path else { return true }
+      do {
+        try Self.replace(path, with: Array(state.metrics.text.utf8))
+        return true
+      } catch {
+        StandardError.report("the metrics cannot be written: \(error)")
+        return false
+      }
+    }
+  }
+
+  private static func replace(_ path: FilePath, with bytes: [UInt8]) throws {
+    guard let name = path.lastComponent?.string else { throw FileError(.open, Location(path), .isDirectory) }
+    let parent = path.removingLastComponent()
+    let directoryPath = parent.isEmpty ? "." : parent
+    guard let directory = try Directory(at: directoryPath, files: Files()) else {
+      throw FileError(.openDirectory, Location(directoryPath), .noSuchFileOrDirectory)
+    }
+    try directory.replaceFile(name, with: bytes.span.bytes)
+  }
+}

@@ -1,0 +1,23 @@
+// The log of what reaches a block device, in the order and at the times it does.
+
+#ifndef LOG_H
+#define LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_kind { LOG_WRITE = 1, LOG_FLUSH = 2 };
+
+// What precedes the bytes of each write, in the byte order of the machine.
+struct log_entry {
+  // CLOCK_MONOTONIC, taken before the device's user learns that the request is done.
+  uint64_t nanoseconds;
+  uint64_t offset;
+  uint32_t length;
+  uint32_t kind;
+};
+
+bool log_open(const char *path);
+bool log_append(enum log_kind kind, uint64_t offset, const void *bytes, uint32_t length);
+
+#endif

@@ -1,0 +1,45 @@
+/// What a thread of a worker asks for, one after the other: the seed's choice, whatever the answers are.
+struct WorkerRequests {
+  struct Request {
+    var kind: HistoryEntry.Kind
+    var key: Int
+    /// Of a store, in seconds; 0 for the default.
+    var ttl: UInt32 = 0
+  }
+
+  private let keyCount: Int
+  private var generator: SplitMix
+
+  init(seed: UInt64, keyCount: Int, _ number: (worker: Int, incarnation: Int, thread: Int)) {
+    self.keyCount = keyCount
+    generator = SplitMix(seed: seed, number.worker, number.incarnation, number.thread)
+  }
+
+  mutating func next() -> Request {
+    let key = Int.random(in: 0..<keyCount, using: &generator)
+    var request = Request(kind: randomKind(), key: key)
+    if request.kind.isStore { request.ttl = [0, 0, 0, 1, 2, 5, 30].randomElement(using: &generator) ?? 0 }
+    return request
+  }
+
+  private mutating func randomKind() -> HistoryEntry.Kind {
+    // Of a hundred: two thirds read, and what locks and what unlocks is as frequent.
+    if Int.random(in: 0..<2000, using: &generator) == 0 {
+      return Bool.random(using: &generator) ? .removeLocked : .removeUnlocked
+    }
+    return switch Int.random(in: 0..<100, using: &generator) {
+    case ..<45: .load
+    case ..<54: .loadUntouched
+    case ..<59: .header
+    case ..<62: .contains
+    case ..<73: .store
+    case ..<75: .storeLocked
+    case ..<79: .storeKeepingLocks
+    case ..<80: .storeLockedKeepingLocks
+    case ..<83: .touch
+    case ..<90: .lock
+    case ..<97: .unlock
+    default: .remove
+    }
+  }
+}
