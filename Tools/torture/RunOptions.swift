@@ -75,6 +75,8 @@ extension RunOptions {
     if collects {
       configuration.sizeLimit = sizeLimit
       configuration.freeSpaceFloor = 0
+      // A history knows of the collections that its collector makes, and not of those that a store begins.
+      configuration.collectsOnStore = false
     }
     // In place, the payload's checksum would tell the mix before anybody looked into it.
     if plant == .inPlace { configuration.format = .reference }
