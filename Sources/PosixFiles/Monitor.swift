@@ -41,8 +41,9 @@
   {
     unsafe pthread_mutex_lock(mutex)
     defer {
-      unsafe pthread_cond_broadcast(condition)
       unsafe pthread_mutex_unlock(mutex)
+      // Who is woken before would only wait for the mutex.
+      unsafe pthread_cond_broadcast(condition)
     }
     return try body(&state)
   }

@@ -1,5 +1,7 @@
+import BlobRecord
 import BlobStore
 import FaultOperations
+import Foundation
 import SystemPackage
 import TestSupport
 import Testing
@@ -31,6 +33,32 @@ import Testing
     var checker = try FullVolumeChecker(.tmpfs, .space, seed: 1, plant: "ignoresErrors")
     try checker.runCycle(0)
     #expect(!checker.violations.isEmpty)
+  }
+
+  /// A store that finds no room makes a collection, which here removes what keeps the volume from having any, and then
+  /// is made once more.
+  @Test(.canMount(.tmpfs), arguments: [true, false]) func aStoreMakesRoomForItself(areOthersExpired: Bool) throws {
+    let volume = try Shortage.space.volume(.tmpfs)
+    let clock = ManualClock()
+    var configuration = BlobStore.Configuration()
+    configuration.now = { clock.now }
+    // Without records that have expired, there is room only by the floor, for which the oldest have to go.
+    configuration.freeSpaceFloor = areOthersExpired ? 0 : 1 << 20
+    configuration.sizeLimit = areOthersExpired ? nil : 1 << 30
+    let store = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
+    let payload = Data(repeating: 7, count: 1_000_000)
+    for number in 0..<6 {
+      try store.store(payload, for: BlobKey("\(number)"), ttl: .seconds(areOthersExpired ? 10 : 1000))
+      clock.advance(by: 1)
+    }
+    store.waitForCollection()
+    let passes = try store.statistics().passes
+    try Shortage.space.begin(on: volume)
+    if areOthersExpired { clock.advance(by: 20) }
+    try store.store(payload, for: "new")
+    #expect(try store.load("new")?.payload == payload)
+    #expect(try store.load("0") == nil)
+    #expect(try store.statistics().passes == passes + 1)
   }
 
   private static func run(_ fileSystem: Volume.FileSystem, _ shortage: Shortage) throws {

@@ -7,6 +7,7 @@ import Testing
 ///       --directory DIRECTORY
 ///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --memory --directory DIRECTORY
 ///     swift run -c release torture locks --directory DIRECTORY
+///     swift run -c release torture limit --processes 8 --operations 100000 --bytes 4000 --directory DIRECTORY
 ///
 /// Of the operations of a run more than six in ten are reads. Longer than that, rather run again with another seed:
 /// histories are checked in memory, a hundred million operations not at once.
@@ -69,6 +70,8 @@ import Testing
 
   private func plantedRun(_ plant: String, operations: Int) -> [String] {
     ["run", "--operations", String(operations), "--seconds", "20", "--plant", plant]
+      // It is wrong about what expires, so time has to pass quickly.
+      + (plant == "blind-collector" ? ["--second-milliseconds", "1"] : [])
       + seeded("aPlantedFaultIsFound(\(plant))")
   }
 
@@ -79,5 +82,17 @@ import Testing
     #expect(output.count("locks") == 8000)
     #expect(output.count("refCount") == output.count("locks") - output.count("unlocks"))
     #expect(output.count("refCount") == 80)
+  }
+
+  /// The directory is looked at all the time while several processes store more than it may hold.
+  @Test(.timeLimit(.minutes(3)), arguments: [(20_000, 1000), (1_000_000, 100)])
+  func processesThatStoreAtOnceKeepTheLimit(bytes: Int, operations: Int) throws {
+    let output = try TortureTool.run(
+      ["limit", "--processes", "4", "--bytes", "\(bytes)", "--operations", "\(operations)"])
+    #expect(output.exitStatus == 0, "\(output.errors)")
+    #expect(output.count("failures") == 0)
+    #expect(output.count("largestBytes") <= output.count("bound"))
+    #expect(output.count("looks") > 10)
+    #expect(output.count("evicted") > 100)
   }
 }

@@ -18,7 +18,8 @@ package final class Lane: Sendable {
 
   private struct State: Sendable {
     var line = WaitingLine<Job>(priorities: LanePriority.allCases.count)
-    /// Those who wait for work, the latest last: it is woken first, and the others come to their end.
+    /// Those who wait for work, the latest last: it is given the next job, and the others come to their end. While there
+    /// are any, nobody stands in line.
     var idle: [LaneThread] = []
     var threadCount = 0
     var isClosed = false
@@ -96,7 +97,7 @@ extension Lane {
 
   private enum Arrival {
     case queued
-    case wakes(LaneThread)
+    case isTaken(by: LaneThread)
     case needsThread
     case closed
   }
@@ -104,15 +105,15 @@ extension Lane {
   private func enqueue(_ job: Job, _ ticket: WaitingLine<Job>.Ticket, _ priority: LanePriority) {
     let arrival = state.withLock { state -> Arrival in
       guard !state.isClosed else { return .closed }
+      if let thread = state.idle.popLast() { return .isTaken(by: thread) }
       state.line.append(job, ticket, priority: priority.rawValue)
-      if let thread = state.idle.popLast() { return .wakes(thread) }
       guard state.threadCount < width else { return .queued }
       state.threadCount += 1
       return .needsThread
     }
     switch arrival {
     case .queued: break
-    case .wakes(let thread): thread.wake()
+    case .isTaken(by: let thread): thread.give(.job(job))
     case .needsThread: startThread()
     case .closed: job.fail(BlobCacheError(.closed, "the cache was closed"))
     }
@@ -148,28 +149,30 @@ extension Lane {
 
   /// The next job; nil when the thread is to end, which is then counted.
   private func next(on thread: LaneThread) -> Job? {
-    while true {
-      let job = state.withLock { state -> Job?? in
-        if let job = state.line.popFirst() { return job }
-        guard !state.isClosed else {
-          state.threadCount -= 1
-          return .some(nil)
-        }
-        state.idle.append(thread)
-        return nil
-      }
-      if let job { return job }
-      guard !thread.sleep(atMost: idleTime) else { continue }
-      let isOver = state.withLock { state in
-        // Not among the idle ones: it is being woken right now.
-        guard let index = state.idle.firstIndex(where: { $0 === thread }) else { return false }
-        state.idle.remove(at: index)
-        state.threadCount -= 1
-        return true
-      }
-      if isOver { return nil }
-      thread.waitUntilWoken()
+    let order = state.withLock { state -> LaneThread.Order? in
+      if let job = state.line.popFirst() { return .job(job) }
+      guard !state.isClosed else { return .end }
+      state.idle.append(thread)
+      return nil
     }
+    if let order = order ?? thread.order(within: idleTime) { return job(of: order) }
+    let isOver = state.withLock { state in
+      // Not among the idle ones: it is being given its order right now.
+      guard let index = state.idle.firstIndex(where: { $0 === thread }) else { return false }
+      state.idle.remove(at: index)
+      state.threadCount -= 1
+      return true
+    }
+    return isOver ? nil : job(of: thread.order())
+  }
+
+  private func job(of order: LaneThread.Order) -> Job? {
+    guard case .job(let job) = order else {
+      // Closed: nothing comes that this thread would be missed for.
+      state.withLock { $0.threadCount -= 1 }
+      return nil
+    }
+    return job
   }
 }
 
@@ -183,7 +186,7 @@ extension Lane {
       defer { state.idle = [] }
       return state.idle
     }
-    for thread in idle { thread.wake() }
+    for thread in idle { thread.give(.end) }
   }
 
   /// Returns when a lane that was closed has done all its work and its threads have ended.
@@ -204,30 +207,29 @@ extension Lane {
   }
 }
 
-/// Where one thread of a lane sleeps while there is nothing to do.
+/// Where one thread of a lane sleeps until it is told what to do.
 private final class LaneThread: Sendable {
-  private let isWoken = Monitor(false)
+  enum Order {
+    case job(Lane.Job)
+    /// The lane is closed.
+    case end
+  }
 
-  func wake() { isWoken.change { $0 = true } }
+  private let given = Monitor<Order?>(nil)
 
-  /// - Returns: false if the time has passed and nobody has woken it.
-  func sleep(atMost duration: Duration) -> Bool {
+  func give(_ order: Order) { given.change { $0 = order } }
+
+  /// - Returns: nil if the time has passed and nobody has given an order.
+  func order(within duration: Duration) -> Order? {
     let deadline = ContinuousClock.now + duration
-    return isWoken.wait { isWoken in
-      if isWoken {
-        isWoken = false
-        return .done(true)
-      }
+    return given.wait { order in
+      if let taken = order.take() { return .done(taken) }
       let rest = ContinuousClock.now.duration(to: deadline)
-      return rest > .zero ? .wait(rest) : .done(false)
+      return rest > .zero ? .wait(rest) : .done(nil)
     }
   }
 
-  func waitUntilWoken() {
-    isWoken.wait { isWoken -> Monitor<Bool>.Finding<Void> in
-      guard isWoken else { return .wait(nil) }
-      isWoken = false
-      return .done(())
-    }
+  func order() -> Order {
+    given.wait { order in order.take().map { .done($0) } ?? .wait(nil) }
   }
 }

@@ -64,8 +64,8 @@ package struct WaitingLine<Element> {
     guard count > 0 else { return nil }
     turns = (turns + 1) % Self.fairTurn
     let isFair = turns == 0
-    let candidates = rows.indices.filter { !rows[$0].elements.isEmpty }
-    guard let index = isFair ? candidates.last : candidates.first else { return nil }
+    let isOccupied = { (row: Row) in !row.elements.isEmpty }
+    guard let index = isFair ? rows.lastIndex(where: isOccupied) : rows.firstIndex(where: isOccupied) else { return nil }
     count -= 1
     while true {
       defer { rows[index].first += 1 }
