@@ -104,7 +104,13 @@ let package = Package(
 
     .target(
       name: "BlobRecord",
-      dependencies: ["CBlobRecord", "CZlib", .product(name: "Crypto", package: "swift-crypto")]),
+      dependencies: [
+        "CBlobRecord",
+        // What computes CRC-32 fastest: on Apple's platforms their own libz, which uses the processor's instructions too.
+        .target(name: "CDeflate", condition: .when(platforms: [.linux])),
+        .target(name: "CZlib", condition: .when(platforms: [.macOS, .iOS])),
+        .product(name: "Crypto", package: "swift-crypto"),
+      ]),
 
     .target(
       name: "PosixFiles",
@@ -113,6 +119,8 @@ let package = Package(
     .target(name: "Locks", dependencies: ["CLocks"]),
     .target(name: "CLocks"),
     .target(name: "CBlobRecord"),
+    .systemLibrary(
+      name: "CDeflate", pkgConfig: "libdeflate", providers: [.apt(["libdeflate-dev"]), .brew(["libdeflate"])]),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
 
     .target(

@@ -5,5 +5,7 @@ internal import ArgumentParser
   static let configuration = CommandConfiguration(
     commandName: "torture",
     abstract: "Drive a cache directory from many processes at once, and check that each key is linearizable.",
-    subcommands: [RunCommand.self, LocksCommand.self, LimitCommand.self, SoakCommand.self, RequestsCommand.self, WorkerCommand.self])
+    subcommands: [
+      RunCommand.self, LocksCommand.self, LimitCommand.self, SoakCommand.self, RequestsCommand.self, WorkerCommand.self,
+    ])
 }

@@ -65,7 +65,8 @@ package struct WaitingLine<Element> {
     turns = (turns + 1) % Self.fairTurn
     let isFair = turns == 0
     let isOccupied = { (row: Row) in !row.elements.isEmpty }
-    guard let index = isFair ? rows.lastIndex(where: isOccupied) : rows.firstIndex(where: isOccupied) else { return nil }
+    let found = isFair ? rows.lastIndex(where: isOccupied) : rows.firstIndex(where: isOccupied)
+    guard let index = found else { return nil }
     count -= 1
     while true {
       defer { rows[index].first += 1 }
