@@ -109,7 +109,8 @@ extension TemporaryFile {
 
 /// Names for temporary files that no other store gives: a random start, then counted.
 final class TemporaryNames: Sendable {
-  private let counter = Atomic(UInt64.random(in: 0 ... .max))
+  /// Of up to fifteen digits, which are a string without an allocation.
+  private let counter = Atomic(UInt64.random(in: 0..<1 << 60))
 
   func next() -> String {
     TemporaryFile.prefix + String(counter.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)

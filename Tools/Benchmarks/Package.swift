@@ -37,6 +37,17 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    .executableTarget(
+      name: "AllocationCounts",
+      dependencies: [
+        "CAllocationCount",
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "MemoryCache", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .target(name: "CAllocationCount"),
     .target(name: "Measuring"),
     .target(name: "CLRU"),
     .target(name: "CRawFiles", linkerSettings: [.linkedLibrary("z")]),

@@ -1,0 +1,94 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import PosixFiles
+import TestSupport
+import Testing
+
+/// The system calls of each operation are those that Spec/Performance.md lists, in that order: none is added unseen.
+@Suite struct SystemCallTests {
+  /// What is done, by its name in the document, in a directory where everything that is made once has been made.
+  struct Scenario: Sendable, CustomStringConvertible {
+    let name: String
+    var change: @Sendable (inout BlobStore.Configuration) -> Void = { _ in }
+    var prepare: @Sendable (BlobStore) throws -> Void = { _ in }
+    let run: @Sendable (BlobStore) throws -> Void
+
+    var description: String { name }
+  }
+
+  static let scenarios: [Scenario] = [
+    Scenario(name: "load", run: { _ = try $0.load("key") }),
+    Scenario(name: "load, absent", run: { _ = try $0.load("kept out") }),
+    Scenario(
+      name: "load that touches", prepare: { try $0.store(Data("aged".utf8), for: "kept") },
+      run: { _ = try $0.load("kept") }),
+    Scenario(name: "header, contains", run: { _ = try $0.header(for: "key") }),
+    Scenario(
+      name: "touch", prepare: { try $0.store(Data("aged".utf8), for: "kept") }, run: { _ = try $0.touch("kept") }),
+    Scenario(name: "lock, unlock", run: { _ = try $0.lock("key") }),
+    Scenario(name: "lock, exclusive", change: { $0.sharing = .exclusive }, run: { _ = try $0.lock("key") }),
+    Scenario(name: "store, new", run: { try $0.store(payload, for: "kept") }),
+    Scenario(name: "store, replaced", run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, new, exclusive", change: { $0.sharing = .exclusive }, run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, replaced, exclusive", change: { $0.sharing = .exclusive },
+      run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, replaced, full", change: { $0.durability = .full }, run: { try $0.store(payload, for: "key") }),
+    Scenario(name: "remove", run: { _ = try $0.remove("key") }),
+    Scenario(name: "remove, full", change: { $0.durability = .full }, run: { _ = try $0.remove("key") }),
+  ]
+
+  private static let payload = Data("payload".utf8)
+
+  @Test(arguments: scenarios) func callsAreThoseOfTheDocument(scenario: Scenario) throws {
+    let cache = try Cache()
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files, scenario.change)
+    try store.store(Self.payload, for: "key", ttl: .seconds(1000))
+    try scenario.prepare(store)
+    // The first change finds out what the directory and its control file are.
+    _ = try store.lock("key")
+    _ = try store.unlock("key")
+    cache.clock.advance(by: 1)
+    _ = trace.take()
+    try scenario.run(store)
+    let calls = trace.take().map { Self.name(of: $0.call) }.joined(separator: " ")
+    #expect(try Self.documented()[scenario.name] == calls, "\(scenario.name): \(calls)")
+  }
+
+  /// No row of the document is left out.
+  @Test func allOfTheDocumentIsTested() throws {
+    #expect(try Set(Self.documented().keys) == Set(Self.scenarios.map(\.name)))
+  }
+
+  /// As in the document: the manual page, and of locks which way they go.
+  private static func name(of call: SystemCall) -> String {
+    switch call {
+    case .lockByte: "lock"
+    case .unlockByte: "unlock"
+    default: String(call.manualPage.prefix { $0 != "(" })
+    }
+  }
+
+  /// The rows `| operation | calls | ...` of the table whose second column is headed "System calls".
+  private static func documented() throws -> [String: String] {
+    let document = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Spec/Performance.md")
+    var rows: [String: String] = [:]
+    var isInTable = false
+    for line in try String(contentsOf: document, encoding: .utf8).split(
+      separator: "\n", omittingEmptySubsequences: false)
+    {
+      let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+      guard line.hasPrefix("|"), cells.count > 1 else {
+        isInTable = false
+        continue
+      }
+      if cells[1] == "System calls" { isInTable = true }
+      if isInTable, cells[1] != "System calls", !cells[1].hasPrefix("---") { rows[cells[0]] = cells[1] }
+    }
+    return rows
+  }
+}

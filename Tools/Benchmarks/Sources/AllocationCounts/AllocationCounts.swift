@@ -1,0 +1,106 @@
+import ArgumentParser
+import BlobRecord
+import BlobStore
+import CAllocationCount
+import Foundation
+import MemoryCache
+import SystemPackage
+
+/// How often the hot paths allocate memory, against what the document says.
+@main struct AllocationCounts: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "benchmark allocations",
+    abstract: "Counts the allocations of each operation, and compares them with Spec/Performance.md.",
+    discussion: "Exit status: 0 all are as the document says, 1 one is not, 2 could not count.")
+
+  @Argument(help: "Spec/Performance.md.") var document: String
+
+  func run() throws {
+    guard allocation_count_is_available() else {
+      print("allocations cannot be counted here: that needs the GNU C library")
+      return
+    }
+    let expected = try documented()
+    let counts = try counted()
+    var isAsDocumented = true
+    for (operation, count) in counts {
+      let note =
+        expected[operation] == count
+        ? "" : "  but the document says \(expected[operation].map(String.init) ?? "nothing")"
+      if !note.isEmpty { isAsDocumented = false }
+      print("\(operation): \(count)\(note)")
+    }
+    for operation in expected.keys.sorted() where !counts.contains(where: { $0.operation == operation }) {
+      print("\(operation): in the document, and not counted")
+      isAsDocumented = false
+    }
+    guard isAsDocumented else { throw ExitCode(1) }
+  }
+
+  /// The rows of the table whose second column is a number: `| operation | count | ... |`.
+  private func documented() throws -> [String: Int] {
+    guard let text = FileManager.default.contents(atPath: document) else {
+      print("\(document) cannot be read")
+      throw ExitCode(2)
+    }
+    var counts: [String: Int] = [:]
+    for line in String(decoding: text, as: UTF8.self).split(separator: "\n") where line.hasPrefix("|") {
+      let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+      guard cells.count > 1, let count = Int(cells[1]) else { continue }
+      counts[cells[0]] = count
+    }
+    return counts
+  }
+
+  private func counted() throws -> [(operation: String, count: Int)] {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-allocations-\(UUID().uuidString)")
+    // What is left in the temporary directory harms nobody.
+    defer { try? FileManager.default.removeItem(at: directory) }
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    let store = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
+    let (small, large) = (Data(repeating: 1, count: 128), Data(repeating: 1, count: 65_536))
+    let (key, largeKey, absent): (BlobKey, BlobKey, BlobKey) = (
+      "a key of thirty-two bytes, or so", "a key of thirty-two bytes, large", "a key of thirty-two bytes, unused"
+    )
+    let news = (0..<Self.repetitions).map { BlobKey("a key of thirty-two bytes, no. \($0)") }
+    // Each subdirectory is made by the first store that needs it.
+    for key in news + [key, largeKey] { try store.store(small, for: key, ttl: .seconds(1000)) }
+    try store.store(large, for: largeKey, ttl: .seconds(1000))
+    let memory = MemoryCache<BlobKey, Data>()
+    memory.setValue(small, forKey: key, cost: 1)
+    var next = 0
+    func new() -> BlobKey {
+      next = (next + 1) % news.count
+      return news[next]
+    }
+    return try [
+      ("load, 128 bytes", count { _ = try store.load(key) }),
+      ("load, 64 KiB", count { _ = try store.load(largeKey) }),
+      ("load, absent", count { _ = try store.load(absent) }),
+      ("contains", count { _ = try store.contains(key) }),
+      ("header", count { _ = try store.header(for: key) }),
+      ("touch", count { _ = try store.touch(key) }),
+      ("lock", count { _ = try store.lock(key) }),
+      ("unlock", count { _ = try store.unlock(key) }),
+      ("store, replaced", count { try store.store(small, for: key, ttl: .seconds(1000)) }),
+      ("remove", count { _ = try store.remove(new()) }),
+      ("store, new", count { try store.store(small, for: new()) }),
+      ("memory hit", count { _ = memory.value(forKey: key) }),
+      ("memory set, replaced", count { memory.setValue(small, forKey: key, cost: 1) }),
+    ]
+  }
+
+  private static let repetitions = 101
+
+  /// The usual number, which is the median: now and then some table grows.
+  private func count(_ operation: () throws -> Void) rethrows -> Int {
+    var counts: [UInt64] = []
+    for _ in 0..<Self.repetitions {
+      let before = allocation_count()
+      try operation()
+      counts.append(allocation_count() - before)
+    }
+    return Int(counts.sorted()[counts.count / 2])
+  }
+}
