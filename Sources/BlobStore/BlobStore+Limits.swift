@@ -41,6 +41,7 @@ extension BlobStore {
   /// Runs a collection, takes its time and records it.
   func timed(_ pass: CollectionPass, isPass: Bool, _ body: () throws -> Void) rethrows {
     let start = ContinuousClock.now
+    collectionObservation.observer?.willBegin()
     try body()
     pass.report.seconds = start.duration(to: .now) / .seconds(1)
     guard configuration.recordsCollections, !pass.options.dryRun else { return }

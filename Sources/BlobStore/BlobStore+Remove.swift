@@ -14,6 +14,8 @@ public enum RemovalScope: String, CaseIterable, Sendable {
 public struct RemovalReport: Hashable, Sendable {
   public var files: Int64 = 0
   public var bytes: Int64 = 0
+  /// Whether it was stopped before it had seen everything.
+  public var wasStopped = false
 
   public init() {}
 }
@@ -49,55 +51,78 @@ extension BlobStore {
 
   /// Removes records whatever their age.
   ///
+  /// A wipe that is stopped leaves the rest, and says so.
+  ///
   /// - Throws: `notACache` for `.all` where nothing shows that the directory is a cache; what keeps a file from being
   ///   removed, once all others are.
   @discardableResult
-  public func removeAll(_ scope: RemovalScope) throws(BlobStoreError) -> RemovalReport {
+  public func removeAll(
+    _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
+  ) throws(BlobStoreError) -> RemovalReport {
     try reporting("removeAll") {
       if scope == .all { try requireCache() }
-      var report = RemovalReport()
-      var firstFailure: (any Error)?
-      var mustSync = false
-      guard let root = try root.opened(), let walk = try walk() else { return report }
-      while let item = try walk.next() {
-        do {
-          switch item {
-          case .record(let entry):
-            if let error = entry.accessError, scope != .all { throw error }
-            guard scope.includes(entry) else { continue }
-            let removed = try walk.withCurrentDirectory { directory in
-              try removeRecord(entry, in: directory, of: root) { scope.includes($0) }
-            }
-            guard let removed else { continue }
-            report.files += 1
-            report.bytes.saturatingAdd(removed.fileSize)
-            if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full {
-              mustSync = true
-            }
-          case .temporary(let name):
-            guard scope == .all else { continue }
-            let byteCount = try walk.withCurrentDirectory { try removeTemporaryFile(name, in: $0, of: root) }
-            guard let byteCount else { continue }
-            report.files += 1
-            report.bytes.saturatingAdd(byteCount)
-          case .endOfSubdirectory(let name):
-            if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
-            if scope == .all { _ = try root.directory.removeSubdirectory(name) }
-          case .foreign: break
-          }
-        } catch {
-          firstFailure = firstFailure ?? error
-        }
-      }
-      if scope == .all, let quarantine = try quarantine() {
-        let removed = try quarantine.removeAll()
-        report.files += removed.files
-        report.bytes.saturatingAdd(removed.bytes)
-      }
-      if mustSync { try root.directory.synchronize() }
-      if let firstFailure { throw firstFailure }
-      return report
+      var progress = RemovalProgress()
+      // The counters only tell how far it has come: a wipe does without.
+      progress.expected = options.progress == nil ? nil : try? usageEstimate()?.records
+      defer { options.progress?(progress) }
+      try remove(scope, options, &progress)
+      return progress.removed
     }
+  }
+
+  private func remove(_ scope: RemovalScope, _ options: RemovalOptions, _ progress: inout RemovalProgress) throws {
+    var firstFailure: (any Error)?
+    var mustSync = false
+    guard let root = try root.opened(), let walk = try walk() else { return }
+    while let item = try walk.next() {
+      do {
+        switch item {
+        case .record(let entry):
+          progress.examined += 1
+          if let error = entry.accessError, scope != .all { throw error }
+          guard scope.includes(entry) else { break }
+          let removed = try walk.withCurrentDirectory { directory in
+            try removeRecord(entry, in: directory, of: root) { scope.includes($0) }
+          }
+          guard let removed else { break }
+          progress.removed.add(bytes: removed.fileSize)
+          if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full { mustSync = true }
+        case .temporary(let name):
+          progress.examined += 1
+          guard scope == .all else { break }
+          let byteCount = try walk.withCurrentDirectory { try removeTemporaryFile(name, in: $0, of: root) }
+          guard let byteCount else { break }
+          progress.removed.add(bytes: byteCount)
+        case .endOfSubdirectory(let name):
+          if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
+          if scope == .all { _ = try root.directory.removeSubdirectory(name) }
+          continue
+        case .foreign: continue
+        }
+      } catch {
+        firstFailure = firstFailure ?? error
+      }
+      if progress.examined.isMultiple(of: Int64(RemovalOptions.progressStep)) { options.progress?(progress) }
+      if options.isStopped?() == true {
+        progress.removed.wasStopped = true
+        if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
+        break
+      }
+    }
+    if scope == .all, !progress.removed.wasStopped, let quarantine = try quarantine() {
+      let removed = try quarantine.removeAll()
+      progress.removed.files += removed.files
+      progress.removed.bytes.saturatingAdd(removed.bytes)
+    }
+    if mustSync { try root.directory.synchronize() }
+    if let firstFailure { throw firstFailure }
+  }
+}
+
+extension RemovalReport {
+  fileprivate mutating func add(bytes byteCount: Int64) {
+    files += 1
+    bytes.saturatingAdd(byteCount)
   }
 }
 

@@ -19,6 +19,7 @@ public final class BlobStore: Sendable {
   let temporaryNames: TemporaryNames
   let isCollecting: CollectionGate
   let productions = ProductionLocks()
+  let collectionObservation: CollectionObservation
   /// nil where stores start no collections.
   let keeper: LimitKeeper?
 
@@ -38,6 +39,7 @@ public final class BlobStore: Sendable {
     defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
     temporaryNames = TemporaryNames()
     isCollecting = CollectionGate()
+    collectionObservation = CollectionObservation()
     root = RootDirectory(
       path: directory, files: files, creates: configuration.createsDirectory,
       allowsWorldWritable: configuration.allowsWorldWritableDirectory)
@@ -47,14 +49,15 @@ public final class BlobStore: Sendable {
       configuration.collectsOnStore
       ? LimitKeeper(
         BlobStore(
-          configuration, defaultExpiration: defaultExpiration, root, stripes, temporaryNames, isCollecting))
+          configuration, defaultExpiration: defaultExpiration, root, stripes, temporaryNames, isCollecting,
+          collectionObservation))
       : nil
   }
 
   /// The same store over again, for its keeper.
   private init(
     _ configuration: Configuration, defaultExpiration: Int64, _ root: RootDirectory, _ stripes: StripeLocks,
-    _ temporaryNames: TemporaryNames, _ isCollecting: CollectionGate
+    _ temporaryNames: TemporaryNames, _ isCollecting: CollectionGate, _ collectionObservation: CollectionObservation
   ) {
     self.configuration = configuration
     self.defaultExpiration = defaultExpiration
@@ -62,6 +65,7 @@ public final class BlobStore: Sendable {
     self.stripes = stripes
     self.temporaryNames = temporaryNames
     self.isCollecting = isCollecting
+    self.collectionObservation = collectionObservation
     keeper = nil
   }
 

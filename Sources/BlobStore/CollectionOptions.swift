@@ -17,6 +17,9 @@ public struct CollectionOptions: Sendable {
   /// in the same way.
   public var isStopped: (@Sendable () -> Bool)?
 
+  /// What else has to go; nil for a collection that is no trim.
+  var goal: TrimGoal?
+
   /// How many of the oldest records are remembered, at about 200 bytes each, while a limit is exceeded: to evict no more
   /// than these, the directory is walked once, to evict more, twice.
   package var rememberedRecords = 1 << 17

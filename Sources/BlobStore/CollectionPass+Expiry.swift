@@ -83,7 +83,7 @@ extension CollectionPass {
 
   /// - Returns: whether that was all there is to the record: it stays.
   private func skim(_ record: RecordGlance, in walk: RecordWalk) -> Bool {
-    guard record.state != .expired else { return false }
+    guard record.state != .expired, record.state != .live || !isExcluded(record.header) else { return false }
     report.examined += 1
     advance()
     subdirectoryHoldsSomething = true
@@ -102,16 +102,29 @@ extension CollectionPass {
     defer { if !isRemoved { stay(entry) } }
     switch entry.state {
     case .expired:
-      isRemoved = try remove(entry, in: walk, root) { $0.state == .expired }
+      isRemoved = try remove(entry, for: .expired, in: walk, root) { $0.state == .expired }
       if isRemoved { report.expired += 1 }
     case .damaged:
       let rule = DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration)
-      guard rule.isDue(entry) else { break }
-      isRemoved = try remove(entry, in: walk, root, rule.isDue)
+      guard rule.isDue(entry), let damage = entry.damage else { break }
+      isRemoved = try remove(entry, for: .damaged(damage), in: walk, root, rule.isDue)
       if isRemoved { report.damaged += 1 }
-    case .live, .locked, .unreadable: break
+    case .live:
+      guard isExcluded(entry.header) else { break }
+      isRemoved = try remove(entry, for: .evicted, in: walk, root) {
+        // It may have expired since.
+        ($0.state == .live || $0.state == .expired) && isExcluded($0.header)
+      }
+      if isRemoved { report.evicted += 1 }
+    case .locked, .unreadable: break
     }
     return isRemoved
+  }
+
+  /// Whether a trim's goal leaves no place for such a record.
+  private func isExcluded(_ header: RecordHeader?) -> Bool {
+    guard let goal = options.goal, let header else { return false }
+    return goal.excludes(header)
   }
 
   private func stay(_ entry: RecordEntry) {

@@ -4,8 +4,7 @@ internal import PosixFiles
 /// The size pass: when more is left than may stay, the oldest go.
 extension CollectionPass {
   func evict() throws {
-    let limits = store.configuration
-    guard limits.sizeLimit != nil || limits.countLimit != nil else { return }
+    guard hasLimit else { return }
     if report.wasCutShort { try measureAll() }
     if try !startPlan() { return }
     if passedOver > 0, !report.wasCutShort {
@@ -86,8 +85,10 @@ extension CollectionPass {
 
   /// - Returns: whether a limit is exceeded.
   private func startPlan() throws -> Bool {
-    let bytes = try byteTarget().map { excess(of: report.bytesAfter, over: $0) } ?? 0
-    let records = store.configuration.countLimit.map { excess(of: report.recordsAfter, over: $0) } ?? 0
+    var bytes = try byteTarget().map { excess(of: report.bytesAfter, over: $0) } ?? 0
+    var records = store.configuration.countLimit.map { excess(of: report.recordsAfter, over: $0) } ?? 0
+    if let limit = options.goal?.byteLimit { bytes = max(bytes, report.bytesAfter - limit) }
+    if let limit = options.goal?.recordLimit { records = max(records, report.recordsAfter - limit) }
     guard !isStopped, bytes > 0 || records > 0 else { return false }
     return plan.start(freeing: bytes, records: records)
   }
@@ -161,6 +162,7 @@ extension CollectionPass {
       }
       guard let removed else { return }
       counted.removed = counted.removed + UsageEstimate(removed.size)
+      tell(.evicted, victim.path, removed.size)
     }
     report.evicted += 1
     report.bytesFreed.saturatingAdd(victim.size.bytes)

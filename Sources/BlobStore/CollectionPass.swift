@@ -27,6 +27,7 @@ final class CollectionPass {
   /// Subdirectories that were known to hold nothing to remove.
   var passedOver = 0
   private(set) var quarantineBytes: Int64 = 0
+  /// Whether what stays is measured, because the oldest of it may have to go.
   let hasLimit: Bool
   private var progress: CollectionProgress
 
@@ -45,8 +46,10 @@ final class CollectionPass {
     let isKept = control.flatMap { control in
       control.countersAreKnown ? control.counters.map { limit?.isExceeded(by: $0) == false } : nil
     }
-    hasLimit = limit != nil
-    oldest = limit == nil || isKept == true ? nil : OldestRecords(capacity: options.rememberedRecords)
+    let hasAmount = options.goal?.isAmount ?? false
+    hasLimit = limit != nil || hasAmount
+    let mayEvict = hasAmount || (limit != nil && isKept != true)
+    oldest = mayEvict ? OldestRecords(capacity: options.rememberedRecords) : nil
     report = CollectionReport(directory: store.directory)
     report.dryRun = options.dryRun
     let expected = control.flatMap { $0.countersAreKnown ? $0.counters?.records : nil }
@@ -109,16 +112,25 @@ extension CollectionPass {
 extension CollectionPass {
   /// - Returns: whether the record is gone, or in a dry run would be.
   func remove(
-    _ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened, _ isDue: (RecordEntry) -> Bool
+    _ entry: RecordEntry, for cause: CollectedRecord.Cause, in walk: RecordWalk, _ root: RootDirectory.Opened,
+    _ isDue: (RecordEntry) -> Bool
   ) throws -> Bool {
     if !options.dryRun {
       guard let path = entry.path else { return false }
       let removed = try walk.withCurrentDirectory { try store.removeRecord(at: path, in: $0, of: root, if: isDue) }
       guard let removed else { return false }
       counted.removed = counted.removed + UsageEstimate(removed.size)
+      tell(cause, path, removed.size)
     }
     report.bytesFreed.saturatingAdd(entry.fileSize)
     return true
+  }
+
+  /// Tells the observer, if there is one, of a record that is gone.
+  func tell(_ cause: CollectedRecord.Cause, _ path: RecordPath, _ size: RecordSize) {
+    guard let observer = store.collectionObservation.observer else { return }
+    let key = store.configuration.layout.naming.key(ofFileName: path.fileName)
+    observer.didRemove(CollectedRecord(cause: cause, key: key, digest: path.digest, fileSize: size.bytes))
   }
 
   /// One file that cannot be read or removed does not end the pass: it is logged and counted.

@@ -8,7 +8,7 @@ public struct CollectionReport: Hashable, Sendable {
   public var examined: Int64 = 0
   /// Records removed because their time was over.
   public var expired: Int64 = 0
-  /// Records removed to keep the limits.
+  /// Records removed to keep the limits, or for a trim's goal.
   public var evicted: Int64 = 0
   /// Damaged files removed.
   public var damaged: Int64 = 0

@@ -1,6 +1,7 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import PosixFiles
 import SystemPackage
 import TestSupport
@@ -166,5 +167,52 @@ import Testing
     let error = expect(.fileSystem) { try store.removeAll(.all) }
     #expect(error?.errno == .readOnlyFileSystem)
     #expect(try cache.files() == ["lo/locked", "li/.hidden"])
+  }
+
+  /// W6.
+  @Test func wipeTellsHowFarItHasCome() throws {
+    let cache = try Cache()
+    let store = try cache.store()
+    for index in 0..<600 { try store.store(payload(36), for: BlobKey("\(index % 5) record \(index)")) }
+    try store.collect()
+    let calls = Lock<[RemovalProgress]>([])
+    var options = RemovalOptions()
+    options.progress = { progress in calls.withLock { $0.append(progress) } }
+    let report = try store.removeAll(.unlocked, options)
+    let told = calls.withLock { $0 }
+    #expect(told.map(\.examined) == [256, 512, 600])
+    #expect(told.map(\.removed.files) == [256, 512, 600])
+    #expect(told.allSatisfy { $0.expected == 600 })
+    #expect(told.last?.removed == report)
+    #expect(report.bytes == 60_000)
+  }
+
+  /// W7.
+  @Test(arguments: RemovalScope.allCases) func wipeThatIsStoppedLeavesTheRest(scope: RemovalScope) throws {
+    let cache = try Cache()
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.durability = .full }
+    for index in 0..<20 {
+      try store.store(payload(36), for: BlobKey("\(index % 3) record \(index)"), locked: scope == .locked)
+    }
+    let asked = Lock(0)
+    var options = RemovalOptions()
+    options.isStopped = {
+      asked.withLock {
+        $0 += 1
+        return $0 == 9
+      }
+    }
+    _ = trace.take()
+    let report = try store.removeAll(scope, options)
+    #expect(report.wasStopped)
+    #expect(report.files == 9)
+    #expect(try cache.files().count == 11)
+    // Two directories at the least, of which one was not done, and the root.
+    #expect(trace.count(.sync) >= 3)
+    options.isStopped = nil
+    let rest = try store.removeAll(scope, options)
+    #expect(rest.files == 11)
+    #expect(!rest.wasStopped)
   }
 }
