@@ -70,6 +70,10 @@ extension BlobCache {
   package var productionCount: Int { engine.flights.count }
   /// Tasks that wait for the production of a key.
   package func waiterCount(of key: BlobKey) -> Int { engine.flights.waiterCount(of: key) }
+  /// The blob of a key as the disk has it, kept in memory as by a load.
+  package func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
+    try openEngine().read(key, touching: touching)
+  }
   /// The seconds that are kept between two touches of a record from memory.
   package var touchIntervalSeconds: Int64 { engine.touches.intervalSeconds }
 }

@@ -162,17 +162,31 @@ extension CacheEngine {
     }
   }
 
-  func removeAll(_ scope: RemovalScope) throws -> RemovalReport {
+  func removeAll(_ scope: RemovalScope, _ options: RemovalOptions) throws -> RemovalReport {
     if scope == .all { staging?.discardAll() } else { try flushStaged() }
     defer { memory?.cache.removeAll() }
-    return try generations.changingAll { try store.removeAll(scope) }
+    return try generations.changingAll { try store.removeAll(scope, options) }
+  }
+
+  func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
+    try flushStaged(key)
+    return try store.withExclusiveAccess(to: key, body)
   }
 
   func collect(_ options: CollectionOptions) throws(BlobStoreError) -> CollectionReport {
-    // The pass goes by the update times.
-    touches.write(all: true)
+    try collecting { () throws(BlobStoreError) in try store.collect(options) }
+  }
+
+  func trim(to goal: TrimGoal, _ options: CollectionOptions) throws -> CollectionReport {
+    try flushStaged()
+    return try collecting { () throws(BlobStoreError) in try store.trim(to: goal, options) }
+  }
+
+  private func collecting(
+    _ collect: () throws(BlobStoreError) -> CollectionReport
+  ) throws(BlobStoreError) -> CollectionReport {
     do {
-      let report = try generations.changingAll { try store.collect(options) }
+      let report = try generations.changingAll(collect)
       observer.tell(CacheEvent(.collected(report), nil, duration: .seconds(report.seconds)))
       return report
     } catch {

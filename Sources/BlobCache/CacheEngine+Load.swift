@@ -14,7 +14,7 @@ extension CacheEngine {
       observer.tell(CacheEvent(.hit(.memory), key, byteCount: blob.payload.count))
       return blob
     case .expired(let blob):
-      observer.tell(CacheEvent(.expired, key, byteCount: blob.payload.count))
+      observer.tell(CacheEvent(.expired(.memory), key, byteCount: blob.payload.count))
       return nil
     case .absent, .outdated:
       return nil

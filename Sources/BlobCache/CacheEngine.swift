@@ -31,7 +31,7 @@ final class CacheEngine: Sendable {
     memory = configuration.memory.map { memory in
       MemoryTier(memory, of: store, generations: generations, touches: touches) { removed in
         if removed.cause == .evicted {
-          observer.tell(CacheEvent(.evicted, removed.key, byteCount: removed.value.blob.payload.count))
+          observer.tell(CacheEvent(.evicted(.memory), removed.key, byteCount: removed.value.blob.payload.count))
         }
       }
     }
@@ -45,6 +45,14 @@ final class CacheEngine: Sendable {
     self.generations = generations
     self.touches = touches
     self.observer = observer
+    store.observeCollections(
+      by: CollectionObserver(
+        // A pass goes by the update times. Weakly, because these have the store.
+        willBegin: { [weak touches] in touches?.write(all: true) },
+        didRemove: { [weak generations] record in
+          generations?.didChange(record.digest)
+          observer.tell(CacheEvent(record))
+        }))
   }
 
   deinit {

@@ -31,8 +31,8 @@ import Testing
     case .stored(let staged): "\(staged ? "staged" : "stored")\(key) \(event.byteCount)"
     case .hit(let tier): "hit in \(tier)\(key) \(event.byteCount)"
     case .miss: "miss\(key)"
-    case .expired: "expired\(key)"
-    case .evicted: "evicted\(key)"
+    case .expired(let tier): "expired in \(tier)\(key)"
+    case .evicted(let tier): "evicted in \(tier)\(key)"
     case .removed: "removed\(key)"
     case .damaged: "damaged\(key)"
     case .produced: "produced\(key) \(event.byteCount)"
@@ -56,7 +56,8 @@ import Testing
     }
     #expect(
       events == [
-        "stored a 10", "hit in memory a 10", "hit in disk a 10", "miss b", "expired a", "miss a", "collected 1",
+        "stored a 10", "hit in memory a 10", "hit in disk a 10", "miss b", "expired in memory a", "miss a",
+        "expired in disk a", "collected 1",
         "miss c", "produced c 5", "stored c 5", "removed c",
       ])
   }
@@ -95,6 +96,39 @@ import Testing
     try await cache.store(payload(10), for: "a")
     try await cache.store(payload(10), for: "b")
     try await cache.close()
-    #expect(await events.reduce(into: []) { $0.append(word($1)) } == ["stored a 10", "evicted a", "stored b 10"])
+    let words: [String] = await events.reduce(into: []) { $0.append(word($1)) }
+    #expect(words == ["stored a 10", "evicted in memory a", "stored b 10"])
+  }
+
+  @Test func whatACollectionRemovesIsToldOneByOne() async throws {
+    let events = try await events {
+      try await cache.store(payload(10), for: "brief", ttl: .seconds(1))
+      try await cache.store(payload(20), for: "large", ttl: .seconds(1000))
+      try await cache.store(payload(10), for: "damaged", ttl: .seconds(1000))
+      let path = try cache.filePath(for: "damaged").string
+      try Data([1, 2, 3]).write(to: URL(filePath: path))
+      try FileManager.default.setAttributes(
+        [.modificationDate: Date(timeIntervalSince1970: Double(test.clock.now.seconds))], ofItemAtPath: path)
+      test.clock.advance(by: 700)
+      try await cache.collect()
+      try await cache.trim(to: .payloads(upTo: 15))
+    }
+    #expect(events.prefix(3) == ["stored brief 10", "stored large 20", "stored damaged 10"])
+    #expect(Set(events[3..<5]) == ["expired in disk brief", "damaged damaged"])
+    #expect(events.dropFirst(5) == ["collected 1", "evicted in disk large", "collected 0"])
+  }
+
+  @Test func whatAStoresOwnCollectionEvictsIsTold() async throws {
+    let test = try TestCache()
+    let cache = try test.cache { $0.store.countLimit = 10 }
+    let events = cache.events
+    for number in 0..<11 {
+      try await cache.store(payload(1), for: BlobKey("key \(number)"))
+      test.clock.advance(by: 1)
+    }
+    cache.store.waitForCollection()
+    try await cache.close()
+    let evicted: [String] = await events.reduce(into: []) { if word($1).hasPrefix("evicted") { $0.append(word($1)) } }
+    #expect(Set(evicted) == ["evicted in disk key 0", "evicted in disk key 1"])
   }
 }

@@ -50,6 +50,31 @@ import Testing
     _ = try test.cache { $0.store.sizeLimit = 1 << 20 }
   }
 
+  /// What two caches on one directory must have alike.
+  private static let settings: [(name: String, change: @Sendable (inout BlobCache.Configuration) -> Void)] = [
+    ("layout", { $0.store.layout.naming = .sha256 }), ("format", { $0.store.format = .reference }),
+    ("default expiration", { $0.store.defaultExpiration = .seconds(700) }),
+    ("size limit", { $0.store.sizeLimit = 1 << 20 }), ("count limit", { $0.store.countLimit = 10 }),
+    ("eviction target", { $0.store.evictionTarget = 0.5 }), ("collectsOnStore", { $0.store.collectsOnStore = false }),
+    ("recordsCollections", { $0.store.recordsCollections = false }),
+    ("free space floor", { $0.store.freeSpaceFloor = 1 }), ("maximum payload", { $0.store.maximumPayload = 1 }),
+    ("durability", { $0.store.durability = .full }), ("damage policy", { $0.store.damagePolicy = .remove }),
+    ("sharing", { $0.store.sharing = .exclusive }), ("createsDirectory", { $0.store.createsDirectory = false }),
+    ("allowsWorldWritableDirectory", { $0.store.allowsWorldWritableDirectory = true }),
+    ("leavesHint", { $0.store.leavesHint = false }), ("lock timeout", { $0.store.lockTimeout = .seconds(1) }),
+    ("memory", { $0.memory?.byteLimit = 1 }), ("way of writing", { $0.writing = .behind(.init()) }),
+    ("touch interval", { $0.touchInterval = .seconds(1) }), ("excludesFromBackups", { $0.excludesFromBackups = false }),
+  ]
+
+  @Test(arguments: settings.indices) func aSettingThatDiffersIsNamed(index: Int) async throws {
+    let cache = try test.cache()
+    let setting = Self.settings[index]
+    let error = await expect(.invalidConfiguration) { _ = try test.cache(setting.change) }
+    #expect(error?.message.contains(setting.name) == true)
+    #expect(error?.path == test.root)
+    try await cache.close()
+  }
+
   @Test func cachesOfSeveralDirectoriesAreApart() async throws {
     let first = try test.cache()
     let second = try BlobCache(

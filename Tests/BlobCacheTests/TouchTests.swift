@@ -53,6 +53,27 @@ import Testing
     #expect(try updateOnDisk() == start + 50)
   }
 
+  /// What was used last, as only memory knows, is not the first to go when a store finds the limit exceeded.
+  @Test func aPassThatAStoreStartsKnowsOfTheLatestUse() async throws {
+    let test = try TestCache()
+    let cache = try test.cache {
+      $0.touchInterval = .seconds(100)
+      $0.store.countLimit = 10
+    }
+    for number in 0..<10 {
+      try await cache.store(payload(1), for: BlobKey("key \(number)"))
+      test.clock.advance(by: 1)
+    }
+    // Makes the counters known, and with them what is next to go.
+    cache.store.waitForCollection()
+    #expect(cache.cachedBlob(for: "key 0") != nil)
+    test.clock.advance(by: 1)
+    try await cache.store(payload(1), for: "key 10")
+    cache.store.waitForCollection()
+    let left = try Set(test.otherStore().records().compactMap(\.key?.string))
+    #expect(left == Set(["key 0"] + (3...10).map { "key \($0)" }))
+  }
+
   @Test func closingTellsTheDisk() async throws {
     try await cache.store(payload(1), for: "a")
     let start = test.clock.now.seconds

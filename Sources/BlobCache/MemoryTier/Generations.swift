@@ -40,6 +40,9 @@ final class Generations: Sendable {
     return try own.changing(digest, change)
   }
 
+  /// The store has changed a key's payload by itself.
+  func didChange(_ digest: UInt64) { own?.changing(digest) {} }
+
   /// Runs a change of many keys' payloads.
   func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
     guard let own else { return try change() }

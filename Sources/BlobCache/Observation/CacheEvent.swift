@@ -10,19 +10,19 @@ public struct CacheEvent: Sendable {
     case hit(Tier)
     /// A load found nothing that is live.
     case miss
-    /// A blob whose time was over left memory.
-    case expired
-    /// A blob left memory to make room. It is still on disk.
-    case evicted
+    /// A blob whose time was over left this tier: memory, when it was asked for; or disk, by a collection.
+    case expired(Tier)
+    /// A blob left this tier to make room: memory, and it is still on disk; or disk, by a collection or a trim.
+    case evicted(Tier)
     /// A record was removed by its key.
     case removed
-    /// A record was found damaged, or its blob did not decode to a value.
+    /// A record was found damaged by a load, or removed for it by a collection, or its blob did not decode to a value.
     case damaged(any Error)
     /// A producer made a blob that was missing, or made it anew.
     case produced
     /// A blob that was staged could not be written.
     case writeFailed(any Error)
-    /// A collection of the whole directory has ended. What it removed is counted, not named.
+    /// A collection or a trim that was asked for, or is on schedule, has ended. What it removed was told before, one by one.
     case collected(CollectionReport)
   }
 
@@ -35,7 +35,7 @@ public struct CacheEvent: Sendable {
   }
 
   public let kind: Kind
-  /// nil where it is about more than one.
+  /// nil where it is about more than one, or where the file's name does not tell it (sha256).
   public let key: BlobKey?
   /// Bytes of the payload; 0 where there is none.
   public let byteCount: Int
@@ -52,5 +52,18 @@ public struct CacheEvent: Sendable {
     self.byteCount = byteCount
     self.duration = duration
     self.queueTime = queueTime
+  }
+}
+
+extension CacheEvent {
+  /// A collection, also one that a store has started, has removed a record.
+  init(_ record: CollectedRecord) {
+    let kind: Kind =
+      switch record.cause {
+      case .expired: .expired(.disk)
+      case .evicted: .evicted(.disk)
+      case .damaged(let error): .damaged(error)
+      }
+    self.init(kind, record.key, byteCount: Int(max(0, record.fileSize - Int64(RecordHeader.byteCount))))
   }
 }

@@ -4,7 +4,7 @@
   /// Counters and timers of swift-metrics, named `blobcache.…`, with the cache's name as the dimension `cache`.
   struct CacheMetrics: Sendable {
     private let memoryHits, stagedHits, diskHits, misses, stores, removals, damages, productions, failures: Counter
-    private let expired, evicted, collections: Counter
+    private let memoryExpired, diskExpired, memoryEvicted, diskEvicted, collections: Counter
     private let storedBytes, loadedBytes: Counter
     private let loadTimer, storeTimer, productionTimer, queueTimer: Metrics.Timer
 
@@ -25,8 +25,10 @@
       damages = counter("damages")
       productions = counter("productions")
       failures = counter("write_failures")
-      expired = counter("memory_expired")
-      evicted = counter("memory_evicted")
+      memoryExpired = counter("expired", [("tier", "memory")])
+      diskExpired = counter("expired", [("tier", "disk")])
+      memoryEvicted = counter("evicted", [("tier", "memory")])
+      diskEvicted = counter("evicted", [("tier", "disk")])
       collections = counter("collections")
       storedBytes = counter("stored_bytes")
       loadedBytes = counter("loaded_bytes")
@@ -47,8 +49,8 @@
         loadedBytes.increment(by: event.byteCount)
         if tier == .disk { loadTimer.recordNanoseconds(event.duration.clampedNanoseconds) }
       case .miss: misses.increment()
-      case .expired: expired.increment()
-      case .evicted: evicted.increment()
+      case .expired(let tier): (tier == .disk ? diskExpired : memoryExpired).increment()
+      case .evicted(let tier): (tier == .disk ? diskEvicted : memoryEvicted).increment()
       case .removed: removals.increment()
       case .damaged: damages.increment()
       case .produced:

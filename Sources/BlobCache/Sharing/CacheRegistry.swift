@@ -74,9 +74,14 @@ extension BlobCache.Configuration {
     let settings: [(String, Bool)] = [
       ("layout", differ(\.store.layout)), ("format", differ(\.store.format)),
       ("default expiration", differ(\.store.defaultExpiration)), ("size limit", differ(\.store.sizeLimit)),
+      ("count limit", differ(\.store.countLimit)), ("eviction target", differ(\.store.evictionTarget)),
+      ("`collectsOnStore`", differ(\.store.collectsOnStore)),
+      ("`recordsCollections`", differ(\.store.recordsCollections)),
       ("free space floor", differ(\.store.freeSpaceFloor)), ("maximum payload", differ(\.store.maximumPayload)),
       ("durability", differ(\.store.durability)), ("damage policy", differ(\.store.damagePolicy)),
       ("sharing", differ(\.store.sharing)), ("`createsDirectory`", differ(\.store.createsDirectory)),
+      ("`allowsWorldWritableDirectory`", differ(\.store.allowsWorldWritableDirectory)),
+      ("`leavesHint`", differ(\.store.leavesHint)), ("lock timeout", differ(\.store.lockTimeout)),
       ("memory", differ(\.memory)), ("way of writing", differ(\.writing)),
       ("touch interval", differ(\.touchInterval)), ("`excludesFromBackups`", differ(\.excludesFromBackups)),
     ]

@@ -2,14 +2,37 @@ public import BlobStore
 
 extension BlobCache {
   /// Makes one collection of the directory: removes what has expired and, with a limit, what was not used for longest.
-  /// The uses that only memory knows of are brought to disk first.
+  /// The uses that only memory knows of are brought to disk first. A task that is cancelled ends it with the file in hand;
+  /// the report says so.
   ///
   /// - Throws: as `BlobStore.collect`; `CancellationError` while it waits for a thread; `closed`.
   @discardableResult
   public func collect(_ options: CollectionOptions = CollectionOptions()) async throws -> CollectionReport {
     let engine = try openEngine()
     return try await withSpan("collect", nil) {
-      try await engine.lanes.upkeep.run { _ in try engine.collect(options) }
+      try await CancellationFlag.during { flag in
+        let options = options.stopping(with: flag)
+        return try await engine.lanes.upkeep.run { _ in try engine.collect(options) }
+      }
+    }
+  }
+
+  /// Makes one collection that goes on until a goal is reached, whatever the limits are: so many bytes or records, or none
+  /// that was last updated before a time, or is larger than a size. What has expired goes first, then the oldest; locked
+  /// records stay. Blobs that are staged are written first. A cancelled task ends it as it ends `collect`.
+  ///
+  /// - Returns: `evicted` counts the records that went for the goal.
+  /// - Throws: as `BlobStore.trim`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  @discardableResult
+  public func trim(
+    to goal: TrimGoal, _ options: CollectionOptions = CollectionOptions()
+  ) async throws -> CollectionReport {
+    let engine = try openEngine()
+    return try await withSpan("trim", nil) {
+      try await CancellationFlag.during { flag in
+        let options = options.stopping(with: flag)
+        return try await engine.lanes.upkeep.run { _ in try engine.trim(to: goal, options) }
+      }
     }
   }
 
@@ -54,5 +77,13 @@ extension BlobCache {
   /// Ends the schedule, and the pass under way after the step in hand. Without a schedule, nothing happens.
   public func unscheduleCollection() {
     engine.rota.stop()
+  }
+}
+
+extension CollectionOptions {
+  fileprivate func stopping(with flag: CancellationFlag) -> CollectionOptions {
+    var options = self
+    options.isStopped = flag.or(isStopped)
+    return options
   }
 }

@@ -26,14 +26,20 @@ extension BlobCache {
     }
   }
 
-  /// Removes records whatever their age.
+  /// Removes records whatever their age. A task that is cancelled ends it with the file in hand; the report says so.
   ///
   /// - Throws: as `BlobStore.removeAll`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
   @discardableResult
-  public func removeAll(_ scope: RemovalScope) async throws -> RemovalReport {
+  public func removeAll(
+    _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
+  ) async throws -> RemovalReport {
     let engine = try openEngine()
     return try await withSpan("removeAll", nil) {
-      try await engine.lanes.removals.run { _ in try engine.removeAll(scope) }
+      try await CancellationFlag.during { flag in
+        var stoppable = options
+        stoppable.isStopped = flag.or(options.isStopped)
+        return try await engine.lanes.removals.run { [stoppable] _ in try engine.removeAll(scope, stoppable) }
+      }
     }
   }
 }

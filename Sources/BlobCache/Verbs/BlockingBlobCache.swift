@@ -1,5 +1,6 @@
 public import BlobRecord
 public import BlobStore
+public import SystemPackage
 
 #if canImport(FoundationEssentials)
   public import FoundationEssentials
@@ -68,9 +69,67 @@ extension BlockingBlobCache {
   @discardableResult
   public func remove(_ key: BlobKey) throws -> Outcome { try cache.openEngine().remove(key) }
 
-  /// As `BlobCache.removeAll(_:)`.
+  /// As `BlobCache.store(contentsOf:for:ttl:locked:keepingLocks:)`.
   @discardableResult
-  public func removeAll(_ scope: RemovalScope) throws -> RemovalReport { try cache.openEngine().removeAll(scope) }
+  public func store(
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) throws -> Int64 {
+    try cache.openEngine().store(contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+  }
+
+  /// As `BlobCache.touch(_:)` of many keys.
+  public func touch(_ keys: some Sequence<BlobKey>) throws -> [KeyResult] {
+    let engine = try cache.openEngine()
+    return engine.each(Array(keys)) { try engine.touch($0) }
+  }
+
+  /// As `BlobCache.lock(_:)` of many keys.
+  public func lock(_ keys: some Sequence<BlobKey>) throws -> [KeyResult] {
+    let engine = try cache.openEngine()
+    return engine.each(Array(keys)) { try engine.lock($0) }
+  }
+
+  /// As `BlobCache.unlock(_:force:)` of many keys.
+  public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) throws -> [KeyResult] {
+    let engine = try cache.openEngine()
+    return engine.each(Array(keys)) { try engine.unlock($0, force: force) }
+  }
+
+  /// As `BlobCache.remove(_:)` of many keys.
+  public func remove(_ keys: some Sequence<BlobKey>) throws -> [KeyResult] {
+    let engine = try cache.openEngine()
+    return engine.each(Array(keys)) { try engine.remove($0) }
+  }
+
+  /// As `BlobCache.records(prefix:)`.
+  public func records(prefix: String = "") throws -> some Sequence<RecordEntry> {
+    let engine = try cache.openEngine()
+    try engine.flushStaged()
+    return try engine.store.records(prefix: prefix)
+  }
+
+  /// As `BlobCache.usage()`.
+  public func usage() throws -> Usage {
+    let engine = try cache.openEngine()
+    try engine.flushStaged()
+    return try engine.store.usage()
+  }
+
+  /// As `BlobCache.usageEstimate()`.
+  public func usageEstimate() throws -> UsageEstimate? { try cache.openEngine().store.usageEstimate() }
+
+  /// As `BlobCache.removeAll(_:_:)`; what stops it is `isStopped`.
+  @discardableResult
+  public func removeAll(
+    _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
+  ) throws -> RemovalReport {
+    try cache.openEngine().removeAll(scope, options)
+  }
+
+  /// As `BlobCache.withExclusiveAccess(to:_:)`, on the caller's thread.
+  public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
+    try cache.openEngine().withExclusiveAccess(to: key, body)
+  }
 
   /// As `BlobCache.collect(_:)`.
   @discardableResult
@@ -78,8 +137,17 @@ extension BlockingBlobCache {
     try cache.openEngine().collect(options)
   }
 
+  /// As `BlobCache.trim(to:_:)`.
+  @discardableResult
+  public func trim(to goal: TrimGoal, _ options: CollectionOptions = CollectionOptions()) throws -> CollectionReport {
+    try cache.openEngine().trim(to: goal, options)
+  }
+
   /// As `BlobCache.flush()`.
   public func flush() throws { try cache.openEngine().flushStaged() }
+
+  /// As `BlobCache.flush(_:)`.
+  public func flush(_ key: BlobKey) throws { try cache.openEngine().flushStaged(key) }
 }
 
 extension BlockingBlobCache {
