@@ -48,7 +48,7 @@ let package = Package(
     .executableTarget(
       name: "torture",
       dependencies: [
-        "Linearizability", "BlobStore", "BlobRecord", "PosixFiles", "CBlobRecord", "Locks",
+        "Linearizability", "BlobCache", "BlobStore", "BlobRecord", "PosixFiles", "CBlobRecord", "Locks",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
@@ -138,7 +138,7 @@ let package = Package(
     .testTarget(
       name: "BlobCacheTests",
       dependencies: [
-        "BlobCache", "MemoryCache", "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",
+        "blobcache", "BlobCache", "MemoryCache", "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),

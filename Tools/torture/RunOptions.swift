@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import BlobCache
 internal import BlobStore
 internal import Logging
 internal import SystemPackage
@@ -18,7 +19,7 @@ struct RunOptions: ParsableArguments {
   @Flag(help: "Stop workers at random, for up to 50 milliseconds.") var stops = false
   @Flag(help: "Have one more worker that collects all the time.") var collector = false
   @Option(help: "Bytes that the collector leaves.") var sizeLimit: Int64?
-  @Flag(help: "Keep what was loaded in memory, valid while its generation is.") var memory = false
+  @Flag(help: "Have a cache with its memory tier in front of each store.") var memory = false
   @Option(help: "A fault that workers are to have.") var plant: Plant?
 
   func validate() throws {
@@ -64,10 +65,24 @@ extension RunOptions {
 
   var hasCollector: Bool { collector || sizeLimit != nil || plant == .blindCollector }
 
-  /// The store of one process.
+  /// The store of one process, or with `--memory` its cache.
   ///
   /// - Parameter collects: whether it is the collector's, which alone keeps the size limit.
-  func store(clock: TortureClock, collects: Bool = false) throws -> BlobStore {
+  func cache(clock: TortureClock, collects: Bool) throws -> CacheInHand {
+    let store = storeConfiguration(clock: clock, collects: collects)
+    guard memory else { return CacheInHand(try BlobStore(directory: cachePath, configuration: store)) }
+    var configuration = BlobCache.Configuration()
+    configuration.store = store
+    configuration.excludesFromBackups = false
+    return CacheInHand(try BlobCache(directory: cachePath, configuration: configuration))
+  }
+
+  /// A store that keeps no limit.
+  func store(clock: TortureClock) throws -> BlobStore {
+    try BlobStore(directory: cachePath, configuration: storeConfiguration(clock: clock, collects: false))
+  }
+
+  private func storeConfiguration(clock: TortureClock, collects: Bool) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
     configuration.defaultExpiration = .seconds(Self.defaultTTL)
@@ -81,7 +96,7 @@ extension RunOptions {
     // In place, the payload's checksum would tell the mix before anybody looked into it.
     if plant == .inPlace { configuration.format = .reference }
     configuration.logger = Logger(label: "torture") { _ in SwiftLogNoOpLogHandler() }
-    return try BlobStore(directory: cachePath, configuration: configuration)
+    return configuration
   }
 
   static let defaultTTL: UInt32 = 60

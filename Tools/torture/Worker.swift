@@ -5,9 +5,9 @@ internal import Foundation
 /// One thread of a worker: random operations, each noted before and after.
 final class Worker {
   private let options: RunOptions
-  private let store: BlobStore
+  private let cache: CacheInHand
   private let clock: TortureClock
-  private let memory: MemoryTier?
+  private let blindMemory: BlindMemory?
   private let faults: PlantedFaults?
   private let history: HistoryFile
   private let keys: [BlobKey]
@@ -16,13 +16,13 @@ final class Worker {
 
   /// - Parameter number: the worker's, its incarnation's and the thread's, which no two threads of a run share.
   init(
-    _ options: RunOptions, store: BlobStore, clock: TortureClock, memory: MemoryTier?, faults: PlantedFaults?,
+    _ options: RunOptions, cache: CacheInHand, clock: TortureClock, blindMemory: BlindMemory?, faults: PlantedFaults?,
     number: (worker: Int, incarnation: Int, thread: Int), quota: Int
   ) throws {
     self.options = options
-    self.store = store
+    self.cache = cache
     self.clock = clock
-    self.memory = memory
+    self.blindMemory = blindMemory
     self.faults = faults
     history = try HistoryFile(
       creating: options.historyPath(
@@ -95,55 +95,51 @@ extension Worker {
     let key = keys[number]
     switch kind {
     case .load, .loadUntouched:
-      if let memory {
-        try load(number, through: memory, touching: kind == .load, &entry)
-      } else {
-        note(try store.load(key, touching: kind == .load), number, &entry)
-      }
+      try load(number, touching: kind == .load, &entry)
     case .header:
-      note(try store.header(for: key), &entry)
+      note(try cache.header(for: key), &entry)
     case .contains:
-      entry.outcome = (try store.contains(key) ? HistoryEntry.Outcome.done : .notFound).rawValue
+      entry.outcome = (try cache.contains(key) ? HistoryEntry.Outcome.done : .notFound).rawValue
     case .store, .storeLocked, .storeKeepingLocks, .storeLockedKeepingLocks:
       if kind == .store, try faults?.store(payload, for: key, ttl: entry.ttl) != nil {
         entry.outcome = HistoryEntry.Outcome.done.rawValue
         return
       }
-      try store.store(
+      try cache.store(
         payload, for: key, ttl: entry.ttl == 0 ? nil : .seconds(entry.ttl),
         locked: kind == .storeLocked || kind == .storeLockedKeepingLocks,
         keepingLocks: kind == .storeKeepingLocks || kind == .storeLockedKeepingLocks)
       entry.outcome = HistoryEntry.Outcome.done.rawValue
-    case .touch: note(try store.touch(key), &entry)
-    case .lock: note(try faults?.changeLocks(of: key, by: 1) ?? store.lock(key), &entry)
-    case .unlock: note(try faults?.changeLocks(of: key, by: -1) ?? store.unlock(key), &entry)
-    case .remove: note(try store.remove(key), &entry)
+    case .touch: note(try cache.touch(key), &entry)
+    case .lock: note(try faults?.changeLocks(of: key, by: 1) ?? cache.lock(key), &entry)
+    case .unlock: note(try faults?.changeLocks(of: key, by: -1) ?? cache.unlock(key), &entry)
+    case .remove: note(try cache.remove(key), &entry)
     case .removeLocked, .removeUnlocked:
-      entry.stored = UInt64(try store.removeAll(kind == .removeLocked ? .locked : .unlocked).files)
+      entry.stored = UInt64(try cache.removeAll(kind == .removeLocked ? .locked : .unlocked).files)
       entry.outcome = HistoryEntry.Outcome.done.rawValue
     case .collect, .collectToLimit: break
     }
   }
 
-  private func load(_ number: Int, through memory: MemoryTier, touching: Bool, _ entry: inout HistoryEntry) throws {
-    let isBlind = options.plant == .blindMemory
-    let generation = try store.generation(of: keys[number])
-    if let kept = memory.entry(number), clock.now.seconds <= kept.deadline, isBlind || kept.generation == generation {
+  private func load(_ number: Int, touching: Bool, _ entry: inout HistoryEntry) throws {
+    let key = keys[number]
+    if let kept = blindMemory?.entry(number), clock.now.seconds <= kept.deadline {
       entry.loaded = kept.value
       entry.outcome = HistoryEntry.Outcome.loadedFromMemory.rawValue
       return
     }
-    let blob = try store.load(keys[number], touching: touching)
+    if let blob = cache.residentBlob(key) {
+      note(blob, number, &entry)
+      if entry.outcome == HistoryEntry.Outcome.loaded.rawValue {
+        entry.outcome = HistoryEntry.Outcome.loadedFromMemory.rawValue
+      }
+      return
+    }
+    let blob = try cache.readBlob(key, touching: touching)
     note(blob, number, &entry)
-    // While the generation is odd, what is on disk is about to change; without one nothing would say so.
-    guard let blob, entry.outcome == HistoryEntry.Outcome.loaded.rawValue,
-      isBlind || generation.map({ $0 % 2 == 0 }) ?? false
-    else { return }
-    memory.put(
-      MemoryTier.Entry(
-        value: entry.loaded, generation: generation,
-        deadline: blob.header.expiry(defaultExpiration: Int64(RunOptions.defaultTTL)).seconds),
-      for: number)
+    guard let blob, entry.outcome == HistoryEntry.Outcome.loaded.rawValue else { return }
+    let expiry = blob.header.expiry(defaultExpiration: Int64(RunOptions.defaultTTL))
+    blindMemory?.put(BlindMemory.Entry(value: entry.loaded, deadline: expiry.seconds), for: number)
   }
 
   private func note(_ blob: Blob?, _ number: Int, _ entry: inout HistoryEntry) {

@@ -16,10 +16,10 @@ struct WorkerCommand: ParsableCommand {
 
   func run() throws {
     let clock = TortureClock(start: start, secondLength: UInt64(options.secondMilliseconds) * 1_000_000)
-    let store = try options.store(clock: clock, collects: collects)
-    try store.store(Data([1]), for: "warm-up-\(number)", ttl: .seconds(1))
+    let cache = try options.cache(clock: clock, collects: collects)
+    try cache.store.store(Data([1]), for: "warm-up-\(number)", ttl: .seconds(1))
     let faults = options.plant.map { PlantedFaults($0, cache: options.cachePath.string, clock: clock) }
-    let memory = options.memory || options.plant == .blindMemory ? MemoryTier() : nil
+    let blindMemory = options.plant == .blindMemory ? BlindMemory() : nil
     let quotas = quotas.split(separator: ",").compactMap { Int($0) }
     guard FileManager.default.createFile(atPath: options.path("ready-\(number)"), contents: nil) else {
       throw TortureFailure("no ready file")
@@ -29,12 +29,12 @@ struct WorkerCommand: ParsableCommand {
       guard TortureClock.nanoseconds < deadline else { throw TortureFailure("nobody says go") }
       TortureClock.sleep(milliseconds: 1)
     }
-    if collects { return try collect(store, faults, quotas.first ?? 0, deadline) }
+    if collects { return try collect(cache, faults, quotas.first ?? 0, deadline) }
 
     let ended = DispatchSemaphore(value: 0)
     for (index, quota) in quotas.enumerated() {
       let worker = try Worker(
-        options, store: store, clock: clock, memory: memory, faults: faults,
+        options, cache: cache, clock: clock, blindMemory: blindMemory, faults: faults,
         number: (number, incarnation, index), quota: quota)
       nonisolated(unsafe) let sent = worker
       Thread.detachNewThread {
@@ -46,7 +46,7 @@ struct WorkerCommand: ParsableCommand {
   }
 
   /// Collects again and again, until told that all others are done.
-  private func collect(_ store: BlobStore, _ faults: PlantedFaults?, _ quota: Int, _ deadline: UInt64) throws {
+  private func collect(_ cache: CacheInHand, _ faults: PlantedFaults?, _ quota: Int, _ deadline: UInt64) throws {
     let history = try HistoryFile(
       creating: options.historyPath(worker: number, incarnation: incarnation, thread: 0), capacity: quota)
     while !history.isFull, TortureClock.nanoseconds < deadline,
@@ -57,7 +57,7 @@ struct WorkerCommand: ParsableCommand {
       entry.key = HistoryEntry.everyKey
       history.call(&entry)
       do {
-        let report = try faults?.collect((0..<options.keys).map(KeyNames.key)) ?? store.collect()
+        let report = try faults?.collect((0..<options.keys).map(KeyNames.key)) ?? cache.collect()
         entry.loaded = UInt64(report.expired)
         entry.stored = UInt64(report.evicted)
         entry.refCount = UInt32(clamping: report.subdirectories)

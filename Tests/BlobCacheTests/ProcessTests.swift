@@ -1,0 +1,85 @@
+import BlobCache
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// What other processes do to the directory is seen by the next load, though memory had the blob.
+@Suite(.timeLimit(.minutes(2))) struct ProcessTests {
+  let test: TestCache
+  let cache: BlobCache
+
+  init() throws {
+    test = try TestCache()
+    cache = try test.cache()
+  }
+
+  /// Runs the tool, a process of its own, at the time of the test's clock.
+  private func tool(_ subcommand: String, _ arguments: String...) async throws {
+    #if os(macOS)
+      let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") } ?? Bundle.main
+      let products = bundle.bundleURL.deletingLastPathComponent()
+    #else
+      let products = Bundle.main.bundleURL
+    #endif
+    let process = Process()
+    process.executableURL = products.appending(path: "blobcache")
+    process.arguments = [subcommand, "--quiet", "--now", "\(test.clock.now.seconds)", test.root.string] + arguments
+    process.standardInput = FileHandle.nullDevice
+    process.standardOutput = FileHandle.nullDevice
+    let status = try await withCheckedThrowingContinuation { (done: CheckedContinuation<Int32, any Error>) in
+      process.terminationHandler = { done.resume(returning: $0.terminationStatus) }
+      do { try process.run() } catch { done.resume(throwing: error) }
+    }
+    #expect(status == 0)
+  }
+
+  /// Loads a key, so that memory has it if there is one.
+  private func load(_ key: BlobKey) async throws -> Data? {
+    let payload = try await cache.load(key)?.payload
+    #expect(cache.cachedBlob(for: key)?.payload == payload)
+    return payload
+  }
+
+  @Test func aBlobThatAnotherProcessReplacesIsReadAgain() async throws {
+    try await cache.store(payload(10, 1), for: "key")
+    let file = test.outside.url("file")
+    for seed in UInt64(2)...5 {
+      #expect(try await load("key") == payload(10, seed - 1))
+      try payload(10, seed).write(to: file)
+      try await tool("store", "key", file.path)
+      #expect(cache.cachedBlob(for: "key") == nil)
+      #expect(try await load("key") == payload(10, seed))
+    }
+  }
+
+  @Test func aBlobThatAnotherProcessRemovesIsGone() async throws {
+    for removal in [["remove", "key"], ["remove", "--unlocked"], ["remove", "--all"]] {
+      try await cache.store(payload(10), for: "key")
+      #expect(try await load("key") == payload(10))
+      try await tool(removal[0], removal[1])
+      #expect(try await load("key") == nil)
+    }
+  }
+
+  @Test func aBlobThatAnotherProcessCollectsIsGone() async throws {
+    try await cache.store(payload(1000), for: "old", ttl: .seconds(10_000))
+    test.clock.advance(by: 1)
+    try await cache.store(payload(1000), for: "new", ttl: .seconds(10_000))
+    #expect(try await load("old") == payload(1000))
+    try await tool("collect", "--size-limit", "1500")
+    #expect(try await load("old") == nil)
+    #expect(try await load("new") == payload(1000))
+  }
+
+  @Test func memoryAnswersWhileOtherProcessesChangeNothing() async throws {
+    try await cache.store(payload(10), for: "key")
+    try await tool("load", "key")
+    try await tool("touch", "key")
+    let calls = test.disk.count(.read)
+    #expect(cache.cachedBlob(for: "key") != nil)
+    #expect(try await cache.load("key") != nil)
+    #expect(test.disk.count(.read) == calls)
+  }
+}

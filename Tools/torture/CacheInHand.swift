@@ -1,0 +1,77 @@
+internal import BlobCache
+internal import BlobRecord
+internal import BlobStore
+internal import Foundation
+
+/// What a worker works on: a store, or with `--memory` the cache that has it, with its memory tier in front.
+struct CacheInHand: Sendable {
+  let store: BlobStore
+  private let cache: BlobCache?
+
+  init(_ store: BlobStore) {
+    self.store = store
+    cache = nil
+  }
+
+  init(_ cache: BlobCache) {
+    store = cache.store
+    self.cache = cache
+  }
+
+  /// What memory answers, as no use of the record: the checker's model has none that comes late.
+  func residentBlob(_ key: BlobKey) -> Blob? { cache?.cachedBlob(for: key, touching: false) }
+
+  /// What the disk answers; the cache keeps it.
+  func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
+    if let cache { return try cache.readBlob(key, touching: touching) }
+    return try store.load(key, touching: touching)
+  }
+
+  func contains(_ key: BlobKey) throws -> Bool {
+    if let cache { return try cache.blocking.contains(key) }
+    return try store.contains(key)
+  }
+
+  func header(for key: BlobKey) throws -> RecordHeader? {
+    if let cache { return try cache.blocking.header(for: key) }
+    return try store.header(for: key)
+  }
+
+  func store(_ payload: Data, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool) throws {
+    if let cache {
+      try cache.blocking.store(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    } else {
+      try store.store(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    }
+  }
+
+  func touch(_ key: BlobKey) throws -> Outcome {
+    if let cache { return try cache.blocking.touch(key) }
+    return try store.touch(key)
+  }
+
+  func lock(_ key: BlobKey) throws -> Outcome {
+    if let cache { return try cache.blocking.lock(key) }
+    return try store.lock(key)
+  }
+
+  func unlock(_ key: BlobKey) throws -> Outcome {
+    if let cache { return try cache.blocking.unlock(key) }
+    return try store.unlock(key)
+  }
+
+  func remove(_ key: BlobKey) throws -> Outcome {
+    if let cache { return try cache.blocking.remove(key) }
+    return try store.remove(key)
+  }
+
+  func removeAll(_ scope: RemovalScope) throws -> RemovalReport {
+    if let cache { return try cache.blocking.removeAll(scope) }
+    return try store.removeAll(scope)
+  }
+
+  func collect() throws -> CollectionReport {
+    if let cache { return try cache.blocking.collect() }
+    return try store.collect()
+  }
+}
