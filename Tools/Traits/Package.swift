@@ -1,0 +1,34 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// A program that turns the package's traits on, as an app does: nothing else builds what lies behind them.
+let package = Package(
+  name: "Traits",
+  platforms: [.macOS(.v15)],
+  dependencies: [
+    // Named, because the folder of a clone may be called anything.
+    .package(name: "BlobCache", path: "../..", traits: ["Metrics", "Tracing"]),
+    .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
+  ],
+  targets: [
+    .testTarget(
+      name: "TraitTests",
+      dependencies: [
+        .product(name: "BlobCache", package: "BlobCache"),
+        .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "Tracing", package: "swift-distributed-tracing"),
+      ],
+      swiftSettings: [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+        .treatAllWarnings(as: .error),
+      ])
+  ],
+  swiftLanguageModes: [.v6]
+)

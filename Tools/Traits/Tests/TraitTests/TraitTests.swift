@@ -1,0 +1,81 @@
+import BlobCache
+import Foundation
+import InMemoryTracing
+import Metrics
+import MetricsTestKit
+import SystemPackage
+import Testing
+import Tracing
+
+/// What a cache counts, times and traces when the package's traits are on and a program has set up who listens.
+@Suite(.serialized) struct TraitTests {
+  private static let metrics: TestMetrics = {
+    let metrics = TestMetrics()
+    MetricsSystem.bootstrap(metrics)
+    return metrics
+  }()
+
+  private static let tracer: InMemoryTracer = {
+    let tracer = InMemoryTracer()
+    InstrumentationSystem.bootstrap(tracer)
+    return tracer
+  }()
+
+  private func withCache(_ body: (BlobCache) async throws -> Void) async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "BlobCache-\(UUID().uuidString)")
+    defer { try? FileManager.default.removeItem(at: directory) }  // what is left over disturbs nobody
+    let cache = try BlobCache(directory: FilePath(directory.path))
+    try await body(cache)
+    try await cache.close()
+  }
+
+  @Test func eventsAreCountedAndTimed() async throws {
+    let metrics = Self.metrics
+    metrics.reset()
+    try await withCache { cache in
+      let name = [("cache", cache.directory.string)]
+      func count(_ label: String, _ tier: String? = nil) -> Int64 {
+        metrics.counterTotal(label: "blobcache." + label, dimensions: name + (tier.map { [("tier", $0)] } ?? []))
+      }
+      try await cache.store(Data(count: 100), for: "a", ttl: .seconds(60))
+      _ = try await cache.load("a")
+      cache.removeAllFromMemory()
+      _ = try await cache.load("a")
+      _ = try await cache.load("b")
+      _ = try await cache.load("c") { Data(count: 10) }
+      try await cache.remove("c")
+      try await cache.trim(to: .payloads(upTo: 50))
+      #expect(count("stores") == 2)
+      #expect(count("stored_bytes") == 110)
+      #expect(count("hits", "memory") == 1)
+      #expect(count("hits", "disk") == 1)
+      #expect(count("loaded_bytes") == 200)
+      #expect(count("misses") == 2)
+      #expect(count("productions") == 1)
+      #expect(count("removals") == 1)
+      #expect(count("evicted", "disk") == 1)
+      #expect(count("evicted", "memory") == 0)
+      #expect(count("collections") == 1)
+      #expect(try metrics.expectTimer("blobcache.store", name).values.count == 2)
+      #expect(try metrics.expectTimer("blobcache.load", name).values.count == 1)
+      #expect(try metrics.expectTimer("blobcache.production", name).values.count == 1)
+    }
+  }
+
+  @Test func whatGoesToDiskMakesASpan() async throws {
+    let tracer = Self.tracer
+    try await withCache { cache in
+      tracer.clearFinishedSpans()
+      try await cache.store(Data(count: 10), for: "a")
+      _ = try await cache.load("a")
+      cache.removeAllFromMemory()
+      _ = try await cache.load("a")
+      await #expect(throws: BlobStoreError.self) { try await cache.store(Data(), for: "") }
+      let spans = tracer.popFinishedSpans()
+      // The load that memory has answered makes none.
+      #expect(spans.map(\.operationName) == ["blobcache.store", "blobcache.load", "blobcache.store"])
+      #expect(spans.first?.attributes["blobcache.key"]?.toSpanAttribute() == .string("a"))
+      #expect(spans.map(\.errors.count) == [0, 0, 1])
+    }
+  }
+}
