@@ -61,7 +61,8 @@ extension BlobStore {
     keepingLocks: Bool = false
   ) throws(BlobStoreError) -> Int64 {
     try reporting("store", key) {
-      try publish(key, Input(descriptor: input, path: nil), ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+      let input = Input(descriptor: input, path: nil, files: root.files)
+      return try publish(key, input, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
     }
   }
 
@@ -82,7 +83,8 @@ extension BlobStore {
       // Nothing was written through it, so closing it loses nothing.
       defer { try? input.close() }
       return try publish(
-        key, Input(descriptor: input, path: path), ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+        key, Input(descriptor: input, path: path, files: root.files), ttl: ttl, locked: locked,
+        keepingLocks: keepingLocks)
     }
   }
 }
@@ -114,6 +116,7 @@ extension BlobStore {
     let descriptor: FileDescriptor
     /// What errors call it, where it has a name.
     let path: FilePath?
+    let files: Files
 
     /// - Returns: 0 at the end.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(BlobStoreError) -> Int {
@@ -122,9 +125,9 @@ extension BlobStore {
           return unsafe try descriptor.read(into: buffer)
         } catch Errno.wouldBlock, Errno.resourceTemporarilyUnavailable {
           do {
-            try Readiness.toRead.wait(for: descriptor)
+            try Readiness.toRead.wait(for: descriptor, Location(path ?? FilePath()), files: files)
           } catch {
-            throw failure("poll(2)", error)
+            throw failure(error.call.manualPage, error.errno)
           }
         } catch {
           throw failure("read(2)", error)
@@ -217,13 +220,6 @@ extension BlobStore {
     }
   }
 
-  private func waitForRoom(_ wait: inout LimitKeeper.Wait?, _ usage: UsageEstimate) throws {
-    guard let keeper else { return }
-    var current = wait ?? keeper.beginWait()
-    try keeper.waitForRoom(&current, usage)
-    wait = current
-  }
-
   /// What one try to publish under the stripe has come to.
   private enum Publication {
     case done(Durability.Level, exceeding: UsageEstimate?, generation: UInt32?)
@@ -288,7 +284,7 @@ extension BlobStore {
         level = needed
         isSynced = false
       case .mustWait(let usage):
-        try waitForRoom(&wait, usage)
+        try keeper?.waitForRoom(&wait, usage)
       case .done(let reached, let usage, let generation):
         if let usage { keeper?.start(usage) }
         if reached == .full {

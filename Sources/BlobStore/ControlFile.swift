@@ -265,8 +265,11 @@ extension ControlFile {
 
 extension ControlFile {
   /// Counts a change of a record file: what was there before, and what is there now.
-  func count(from before: RecordSize?, to after: RecordSize?) {
-    guard map != nil else { return }
+  ///
+  /// - Returns: the counters afterwards; nil where there are none.
+  @discardableResult
+  func count(from before: RecordSize?, to after: RecordSize?) -> UsageEstimate? {
+    guard map != nil else { return nil }
     let delta = UsageEstimate(after) - UsageEstimate(before)
     func add(_ value: Int64, at offset: Int) {
       if value != 0 { counter(offset) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
@@ -275,6 +278,7 @@ extension ControlFile {
     add(delta.bytes, at: ControlLayout.bytesOffset)
     add(delta.lockedRecords, at: ControlLayout.lockedRecordsOffset)
     add(delta.lockedBytes, at: ControlLayout.lockedBytesOffset)
+    return counters
   }
 
   /// The counters as they are; they mean something once they are known.

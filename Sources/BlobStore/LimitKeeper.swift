@@ -106,14 +106,17 @@ extension LimitKeeper {
     fileprivate let collections: Int
   }
 
-  func beginWait() -> Wait {
+  private func beginWait() -> Wait {
     Wait(backoff: Backoff(timeout: store.configuration.lockTimeout), collections: state.withLock { $0.collections })
   }
 
   /// Waits a little for the collection that makes room.
   ///
+  /// - Parameter waited: nil at first; a store's own from one time to the next.
   /// - Throws: `limitReached` if it made none, or not in time.
-  func waitForRoom(_ wait: inout Wait, _ usage: UsageEstimate) throws(BlobStoreError) {
+  func waitForRoom(_ waited: inout Wait?, _ usage: UsageEstimate) throws(BlobStoreError) {
+    var wait = waited ?? beginWait()
+    defer { waited = wait }
     start(usage)
     let isHopeless = state.withLock { state in
       state.fellShort && !state.isRunning && (state.collections > wait.collections || isResting(state, usage))

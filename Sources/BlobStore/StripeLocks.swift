@@ -155,11 +155,11 @@ struct StripeHold {
   func counting(
     from before: RecordSize?, to after: RecordSize, within limit: StoreLimit?, _ publish: () throws -> Bool
   ) throws -> CountedPublication {
-    guard let control, control.isMapped else { return try publish() ? .done(exceeding: nil) : .notPublished }
-    control.count(from: before, to: after)
+    guard let control, let usage = control.count(from: before, to: after) else {
+      return try publish() ? .done(exceeding: nil) : .notPublished
+    }
     var isDone = false
     defer { if !isDone { control.count(from: after, to: before) } }
-    let usage = control.counters ?? UsageEstimate()
     let isKnown = control.countersAreKnown
     // What is replaced by as much or less never exceeds anything.
     if let limit, after.bytes > before?.bytes ?? -1, limit.isFarExceeded(by: usage, isKnown: isKnown) {
@@ -169,6 +169,7 @@ struct StripeHold {
     guard isDone else { return .notPublished }
     return .done(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
   }
+
   /// The key's generation, which nobody else can change meanwhile; nil where there are none.
   var generation: UInt32? { control?.generation(of: digest) }
 

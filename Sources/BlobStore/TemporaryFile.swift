@@ -29,7 +29,7 @@ struct TemporaryFile: ~Copyable {
   /// - Throws: ENOENT if the directory was removed: try again.
   init(in directory: consuming Directory, of root: RootDirectory.Opened, names: TemporaryNames) throws {
     var name = names.next()
-    var obstacle: FileError?
+    var obstacle = FileError(.open, Location(directory.path, name), .fileExists)
     var file = try Self.createLocked(name, in: directory, of: root, &obstacle)
     var triesLeft = 8
     while file == nil, triesLeft > 0 {
@@ -38,7 +38,7 @@ struct TemporaryFile: ~Copyable {
       triesLeft -= 1
     }
     guard let file = file.take() else {
-      throw obstacle ?? FileError(.open, Location(directory.path, name), .fileExists)
+      throw obstacle
     }
     self.name = name
     self.file = file
@@ -78,7 +78,7 @@ extension TemporaryFile {
   /// - Parameter obstacle: receives why there is no file.
   /// - Returns: nil if the name was taken, or a collection came between the calls and removed the file.
   private static func createLocked(
-    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, _ obstacle: inout FileError?
+    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, _ obstacle: inout FileError
   ) throws -> OpenFile? {
     let file: OpenFile
     do {

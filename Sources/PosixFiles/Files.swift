@@ -16,6 +16,8 @@ package final class Files: Sendable {
   package enum Interception: Sendable {
     /// The call does not happen and fails so.
     case fail(Errno)
+    /// The call does not happen and answers this, as on a file system that is not at hand. Not for transfers.
+    case answer(Int)
     /// The call transfers at most this many bytes.
     case transferAtMost(Int)
   }
@@ -52,9 +54,10 @@ package final class Files: Sendable {
   ) throws(FileError) -> Result {
     while true {
       let failure: Errno
-      if isIntercepted, case .fail(let errno)? = interception(of: call, location()) {
-        failure = errno
-      } else {
+      switch isIntercepted ? interception(of: call, location()) : nil {
+      case .fail(let errno): failure = errno
+      case .answer(let answer): return Result(answer)
+      case .transferAtMost, nil:
         let result = body()
         if result != -1 { return result }
         failure = Errno(rawValue: errno)
@@ -79,7 +82,7 @@ package final class Files: Sendable {
         switch interception(of: call, location()) {
         case .fail(let errno): failure = errno
         case .transferAtMost(let bytes): limit = min(limit, max(bytes, 0))
-        case nil: break
+        case .answer, nil: break
         }
       }
       if failure == nil {

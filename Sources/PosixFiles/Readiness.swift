@@ -14,12 +14,11 @@ package enum Readiness {
   case toRead, toWrite
 
   /// Returns once a transfer would not answer EAGAIN; also when it would fail, for the transfer to say how.
-  package func wait(for descriptor: FileDescriptor) throws(Errno) {
+  ///
+  /// - Parameter location: what errors call the descriptor.
+  package func wait(for descriptor: FileDescriptor, _ location: Location, files: Files) throws(FileError) {
     let events = self == .toRead ? POLLIN : POLLOUT
     var polled = pollfd(fd: descriptor.rawValue, events: Int16(events), revents: 0)
-    while unsafe poll(&polled, 1, -1) == -1 {
-      let failure = Errno(rawValue: errno)
-      guard failure == .interrupted else { throw failure }
-    }
+    try files.perform(.poll, location) { unsafe poll(&polled, 1, -1) }
   }
 }

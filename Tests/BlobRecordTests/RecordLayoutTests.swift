@@ -83,6 +83,20 @@ import Testing
     #expect(Self.flat.path(ofFileName: "abc", in: "ab") == nil)
   }
 
+  /// What a glance takes for a record is one; what it does not may be one.
+  @Test(
+    arguments: [
+      ("abc", "ab", true, false), ("abc", "", false, true), ("abc", "xy", false, false), (".abc", ".a", false, false),
+      ("a%2Fb", "", false, false), ("a", "", false, false), ("a\n", "", false, false),
+    ])
+  func whatIsPlainIsARecord(fileName: String, subdirectory: String, isSeparated: Bool, isFlat: Bool) {
+    for (layout, isPlain) in [(Self.separated, isSeparated), (Self.flat, isFlat)] {
+      let (name, place) = (Array(fileName.utf8), Array(subdirectory.utf8))
+      #expect(layout.isPlain(fileName: name.span, in: place.span) == isPlain)
+      if isPlain { #expect(layout.path(ofFileName: fileName, in: subdirectory) != nil) }
+    }
+  }
+
   @Test(
     arguments: [
       ("ab", true), ("%2", true), ("a%", true), ("%0", true), ("%1", true), ("%7", true), ("😀", true), ("a😀", true),

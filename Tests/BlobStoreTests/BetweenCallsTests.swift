@@ -78,6 +78,20 @@ import Testing
     #expect(expect(.damaged) { _ = try store.load("key") }?.recordError?.code == 103)
   }
 
+  /// Another load has moved the update time already: there is nothing to write.
+  @Test func recordThatSomebodyElseTouchesIsNotWrittenAgain() throws {
+    let store = try tracedStore()
+    try store.store(payload(5), for: "key")
+    cache.clock.advance(by: 5)
+    let other = try cache.store()
+    before(.lockByte, at: "/.blobcache") { try other.touch("key") }
+    _ = trace.take()
+    #expect(try store.load("key") != nil)
+    #expect(trace.count(.lockByte) == 1)
+    #expect(trace.count(.write) == 0)
+    #expect(try cache.header("ke/key").updateTime == UInt64(cache.now))
+  }
+
   /// A subdirectory that vanishes whenever a record is written is given up in the end.
   @Test func directoryThatVanishesForEverIsAnError() throws {
     let store = try tracedStore()
@@ -205,5 +219,104 @@ import Testing
     try store.store(payload(6), for: "key")
     try store.collect()
     #expect(try store.load("key")?.payload == payload(6))
+  }
+
+  /// Without renameat2(2), it is published by a link, and its temporary name goes.
+  @Test func controlFileIsLinkedWhereItCannotBeRenamed() throws {
+    let store = try tracedStore()
+    trace.onCall { call, _ in call == .renameNoReplace ? .fail(.invalidArgument) : nil }
+    try store.store(payload(5), for: "key", locked: true)
+    trace.onCall(nil)
+    #expect(try cache.state(".blobcache")?.links == 1)
+    #expect(try cache.files() == ["ke/key"])
+    #expect(try cache.store().generation(of: "key") != nil)
+  }
+
+  /// A control file that cannot be opened keeps changes from being made, and loads from waiting for a lock only.
+  @Test func controlFileThatCannotBeOpenedIsAnErrorOfChangesAlone() throws {
+    try cache.store().store(payload(5), for: "key")
+    let store = try tracedStore()
+    trace.onCall { call, path in
+      call == .openBeneath && path.lastComponent == ".blobcache" ? .fail(.permissionDenied) : nil
+    }
+    cache.clock.advance(by: 5)
+    #expect(try store.load("key")?.payload == payload(5))
+    #expect(expect(.fileSystem) { try store.lock("key") }?.errno == .permissionDenied)
+  }
+
+  /// As long as somebody holds a byte of a damaged control file, it stays: its locks are the ones that count.
+  @Test func damagedControlFileStaysWhileItIsLocked() throws {
+    try cache.write(record(RecordHeader(updateTime: UInt64(cache.now), payloadSize: 0), [1]), to: "ke/key")
+    let damaged = [UInt8](repeating: 0, count: 5000)
+    try cache.write(damaged, to: ".blobcache")
+    let store = try tracedStore()
+    let hasRefused = Lock(false)
+    trace.onCall { call, path in
+      // Of the bytes that are locked, all come first, and then the key's.
+      guard call == .lockByte, path.lastComponent == ".blobcache" else { return nil }
+      return hasRefused.withLock { hasRefused in
+        defer { hasRefused = true }
+        return hasRefused ? nil : .fail(.wouldBlock)
+      }
+    }
+    #expect(try store.lock("key") == .done)
+    #expect(try cache.bytes(".blobcache") == damaged)
+    try store.unlock("key")
+    #expect(try cache.bytes(".blobcache") != damaged)
+  }
+
+  /// Where memory cannot be shared, locks work and nothing is counted.
+  @Test(arguments: [MappingHazard.incoherent, .needsRoom]) func controlFileIsNotMappedWhereThatIsAHazard(
+    hazard: MappingHazard
+  ) throws {
+    let store = try tracedStore()
+    trace.onCall { call, _ in call == .volumeStatus ? .answer(Int(hazard.rawValue)) : nil }
+    try store.store(payload(5), for: "key")
+    #expect(try store.lock("key") == .done)
+    #expect(try store.generation(of: "key") == nil)
+    #expect(try store.usageEstimate() == nil)
+    #expect(trace.count(.map) == 0)
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  @Test func controlFileThatIsNoFileIsAnErrorOfChanges() throws {
+    try cache.makeDirectory(".blobcache")
+    let store = try tracedStore()
+    #expect(expect(.foreignFile) { try store.store(payload(5), for: "key") }?.path?.lastComponent == ".blobcache")
+    #expect(try cache.exists(".blobcache"))
+  }
+
+  /// A subdirectory that is made and never there to be opened is given up in the end.
+  @Test func subdirectoryThatCannotBeKeptIsAnError() throws {
+    let store = try tracedStore()
+    trace.onCall { call, path in
+      call == .openDirectory && path.lastComponent == "ke" ? .fail(.noSuchFileOrDirectory) : nil
+    }
+    let error = expect(.fileSystem) { try store.store(payload(1), for: "key") }
+    #expect(error?.errno == .noSuchFileOrDirectory)
+    #expect(trace.count(.openDirectory) < 50_000)
+  }
+
+  /// A collection takes a new temporary file for one that a dead writer has left, before it is locked, and is at it.
+  @Test func temporaryFileThatACollectionHasLockedIsMadeAnew() throws {
+    let store = try tracedStore()
+    try store.store(payload(1), for: "key")
+    trace.onCall { call, path in
+      guard call == .lock, path.lastComponent?.string.hasPrefix(".tmp-") == true else { return nil }
+      return .fail(.wouldBlock)
+    }
+    #expect(expect(.fileSystem) { try store.store(payload(2), for: "key") }?.errno == .wouldBlock)
+    #expect(try cache.files() == ["ke/key"])
+    let refused = Lock(0)
+    trace.onCall { call, path in
+      guard call == .lock, path.lastComponent?.string.hasPrefix(".tmp-") == true else { return nil }
+      return refused.withLock { refused in
+        refused += 1
+        return refused == 1 ? .fail(.wouldBlock) : nil
+      }
+    }
+    try store.store(payload(3), for: "key")
+    #expect(try store.load("key")?.payload == payload(3))
+    #expect(try cache.files() == ["ke/key"])
   }
 }

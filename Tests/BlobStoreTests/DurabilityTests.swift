@@ -80,6 +80,33 @@ import Testing
     #expect(try calls { try store.remove("key") } == ["unlink record", "sync directory"])
   }
 
+  /// D3: without subdirectories there is only the root.
+  @Test func fullSyncsTheRootOfAFlatCache() throws {
+    let store = try cache.store(files: trace.files) {
+      $0.durability = .full
+      $0.layout.separatesDirectories = false
+    }
+    try store.store(payload(1), for: "other")
+    let record = "\(cache.root.string)/key"
+    let made = try calls { try store.store(payload(5), for: "key") }
+    #expect(made == ["sync file", "renameNoReplace \(record)", "sync root"])
+    _ = trace.take()
+    try store.lock("key")
+    #expect(trace.take().filter { $0.call == .sync }.map(\.path) == [record, cache.root.string])
+  }
+
+  /// D3: a wipe syncs each directory once, after the last record in it.
+  @Test(arguments: [RemovalScope.all, .unlocked]) func fullSyncsWhatAWipeHasEmptied(scope: RemovalScope) throws {
+    let store = try store(.full)
+    for key in ["key", "kez"] as [BlobKey] { try store.store(payload(5), for: key) }
+    let made = try calls { try store.removeAll(scope) }
+    let ofDirectory = made.indices.filter { made[$0].contains("record") || made[$0].contains("/ke/kez") }
+    #expect(ofDirectory.count == 2)
+    #expect(made.indices.filter { made[$0] == "sync directory" }.count == 1)
+    #expect(try #require(made.firstIndex(of: "sync directory")) > #require(ofDirectory.last))
+    #expect(made.last == "sync root")
+  }
+
   /// D4: a load's touch is never synced, whatever the level.
   @Test func touchOfALoadIsNotSynced() throws {
     let store = try store(.full)

@@ -48,6 +48,34 @@ import Testing
     #expect(try cache.files() == [])
   }
 
+  /// R1: what a link leads to is none of ours; not every system says so in the same way.
+  @Test(arguments: [Errno.notDirectory, .tooManySymbolicLinkLevels])
+  func subdirectoryThatIsNoneHasNoRecord(errno: Errno) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key")
+    trace.onCall { call, path in
+      call == .openDirectory && path.lastComponent == "ke" ? .fail(errno) : nil
+    }
+    #expect(try store.remove("key") == .notFound)
+    trace.onCall { call, path in call == .openDirectory && path.lastComponent == "ke" ? .fail(.ioError) : nil }
+    expect(.fileSystem) { try store.remove("key") }
+    #expect(try cache.files() == ["ke/key"])
+  }
+
+  /// R1: what cannot be opened is removed only if it is a file, and is still there.
+  @Test func whatCannotBeReadAndIsNoFileIsLeft() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try cache.makeDirectory("ke/key")
+    trace.onCall { call, path in
+      call == .openBeneath && path.string.contains("/ke/") ? .fail(.permissionDenied) : nil
+    }
+    #expect(try store.remove("key") == .notFound)
+    #expect(try store.remove("kez") == .notFound)
+    #expect(try cache.exists("ke/key"))
+  }
+
   /// R3.
   @Test func everyKeyGetsItsAnswer() throws {
     let store = try cache.store()
@@ -146,6 +174,29 @@ import Testing
     cache.clock.advance(by: 2)
     #expect(try store.removeAll(.all).files == 3)
     #expect(try cache.files() == [])
+  }
+
+  /// W3: no program has made a control file yet, but a sound record shows what this is.
+  @Test func wipeTakesASoundRecordForACache() throws {
+    let cache = try Cache()
+    try cache.write(record(RecordHeader(updateTime: UInt64(cache.now), payloadSize: 0), [1]), to: "ke/key")
+    try cache.write([1], to: "ab/abc")
+    #expect(try cache.store().removeAll(.all).files == 2)
+    #expect(try cache.files() == [])
+  }
+
+  /// W1, W5: whether it is locked is not known.
+  @Test(arguments: [RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotRead(scope: RemovalScope) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, path in
+      call == .openBeneath && path.string.hasSuffix("/live") ? .fail(.ioError) : nil
+    }
+    let error = expect(.fileSystem) { try store.removeAll(scope) }
+    #expect(error?.errno == .ioError)
+    let removed = scope == .locked ? ["lo/locked", "lo/lockedExpired"] : ["ex/expired"]
+    #expect(try cache.files().isDisjoint(with: removed))
+    #expect(try cache.files().contains("li/live"))
   }
 
   /// W3.

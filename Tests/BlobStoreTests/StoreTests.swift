@@ -293,4 +293,34 @@ import Testing
     #expect(try cache.store().store(contentsOf: reader, for: "key") == 10)
     #expect(try cache.store().load("key")?.payload == payload(10))
   }
+
+  /// S5: waiting for the input fails.
+  @Test(.timeLimit(.minutes(1))) func inputThatCannotBeWaitedForIsAnError() throws {
+    let (reader, writer) = try FileDescriptor.pipe()
+    try reader.closeAfter {
+      try writer.closeAfter {
+        try check(fcntl(reader.rawValue, F_SETFL, O_NONBLOCK), "fcntl")
+        let trace = CallTrace()
+        let store = try cache.store(files: trace.files)
+        trace.onCall { call, _ in call == .poll ? .fail(.noMemory) : nil }
+        let error = expect(.fileSystem) { try store.store(contentsOf: reader, for: "key") }
+        #expect(error?.errno == .noMemory)
+        #expect(error?.systemCall == "poll(2)")
+        #expect(try cache.files().isEmpty)
+      }
+    }
+  }
+
+  /// What was read from a descriptor cannot be read again, so there is no second try.
+  @Test func inputIsNotStoredAgainWhereTheVolumeIsFull() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.collectsOnStore = true }
+    let source = cache.outside.path.appending("source")
+    try payload(10).write(to: URL(filePath: source.string))
+    trace.onCall { call, _ in call == .write ? .fail(.noSpace) : nil }
+    let error = expect(.fileSystem) { try store.store(contentsOf: source, for: "key") }
+    #expect(error?.errno == .noSpace)
+    #expect(trace.count(.listDirectory) == 0)
+    #expect(try cache.files().isEmpty)
+  }
 }

@@ -211,4 +211,14 @@ import Testing
       #expect(try cache.snapshot() == before)
     }
   }
+
+  /// A record with another name is copied to be locked: one that no load returns is not.
+  @Test func linkedRecordThatIsTooLargeIsNotCopied() throws {
+    try cache.store().store(payload(1000), for: "key")
+    try check(link(cache.path("ke/key"), cache.outside.path.string + "/backup"), "link")
+    let before = try cache.snapshot()
+    let small = try cache.store { $0.maximumPayload = 999 }
+    expect(.payloadTooLarge) { try small.lock("key") }
+    #expect(try cache.snapshot() == before)
+  }
 }

@@ -243,6 +243,51 @@ import Testing
     #expect(try directory.status().userID == before.userID && directory.status().groupID == before.groupID)
   }
 
+  @Test func permissionsAreSet() throws {
+    let directory = try directory()
+    for permissions in [FilePermissions.ownerReadWriteExecute, [.ownerReadWriteExecute, .groupRead]] {
+      try directory.setPermissions(permissions)
+      #expect(try directory.status().permissions == permissions)
+    }
+  }
+
+  @Test func lockExcludesAnotherDescriptionAndItsFailureIsReported() throws {
+    let first = try directory()
+    let second = try first.reopened()
+    #expect(try first.tryLock())
+    #expect(try !second.tryLock())
+    plan.arm(FaultPlan.Fault(.noLocks, call: 1, of: [.lock]))
+    let error = #expect(throws: FileError.self) { _ = try second.tryLock() }
+    #expect(error?.errno == .noLocks)
+  }
+
+  @Test func secondNameIsGivenUnlessItIsTaken() throws {
+    let directory = try directory()
+    for name in ["a", "b"] { try put(name) }
+    #expect(try directory.linkIfAbsent("a", as: "c"))
+    #expect(try directory.status(of: "a")?.inode == directory.status(of: "c")?.inode)
+    #expect(try !directory.linkIfAbsent("a", as: "b"))
+    let error = #expect(throws: FileError.self) { _ = try directory.linkIfAbsent("absent", as: "d") }
+    #expect(error?.errno == .noSuchFileOrDirectory)
+  }
+
+  /// Whether something is there must not be guessed from another error.
+  @Test func statusThatCannotBeAskedForIsAnError() throws {
+    let directory = try directory()
+    for isByPath in [false, true] {
+      plan.arm(FaultPlan.Fault(.permissionDenied, call: 1, of: [.status]))
+      let error = #expect(throws: FileError.self) {
+        _ = try isByPath ? plan.files().status(of: temporary.path) : directory.status(of: "file")
+      }
+      #expect(error?.errno == .permissionDenied)
+    }
+  }
+
+  @Test func directoryThatIsThereIsNotMade() throws {
+    #expect(try Files().makeDirectories(at: ".", permissions: .ownerReadWriteExecute).isEmpty)
+    #expect(try Files().makeDirectories(at: temporary.path, permissions: .ownerReadWriteExecute).isEmpty)
+  }
+
   @Test func fileIsReplacedWholeOrNotAtAll() throws {
     let directory = try directory()
     for bytes in [[1], [2, 3]] as [[UInt8]] {

@@ -141,6 +141,20 @@ import Testing
     #expect(try second.tryLock())
   }
 
+  /// A file without the attribute, and a file system without attributes, are no errors.
+  @Test(arguments: [.notSupported, .outOfRange, .ioError] as [Errno])
+  func attributeThatCannotBeReadIsAnErrorUnlessThereIsNone(errno: Errno) throws {
+    let file = try newFile()
+    #expect(try file.attribute("user.absent", byteCount: 8) == nil)
+    plan.arm(FaultPlan.Fault(errno, call: 1, of: [.readAttribute]))
+    guard errno == .ioError else {
+      #expect(try file.attribute("user.absent", byteCount: 8) == nil)
+      return
+    }
+    let error = #expect(throws: FileError.self) { _ = try file.attribute("user.absent", byteCount: 8) }
+    #expect(error?.errno == errno)
+  }
+
   @Test func writeThatMovesNothingIsAnError() throws {
     let file = try newFile()
     plan.limitTransfers { _ in 0 }

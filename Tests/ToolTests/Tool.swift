@@ -88,9 +88,19 @@ struct Tool {
     ]
     .merging(ProcessInfo.processInfo.environment.filter { Self.inherited.contains($0.key) }) { $1 }
     .merging(environment) { $1 }
-    process.standardInput = try FileHandle(forReadingFrom: files.url("in"))
-    process.standardOutput = try handle(output, files.url("out"))
-    process.standardError = try handle(error, files.url("err"))
+    let standardInput = try FileHandle(forReadingFrom: files.url("in"))
+    let standardOutput = try handle(output, files.url("out"))
+    let standardError = try handle(error, files.url("err"))
+    // Process keeps them for longer than it runs. With more than a thousand open, its next run may read beyond what it
+    // has of the list of them.
+    defer {
+      try? standardInput.close()
+      if case .file = output { try? standardOutput.close() }
+      if case .file = error { try? standardError.close() }
+    }
+    process.standardInput = standardInput
+    process.standardOutput = standardOutput
+    process.standardError = standardError
     let status = try await withCheckedThrowingContinuation { (done: CheckedContinuation<Int32, any Error>) in
       process.terminationHandler = { done.resume(returning: $0.terminationReason == .exit ? $0.terminationStatus : -1) }
       do {

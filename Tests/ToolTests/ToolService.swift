@@ -26,7 +26,7 @@ final class ToolService: Sendable {
     process.executableURL = Tool.executable
     process.arguments = ["collect"] + arguments
     process.currentDirectoryURL = directory.url("")
-    process.environment = ["PATH": "/usr/bin:/bin"].merging(environment) { $1 }
+    process.environment = ["PATH": "/usr/bin:/bin", "LLVM_PROFILE_FILE": "/dev/null"].merging(environment) { $1 }
     process.standardInput = FileHandle.nullDevice
     let (exit, ended) = AsyncStream<Int32>.makeStream()
     let output = try LineReader()

@@ -58,10 +58,10 @@ struct Output: ~Copyable {
           let count = try FileDescriptor.standardOutput.write(UnsafeRawBufferPointer(rebasing: rest))
           rest = rest.dropFirst(count)
         } catch Errno.wouldBlock, Errno.resourceTemporarilyUnavailable {
-          do {
-            try Readiness.toWrite.wait(for: .standardOutput)
+          do throws(FileError) {
+            try Readiness.toWrite.wait(for: .standardOutput, Location("standard output"), files: Files())
           } catch {
-            fail("poll(2)", error)
+            fail("poll(2)", error.errno)
           }
         } catch Errno.brokenPipe {
           exit(Answer.done.rawValue)
