@@ -265,6 +265,18 @@ import Testing
     #expect(try cache.bytes(".blobcache") != damaged)
   }
 
+  /// Of our version, but cut short: what is missing must not be mapped.
+  @Test func controlFileThatIsTooShortIsReplaced() throws {
+    try cache.store().store(payload(5), for: "key")
+    let whole = try cache.bytes(".blobcache")
+    // Another file: the one that is mapped must keep its length.
+    try removeFile(".blobcache")()
+    try cache.write(Array(whole.prefix(5000)), to: ".blobcache")
+    #expect(try cache.store().lock("key") == .done)
+    #expect(try cache.bytes(".blobcache").count == whole.count)
+    #expect(try cache.store().header(for: "key")?.refCount == 1)
+  }
+
   /// Where memory cannot be shared, locks work and nothing is counted.
   @Test(arguments: [MappingHazard.incoherent, .needsRoom]) func controlFileIsNotMappedWhereThatIsAHazard(
     hazard: MappingHazard
