@@ -138,7 +138,7 @@ let package = Package(
     .testTarget(
       name: "BlobCacheTests",
       dependencies: [
-        "blobcache", "BlobCache", "MemoryCache", "BlobStore", "BlobRecord", "PosixFiles", "TestSupport",
+        "blobcache", "BlobCache", "MemoryCache", "BlobStore", "BlobRecord", "PosixFiles", "Locks", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),

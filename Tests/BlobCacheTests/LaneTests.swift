@@ -1,6 +1,6 @@
 import BlobCache
 import Foundation
-import Synchronization
+import Locks
 import PosixFiles
 import SystemPackage
 import TestSupport
@@ -10,7 +10,7 @@ import Testing
 @Suite struct LaneTests {
   /// How many bodies run at once, and the most there ever were.
   private final class Gauge: Sendable {
-    private let state = Mutex((now: 0, most: 0))
+    private let state = Lock((now: 0, most: 0))
 
     func enter() {
       state.withLock { state in

@@ -1,6 +1,5 @@
 import BlobCache
 import Foundation
-import Synchronization
 import PosixFiles
 import SystemPackage
 import TestSupport

@@ -1,5 +1,6 @@
 import BlobCache
 import Foundation
+import Locks
 import MemoryCache
 import PosixFiles
 import Synchronization
@@ -130,7 +131,7 @@ final class Latch: Sendable {
     var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
-  private let state = Mutex(State())
+  private let state = Lock(State())
 
   func open() {
     let waiters = state.withLock { state in
@@ -154,7 +155,7 @@ final class Latch: Sendable {
 
 /// Elements in the order in which they were added, by whichever thread.
 final class Log<Element: Sendable>: Sendable {
-  private let entries = Mutex<[Element]>([])
+  private let entries = Lock<[Element]>([])
   func append(_ element: Element) { entries.withLock { $0.append(element) } }
   var all: [Element] { entries.withLock { $0 } }
 }

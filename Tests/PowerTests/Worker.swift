@@ -18,9 +18,7 @@ final class Worker {
     process.arguments =
       [directory, "--durability", durability.rawValue] + (plant.map { ["--plant", $0] } ?? []) + ["serve"]
     // To die of a signal is no news here.
-    process.environment = ProcessInfo.processInfo.environment.merging([
-      "SWIFT_BACKTRACE": "enable=no", "LLVM_PROFILE_FILE": "/dev/null",
-    ]) { $1 }
+    process.environment = ProcessInfo.processInfo.environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 }
     process.standardInput = input
     process.standardOutput = output
     try process.run()
