@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -53,6 +54,40 @@ int blob_rename_no_replace(int from_directory, const char *from, int to_director
 #else
   (void)from_directory, (void)from, (void)to_directory, (void)to;
   errno = EINVAL;
+  return -1;
+#endif
+}
+
+int blob_rename_exchange(int from_directory, const char *from, int to_directory, const char *to) {
+#if defined(__linux__) && defined(SYS_renameat2)
+  return (int)syscall(SYS_renameat2, from_directory, from, to_directory, to, 2 /* RENAME_EXCHANGE */);
+#elif defined(__APPLE__)
+  return renameatx_np(from_directory, from, to_directory, to, RENAME_SWAP);
+#else
+  (void)from_directory, (void)from, (void)to_directory, (void)to;
+  errno = EINVAL;
+  return -1;
+#endif
+}
+
+int blob_take_write_lease(int descriptor) {
+#if defined(__linux__) && defined(F_SETLEASE)
+  // First of all: what is sent without it, SIGIO, ends the process when somebody opens the file.
+  if (fcntl(descriptor, F_SETSIG, SIGURG) == -1) return -1;
+  return fcntl(descriptor, F_SETLEASE, F_WRLCK);
+#else
+  (void)descriptor;
+  errno = ENOTSUP;
+  return -1;
+#endif
+}
+
+int blob_release_lease(int descriptor) {
+#if defined(__linux__) && defined(F_SETLEASE)
+  return fcntl(descriptor, F_SETLEASE, F_UNLCK);
+#else
+  (void)descriptor;
+  errno = ENOTSUP;
   return -1;
 #endif
 }

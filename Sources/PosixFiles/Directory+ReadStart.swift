@@ -28,8 +28,10 @@ extension Directory {
   ) throws(FileError) -> FileStart {
     let descriptor: CInt
     do {
-      descriptor = try files.perform(.open, stream.entryLocation) {
-        unsafe blob_openat(self.descriptor, stream.entryName, O_RDONLY | O_NOFOLLOW | fileFlags, 0)
+      descriptor = try passingLeases { () throws(FileError) in
+        try files.perform(.open, stream.entryLocation) {
+          unsafe blob_openat(self.descriptor, stream.entryName, O_RDONLY | O_NOFOLLOW | fileFlags, 0)
+        }
       }
     } catch {
       switch error.errno {

@@ -84,6 +84,22 @@ package struct Directory: ~Copyable, Sendable {
   }
 }
 
+/// Calls `open` until it meets no file with a lease on it. Such a file is on its way to another name: what has this one
+/// by now, the next look finds. What somebody holds a lease on for longer, some other program, is an error.
+func passingLeases<Result>(_ open: () throws(FileError) -> Result) throws(FileError) -> Result {
+  var triesLeft = 16
+  while true {
+    do {
+      return try open()
+    } catch {
+      guard error.errno == .wouldBlock, triesLeft > 0 else { throw error }
+      triesLeft -= 1
+      // At once at first; then 50 us and twice as long each time, 13 ms in all.
+      if triesLeft < 8 { SystemClock.sleep(microseconds: 50 << (7 - triesLeft)) }
+    }
+  }
+}
+
 private let directoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
 let fileFlags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY
 
@@ -110,14 +126,19 @@ package enum FileAccess: Sendable {
 }
 
 extension Directory {
-  /// Opens the regular file at `relativePath`, which may name a subdirectory too; never waits, not even for a FIFO.
+  /// Opens the regular file at `relativePath`, which may name a subdirectory too; never waits for a FIFO, or for a lease
+  /// to be broken: what is leased is looked up again, for some milliseconds.
   ///
   /// System calls: `openat2(2)` (a walk where it is refused) and `fstat(2)`.
+  ///
+  /// - Throws: EAGAIN if somebody holds a lease on the file all the while.
   package func openFile(_ relativePath: String, for access: FileAccess) throws(FileError) -> OpenedFile {
     let fileLocation = at(relativePath)
     let opened: CInt
     do {
-      opened = try openBeneath(relativePath, access.flags | fileFlags, fileLocation)
+      opened = try passingLeases { () throws(FileError) in
+        try openBeneath(relativePath, access.flags | fileFlags, fileLocation)
+      }
     } catch {
       switch error.errno {
       case .noSuchFileOrDirectory: return .absent
@@ -171,6 +192,15 @@ extension Directory {
     return try subdirectory.walk(String(relativePath[relativePath.utf8.index(after: slash)...]), flags, location)
   }
 
+  /// Opens the file `name`, itself no link, for reading and writing; never waits.
+  func openFileToWrite(_ name: String) throws(FileError) -> OpenFile {
+    let fileLocation = at(name)
+    let opened = try files.perform(.open, fileLocation) {
+      unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_RDWR | O_NOFOLLOW | fileFlags, 0) }
+    }
+    return OpenFile(descriptor: opened, location: fileLocation, files: files)
+  }
+
   /// Creates a file that must not exist yet, for reading and writing.
   package func createFile(_ name: String, permissions: FilePermissions) throws(FileError) -> OpenFile {
     let fileLocation = at(name)
@@ -207,14 +237,46 @@ extension Directory {
     }
   }
 
+  /// Gives two files each other's names, by one call: neither name is ever without a file.
+  ///
+  /// - Returns: false where the file system cannot do it.
+  /// - Throws: ENOENT if either is missing.
+  package func exchange(
+    _ name: String, with otherName: String, in other: borrowing Directory
+  ) throws(FileError) -> Bool {
+    let otherDescriptor = other.descriptor
+    do {
+      try files.perform(.renameExchange, other.at(otherName)) {
+        unsafe name.withCString { first in
+          unsafe otherName.withCString { second in
+            unsafe blob_rename_exchange(descriptor, first, otherDescriptor, second)
+          }
+        }
+      }
+      return true
+    } catch {
+      switch error.errno {
+      case .invalidArgument, .noFunction, .notSupported: return false
+      default: throw error
+      }
+    }
+  }
+
   /// Renames unless the new name is taken.
   ///
   /// - Returns: nil where the file system cannot tell: look first, then `rename`. False if the name is taken.
   package func renameIfAbsent(_ name: String, to newName: String) throws(FileError) -> Bool? {
+    try renameIfAbsent(name, to: newName, in: self)
+  }
+
+  package func renameIfAbsent(
+    _ name: String, to newName: String, in target: borrowing Directory
+  ) throws(FileError) -> Bool? {
+    let targetDescriptor = target.descriptor
     do {
-      try files.perform(.renameNoReplace, at(newName)) {
+      try files.perform(.renameNoReplace, target.at(newName)) {
         unsafe name.withCString { old in
-          unsafe newName.withCString { new in unsafe blob_rename_no_replace(descriptor, old, descriptor, new) }
+          unsafe newName.withCString { new in unsafe blob_rename_no_replace(descriptor, old, targetDescriptor, new) }
         }
       }
       return true

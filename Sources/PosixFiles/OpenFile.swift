@@ -104,6 +104,16 @@ package struct OpenFile: ~Copyable, Sendable {
     }
   }
 
+  /// Makes a call on the descriptor.
+  borrowing func perform(_ call: SystemCall, _ body: (CInt) -> CInt) throws(FileError) {
+    try files.perform(call, location) { body(descriptor) }
+  }
+
+  /// Cuts the file off, or lengthens it by zeros.
+  package func truncate(to byteCount: Int64) throws(FileError) {
+    try files.perform(.truncate, location) { ftruncate(descriptor, off_t(byteCount)) }
+  }
+
   /// Gives a new file its length, and its blocks at once.
   package func allocate(byteCount: Int64) throws(FileError) {
     try files.perform(.allocate, location) { blob_allocate(descriptor, byteCount) }

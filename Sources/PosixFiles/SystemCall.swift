@@ -1,10 +1,10 @@
 /// The kinds of system call this package makes, as errors name them and tests count and fail them.
 package enum SystemCall: String, CaseIterable, Sendable {
   case open, openBeneath, openDirectory, close
-  case status, read, write, sync
-  case rename, renameNoReplace, link, unlink
+  case status, read, write, truncate, sync
+  case rename, renameNoReplace, renameExchange, link, unlink
   case makeDirectory, removeDirectory, listDirectory
-  case setPermissions, setOwner, lock, lockByte, unlockByte
+  case setPermissions, setOwner, lock, lockByte, unlockByte, lease
   case volumeStatus, allocate, map, readAttribute
   case pipe, poll
 
@@ -17,9 +17,10 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .status: "fstat(2)"
     case .read: "preadv(2)"
     case .write: "pwritev(2)"
+    case .truncate: "ftruncate(2)"
     case .sync: "fsync(2)"
     case .rename: "renameat(2)"
-    case .renameNoReplace: "renameat2(2)"
+    case .renameNoReplace, .renameExchange: "renameat2(2)"
     case .link: "linkat(2)"
     case .unlink, .removeDirectory: "unlinkat(2)"
     case .makeDirectory: "mkdirat(2)"
@@ -27,7 +28,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .setPermissions: "fchmod(2)"
     case .setOwner: "fchown(2)"
     case .lock: "flock(2)"
-    case .lockByte, .unlockByte: "fcntl(2)"
+    case .lockByte, .unlockByte, .lease: "fcntl(2)"
     case .volumeStatus: "fstatvfs(3)"
     case .allocate: "posix_fallocate(3)"
     case .map: "mmap(2)"

@@ -17,6 +17,17 @@ int blob_openat(int directory, const char *path, int flags, mode_t mode);
 /// renameat2(2) with RENAME_NOREPLACE; renameatx_np(2) with RENAME_EXCL on Darwin.
 int blob_rename_no_replace(int from_directory, const char *from, int to_directory, const char *to);
 
+/// renameat2(2) with RENAME_EXCHANGE; renameatx_np(2) with RENAME_SWAP on Darwin.
+int blob_rename_exchange(int from_directory, const char *from, int to_directory, const char *to);
+
+/// Takes a write lease of an open file: fcntl(2) with F_SETLEASE, after F_SETSIG has chosen SIGURG, which is ignored by
+/// default, to tell that somebody opens the file. Fails with EAGAIN if it is open elsewhere or mapped; with ENOTSUP on
+/// Darwin, which has no leases.
+int blob_take_write_lease(int descriptor);
+
+/// Gives a lease back: fcntl(2) with F_SETLEASE.
+int blob_release_lease(int descriptor);
+
 /// pipe2(2) with O_CLOEXEC and O_NONBLOCK; where it is missing, pipe(2) and fcntl(2).
 int blob_pipe(int descriptors[2]);
 

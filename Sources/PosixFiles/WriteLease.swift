@@ -1,0 +1,97 @@
+internal import CBlobRecord
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// The lease that says that nobody else has a file open or mapped, in this process or another, and that keeps it so:
+/// whoever opens the file while the lease is held does not wait (`O_NONBLOCK`), and gets EWOULDBLOCK. The lease goes
+/// when it is released, or when its file is closed.
+///
+/// The kernel orders opening a file and leasing it against each other: either the lease is refused because the file was
+/// opened, or the one who opens meets the lease. Names have no part in that, so whoever leases a file by its name looks
+/// afterwards whether the name still leads to it.
+///
+/// A lease that somebody has met is taken away after `/proc/sys/fs/lease-break-time`, 45 seconds by default: a holder that
+/// is stopped for longer keeps nobody out.
+package enum WriteLease {
+  /// Whether the platform has leases. Darwin has none that a program could take.
+  package static var isAvailable: Bool {
+    #if os(Linux)
+      true
+    #else
+      false
+    #endif
+  }
+
+  /// Why there is no lease.
+  package enum Refusal: Sendable {
+    /// The file is open, mapped or leased elsewhere, or it is gone, unwanted, or no regular file.
+    case file
+    /// Leases are refused to this process, or unknown to this file system: another try is of no use.
+    case leases
+  }
+
+  package enum Outcome: ~Copyable {
+    /// The file, open for reading and writing, and its status.
+    case taken(OpenFile, Stat)
+    case refused(Refusal)
+  }
+}
+
+extension Directory {
+  /// Opens the regular file `name`, a single component, and takes a write lease of it. Never waits.
+  ///
+  /// System calls: `openat(2)`, `fstat(2)`, `fcntl(2)` twice, `fstatat(2)`.
+  ///
+  /// - Parameter isWanted: asked with the file's status, before anything else is done with it.
+  package func leaseFile(_ name: String, if isWanted: (Stat) -> Bool) throws(FileError) -> WriteLease.Outcome {
+    let file: OpenFile
+    do {
+      file = try openFileToWrite(name)
+    } catch {
+      switch error.errno {
+      case .noSuchFileOrDirectory, .wouldBlock, .tooManySymbolicLinkLevels, .noSuchAddressOrDevice, .isDirectory,
+        .operationNotSupportedByDevice, .permissionDenied, .notPermitted, .textFileBusy:
+        return .refused(.file)
+      default: throw error
+      }
+    }
+    let status = try file.status()
+    guard status.type == .regular, isWanted(status) else { return .refused(.file) }
+    if let refusal = try file.takeWriteLease() { return .refused(refusal) }
+    // Between the look at the name and the opening, the file may have got another: then it is not ours to overwrite.
+    guard let named = try self.status(of: name), named.inode == status.inode, named.deviceID == status.deviceID,
+      isWanted(named)
+    else { return .refused(.file) }
+    return .taken(file, named)
+  }
+}
+
+extension OpenFile {
+  /// Takes a write lease of the file, which must be open for nobody else.
+  ///
+  /// - Returns: why there is none; nil if it is taken.
+  package borrowing func takeWriteLease() throws(FileError) -> WriteLease.Refusal? {
+    do {
+      try perform(.lease) { blob_take_write_lease($0) }
+      return nil
+    } catch {
+      switch error.errno {
+      case .wouldBlock, .resourceBusy: return .file
+      case .permissionDenied, .notPermitted, .invalidArgument, .notSupported, .noFunction, .noLocks: return .leases
+      default: throw error
+      }
+    }
+  }
+
+  /// Lets others open the file. From here on nothing may be written to it that they must not see half done.
+  package borrowing func releaseLease() throws(FileError) {
+    try perform(.lease) { blob_release_lease($0) }
+  }
+}
