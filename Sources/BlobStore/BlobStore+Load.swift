@@ -93,8 +93,8 @@ extension BlobStore {
   private func settled<Content>(
     _ path: RecordPath, _ policy: DamagePolicy, _ read: () throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {
-    var reading = try read()
-    if case .damaged = reading { reading = try read() }
+    var reading = try current(path, read)
+    if case .damaged = reading { reading = try current(path, read) }
     if case .damaged = reading, let settled = try stripes.withStripeIfAvailable(of: path.digest, { _ in try read() }) {
       reading = settled
     }
@@ -105,6 +105,23 @@ extension BlobStore {
       try follow(policy, for: error, at: path)
       throw DamagedRecord(error: error, path: root.path.appending(path.relative))
     }
+  }
+
+  /// Reads what the name led to, if it still was the record when it was opened.
+  ///
+  /// Between the kernel's look at the name and its opening the file, that may have been displaced, overwritten with a
+  /// blob for the same key, and not published yet: not a damaged one, but one that was not stored so far. The key's
+  /// generation has changed then since before the look. It does so with each change of the key, so after a few the
+  /// record is taken for what it most likely is.
+  private func current<Content>(_ path: RecordPath, _ read: () throws -> Reading<Content>) throws -> Reading<Content> {
+    guard recyclingLimit != nil, let control = try root.opened()?.openedControlFile else { return try read() }
+    for _ in 0..<3 {
+      let generation = control.generation(of: path.digest)
+      let reading = try read()
+      if case .absent = reading { return reading }
+      if control.generation(of: path.digest) == generation { return reading }
+    }
+    return try read()
   }
 
   /// Opens what lies at a path, if it is a file of ours.

@@ -23,20 +23,43 @@ public struct RemovalReport: Hashable, Sendable {
 extension BlobStore {
   /// Removes a key's record: live, expired, locked or damaged.
   ///
+  /// - Parameter purging: whether its bytes are to be gone at once: the file is unlinked instead of recycled, and so is
+  ///   all that waits to be, because it may be what the key held earlier. The medium may still have them: no file
+  ///   system overwrites what it frees.
   /// - Returns: `done`; `notFound` if there was none.
   /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone but that is not known to be on
   ///   the medium.
   @discardableResult
-  public func remove(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
+  public func remove(_ key: BlobKey, purging: Bool = false) throws(BlobStoreError) -> Outcome {
+    let outcome = try remove(key, recycling: !purging)
+    // Earlier blobs of the key may lie there.
+    if purging { try emptyRecyclingBin() }
+    return outcome
+  }
+
+  /// Unlinks everything in the recycling bin, where the files of dead records wait to be overwritten.
+  ///
+  /// - Returns: what was unlinked.
+  /// - Complexity: two system calls a file.
+  @discardableResult
+  public func emptyRecyclingBin() throws(BlobStoreError) -> RemovalReport {
+    try reporting("emptyRecyclingBin") { try emptyBin().removed }
+  }
+
+  private func remove(_ key: BlobKey, recycling: Bool) throws(BlobStoreError) -> Outcome {
     try reporting("remove", key) {
       let path = try path(for: key)
       guard let root = try root.opened(), let directory = try recordDirectory(of: path, root) else { return .notFound }
       let level = try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
-        guard let record = try recordToRemove(at: path, in: directory, of: root),
-          try hold.changingPayload({ try directory.unlink(path.fileName) })
-        else { return nil }
+        guard let (record, file) = try recordToRemove(at: path, in: directory, of: root) else { return nil }
+        let level = configuration.durability.level(concernsLock: record.isLocked)
+        let isRemoved = try hold.changingPayload {
+          try recycling
+            ? takeAway(path.fileName, file, level, in: directory, of: root) : directory.unlink(path.fileName)
+        }
+        guard isRemoved else { return nil }
         hold.count(from: record, to: nil)
-        return configuration.durability.level(concernsLock: record.isLocked)
+        return level
       }
       guard let level else { return .notFound }
       if level == .full { try directory.synchronize() }
@@ -47,6 +70,15 @@ extension BlobStore {
   /// Removes several records; one that fails does not keep the others from it.
   public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
     results(for: keys) { key throws(BlobStoreError) in try remove(key) }
+  }
+
+  /// The same, so that their bytes are gone at once; the recycling bin is emptied but once.
+  ///
+  /// - Throws: what keeps the bin from being emptied, once all are removed.
+  public func purge(_ keys: some Sequence<BlobKey>) throws(BlobStoreError) -> [KeyResult] {
+    let results = results(for: keys) { key throws(BlobStoreError) in try remove(key, recycling: false) }
+    try emptyRecyclingBin()
+    return results
   }
 
   /// Removes records whatever their age.
@@ -82,7 +114,7 @@ extension BlobStore {
           if let error = entry.accessError, scope != .all { throw error }
           guard scope.includes(entry) else { break }
           let removed = try walk.withCurrentDirectory { directory in
-            try removeRecord(entry, in: directory, of: root) { scope.includes($0) }
+            try removeRecord(entry, in: directory, of: root, recycling: false) { scope.includes($0) }
           }
           guard let removed else { break }
           progress.removed.add(bytes: removed.fileSize)
@@ -114,6 +146,7 @@ extension BlobStore {
       progress.removed.files += removed.files
       progress.removed.bytes.saturatingAdd(removed.bytes)
     }
+    if scope == .all, !progress.removed.wasStopped { _ = try emptyBin() }
     if mustSync { try root.directory.synchronize() }
     if let firstFailure { throw firstFailure }
   }
@@ -151,19 +184,27 @@ extension BlobStore {
   /// The record at a path, sound or not; nil if there is none. What cannot be read may be locked.
   private func recordToRemove(
     at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
-  ) throws -> RecordSize? {
+  ) throws -> (RecordSize, DisplacedFile)? {
     do {
       guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read), root.owns(status)
       else { return nil }
       let stored = try file.readHeader()
       // A damaged header tells of no locks.
-      return RecordSize(bytes: status.size, isLocked: (try? stored.get().validated())?.isLocked ?? false)
+      let header = try? stored.get().validated()
+      let isLocked = header?.isLocked ?? false
+      return (
+        RecordSize(bytes: status.size, isLocked: isLocked),
+        DisplacedFile(
+          byteCount: status.size, isRecyclable: header != nil && !isLocked && status.linkCount == 1)
+      )
     } catch {
       // Unreadable is no reason to keep it: the removal is unconditional.
       guard let status = try directory.status(of: path.fileName), status.type == .regular, root.owns(status) else {
         return nil
       }
-      return RecordSize(bytes: status.size, isLocked: true)
+      return (
+        RecordSize(bytes: status.size, isLocked: true), DisplacedFile(byteCount: status.size, isRecyclable: false)
+      )
     }
   }
 
@@ -171,16 +212,18 @@ extension BlobStore {
   ///
   /// - Returns: the record as it was removed; nil if it was not.
   func removeRecord(
-    _ entry: RecordEntry, in directory: borrowing Directory, of root: RootDirectory.Opened,
+    _ entry: RecordEntry, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordEntry? {
     guard let path = entry.path else { throw entry.accessError ?? BlobStoreError(.internalInconsistency, entry.file) }
-    return try removeRecord(at: path, in: directory, of: root, if: isDue)
+    return try removeRecord(at: path, in: directory, of: root, recycling: recycling, if: isDue)
   }
 
   /// The same, of a record whose path is known.
+  ///
+  /// - Parameter recycling: whether its file may go into the recycling bin.
   func removeRecord(
-    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened,
+    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordEntry? {
     try stripes.withStripe(of: path.digest) { hold in
@@ -192,7 +235,13 @@ extension BlobStore {
         if let error = current.accessError { throw error }
         return nil
       }
-      guard try hold.changingPayload({ try directory.unlink(path.fileName) }) else { return nil }
+      let isRemoved = try hold.changingPayload {
+        let level = configuration.durability.level(concernsLock: current.state == .locked)
+        return try recycling
+          ? takeAway(path.fileName, current.displaced, level, in: directory, of: root)
+          : directory.unlink(path.fileName)
+      }
+      guard isRemoved else { return nil }
       hold.count(from: current.size, to: nil)
       return current
     }

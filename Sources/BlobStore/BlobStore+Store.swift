@@ -45,7 +45,8 @@ extension BlobStore {
       var header = try newHeader(ttl: ttl, locked: locked)
       header.payloadSize = UInt64(bytes.byteCount)
       if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
-      return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: true) { file, header in
+      return try publish(key, header, keepingLocks: keepingLocks, payloadByteCount: Int64(bytes.byteCount)) {
+        file, header in
         try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
       }
     }
@@ -145,7 +146,7 @@ extension BlobStore {
     _ key: BlobKey, _ input: Input, ttl: Duration?, locked: Bool, keepingLocks: Bool
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locked: locked)
-    let receipt = try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
+    let receipt = try publish(key, header, keepingLocks: keepingLocks, payloadByteCount: nil) { file, header in
       try copyPayload(from: input, to: file, header: &header)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }
@@ -183,10 +184,10 @@ extension BlobStore {
   /// Writes a record beside its place and puts it there.
   ///
   /// - Parameters:
-  ///   - canWriteAgain: whether `write` may be called again, should the directory vanish under the first try.
+  ///   - payloadByteCount: nil if it is not known yet; then `write` is called but once, whatever vanishes under it.
   ///   - write: fills the file, and may complete the header.
   private func publish(
-    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, canWriteAgain: Bool,
+    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, payloadByteCount: Int64?,
     _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
     let path = try path(for: key)
@@ -195,18 +196,28 @@ extension BlobStore {
     // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
     // was put into it. Making it again is cheap; writing the payload again is not.
     var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
+    let canWriteAgain = payloadByteCount != nil
+    var (mayRecycle, mayEmptyBin) = (true, true)
     while true {
-      var hasWritten = false
+      var (hasWritten, wasRecycled) = (false, false)
       do {
         let root = try root.openedOrMade()
         let directory = try root.openOrMakeSubdirectory(path.subdirectory)
-        var temporary = try TemporaryFile(in: directory, of: root, names: temporaryNames)
-        hasWritten = true
+        var temporary = try fileToWrite(
+          header, payloadByteCount: mayRecycle ? payloadByteCount : nil, in: directory, of: root)
+        (hasWritten, wasRecycled) = (true, temporary.isRecycled)
         try write(temporary.file, &header)
+        try temporary.cutOff(at: Self.fileByteCount(header))
         return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks)
+      } catch is NotToBeRecycled {
+        // Only a payload in memory is written to a recycled file.
+        mayRecycle = false
       } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
-        // Somebody removed the subdirectory (a collection does, when it is empty) or the root under us.
-        if hasWritten {
+        // Somebody removed the subdirectory (a collection does, when it is empty), the recycled file or the root under us.
+        if wasRecycled {
+          // A new file keeps its subdirectory from being empty.
+          mayRecycle = false
+        } else if hasWritten {
           guard canWriteAgain, mayWriteAgain > 0 else { throw error }
           mayWriteAgain -= 1
         } else {
@@ -215,9 +226,32 @@ extension BlobStore {
         }
         _ = try root.forgetIfReplacedNow()
       } catch let error as FileError where error.errno == .noSpace || error.errno == .diskQuotaExceeded {
-        guard canWriteAgain || !hasWritten, keeper?.rescue() == true else { throw error }
+        guard canWriteAgain || !hasWritten else { throw error }
+        if mayEmptyBin, makesRoomByEmptyingBin() {
+          mayEmptyBin = false
+        } else {
+          guard keeper?.rescue() == true else { throw error }
+        }
       }
     }
+  }
+
+  /// A file from the recycling bin, if there is one of that size, else a new one.
+  private func fileToWrite(
+    _ header: RecordHeader, payloadByteCount: Int64?, in directory: consuming Directory,
+    of root: RootDirectory.Opened
+  ) throws -> TemporaryFile {
+    if payloadByteCount != nil,
+      let recycled = recycledFile(for: header, byteCount: Self.fileByteCount(header), of: root)
+    {
+      return TemporaryFile(recycled, in: directory)
+    }
+    return try TemporaryFile(in: directory, of: root, names: temporaryNames)
+  }
+
+  /// The bytes of a record's file.
+  private static func fileByteCount(_ header: RecordHeader) -> Int64 {
+    Int64(RecordHeader.byteCount).saturatingAdding(Int64(clamping: header.payloadSize))
   }
 
   /// What one try to publish under the stripe has come to.
@@ -246,8 +280,8 @@ extension BlobStore {
         isSynced = true
       }
       let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
-        let byteCount = Int64(RecordHeader.byteCount).saturatingAdding(Int64(clamping: header.payloadSize))
-        if header.refCount == askedRefCount {
+        let byteCount = Self.fileByteCount(header)
+        if header.refCount == askedRefCount, !temporary.isRecycled {
           let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
           let counted = try hold.counting(from: nil, to: new, within: keeper?.limit) {
             try hold.changingPayload { try temporary.publishIfAbsent(as: path.fileName) } == true
@@ -265,12 +299,13 @@ extension BlobStore {
         }
         let concernsLock = header.isLocked || displaced?.header?.isLocked ?? false
         let needed = configuration.durability.level(concernsLock: concernsLock)
+        if temporary.isRecycled, needed > .none || header.isLocked { throw NotToBeRecycled() }
         guard needed == .none || (isSynced && needed <= level) else { return .mustSync(needed) }
         let counted = try hold.counting(
           from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
           to: RecordSize(bytes: byteCount, isLocked: header.isLocked), within: keeper?.limit
         ) {
-          try hold.changingPayload { try temporary.publish(as: path.fileName) }
+          try hold.changingPayload { try publish(&temporary, as: path.fileName, displaced, needed, of: root) }
           return true
         }
         switch counted {
@@ -296,11 +331,26 @@ extension BlobStore {
     }
   }
 
+  /// Puts a record in its place under its stripe, and what it displaces where it belongs.
+  private func publish(
+    _ temporary: inout TemporaryFile, as fileName: String, _ displaced: Displaced?, _ level: Durability.Level,
+    of root: RootDirectory.Opened
+  ) throws {
+    guard let displaced else { return try temporary.publishRecycledIfAbsent(as: fileName) }
+    guard let room = roomInBin(for: displaced.file, level, of: root) else { return try temporary.publish(as: fileName) }
+    if let failure = try temporary.publish(as: fileName, keepingDisplacedIn: room) { noteFailure(failure, of: root) }
+  }
+
   /// A record that is about to be replaced.
   private struct Displaced {
     var byteCount: Int64
+    var hasOtherNames: Bool
     /// nil if it is damaged: then it tells of no locks.
     var header: RecordHeader?
+
+    var file: DisplacedFile {
+      DisplacedFile(byteCount: byteCount, isRecyclable: !hasOtherNames && header.map { !$0.isLocked } ?? false)
+    }
   }
 
   /// - Returns: nil if there is no record.
@@ -312,7 +362,7 @@ extension BlobStore {
     case .absent: return nil
     case .regular(let file, let status):
       guard root.owns(status) else { break }
-      var displaced = Displaced(byteCount: status.size)
+      var displaced = Displaced(byteCount: status.size, hasOtherNames: status.linkCount > 1)
       if case .success(let stored) = try file.readHeader() {
         // A damaged header tells of no locks.
         displaced.header = try? stored.validated()
@@ -325,3 +375,8 @@ extension BlobStore {
       path: directory.path.appending(path.fileName))
   }
 }
+
+/// A record was written to a recycled file, and must be on the medium before it takes its place, which was not known before:
+/// the one that it replaces is locked. What a power cut leaves of a recycled file's earlier names is for records that may be
+/// lost; this one gets a new file.
+private struct NotToBeRecycled: Error {}

@@ -20,6 +20,8 @@ public final class BlobStore: Sendable {
   let isCollecting: CollectionGate
   let productions = ProductionLocks()
   let collectionObservation: CollectionObservation
+  /// nil where nothing is recycled.
+  let recyclingLimit: RecyclingLimit?
   /// nil where stores start no collections.
   let keeper: LimitKeeper?
 
@@ -40,6 +42,7 @@ public final class BlobStore: Sendable {
     temporaryNames = TemporaryNames()
     isCollecting = CollectionGate()
     collectionObservation = CollectionObservation()
+    recyclingLimit = RecyclingLimit(configuration)
     root = RootDirectory(
       path: directory, files: files, creates: configuration.createsDirectory,
       allowsWorldWritable: configuration.allowsWorldWritableDirectory)
@@ -66,6 +69,7 @@ public final class BlobStore: Sendable {
     self.temporaryNames = temporaryNames
     self.isCollecting = isCollecting
     self.collectionObservation = collectionObservation
+    recyclingLimit = RecyclingLimit(configuration)
     keeper = nil
   }
 

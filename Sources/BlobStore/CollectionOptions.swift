@@ -8,6 +8,8 @@ public struct CollectionOptions: Sendable {
   /// Whether to look at every file, also in subdirectories in which, by what an earlier collection has left in the
   /// directory, nothing can be due. Once a day a collection does so by itself.
   public var looksAtEverything = false
+  /// Whether the recycling bin is emptied, and nothing is put into it: what the collection removes is unlinked.
+  public var emptiesBin = false
   /// How long to wait for another collection of the directory to end; nil to wait for none.
   public var waitsForOther: Duration?
   /// Called with how far the collection has come, on the thread that makes it: every `progressStep` files, and at
@@ -19,6 +21,9 @@ public struct CollectionOptions: Sendable {
 
   /// What else has to go; nil for a collection that is no trim.
   var goal: TrimGoal?
+
+  /// How long a file stays in the recycling bin unless it is needed: the default interval of collections.
+  package var recycledFileAge: Duration = CollectionTiming().interval
 
   /// How many of the oldest records are remembered, at about 200 bytes each, while a limit is exceeded: to evict no more
   /// than these, the directory is walked once, to evict more, twice.

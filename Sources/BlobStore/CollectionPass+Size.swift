@@ -140,7 +140,9 @@ extension CollectionPass {
   /// Removes a record that a walk has met just now.
   private func evict(_ victim: Victim, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
     try evict(victim) { isDue in
-      try walk.withCurrentDirectory { try store.removeRecord(at: victim.path, in: $0, of: root, if: isDue) }
+      try walk.withCurrentDirectory {
+        try store.removeRecord(at: victim.path, in: $0, of: root, recycling: recycles, if: isDue)
+      }
     }
   }
 
@@ -148,7 +150,7 @@ extension CollectionPass {
   func evict(_ victim: Victim, in subdirectories: LastSubdirectory) throws {
     try evict(victim) { isDue in
       try subdirectories.with(victim.path.subdirectory) { directory in
-        try store.removeRecord(at: victim.path, in: directory, of: subdirectories.root, if: isDue)
+        try store.removeRecord(at: victim.path, in: directory, of: subdirectories.root, recycling: recycles, if: isDue)
       }
     }
   }

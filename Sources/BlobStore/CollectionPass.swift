@@ -29,6 +29,8 @@ final class CollectionPass {
   private(set) var quarantineBytes: Int64 = 0
   /// Whether what stays is measured, because the oldest of it may have to go.
   let hasLimit: Bool
+  /// Whether the files of what goes may go into the recycling bin.
+  let recycles: Bool
   private var progress: CollectionProgress
 
   init(store: BlobStore, options: CollectionOptions, control: ControlFile?) {
@@ -50,6 +52,7 @@ final class CollectionPass {
     hasLimit = limit != nil || hasAmount
     let mayEvict = hasAmount || (limit != nil && isKept != true)
     oldest = mayEvict ? OldestRecords(capacity: options.rememberedRecords) : nil
+    recycles = !options.emptiesBin
     report = CollectionReport(directory: store.directory)
     report.dryRun = options.dryRun
     let expected = control.flatMap { $0.countersAreKnown ? $0.counters?.records : nil }
@@ -66,6 +69,7 @@ final class CollectionPass {
     try expire { start.duration(to: .now) >= options.maximumTime ?? .zero }
     try trimQuarantine()
     if !isStopped { try evict() }
+    if !isStopped { try trimBin() }
     reportProgress()
   }
 
@@ -76,6 +80,17 @@ final class CollectionPass {
     report.bytesFreed.saturatingAdd(trimmed.bytes)
     quarantineBytes = trimmed.bytesLeft
     report.bytesAfter.saturatingAdd(quarantineBytes)
+  }
+
+  /// Empties the recycling bin of what nobody has needed for a while, and of what is too much.
+  private func trimBin() throws {
+    let age = options.emptiesBin ? nil : Int64(clamping: options.recycledFileAge.components.seconds)
+    let (removed, left) = try store.emptyBin(
+      olderThan: age.map { $0.multipliedReportingOverflow(by: 1_000_000_000).partialValue }, to: store.recyclingLimit,
+      dryRun: options.dryRun)
+    report.recycled = removed.files
+    report.recycledBytesFreed = removed.bytes
+    report.recycledBytesAfter = left.bytes
   }
 }
 
@@ -117,7 +132,9 @@ extension CollectionPass {
   ) throws -> Bool {
     if !options.dryRun {
       guard let path = entry.path else { return false }
-      let removed = try walk.withCurrentDirectory { try store.removeRecord(at: path, in: $0, of: root, if: isDue) }
+      let removed = try walk.withCurrentDirectory {
+        try store.removeRecord(at: path, in: $0, of: root, recycling: recycles, if: isDue)
+      }
       guard let removed else { return false }
       counted.removed = counted.removed + UsageEstimate(removed.size)
       tell(cause, path, removed.size)

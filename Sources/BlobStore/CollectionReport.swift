@@ -16,14 +16,19 @@ public struct CollectionReport: Hashable, Sendable {
   public var temporary: Int64 = 0
   /// Empty subdirectories removed.
   public var subdirectories: Int64 = 0
+  /// Files in the recycling bin that were unlinked.
+  public var recycled: Int64 = 0
   /// Files that could not be read or removed; each was logged.
   public var failed: Int64 = 0
-  /// Bytes of all that was removed.
+  /// Bytes of all that was removed, of which some may lie in the recycling bin now.
   public var bytesFreed: Int64 = 0
   /// Records and damaged files that are left.
   public var recordsAfter: Int64 = 0
   /// Bytes of the records and damaged files that are left, quarantine included.
   public var bytesAfter: Int64 = 0
+  /// Bytes of the files in the recycling bin that were unlinked, and of those that are left there: in no other number.
+  public var recycledBytesFreed: Int64 = 0
+  public var recycledBytesAfter: Int64 = 0
   public var seconds: Double = 0
   /// Whether the expiry pass ended before it had seen everything: its time was up, or it was stopped.
   public var wasCutShort = false

@@ -37,6 +37,10 @@ package enum ControlLayout {
   /// Where a collection that was cut short goes on: the digest of a name at the root.
   package static let nextNameOffset = 296
 
+  // What the recycling bin holds.
+  package static let recycledFilesOffset = 304
+  package static let recycledBytesOffset = 312
+
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
   /// A multiple of the stripes', so that keys with one generation have one stripe and change one after the other.

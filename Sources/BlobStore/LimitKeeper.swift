@@ -189,9 +189,11 @@ extension LimitKeeper {
     guard isDue else { return false }
     var options = CollectionOptions()
     options.waitsForOther = store.configuration.lockTimeout
+    // What is recycled makes no room.
+    options.emptiesBin = true
     do {
       let report = try store.collect(options)
-      return report.bytesFreed > 0
+      return report.bytesFreed > 0 || report.recycledBytesFreed > 0
     } catch {
       // The store has failed for want of room, and says so.
       store.configuration.logger.warning("\(error)")

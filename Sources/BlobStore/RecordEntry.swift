@@ -37,17 +37,24 @@ public struct RecordEntry: Sendable {
   public let accessError: BlobStoreError?
 
   let path: RecordPath?
+  /// Whether the file has more than one hard link.
+  let hasOtherNames: Bool
 
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
+
+  var displaced: DisplacedFile {
+    DisplacedFile(byteCount: fileSize, isRecyclable: !hasOtherNames && (state == .live || state == .expired))
+  }
 }
 
 extension RecordEntry {
   /// A file that was read.
   init(
-    path: RecordPath, key: BlobKey?, fileSize: Int64, modified: UnixTime, stored: Result<StoredHeader, RecordError>,
-    now: UnixTime, defaultExpiration: Int64
+    path: RecordPath, key: BlobKey?, fileSize: Int64, hasOtherNames: Bool, modified: UnixTime,
+    stored: Result<StoredHeader, RecordError>, now: UnixTime, defaultExpiration: Int64
   ) {
     self.path = path
+    self.hasOtherNames = hasOtherNames
     self.key = key
     file = path.relative
     self.fileSize = fileSize
@@ -77,6 +84,7 @@ extension RecordEntry {
   /// A file or subdirectory that could not be read.
   init(unreadable file: String, path: RecordPath? = nil, _ error: BlobStoreError) {
     self.path = path
+    hasOtherNames = false
     key = nil
     self.file = file
     fileSize = 0
@@ -96,6 +104,7 @@ extension RecordEntry {
 
   private init(_ entry: RecordEntry, state: RecordState, damage: RecordError?) {
     path = entry.path
+    hasOtherNames = entry.hasOtherNames
     key = entry.key
     file = entry.file
     fileSize = entry.fileSize

@@ -166,7 +166,11 @@ internal import SystemPackage
       entriesBegun += 1
       return try enter(entry.name)
     }
-    if entry.name == Quarantine.directoryName, entry.kind == .directory || entry.kind == .unknown { return nil }
+    if [Quarantine.directoryName, RecyclingBin.directoryName].contains(entry.name),
+      entry.kind == .directory || entry.kind == .unknown
+    {
+      return nil
+    }
     if CacheDirectoryTag.isTag(entry.name, in: layout), entry.kind == .regular || entry.kind == .unknown { return nil }
     if entry.name == ControlFile.name, entry.kind == .regular || entry.kind == .unknown { return nil }
     let item = try item(for: entry)
@@ -262,7 +266,8 @@ enum RecordExamination {
         self = .record(
           RecordEntry(
             path: path, key: layout.naming.key(ofFileName: path.fileName), fileSize: status.size,
-            modified: UnixTime(seconds: status.modifiedSeconds), stored: try file.readHeader(), now: now,
+            hasOtherNames: status.linkCount > 1, modified: UnixTime(seconds: status.modifiedSeconds),
+            stored: try file.readHeader(), now: now,
             defaultExpiration: defaultExpiration))
       }
     } catch {

@@ -13,6 +13,13 @@ final class RootDirectory: Sendable {
     private let caller = Credentials.user
     private let callerGroup = Credentials.group
     private let control = Lock<ControlFile?>(nil)
+    private let bin = Lock<BinState>(.notLookedFor)
+
+    private enum BinState {
+      case notLookedFor
+      case absent
+      case open(RecyclingBin)
+    }
 
     init(_ directory: consuming Directory) throws {
       status = try directory.status()
@@ -35,6 +42,9 @@ final class RootDirectory: Sendable {
       }
     }
 
+    /// The control file, if it has been opened already: whoever only reads does not open it.
+    var openedControlFile: ControlFile? { control.withLock { $0 } }
+
     /// Closes a control file that was deleted.
     func forget(_ deleted: ControlFile) {
       control.withLock { control in
@@ -46,6 +56,61 @@ final class RootDirectory: Sendable {
     func forgetControlFileIfDeleted() throws {
       guard let opened = control.withLock({ $0 }), try opened.isDeleted() else { return }
       forget(opened)
+    }
+
+    /// The recycling bin, opened when it is first needed.
+    ///
+    /// - Returns: nil if there is none, or something else has its name.
+    func recyclingBin(makesIt: Bool) throws -> RecyclingBin? {
+      switch bin.withLock({ $0 }) {
+      case .open(let opened): return opened
+      case .absent where !makesIt: return nil
+      case .absent, .notLookedFor: break
+      }
+      guard let found = try openRecyclingBin(makesIt: makesIt) else {
+        bin.withLock { if case .notLookedFor = $0 { $0 = .absent } }
+        return nil
+      }
+      return bin.withLock { bin in
+        // Two threads may have opened it.
+        if case .open(let opened) = bin { return opened }
+        bin = .open(found)
+        return found
+      }
+    }
+
+    private func openRecyclingBin(makesIt: Bool) throws -> RecyclingBin? {
+      do {
+        let name = RecyclingBin.directoryName
+        guard let directory = try makesIt ? openOrMakeSubdirectory(name) : openSubdirectory(name) else { return nil }
+        return owns(try directory.status()) ? RecyclingBin(directory) : nil
+      } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+        return nil
+      }
+    }
+
+    /// Closes the recycling bin, which is looked for again when it is needed.
+    func forgetRecyclingBin() { bin.withLock { $0 = .notLookedFor } }
+
+    /// The same, if the name does not lead to it any more, or may lead to one by now.
+    func forgetRecyclingBinIfReplaced() throws {
+      switch bin.withLock({ $0 }) {
+      case .notLookedFor: return
+      case .absent: break
+      case .open(let opened):
+        let (named, status) = (
+          try directory.status(of: RecyclingBin.directoryName), try opened.directory.status()
+        )
+        if named?.inode == status.inode, named?.deviceID == status.deviceID { return }
+      }
+      forgetRecyclingBin()
+    }
+
+    /// Whether a file is as this process would make one for a record, and has one name only: then it may become one.
+    func isRecyclable(_ file: Stat) -> Bool {
+      file.linkCount == 1 && file.deviceID == status.deviceID && file.permissions == filePermissions
+        && file.userID == (caller.rawValue == 0 ? status.userID : caller)
+        && (file.groupID == status.groupID || file.groupID == callerGroup)
     }
 
     func isSame(as status: Stat) -> Bool {
@@ -151,6 +216,7 @@ final class RootDirectory: Sendable {
     guard let opened = state.withLock({ $0.opened }) else { return false }
     if let status = try files.status(of: path), opened.isSame(as: status) {
       try opened.forgetControlFileIfDeleted()
+      try opened.forgetRecyclingBinIfReplaced()
       return false
     }
     state.withLock { state in

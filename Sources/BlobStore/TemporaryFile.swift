@@ -2,13 +2,19 @@ internal import PosixFiles
 internal import Synchronization
 internal import SystemPackage
 
-/// A record file in the making, beside the place it is to take. It is removed unless it is published.
+/// A record file in the making: a new one beside the place it is to take, or a dead one in the recycling bin that is
+/// overwritten. Unless it is published, a new one is removed, and a dead one stays where it is.
 ///
-/// Its writer holds a lock on it, by which a collection tells it from one whose writer is gone.
+/// The writer of a new one holds a lock on it, by which a collection tells it from one whose writer is gone. A dead one
+/// is leased until the call before the one that publishes it (`RecyclingBin`).
 struct TemporaryFile: ~Copyable {
+  /// Where it is to be published.
   let directory: Directory
   let file: OpenFile
   private let name: String
+  /// Where it lies in the recycling bin; nil for a new one, which lies in `directory`.
+  private let recycled: RecycledPlace?
+  private var isLeased: Bool
   private var isPublished = false
 
   /// Names of temporary files begin so. They are dot files, and so never records.
@@ -43,11 +49,36 @@ struct TemporaryFile: ~Copyable {
     self.name = name
     self.file = file
     self.directory = directory
+    recycled = nil
+    isLeased = false
+  }
+
+  /// Takes a file from the recycling bin.
+  init(_ file: consuming RecycledFile, in directory: consuming Directory) {
+    let place = file.place
+    name = place.entry.name
+    recycled = place
+    isLeased = true
+    self.file = file.file
+    self.directory = directory
   }
 
   deinit {
-    // The store has failed and reports why; what cannot be unlinked now, a collection takes.
-    if !isPublished { _ = try? directory.unlink(name) }
+    guard !isPublished else { return }
+    if let recycled {
+      recycled.giveBack()
+    } else {
+      // The store has failed and reports why; what cannot be unlinked now, a collection takes.
+      _ = try? directory.unlink(name)
+    }
+  }
+
+  /// Whether it was another record's file, which nothing may be written to once it was tried to publish it.
+  var isRecycled: Bool { recycled != nil }
+
+  /// Cuts off what the file has beyond what was written to it.
+  func cutOff(at byteCount: Int64) throws(FileError) {
+    if let recycled, recycled.entry.byteCount > byteCount { try file.truncate(to: byteCount) }
   }
 
   /// Takes the name unless something has it.
@@ -69,8 +100,69 @@ struct TemporaryFile: ~Copyable {
 
   /// Takes the name, and the place of what has it.
   mutating func publish(as fileName: String) throws(FileError) {
-    try directory.rename(name, to: fileName)
+    if let recycled {
+      try releaseLease()
+      try recycled.bin.directory.rename(name, to: fileName, in: directory)
+    } else {
+      try directory.rename(name, to: fileName)
+    }
     isPublished = true
+  }
+
+  /// Takes the name unless something has it: for a file from the recycling bin.
+  mutating func publishRecycledIfAbsent(as fileName: String) throws(FileError) {
+    guard let recycled else { return try publish(as: fileName) }
+    try releaseLease()
+    switch try recycled.bin.directory.renameIfAbsent(name, to: fileName, in: directory) {
+    case true: isPublished = true
+    // Somebody who knows no stripes has put something there just now.
+    case false: throw FileError(.renameNoReplace, Location(directory.path, fileName), .fileExists)
+    case nil: try publish(as: fileName)
+    }
+  }
+
+  /// Takes the name, and what has it goes into the recycling bin.
+  ///
+  /// - Parameter room: for what is displaced; given back if it is not needed.
+  /// - Returns: what kept that from the bin, if something did; then it was unlinked.
+  mutating func publish(as fileName: String, keepingDisplacedIn room: ReservedRoom) throws(FileError) -> FileError? {
+    let isExchanged: Bool
+    do throws(FileError) {
+      if let recycled {
+        try releaseLease()
+        isExchanged = try recycled.bin.directory.exchange(name, with: fileName, in: directory)
+      } else {
+        isExchanged = try directory.exchange(name, with: fileName, in: directory)
+      }
+      if !isExchanged { try publish(as: fileName) }
+    } catch {
+      room.giveBack()
+      throw error
+    }
+    isPublished = true
+    guard isExchanged else {
+      room.giveBack()
+      return nil
+    }
+    if let recycled {
+      recycled.didExchange(for: room.byteCount)
+      return nil
+    }
+    do throws(FileError) {
+      try room.put(name, in: directory)
+      return nil
+    } catch {
+      // The record is published; what cannot be unlinked now, a collection takes.
+      _ = try? directory.unlink(name)
+      return error
+    }
+  }
+
+  /// The file is whole. From here on, nobody writes to it before it is a record.
+  private mutating func releaseLease() throws(FileError) {
+    guard isLeased else { return }
+    isLeased = false
+    try file.releaseLease()
   }
 }
 

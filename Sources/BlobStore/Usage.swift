@@ -4,7 +4,7 @@ internal import Logging
 public struct Usage: Hashable, Sendable {
   /// Records with a sound header: live, locked and expired.
   public var records: Int64 = 0
-  /// Their bytes, and those of damaged and quarantined files: all that counts towards the size limit.
+  /// Their bytes, and those of damaged, quarantined and recycled files: all that lies in the directory for the cache.
   public var bytes: Int64 = 0
   public var lockedRecords: Int64 = 0
   public var lockedBytes: Int64 = 0
@@ -14,6 +14,9 @@ public struct Usage: Hashable, Sendable {
   public var damagedBytes: Int64 = 0
   public var quarantinedFiles: Int64 = 0
   public var quarantinedBytes: Int64 = 0
+  /// The files of dead records that wait to be overwritten.
+  public var recycledFiles: Int64 = 0
+  public var recycledBytes: Int64 = 0
   /// Records in the making, and what writers that died have left; their bytes count nowhere.
   public var temporaryFiles: Int64 = 0
   /// What is not ours; its bytes count nowhere.
@@ -85,6 +88,10 @@ extension BlobStore {
         usage.bytes.saturatingAdd(file.byteCount)
       }
     }
+    if let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) {
+      (usage.recycledFiles, usage.recycledBytes) = try bin.contents()
+      usage.bytes.saturatingAdd(usage.recycledBytes)
+    }
     return usage
   }
 }
@@ -94,7 +101,7 @@ extension Usage {
   fileprivate var estimate: UsageEstimate {
     var estimate = UsageEstimate()
     estimate.records = records + damagedFiles
-    estimate.bytes = bytes - quarantinedBytes
+    estimate.bytes = bytes - quarantinedBytes - recycledBytes
     estimate.lockedRecords = lockedRecords
     estimate.lockedBytes = lockedBytes
     return estimate

@@ -137,22 +137,23 @@ extension Cache {
   }
 
   /// Everything below what the cache lies in, by relative path.
-  /// Without the control file, which changes with every count.
+  /// Without the control file, which changes with every count, and the recycling bin.
   func snapshot() throws -> [String: FileState] {
     var states: [String: FileState] = [:]
     for name in try FileManager.default.subpathsOfDirectory(atPath: outside.path.string) {
-      if name.hasSuffix(".blobcache") { continue }
+      if name.hasSuffix(".blobcache") || name.contains(".recycled") { continue }
       states[name] = try fileState(outside.path.string + "/" + name)
     }
     return states
   }
 
-  /// Names of all files below the root that are no directories.
+  /// Names of all files below the root that are no directories, those in the recycling bin left out.
   func files() throws -> Set<String> {
     guard try fileState(root.string) != nil else { return [] }
     return Set(
       try FileManager.default.subpathsOfDirectory(atPath: root.string).filter {
-        try $0 != ".blobcache" && state($0).map { $0.mode & UInt32(S_IFMT) != UInt32(S_IFDIR) } ?? false
+        guard $0 != ".blobcache", !$0.hasPrefix(".recycled") else { return false }
+        return try state($0).map { $0.mode & UInt32(S_IFMT) != UInt32(S_IFDIR) } ?? false
       })
   }
 

@@ -18,13 +18,14 @@ import Testing
     _ = trace.take()
     try body()
     return trace.take().compactMap { entry in
-      guard [.sync, .rename, .renameNoReplace, .unlink].contains(entry.call) else { return nil }
+      guard [.sync, .rename, .renameNoReplace, .renameExchange, .unlink].contains(entry.call) else { return nil }
       let name =
         switch entry.path.dropFirst(cache.root.string.count) {
         case "": "root"
         case "/ke": "directory"
         case "/ke/key": "record"
-        default: entry.path.contains("/.tmp-") ? "file" : entry.path
+        default:
+          entry.path.contains("/.tmp-") ? "file" : entry.path.contains("/.recycled/") ? "recycled" : entry.path
         }
       return "\(entry.call) \(name)"
     }
@@ -120,7 +121,10 @@ import Testing
   @Test func automaticSyncsWhatConcernsLocks() throws {
     let store = try store(.automatic)
     #expect(try calls { try store.store(payload(5), for: "key") } == ["renameNoReplace record"])
-    #expect(try calls { try store.store(payload(5), for: "key") } == ["renameNoReplace record", "rename record"])
+    #expect(
+      try calls { try store.store(payload(5), for: "key") }
+        == ["renameNoReplace record"]
+        + (WriteLease.isAvailable ? ["renameExchange record", "rename recycled"] : ["rename record"]))
     cache.clock.advance(by: 1)
     #expect(try calls { try store.touch("key") } == [])
     #expect(try calls { try store.lock("key") } == ["sync record", "sync directory", "sync root"])
@@ -132,7 +136,8 @@ import Testing
           || Array(made.suffix(3)) == ["rename record", "sync directory", "sync root"])
       #expect(made.firstIndex(of: "sync file") ?? .max < made.firstIndex(of: "rename record") ?? 0)
     }
-    #expect(try calls { try store.remove("key") } == ["unlink record"])
+    #expect(
+      try calls { try store.remove("key") } == [WriteLease.isAvailable ? "rename recycled" : "unlink record"])
     #expect(
       try calls { try store.store(payload(5), for: "key", locked: true) }
         == ["sync file", "renameNoReplace record", "sync directory", "sync root"])

@@ -228,7 +228,8 @@ extension FaultRun {
       }
     }
     try judgeFiles(operation, result, failed, before, after)
-    let open = openPaths(below: directory.path).sorted()
+    let bin = root.appending(".recycled").string
+    let open = openPaths(below: directory.path).filter { $0 != bin }.sorted()
     let kept = [root.string, root.appending(".blobcache").string]
     if ![[], [kept[0]], kept].contains(open) {
       mismatches.append("\(operation) with \(errno) at \(failed) left open: \(open)")
@@ -262,6 +263,22 @@ extension FaultRun {
     if call.kind == .close || call.kind == .unlockByte || errno == .interrupted || call.isBusy(errno) {
       return true
     }
+    // What cannot be recycled is made or unlinked; what somebody holds a lease on is looked up again.
+    if call.kind == .lease || call.path.string.hasPrefix(root.appending(".recycled").string) { return true }
+    // What was displaced, and could neither be recycled nor unlinked, a collection takes.
+    if call.kind == .unlink, call.path.lastComponent?.string.hasPrefix(".tmp-") == true,
+      calls.contains(where: { $0.path.string.hasPrefix(root.appending(".recycled").string) })
+    {
+      return true
+    }
+    // Where there was something to unlink in the recycling bin, that made room for another try.
+    let bin = root.appending(".recycled").string
+    if errno == .noSpace || errno == .diskQuotaExceeded,
+      calls.contains(where: { $0.kind == .unlink && $0.path.string.hasPrefix(bin) })
+    {
+      return true
+    }
+    if call.kind == .open || call.kind == .openBeneath, errno == .wouldBlock { return true }
     // Where there is no room for a control file, the directory is locked instead.
     if errno == .noSpace || errno == .diskQuotaExceeded, makesControlFile(call, calls) { return true }
     switch (operation, expected) {

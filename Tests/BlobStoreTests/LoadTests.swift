@@ -91,7 +91,8 @@ import Testing
     let proceed = DispatchSemaphore(value: 0)
     let finished = DispatchSemaphore(value: 0)
     trace.onCall { call, _ in
-      guard call == .unlink else { return nil }
+      // Into the recycling bin, or for ever.
+      guard call == .unlink || call == .rename else { return nil }
       arrived.signal()
       proceed.wait()
       return nil

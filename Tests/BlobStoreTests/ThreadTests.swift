@@ -146,6 +146,6 @@ import Testing
       }
     }
     try store.collect()
-    #expect(try cache.outside.names(in: "cache") == [".blobcache"])
+    #expect(Set(try cache.outside.names(in: "cache")).subtracting([".recycled"]) == [".blobcache"])
   }
 }

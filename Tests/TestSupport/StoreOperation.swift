@@ -173,7 +173,12 @@ extension StoreOperation {
             header: entry.header))
       }
       return .listing(listing.sorted { BlobKey.precedes($0.file, $1.file) })
-    case .usage: return .usage(try store.usage())
+    case .usage:
+      var usage = try store.usage()
+      // What is recycled is for no model to tell.
+      usage.bytes -= usage.recycledBytes
+      (usage.recycledFiles, usage.recycledBytes) = (0, 0)
+      return .usage(usage)
     case .verify:
       let report = try store.verify { finding in
         if case .record(let entry) = finding, let error = entry.accessError { accessErrors.append(error) }
@@ -181,7 +186,8 @@ extension StoreOperation {
       return .verified(report)
     case .collect(let dryRun):
       var report = try store.collect(CollectionOptions(dryRun: dryRun))
-      // Neither is for a model to tell.
+      // None of these is for a model to tell.
+      (report.recycled, report.recycledBytesFreed, report.recycledBytesAfter) = (0, 0, 0)
       report.seconds = 0
       report.directory = ""
       return .collected(report)

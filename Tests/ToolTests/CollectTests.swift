@@ -19,7 +19,8 @@ import Testing
       report == [
         "type": "collection", "directory": "cache", "examined": 2, "expired": 1, "evicted": 0, "damaged": 0,
         "temporary": 0, "bytesFreed": 69, "bytesAfter": 69, "dryRun": true, "subdirectories": 1, "failed": 0,
-        "wasCutShort": false, "wasStopped": false, "recordsAfter": 1,
+        "wasCutShort": false, "wasStopped": false, "recordsAfter": 1, "recycled": 0, "recycledBytesFreed": 0,
+        "recycledBytesAfter": 0,
       ])
     #expect(try await tool.run("collect", "cache", now: Tool.now + 100).text.hasPrefix("cache: 2 examined, 1 expired"))
     #expect(try await tool.run("usage", "--json", "cache").objects().first?["records"] == 1)

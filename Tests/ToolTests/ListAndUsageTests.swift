@@ -127,6 +127,7 @@ import Testing
           "quarantinedFiles": 0, "quarantinedBytes": 0, "unreadableFiles": 0, "collections": 0, "evictions": 0,
           "collectedExpired": 0, "collectedEvicted": 0, "collectedDamaged": 0, "collectedTemporary": 0,
           "collectedBytes": 0, "collectionSeconds": 0, "lastCollectionAt": .null, "lastCollectionBy": .null,
+          "recycledFiles": 0, "recycledBytes": 0,
         ]
       ])
     #expect(try await tool.run("usage", "cache").text.contains("records                       3      199 B\n"))

@@ -15,6 +15,11 @@ struct RemoveCommand: Subcommand {
 
   @Flag var scope: RemovalScope?
 
+  @Flag(
+    help: ArgumentHelp(
+      "Unlink the files, and all that waits to be overwritten, which may hold earlier blobs of the keys."))
+  var purge = false
+
   @OptionGroup var options: DirectoryOptions
 
   func validate() throws {
@@ -25,10 +30,13 @@ struct RemoveCommand: Subcommand {
   func answer(_ output: inout Output) throws -> Answer {
     let store = try options.store(at: directory)
     if let scope {
-      print(try store.removeAll(scope), of: scope, to: &output)
+      let report = try store.removeAll(scope)
+      if purge { try store.emptyRecyclingBin() }
+      print(report, of: scope, to: &output)
       return .done
     }
-    let results = store.remove(keys.map { BlobKey($0) })
+    let blobKeys = keys.map { BlobKey($0) }
+    let results = try purge ? store.purge(blobKeys) : store.remove(blobKeys)
     return KeyResults(operation: "remove", done: "removed", options: options).print(results, to: &output)
   }
 

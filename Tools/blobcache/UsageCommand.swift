@@ -52,10 +52,11 @@ struct UsageCommand: Subcommand {
 
   private static func lines(_ usage: Usage) -> [String] {
     let rows: [(name: String, count: Int64, bytes: Int64?)] = [
-      ("records", usage.records, usage.bytes - usage.damagedBytes - usage.quarantinedBytes),
+      ("records", usage.records, usage.bytes - usage.damagedBytes - usage.quarantinedBytes - usage.recycledBytes),
       ("  locked", usage.lockedRecords, usage.lockedBytes), ("  expired", usage.expiredRecords, usage.expiredBytes),
       ("damaged files", usage.damagedFiles, usage.damagedBytes),
       ("quarantined files", usage.quarantinedFiles, usage.quarantinedBytes),
+      ("recycled files", usage.recycledFiles, usage.recycledBytes),
       ("temporary files", usage.temporaryFiles, nil), ("foreign files", usage.foreignFiles, nil),
       ("all bytes", usage.bytes, usage.bytes),
     ]
@@ -92,5 +93,7 @@ extension JSONObject {
     add("collectionSeconds", seconds: statistics.seconds)
     add("lastCollectionAt", statistics.lastPass?.time.seconds)
     add("lastCollectionBy", statistics.lastPass?.process)
+    add("recycledFiles", usage.recycledFiles)
+    add("recycledBytes", usage.recycledBytes)
   }
 }

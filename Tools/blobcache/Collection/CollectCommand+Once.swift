@@ -38,6 +38,7 @@ extension CollectCommand {
   private func collect(_ directory: CollectionPlan.Directory) throws -> CollectionReport {
     let store = try directory.store(options)
     var collection = CollectionOptions(dryRun: dryRun, maximumTime: directory.maximumTime?.duration)
+    collection.emptiesBin = emptyBin
     // As long as it takes.
     if wait { collection.waitsForOther = .seconds(Int64.max) }
     let bytesName = dryRun ? "to free" : "freed"

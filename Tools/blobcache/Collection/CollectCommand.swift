@@ -35,6 +35,9 @@ struct CollectCommand: Subcommand {
   @Flag(help: "Report what would be removed, and remove nothing.")
   var dryRun = false
 
+  @Flag(help: "Unlink what waits to be overwritten, and what the pass removes, rather than recycle it.")
+  var emptyBin = false
+
   @Option(
     name: .customLong("max-time"),
     help: ArgumentHelp("Look for expired records no longer than this; later passes go on elsewhere.", valueName: "d"))
@@ -61,6 +64,7 @@ struct CollectCommand: Subcommand {
 
   private func validateForService() throws {
     if dryRun { throw ValidationError("A dry run is one pass.") }
+    if emptyBin { throw ValidationError("A schedule empties the recycling bin of what is old.") }
     if wait { throw ValidationError("A schedule that meets another collection leaves it to that one.") }
     if options.now != nil { throw ValidationError("A service goes by the clock, not by --now.") }
   }

@@ -45,5 +45,8 @@ extension JSONObject {
     add("wasCutShort", report.wasCutShort)
     add("wasStopped", report.wasStopped)
     add("recordsAfter", report.recordsAfter)
+    add("recycled", report.recycled)
+    add("recycledBytesFreed", report.recycledBytesFreed)
+    add("recycledBytesAfter", report.recycledBytesAfter)
   }
 }

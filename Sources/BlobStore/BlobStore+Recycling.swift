@@ -1,0 +1,135 @@
+internal import BlobRecord
+internal import Logging
+internal import PosixFiles
+internal import SystemPackage
+
+// Where dead files go, and where stores take them from. Whatever goes wrong with that costs speed, no more: a file is
+// made or unlinked as if there were no recycling bin.
+extension BlobStore {
+  /// The recycling bin and what it needs; nil where nothing is recycled.
+  private func recyclingBin(
+    of root: RootDirectory.Opened, makesIt: Bool
+  ) -> (bin: RecyclingBin, limit: RecyclingLimit, control: ControlFile)? {
+    // Who has not opened the control file yet is about to, and says what keeps it from that.
+    guard let recyclingLimit, let control = root.openedControlFile, control.isMapped else { return nil }
+    do {
+      guard let bin = try root.recyclingBin(makesIt: makesIt), bin.isUsable else { return nil }
+      return (bin, recyclingLimit, control)
+    } catch {
+      configuration.logger.debug("no recycling: \(BlobStoreError(error, operation: "recycle", key: nil))")
+      return nil
+    }
+  }
+
+  /// A file to overwrite with a record.
+  ///
+  /// Not for a record whose checksums do not tell it from what a power cut or a late reader may leave of it, and not for
+  /// one that has to be on the medium.
+  ///
+  /// - Parameter byteCount: of the record, header included.
+  /// - Returns: nil if there is none: then one is to be made.
+  func recycledFile(
+    for header: RecordHeader, byteCount: Int64, of root: RootDirectory.Opened
+  ) -> RecycledFile? {
+    guard configuration.format == .checksummed, configuration.durability.level(concernsLock: header.isLocked) == .none,
+      !header.isLocked, let (bin, _, control) = recyclingBin(of: root, makesIt: false)
+    else { return nil }
+    do {
+      return try bin.take(for: byteCount, of: root, control)
+    } catch {
+      configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
+      return nil
+    }
+  }
+
+  /// Room in the recycling bin for the file of a record that is replaced or removed, if it may be overwritten later.
+  ///
+  /// Overwriting a file whose old name may come back with a power cut costs what lay under that name. So the file of a
+  /// record that is not to come back, or that was locked, is unlinked instead; so is one with another name, a backup's,
+  /// and one whose header says nothing that can be believed.
+  ///
+  /// - Parameter level: of the operation that displaces it.
+  func roomInBin(
+    for displaced: DisplacedFile, _ level: Durability.Level, of root: RootDirectory.Opened
+  ) -> ReservedRoom? {
+    guard level == .none, displaced.isRecyclable, let (bin, limit, control) = recyclingBin(of: root, makesIt: true),
+      bin.reserve(displaced.byteCount, limit, control)
+    else { return nil }
+    return ReservedRoom(bin: bin, control: control, byteCount: displaced.byteCount)
+  }
+
+  /// Takes a record's file away: into the recycling bin, where it may go there, else for ever. Under its stripe.
+  ///
+  /// - Returns: false if there was none.
+  func takeAway(
+    _ fileName: String, _ displaced: DisplacedFile, _ level: Durability.Level, in directory: borrowing Directory,
+    of root: RootDirectory.Opened
+  ) throws -> Bool {
+    if let room = roomInBin(for: displaced, level, of: root) {
+      do throws(FileError) {
+        try room.put(fileName, in: directory)
+        return true
+      } catch {
+        noteFailure(error, of: root)
+      }
+    }
+    return try directory.unlink(fileName)
+  }
+
+  /// Something did not find its way into the recycling bin.
+  func noteFailure(_ error: FileError, of root: RootDirectory.Opened) {
+    // Perhaps somebody has removed the bin.
+    if error.errno == .noSuchFileOrDirectory { root.forgetRecyclingBin() }
+    configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
+  }
+
+  /// Empties the recycling bin for a store that has found the volume full.
+  ///
+  /// - Returns: whether that made room.
+  func makesRoomByEmptyingBin() -> Bool {
+    do {
+      return try emptyBin().removed.files > 0
+    } catch {
+      // The store has failed for want of room, and says so.
+      configuration.logger.debug("not emptied: \(BlobStoreError(error, operation: "recycle", key: nil))")
+      return false
+    }
+  }
+
+  /// Unlinks the files in the recycling bin.
+  ///
+  /// - Parameters:
+  ///   - age: nanoseconds since they came in; nil for all.
+  ///   - limit: what may be left.
+  func emptyBin(
+    olderThan age: Int64? = nil, to limit: RecyclingLimit? = nil, dryRun: Bool = false
+  ) throws -> (removed: RemovalReport, left: RemovalReport) {
+    // Even where nothing is recycled: another program may have done so.
+    guard let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) else {
+      return (RemovalReport(), RemovalReport())
+    }
+    return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, countersFile(of: root))
+  }
+}
+
+/// The file of a record that is about to lose its place.
+struct DisplacedFile {
+  let byteCount: Int64
+  /// Whether it may be overwritten once nobody reads it any more: its header is sound and not locked, and it has no other
+  /// name.
+  let isRecyclable: Bool
+}
+
+/// Room in the recycling bin for one file, which is counted already.
+struct ReservedRoom {
+  let bin: RecyclingBin
+  let control: ControlFile
+  let byteCount: Int64
+
+  /// Moves the file in; the room is given back if that fails.
+  func put(_ name: String, in directory: borrowing Directory) throws(FileError) {
+    try bin.put(name, in: directory, byteCount, control)
+  }
+
+  func giveBack() { control.countRecycled(files: -1, bytes: -byteCount) }
+}

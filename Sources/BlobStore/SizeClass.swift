@@ -1,0 +1,22 @@
+/// Files that may take each other's place without gaining or losing many blocks: of one to eight blocks, those of as many;
+/// above, four classes to each doubling, so that the largest of a class is less than a quarter larger than its smallest.
+struct SizeClass: Hashable {
+  private let number: Int
+
+  /// What file systems allocate at a time, and pages are: bytes.
+  static let blockByteCount: Int64 = 4096
+
+  /// - Parameter byteCount: of the whole file, header included.
+  init(_ byteCount: Int64) {
+    // A block that is begun is taken; an empty file is as good as one of a block.
+    let last = max(0, byteCount - 1) / Self.blockByteCount
+    // The two bits below the highest one tell the class among those of the doubling.
+    let shift = max(0, last.highestBit - 2)
+    number = shift * 4 + Int(last >> Int64(shift))
+  }
+}
+
+extension Int64 {
+  /// Of the highest bit that is set; 0 for 0.
+  fileprivate var highestBit: Int { self > 0 ? 63 - leadingZeroBitCount : 0 }
+}
