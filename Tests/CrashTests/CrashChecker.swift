@@ -124,8 +124,8 @@ struct CrashChecker {
       if once, call != "fcntl", call != "flock", !report.held.locks.isEmpty {
         found.append("locks left: \(report.held.locks)")
       }
-      // The root and the control file stay open.
-      if report.held.descriptors.count > 2 { found.append("open: \(report.held.descriptors)") }
+      // The root, the control file and the recycling bin stay open.
+      if report.held.descriptors.count > 3 { found.append("open: \(report.held.descriptors)") }
     } else if !state.temporary.isEmpty {
       found.append("left behind: \(state.temporary)")
     }

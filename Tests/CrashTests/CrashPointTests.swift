@@ -39,6 +39,20 @@ import Testing
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .locked, durability: .full),
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .unlocked, durability: .barrier),
       Scenario(operation: .remove(Scenario.subject), start: .unlocked, durability: .full),
+    ] + warm
+
+  /// With files to overwrite in the recycling bin: what stores and what displaces.
+  static let warm: [Scenario] =
+    StartState.warm.flatMap { start in
+      [
+        .store(Scenario.subject, Scenario.newPayload),
+        .store(Scenario.subject, Scenario.newPayload, keepingLocks: true),
+        .remove(Scenario.subject), .collect(evicting: true),
+      ].map { Scenario(operation: $0, start: start) }
+    } + [
+      Scenario(operation: .removeAll(.all), start: .warmUnlocked),
+      Scenario(operation: .store(Scenario.subject, Scenario.newPayload, locked: true), start: .warmUnlocked),
+      Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .warmUnlocked, durability: .barrier),
     ]
 
   @Test func everyCrashLeavesOldOrNew() async throws {

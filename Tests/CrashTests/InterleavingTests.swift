@@ -27,7 +27,7 @@ import Testing
       var seed: UInt64
     }
     var pairs: [Pair] = []
-    for start in [StartState.locked, .unlocked, .absent, .expired] {
+    for start in [StartState.locked, .unlocked, .absent, .expired, .warmUnlocked, .warmAbsent] {
       for first in Self.operations("first") {
         for second in Self.operations("second") {
           let scenario = Scenario(operation: first, start: start, durability: .none)
@@ -56,7 +56,9 @@ import Testing
     }
     var cases: [Case] = []
     for holder in Self.operations("first") {
-      for start in FaultTools.isLong ? [StartState.locked, .unlocked, .absent] : [.locked] {
+      for start in FaultTools.isLong
+        ? [StartState.locked, .unlocked, .absent, .warmUnlocked] : [.locked, .warmUnlocked]
+      {
         let writers: [FaultOperation] =
           FaultTools.isLong
           ? [.lock(Scenario.subject), .store(Scenario.subject, PayloadName("second", 2000)), .remove(Scenario.subject)]

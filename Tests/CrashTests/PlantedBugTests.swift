@@ -19,6 +19,14 @@ import Testing
     #expect(try !FaultPlan.crashes(checker.calls).flatMap { try checker.check($0) }.isEmpty)
   }
 
+  /// A recycled file that takes its place before it is whole.
+  @Test func crashesFindTheFileThatIsPublishedTooEarly() throws {
+    let checker = try CrashChecker(
+      Scenario(operation: Self.store, start: .warmUnlocked), directories, plant: "publishesBeforeWriting")
+    #expect(checker.violations == [])
+    #expect(try !FaultPlan.crashes(checker.calls).flatMap { try checker.check($0) }.isEmpty)
+  }
+
   @Test(arguments: ["ignoresErrors", "leavesTemporaryFiles"]) func errorsFind(plant: String) throws {
     let checker = try CrashChecker(Scenario(operation: Self.store, start: .unlocked), directories, plant: plant)
     #expect(checker.violations == [])

@@ -11,7 +11,10 @@ enum StartState: String, CaseIterable {
   case nothing
   /// Locked, in a directory that no version of this library has changed yet.
   case withoutControlFile
+  /// The recycling bin holds files for every size that is stored.
+  case warmAbsent, warmUnlocked, warmLocked
 
+  static let warm: [StartState] = [.warmAbsent, .warmUnlocked, .warmLocked]
   static let pair: [StartState] = [.absent, .locked]
 }
 
@@ -60,10 +63,19 @@ extension StartState {
     try store("other", PayloadName("other", 200), age: 50, locks: 0)
     try store("x", PayloadName("x", 100), age: 50, locks: 1)
     try store("gone", PayloadName("gone", 400), age: 10_000, locks: 0)
+    if Self.warm.contains(self) {
+      for byteCount in [4500, 8000, 600, 2500, 3500] {
+        try store("warm-\(byteCount)", PayloadName("warm", byteCount), age: 50, locks: 0)
+      }
+      var settings = StoreSettings(directory: FilePath(directory))
+      settings.durability = .none
+      let store = try settings.makeStore()
+      for byteCount in [4500, 8000, 600, 2500, 3500] { try store.remove(BlobKey("warm-\(byteCount)")) }
+    }
     switch self {
-    case .absent, .nothing: break
-    case .locked, .withoutControlFile: try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 1)
-    case .unlocked: try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 0)
+    case .absent, .nothing, .warmAbsent: break
+    case .locked, .withoutControlFile, .warmLocked: try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 1)
+    case .unlocked, .warmUnlocked: try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 0)
     case .expired: try store(Scenario.subject, Scenario.oldPayload, age: 5000, locks: 0)
     case .damaged:
       try store(Scenario.subject, Scenario.oldPayload, age: 100, locks: 0)

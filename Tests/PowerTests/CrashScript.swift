@@ -12,6 +12,8 @@ struct CrashScript: CustomStringConvertible, Sendable {
     /// Not even the directory.
     case nothing
     case absent, unlocked, locked, expired
+    /// The same, and the recycling bin holds a file for each size that is stored.
+    case warmAbsent, warmUnlocked, warmLocked
   }
 
   static let subject = "subject"
@@ -72,9 +74,20 @@ struct CrashScript: CustomStringConvertible, Sendable {
     store("x", 100, age: 50, locks: 0)
     store("gone", 400, age: 10_000, locks: 0)
     switch start {
-    case .nothing, .absent: break
-    case .unlocked: store(Self.subject, 3000, age: 100, locks: 0)
-    case .locked: store(Self.subject, 3000, age: 100, locks: 1)
+    case .nothing, .absent, .unlocked, .locked, .expired: break
+    case .warmAbsent, .warmUnlocked, .warmLocked:
+      // One shorter, one longer, one of another class.
+      for byteCount in [4500, 8000, 10, 3900] {
+        store("warm-\(byteCount)", byteCount, age: 50, locks: 0)
+        var settings = settings(top)
+        settings.durability = .none
+        _ = FaultOperation.remove("warm-\(byteCount)").run(settings)
+      }
+    }
+    switch start {
+    case .nothing, .absent, .warmAbsent: break
+    case .unlocked, .warmUnlocked: store(Self.subject, 3000, age: 100, locks: 0)
+    case .locked, .warmLocked: store(Self.subject, 3000, age: 100, locks: 1)
     case .expired: store(Self.subject, 3000, age: 5000, locks: 0)
     }
   }

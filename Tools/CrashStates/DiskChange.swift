@@ -8,6 +8,8 @@ package enum DiskChange: Hashable, Sendable {
   case data(file: Int, offset: Int, bytes: [UInt8], extends: Bool)
   /// A file gets longer by zeros.
   case size(file: Int, byteCount: Int)
+  /// A file loses what lies behind.
+  case cut(file: Int, byteCount: Int)
   /// A file or a directory is synced.
   case sync(Int, isDirectory: Bool)
 

@@ -30,14 +30,14 @@ package struct DiskImage: Sendable {
 
   private static func changes(of file: Int, from before: [UInt8], to after: [UInt8]) -> [DiskChange] {
     guard before != after else { return [] }
-    precondition(after.count >= before.count, "nothing in the library truncates files")
     var changes: [DiskChange] = []
-    let common = before.indices
+    let common = 0..<min(before.count, after.count)
     if let first = common.first(where: { before[$0] != after[$0] }),
       let last = common.last(where: { before[$0] != after[$0] })
     {
       changes += DiskChange.data(file: file, range: first..<(last + 1), of: after, extends: false)
     }
+    if after.count < before.count { changes.append(.cut(file: file, byteCount: after.count)) }
     guard after.count > before.count else { return changes }
     if after[before.count...].allSatisfy({ $0 == 0 }) {
       changes.append(.size(file: file, byteCount: after.count))
@@ -68,6 +68,9 @@ package struct DiskImage: Sendable {
       extend(file, to: end)
       files[file]?.replaceSubrange(offset..<end, with: bytes[..<(end - offset)])
     case .size(let file, let byteCount): extend(file, to: byteCount)
+    case .cut(let file, let byteCount):
+      let surplus = (files[file]?.count ?? 0) - byteCount
+      if surplus > 0 { files[file]?.removeLast(surplus) }
     case .sync: break
     }
   }

@@ -84,7 +84,7 @@ extension DiskModel {
 extension DiskChange {
   fileprivate var isMetadata: Bool {
     switch self {
-    case .entries, .size: true
+    case .entries, .size, .cut: true
     case .data, .sync: false
     }
   }
@@ -93,7 +93,7 @@ extension DiskChange {
   fileprivate func isPart(of number: Int) -> Bool {
     switch self {
     case .entries(let entries): entries.contains { $0.directory == number }
-    case .data(let file, _, _, _), .size(let file, _): file == number
+    case .data(let file, _, _, _), .size(let file, _), .cut(let file, _): file == number
     case .sync: false
     }
   }
@@ -103,9 +103,13 @@ extension DiskChange {
     return isPart(of: number)
   }
 
-  /// Files that take the place of others.
+  /// Files that take the place of others, which are gone then: not of those that they are exchanged with.
   fileprivate var replacingFiles: [Int] {
     guard case .entries(let entries) = self else { return [] }
-    return entries.compactMap { $0.replaced == nil ? nil : $0.target }
+    let kept = Set(entries.compactMap(\.target))
+    return entries.compactMap { entry in
+      guard let replaced = entry.replaced, !kept.contains(replaced) else { return nil }
+      return entry.target
+    }
   }
 }

@@ -52,7 +52,7 @@ struct DiskReader {
         // Once it has its name it is only changed in memory, and nothing in it lasts.
         next.files[number] = known
       } else {
-        next.files[number] = Self.bytes(of: full, count: Int(status.st_size))
+        next.files[number] = Self.bytes(of: full, status)
       }
     }
   }
@@ -68,12 +68,28 @@ struct DiskReader {
     return names.sorted()
   }
 
-  private static func bytes(of path: String, count: Int) -> [UInt8] {
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { return [] }
+  private static func bytes(of path: String, _ status: stat) -> [UInt8] {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard descriptor >= 0 else {
+      // The store that is being watched holds a lease on it, and so has it open.
+      return errno == EWOULDBLOCK ? leasedDescriptor(of: status).map { bytes(of: $0, status) } ?? [] : []
+    }
     defer { close(descriptor) }
+    return bytes(of: descriptor, status)
+  }
+
+  private static func bytes(of descriptor: CInt, _ status: stat) -> [UInt8] {
+    let count = Int(status.st_size)
     return [UInt8](unsafeUninitializedCapacity: count) { buffer, done in
       done = max(pread(descriptor, buffer.baseAddress, count, 0), 0)
+    }
+  }
+
+  /// A descriptor of this process that is open on a file.
+  private static func leasedDescriptor(of file: stat) -> CInt? {
+    (0..<1024).first { descriptor in
+      var status = stat()
+      return fstat(descriptor, &status) == 0 && status.st_ino == file.st_ino && status.st_dev == file.st_dev
     }
   }
 }

@@ -11,8 +11,8 @@ public struct PowerCutOracle: Sendable {
     var current: KeyState
     /// What may be found: the last state that must be on the medium, and those after it.
     var possible: Set<KeyState>
-    /// Whether a store without durability came after it: then the record may be missing, damaged, or an older blob with
-    /// any header.
+    /// Whether a store or a removal without durability came after it: then the record may be missing, damaged, or an older
+    /// blob with any header. After a removal it may be back, and its file may have been overwritten with another blob.
     var mayMiss = false
   }
 
@@ -41,7 +41,9 @@ public struct PowerCutOracle: Sendable {
       for step in OperationModel.steps(operation, on: key, in: state(of: key), isDisturbed: true) {
         histories[key]?.possible.insert(step.state)
         note(step.state, of: key)
-        if operation.writes(key), level(operation, on: key, to: step.state) == .none {
+        if operation.writes(key) || step.state == .absent && state(of: key) != .absent,
+          level(operation, on: key, to: step.state) == .none
+        {
           histories[key]?.mayMiss = true
         }
       }

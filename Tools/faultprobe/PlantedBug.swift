@@ -24,6 +24,8 @@ enum PlantedBug: String, CaseIterable {
   case storesInPlace
   /// A store that removes the old record before it gives the new one its name.
   case storesByRemovingFirst
+  /// A store that gives a recycled file its place before it is overwritten.
+  case publishesBeforeWriting
   /// A store that says it is done and has synced nothing.
   case storesWithoutSync
   /// A store that takes no notice of failing calls.
@@ -44,6 +46,8 @@ enum PlantedBug: String, CaseIterable {
       return storeInPlace(RecordFile(key, settings), payload, locked, settings)
     case (.storesByRemovingFirst, .store(let key, let payload, let locked, _)):
       return storeBeside(RecordFile(key, settings), payload, locked, settings, removesFirst: true)
+    case (.publishesBeforeWriting, .store(let key, let payload, let locked, _)):
+      return storeRecycled(RecordFile(key, settings), payload, locked, settings)
     case (.storesWithoutSync, .store(let key, let payload, let locked, _)):
       return storeBeside(RecordFile(key, settings), payload, locked, settings)
     case (.ignoresErrors, .store(let key, let payload, let locked, _)):
@@ -109,6 +113,24 @@ extension PlantedBug {
     guard isWritten || self == .ignoresErrors else { return OperationResult(.failed, message: "write") }
     if removesFirst { unlink(file.path) }
     return rename(temporary, file.path) == 0 ? OperationResult(.done) : OperationResult(.failed, message: "rename")
+  }
+
+  private func storeRecycled(
+    _ file: RecordFile, _ payload: PayloadName, _ locked: Bool, _ settings: StoreSettings
+  ) -> OperationResult {
+    let bin = file.root + "/.recycled"
+    guard let name = (try? FileManager.default.contentsOfDirectory(atPath: bin))?.min() else {
+      return OperationResult(.failed, message: "nothing to overwrite")
+    }
+    guard rename(bin + "/" + name, file.path) == 0 else { return OperationResult(.failed, message: "rename") }
+    let descriptor = open(file.path, O_RDWR | O_CLOEXEC)
+    guard descriptor >= 0 else { return OperationResult(.failed, message: "open") }
+    defer { close(descriptor) }
+    let bytes = file.header(payload, locked, settings) + payload.bytes
+    guard writeAll(bytes, descriptor), ftruncate(descriptor, off_t(bytes.count)) == 0 else {
+      return OperationResult(.failed, message: "write")
+    }
+    return OperationResult(.done)
   }
 
   private func writeAll(_ bytes: Data, _ descriptor: CInt) -> Bool {
