@@ -33,6 +33,9 @@ struct BenchmarkCommand: ParsableCommand {
   @Flag(help: "Measure collections instead, over --records records of 1 KiB.")
   var collection = false
 
+  @Flag(help: "Measure instead what it costs to overwrite dead files, against making and unlinking them.")
+  var recycling = false
+
   @Option(help: "Records to collect. (default: 1000000; with --quick 20000)")
   var records: Int?
 
@@ -98,14 +101,18 @@ struct BenchmarkCommand: ParsableCommand {
       ? CollectionSuite(
         directory: directory, records: records ?? (quick ? 20_000 : 1_000_000), rounds: rounds ?? (quick ? 3 : 5)
       ) { Self.note("measuring: \($0)") }.run()
-      : Suite(plan: plan) { Self.note("measuring: \($0)") }.run()
+      : recycling
+        ? RecyclingSuite(plan: plan, churnOperations: quick ? 20_000 : 60_000) { Self.note("measuring: \($0)") }.run()
+        : Suite(plan: plan) { Self.note("measuring: \($0)") }.run()
     let report = Report(conditions, comparisons, thresholds)
     print("\(conditions.fileSystem), \(conditions.processors) processors, \(conditions.system)")
     print("\(plan.rounds) rounds of up to \(plan.operations) operations\n")
     print(report.table)
     if let json { try report.json().write(to: URL(fileURLWithPath: json)) }
     guard check else { return }
-    let isOfThisRun = { (threshold: Threshold) in threshold.isOfCollections == collection }
+    let isOfThisRun = { (threshold: Threshold) in
+      threshold.isOfCollections == collection && threshold.isOfRecycling == recycling
+    }
     if filter.isEmpty, let threshold = report.unmeasured.first(where: isOfThisRun) {
       throw BenchmarkFailure("nothing was measured for the threshold of \(threshold.operation)")
     }

@@ -46,7 +46,8 @@ final class RawContender: Contender {
       let found = raw_enumerate(root)
       try check(found, operation)
       try BenchmarkFailure.require(found == count, "raw enumerate found \(found) of \(count) records")
-    case .open, .collect, .collectKnown, .collectMemory, .evict, .loadMedian, .loadTail:
+    case .open, .collect, .collectKnown, .collectMemory, .evict, .loadMedian, .loadTail, .storeCold,
+      .replaceRecycled, .removeRecycled, .churn:
       throw BenchmarkFailure("raw system calls do not \(operation)")
     }
   }
@@ -125,7 +126,8 @@ final class StoreContender: Contender {
         let isPresent = try store.load(key) != nil
         try BenchmarkFailure.require(isPresent, "open missed \(key)")
       }
-    case .collect, .collectKnown, .collectMemory, .evict, .loadMedian, .loadTail:
+    case .collect, .collectKnown, .collectMemory, .evict, .loadMedian, .loadTail, .storeCold,
+      .replaceRecycled, .removeRecycled, .churn:
       throw BenchmarkFailure("\(operation) is of a whole directory")
     }
   }

@@ -29,6 +29,9 @@ enum Operation: String, CaseIterable, ExpressibleByArgument {
   case evict
   /// Loads while another process collects; their median, and the slowest of a hundred.
   case loadMedian, loadTail
+  /// With `--recycling`: a new key where there is nothing to overwrite; a key that is there, and a removal, where dead files
+  /// are kept; and stores of new keys at the size limit, each of which evicts another; raw, an unlink for each.
+  case storeCold, replaceRecycled, removeRecycled, churn
 
   static let lifecycle: [Operation] = [
     .store, .touch, .loadTouching, .lock, .unlock, .replace, .load, .loadAbsent, .remove,
@@ -37,6 +40,8 @@ enum Operation: String, CaseIterable, ExpressibleByArgument {
   static let ofCollections: [Operation] = [
     .collect, .collectKnown, .collectMemory, .evict, .loadMedian, .loadTail,
   ]
+
+  static let ofRecycling: [Operation] = [.storeCold, .replaceRecycled, .removeRecycled, .churn]
 
   /// Whether later operations of a round need it, so that it cannot be left out.
   var changesWhatIsThere: Bool { self == .store || self == .replace || self == .remove }

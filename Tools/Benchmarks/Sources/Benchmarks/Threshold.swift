@@ -15,6 +15,9 @@ struct Threshold: Decodable {
   /// Whether it is of what `--collection` measures.
   var isOfCollections: Bool { Operation(rawValue: operation).map(Operation.ofCollections.contains) ?? false }
 
+  /// Whether it is of what `--recycling` measures.
+  var isOfRecycling: Bool { Operation(rawValue: operation).map(Operation.ofRecycling.contains) ?? false }
+
   /// A threshold holds for every size. The number of records is a choice of the run's, so it is not compared.
   func applies(to comparison: Comparison) -> Bool {
     operation == comparison.operation.rawValue

@@ -1,0 +1,162 @@
+import BlobStore
+import SystemPackage
+
+/// What a store costs that overwrites dead files, against raw system calls that make and unlink them.
+///
+/// As everywhere, both sides take turns in small rounds; the raw side frees what it made, since that is what a cache at its
+/// limit does all the time.
+struct RecyclingSuite {
+  let plan: Plan
+  /// Stores of a churn, half of which come before it is timed.
+  let churnOperations: Int
+  /// Called with what is about to be measured.
+  let progress: (String) -> Void
+
+  func run() throws -> [Comparison] {
+    var comparisons: [Comparison] = []
+    for size in plan.sizes {
+      if [.replaceRecycled, .removeRecycled, .storeCold].contains(where: plan.includes) {
+        comparisons += try lifecycle(size: size)
+      }
+      if plan.includes(.churn) { comparisons += try churn(size: size) }
+    }
+    return comparisons
+  }
+
+  /// Both ways to compare one operation: with the bytes alone, and with a checksum of them on both sides.
+  private static let baselines = ["raw", "raw+crc"]
+
+  private func storeName(_ size: Int) -> String { size > 4 << 10 ? "recycling, large" : "recycling" }
+
+  /// What the bin holds at the most, in this suite as by default.
+  private static let binBytes = 16 << 20
+
+  private func makeStore(
+    _ directory: FilePath, _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
+    _ = try RawContender(directory: directory)
+    var configuration = StoreContender.configuration(.checksummed)
+    change(&configuration)
+    return try BlobStore(directory: directory, configuration: configuration)
+  }
+
+  // MARK: - One key at a time
+
+  private func lifecycle(size: Int) throws -> [Comparison] {
+    progress("recycling files of \(size) bytes")
+    let material = Material(payloadSize: size)
+    // All of a round has to fit into the bin.
+    let count = max(min(plan.operations, Self.binBytes / 2 / (size + 4096)), 4)
+    let store = try makeStore(plan.directory.appending("recycling-\(size)"))
+    let raws = try Self.baselines.map { name in
+      try RawContender(directory: plan.directory.appending("recycling-\(name)-\(size)"), checksums: name != "raw")
+    }
+    let operations: [Operation] = [.storeCold, .replaceRecycled, .removeRecycled]
+    var comparisons = operations.flatMap { operation in
+      Self.baselines.map { Comparison(operation: operation, size: size, store: storeName(size), baseline: $0) }
+    }
+    for round in 0...plan.rounds {
+      let keys = Keys(from: round * count, count: count)
+      for (number, operation) in operations.enumerated() {
+        if operation == .storeCold { try store.emptyRecyclingBin() }
+        var storeTime = 0.0
+        var rawTimes = [0.0, 0.0]
+        for turn in round.isMultiple(of: 2) ? [0, 1, 2] : [2, 1, 0] {
+          if turn == 0 {
+            storeTime = try time { try perform(operation, store, keys, material) }
+          } else {
+            rawTimes[turn - 1] = try time { try raws[turn - 1].perform(operation.raw, keys, material) }
+          }
+        }
+        // What is replaced for the first time has filled the bin; the second time is what it is like ever after.
+        if operation == .replaceRecycled {
+          storeTime = try time { try perform(operation, store, keys, material) }
+        }
+        guard round > 0 else { continue }
+        for (index, rawTime) in rawTimes.enumerated() {
+          comparisons[number * 2 + index].storeTimes.append(storeTime / Double(count))
+          comparisons[number * 2 + index].baselineTimes.append(rawTime / Double(count))
+        }
+      }
+    }
+    return comparisons.filter { plan.includes($0.operation) }
+  }
+
+  private func perform(_ operation: Operation, _ store: BlobStore, _ keys: Keys, _ material: Material) throws {
+    for key in keys.blob {
+      if operation == .removeRecycled {
+        try BenchmarkFailure.require(store.remove(key) == .done, "remove missed \(key)")
+      } else {
+        try store.store(material.payload, for: key)
+      }
+    }
+  }
+
+  // MARK: - At the limit
+
+  /// Stores of new keys into a directory that is full: each evicts one, in the long run. The time is that of the process's
+  /// stores, with the collections that they start beside them.
+  private func churn(size: Int) throws -> [Comparison] {
+    progress("churn of \(size) bytes")
+    let material = Material(payloadSize: size)
+    let records = max(min(2000, (256 << 20) / max(size, 1)), 64)
+    let count = max(min(churnOperations, (1 << 30) / max(size, 1)), 4 * records) / 2
+    let batch = max(min(count / plan.rounds, 2000), 4)
+    let store = try makeStore(plan.directory.appending("churn-\(size)")) {
+      $0.sizeLimit = Int64(records * (size + 64))
+      $0.freeSpaceFloor = 0
+    }
+    let raws = try Self.baselines.map { name in
+      try RawContender(directory: plan.directory.appending("churn-\(name)-\(size)"), checksums: name != "raw")
+    }
+    var comparisons = Self.baselines.map {
+      Comparison(operation: .churn, size: size, store: storeName(size), baseline: $0)
+    }
+    var first = 0
+    while first < count {
+      for key in Keys(from: first, count: batch).blob { try store.store(material.payload, for: key) }
+      first += batch
+    }
+    let lag = records / batch + 1
+    for raw in raws {
+      for number in 0..<lag { try raw.perform(.store, Keys(from: number * batch, count: batch), material) }
+    }
+    for round in 0...plan.rounds {
+      let new = Keys(from: first, count: batch)
+      first += batch
+      var storeTime = 0.0
+      var rawTimes = [0.0, 0.0]
+      for turn in round.isMultiple(of: 2) ? [0, 1, 2] : [2, 1, 0] {
+        if turn == 0 {
+          storeTime = try time {
+            for key in new.blob { try store.store(material.payload, for: key) }
+          }
+        } else {
+          let added = Keys(from: (lag + round) * batch, count: batch)
+          let old = Keys(from: round * batch, count: batch)
+          rawTimes[turn - 1] = try time {
+            try raws[turn - 1].perform(.store, added, material)
+            try raws[turn - 1].perform(.remove, old, material)
+          }
+        }
+      }
+      guard round > 0 else { continue }
+      for (index, rawTime) in rawTimes.enumerated() {
+        comparisons[index].storeTimes.append(storeTime / Double(batch))
+        comparisons[index].baselineTimes.append(rawTime / Double(batch))
+      }
+    }
+    return comparisons
+  }
+}
+
+extension Operation {
+  /// What the raw side does.
+  fileprivate var raw: Operation {
+    switch self {
+    case .replaceRecycled: .replace
+    case .removeRecycled: .remove
+    default: .store
+    }
+  }
+}
