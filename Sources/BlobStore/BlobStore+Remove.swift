@@ -146,7 +146,13 @@ extension BlobStore {
       progress.removed.files += removed.files
       progress.removed.bytes.saturatingAdd(removed.bytes)
     }
-    if scope == .all, !progress.removed.wasStopped { _ = try emptyBin() }
+    if scope == .all, !progress.removed.wasStopped {
+      do {
+        _ = try emptyBin()
+      } catch {
+        firstFailure = firstFailure ?? error
+      }
+    }
     if mustSync { try root.directory.synchronize() }
     if let firstFailure { throw firstFailure }
   }

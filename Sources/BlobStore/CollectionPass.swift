@@ -69,7 +69,7 @@ final class CollectionPass {
     try expire { start.duration(to: .now) >= options.maximumTime ?? .zero }
     try trimQuarantine()
     if !isStopped { try evict() }
-    if !isStopped { try trimBin() }
+    if !isStopped { surviving(trimBin) }
     reportProgress()
   }
 

@@ -1,4 +1,5 @@
 internal import Logging
+internal import PosixFiles
 
 /// What a directory holds. Bytes are logical: headers and payloads, not blocks.
 public struct Usage: Hashable, Sendable {
@@ -88,9 +89,14 @@ extension BlobStore {
         usage.bytes.saturatingAdd(file.byteCount)
       }
     }
-    if let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) {
-      (usage.recycledFiles, usage.recycledBytes) = try bin.contents()
-      usage.bytes.saturatingAdd(usage.recycledBytes)
+    do {
+      if let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) {
+        (usage.recycledFiles, usage.recycledBytes) = try bin.contents()
+        usage.bytes.saturatingAdd(usage.recycledBytes)
+      }
+    } catch let error as FileError {
+      configuration.logger.warning("\(BlobStoreError(error, operation: "usage", key: nil))")
+      usage.unreadableFiles += 1
     }
     return usage
   }
