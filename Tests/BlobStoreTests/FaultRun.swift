@@ -278,7 +278,7 @@ extension FaultRun {
     {
       return true
     }
-    if call.kind == .open || call.kind == .openBeneath, errno == .wouldBlock { return true }
+    if [.open, .openBeneath, .openDirectory].contains(call.kind), errno == .wouldBlock { return true }
     // Where there is no room for a control file, the directory is locked instead.
     if errno == .noSpace || errno == .diskQuotaExceeded, makesControlFile(call, calls) { return true }
     switch (operation, expected) {
