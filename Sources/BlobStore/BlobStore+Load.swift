@@ -114,7 +114,7 @@ extension BlobStore {
   /// generation has changed then since before the look. It does so with each change of the key, so after a few the
   /// record is taken for what it most likely is.
   private func current<Content>(_ path: RecordPath, _ read: () throws -> Reading<Content>) throws -> Reading<Content> {
-    guard recyclingLimit != nil, let control = try root.opened()?.openedControlFile else { return try read() }
+    guard let control = try root.opened()?.openedControlFile else { return try read() }
     for _ in 0..<3 {
       let generation = control.generation(of: path.digest)
       let reading = try read()

@@ -32,8 +32,8 @@ extension BlobStore {
     public var maximumPayload: Int64 = 1 << 30
     public var durability = Durability.automatic
     /// Whether stores overwrite the files of dead records instead of making new ones. What was removed then stays on the
-    /// medium, in `.recycled` below the root, until it is overwritten or a collection empties that.
-    public var recycling = Recycling.automatic
+    /// medium, in `.recycled` below the root, until it is overwritten or a collection empties that. Off by default.
+    public var recycling = Recycling.off
     /// What a load does with a damaged file, besides throwing.
     public var damagePolicy = DamagePolicy.report
     /// Whether the first store makes the directory. Without, an absent directory is an error of every operation.

@@ -10,6 +10,8 @@ import Testing
   /// What is done, by its name in the document, in a directory where everything that is made once has been made.
   struct Scenario: Sendable, CustomStringConvertible {
     let name: String
+    /// Whether files are recycled.
+    var recycles = false
     var change: @Sendable (inout BlobStore.Configuration) -> Void = { _ in }
     var prepare: @Sendable (BlobStore) throws -> Void = { _ in }
     let run: @Sendable (BlobStore) throws -> Void
@@ -37,16 +39,30 @@ import Testing
       run: { try $0.store(payload, for: "key") }),
     Scenario(
       name: "store, replaced, full", change: { $0.durability = .full }, run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, new, recycled", recycles: true, prepare: fillBin, run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, replaced, recycled", recycles: true, prepare: fillBin, run: { try $0.store(payload, for: "key") }),
+    Scenario(name: "remove, recycled", recycles: true, prepare: fillBin, run: { _ = try $0.remove("key") }),
     Scenario(name: "remove", run: { _ = try $0.remove("key") }),
     Scenario(name: "remove, full", change: { $0.durability = .full }, run: { _ = try $0.remove("key") }),
   ]
 
   private static let payload = Data("payload".utf8)
 
+  /// Leaves the files of dead records to be overwritten.
+  @Sendable private static func fillBin(_ store: BlobStore) throws {
+    for key: BlobKey in ["kept 1", "kept 2", "kept 3"] { try store.store(payload, for: key, ttl: .seconds(1000)) }
+    for key: BlobKey in ["kept 1", "kept 2", "kept 3"] { try store.remove(key) }
+  }
+
   @Test(arguments: scenarios) func callsAreThoseOfTheDocument(scenario: Scenario) throws {
     let cache = try Cache()
     let trace = CallTrace()
-    let store = try cache.store(files: trace.files, scenario.change)
+    let store = try cache.store(files: trace.files) {
+      $0.recycling = scenario.recycles ? .automatic : .off
+      scenario.change(&$0)
+    }
     try store.store(Self.payload, for: "key", ttl: .seconds(1000))
     try scenario.prepare(store)
     // The first change finds out what the directory and its control file are.

@@ -28,6 +28,7 @@ public struct StoreSettings: Sendable {
     configuration.lockTimeout = lockTimeout
     configuration.format = format
     configuration.freeSpaceFloor = 0
+    configuration.recycling = .automatic
     configuration.logger = Logger(label: "faults", factory: { _ in SwiftLogNoOpLogHandler() })
     let now = now
     configuration.now = { now }

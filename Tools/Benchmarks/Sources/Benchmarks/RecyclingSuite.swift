@@ -36,6 +36,7 @@ struct RecyclingSuite {
   ) throws -> BlobStore {
     _ = try RawContender(directory: directory)
     var configuration = StoreContender.configuration(.checksummed)
+    configuration.recycling = .automatic
     change(&configuration)
     return try BlobStore(directory: directory, configuration: configuration)
   }
