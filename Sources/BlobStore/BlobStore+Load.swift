@@ -115,13 +115,14 @@ extension BlobStore {
   /// record is taken for what it most likely is.
   private func current<Content>(_ path: RecordPath, _ read: () throws -> Reading<Content>) throws -> Reading<Content> {
     guard let control = try root.opened()?.openedControlFile else { return try read() }
-    for _ in 0..<3 {
+    var triesLeft = 3
+    while true {
       let generation = control.generation(of: path.digest)
       let reading = try read()
       if case .absent = reading { return reading }
-      if control.generation(of: path.digest) == generation { return reading }
+      if control.generation(of: path.digest) == generation || triesLeft == 0 { return reading }
+      triesLeft -= 1
     }
-    return try read()
   }
 
   /// Opens what lies at a path, if it is a file of ours.

@@ -235,8 +235,11 @@ extension RootDirectory.Opened {
   /// Opens the subdirectory a record is to lie in, made with the root's permissions and ownership if it is not there.
   func openOrMakeSubdirectory(_ name: String) throws -> Directory {
     // A collection may remove the empty subdirectory between its making and its opening; it does so once a pass.
-    for _ in 0..<RootDirectory.removalsOutlasted {
+    var triesLeft = RootDirectory.removalsOutlasted
+    while true {
       if let directory = try openSubdirectory(name) { return directory }
+      if triesLeft == 0 { throw FileError(.openDirectory, Location(directory.path, name), .noSuchFileOrDirectory) }
+      triesLeft -= 1
       guard try directory.makeSubdirectory(name, permissions: subdirectoryPermissions) else { continue }
       guard let made = try openSubdirectory(name) else { continue }
       let status = try made.status()
@@ -246,6 +249,5 @@ extension RootDirectory.Opened {
       }
       return made
     }
-    throw FileError(.openDirectory, Location(directory.path, name), .noSuchFileOrDirectory)
   }
 }
