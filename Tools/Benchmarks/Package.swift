@@ -1,6 +1,13 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+/// What a manifest cannot look for itself, and so is told by `Tools/benchmark peers`: which of these peers are installed.
+let peers: [(name: String, condition: String, target: String)] = [
+  ("sqlite", "SQLITE", "CSQLite"), ("lmdb", "LMDB", "CLMDB"), ("rocksdb", "ROCKSDB", "CRocksDB"),
+]
+let installedNames = (Context.environment["BLOBCACHE_PEERS"] ?? "").split(separator: " ").map(String.init)
+let installedPeers = peers.filter { installedNames.contains($0.name) }
+
 // A package of its own, so that what only benchmarks need stays out of the product's manifest.
 let package = Package(
   name: "Benchmarks",
@@ -15,12 +22,21 @@ let package = Package(
     .executableTarget(
       name: "Benchmarks",
       dependencies: [
-        "CRawFiles", "Measuring",
+        "CRawFiles", "Measuring", "Workbench",
         .product(name: "BlobStore", package: "BlobCache"),
         .product(name: "BlobRecord", package: "BlobCache"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
+    .executableTarget(
+      name: "PeerBenchmarks",
+      dependencies: [
+        "CRawFiles", "Measuring", "Workbench",
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ] + installedPeers.map { .target(name: $0.target) }),
     .executableTarget(
       name: "MemoryBenchmarks",
       dependencies: [
@@ -48,10 +64,17 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .target(name: "CAllocationCount"),
+    .target(
+      name: "Workbench",
+      dependencies: [
+        "CRawFiles",
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .target(name: "Measuring"),
     .target(name: "CLRU"),
     .target(name: "CRawFiles", linkerSettings: [.linkedLibrary("z")]),
-  ],
+  ] + installedPeers.map { .systemLibrary(name: $0.target) },
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx20
 )
@@ -63,4 +86,7 @@ for target in package.targets where !target.name.hasPrefix("C") {
     .enableUpcomingFeature("MemberImportVisibility"),
     .treatAllWarnings(as: .error),
   ]
+  if target.name == "PeerBenchmarks" {
+    target.swiftSettings?.append(contentsOf: installedPeers.map { .define($0.condition) })
+  }
 }

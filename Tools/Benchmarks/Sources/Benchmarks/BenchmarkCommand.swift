@@ -2,6 +2,7 @@ import ArgumentParser
 import BlobStore
 import Foundation
 import SystemPackage
+import Workbench
 
 @main
 struct BenchmarkCommand: ParsableCommand {

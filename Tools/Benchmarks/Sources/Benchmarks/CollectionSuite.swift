@@ -2,6 +2,7 @@ import BlobRecord
 import BlobStore
 import Foundation
 import SystemPackage
+import Workbench
 
 /// Collections of one directory of very many records, against raw walks over it.
 struct CollectionSuite {

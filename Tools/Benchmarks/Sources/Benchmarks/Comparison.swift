@@ -17,9 +17,3 @@ struct Comparison {
   var storeTime: Double { Quartiles(of: storeTimes).median }
   var baselineTime: Double { Quartiles(of: baselineTimes).median }
 }
-
-/// - Returns: microseconds.
-func time(_ work: () throws -> Void) rethrows -> Double {
-  let (seconds, attoseconds) = try ContinuousClock().measure(work).components
-  return Double(seconds) * 1e6 + Double(attoseconds) / 1e12
-}

@@ -2,6 +2,7 @@ import BlobRecord
 import BlobStore
 import CRawFiles
 import SystemPackage
+import Workbench
 
 /// One way to do the work, in a directory of its own.
 protocol Contender: AnyObject {

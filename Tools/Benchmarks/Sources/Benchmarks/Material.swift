@@ -1,33 +1,7 @@
 import BlobRecord
 import BlobStore
-import CRawFiles
 import Foundation
 import Synchronization
-
-/// The same keys for the store and for raw system calls.
-struct Keys {
-  let raw: [raw_key]
-  let blob: [BlobKey]
-
-  /// - Parameter first: keys of disjoint ranges are different.
-  init(from first: Int, count: Int) {
-    var raw = [raw_key](repeating: raw_key(), count: count)
-    raw_make_keys(UInt64(first), count, &raw)
-    self.raw = raw
-    blob = raw.map { key in
-      withUnsafeBytes(of: key.text) { BlobKey(String(decoding: $0.dropLast(), as: UTF8.self)) }
-    }
-  }
-
-  private init(raw: [raw_key], blob: [BlobKey]) {
-    self.raw = raw
-    self.blob = blob
-  }
-
-  func prefix(_ count: Int) -> Keys {
-    Keys(raw: Array(raw.prefix(count)), blob: Array(blob.prefix(count)))
-  }
-}
 
 /// The same payload for the store and, with a header before it, for raw system calls.
 struct Material {
@@ -58,21 +32,5 @@ final class SteppingClock: Sendable {
 
   func next() -> UnixTime {
     UnixTime(seconds: seconds.wrappingAdd(1, ordering: .relaxed).newValue)
-  }
-}
-
-/// A failed call of the raw side, or an answer that shows that the two sides do not do the same.
-struct BenchmarkFailure: Error, CustomStringConvertible {
-  let description: String
-
-  init(_ description: String) { self.description = description }
-
-  /// Checks the answer of a raw function.
-  static func check(_ result: some BinaryInteger, _ what: @autoclosure () -> String) throws {
-    if result == -1 { throw BenchmarkFailure("\(what()): \(String(cString: strerror(errno)))") }
-  }
-
-  static func require(_ condition: Bool, _ what: @autoclosure () -> String) throws {
-    if !condition { throw BenchmarkFailure(what()) }
   }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import Measuring
+import Workbench
 
 /// The results of a run, with the promises that they keep or break.
 struct Report {
@@ -53,25 +54,11 @@ extension Report {
         line.limit.map { Self.fixed($0) + (line.isMissed ? " missed" : "") } ?? "",
       ]
     }
-    let widths = titles.indices.map { column in ([titles] + rows).map { $0[column].count }.max() ?? 0 }
-    let isText = [true, false, true, true, false, false, false, false, false, true]
-    return ([titles] + rows).map { row in
-      row.indices.map { column in
-        let padding = String(repeating: " ", count: widths[column] - row[column].count)
-        return isText[column] ? row[column] + padding : padding + row[column]
-      }
-      .joined(separator: "  ").trimmingSuffix(" ")
-    }
-    .joined(separator: "\n")
+    let texts: Set = [0, 2, 3, 9]
+    return TextTable(titles: titles, rows: rows, texts: texts).description
   }
 
   private static func fixed(_ value: Double) -> String { String(format: "%.2f", value) }
-}
-
-extension String {
-  fileprivate func trimmingSuffix(_ character: Character) -> String {
-    String(reversed().drop { $0 == character }.reversed())
-  }
 }
 
 // MARK: - JSON

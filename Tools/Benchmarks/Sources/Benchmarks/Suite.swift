@@ -1,5 +1,6 @@
 import BlobStore
 import SystemPackage
+import Workbench
 
 /// How much is measured, and where.
 struct Plan {
@@ -83,10 +84,6 @@ struct Suite {
   ) throws -> StoreContender {
     _ = try RawContender(directory: directory)
     return try StoreContender(directory: directory, format: format, sharing: sharing)
-  }
-
-  private func turns(of count: Int, in round: Int) -> [Int] {
-    round.isMultiple(of: 2) ? Array(0..<count) : (0..<count).reversed()
   }
 
   // MARK: - Many records

@@ -1,5 +1,6 @@
 import BlobStore
 import SystemPackage
+import Workbench
 
 /// One operation, again and again, for strace and for whatever counts allocations to look at.
 ///

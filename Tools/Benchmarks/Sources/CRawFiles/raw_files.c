@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,16 @@ const char *raw_file_system(int root) {
   return name;
 }
 
+int raw_sync(int root) {
+#if defined(__linux__)
+  return syncfs(root);
+#else
+  (void)root;
+  sync();
+  return 0;
+#endif
+}
+
 // MARK: - Records
 
 static int write_all(int file, const char *bytes, size_t count) {
@@ -109,8 +120,11 @@ static int write_all(int file, const char *bytes, size_t count) {
   return 0;
 }
 
-static int store(int root, const raw_key *key, uint64_t number, const char *record, size_t byte_count) {
-  path temporary = temporary_path_of(key, number);
+// Threads that store at once need names of their own.
+static atomic_uint_fast64_t temporary_number;
+
+static int store(int root, const raw_key *key, const char *record, size_t byte_count) {
+  path temporary = temporary_path_of(key, atomic_fetch_add_explicit(&temporary_number, 1, memory_order_relaxed));
   int file = openat(root, temporary.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return -1;
   int result = write_all(file, record, byte_count);
@@ -127,7 +141,7 @@ static void checksum(const void *payload, size_t count) {
 int raw_store(int root, const raw_key *keys, size_t count, const void *record, size_t byte_count, bool checksums) {
   for (size_t i = 0; i < count; i++) {
     if (checksums) checksum((const char *)record + header_size, byte_count - header_size);
-    if (store(root, &keys[i], i, record, byte_count) != 0) return -1;
+    if (store(root, &keys[i], record, byte_count) != 0) return -1;
   }
   return 0;
 }

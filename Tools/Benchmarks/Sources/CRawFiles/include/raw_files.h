@@ -50,6 +50,9 @@ int64_t raw_enumerate(int root);
 int raw_populate(
   int root, const raw_key *keys, size_t count, const void *header, size_t header_size, uint64_t payload_size);
 
+/// Writes what the volume that holds the directory has in memory to its medium; on macOS, asks for it.
+int raw_sync(int root);
+
 /// The name of the file system that holds the directory, or its number in hexadecimal; lives until the next call.
 const char *raw_file_system(int root);
 

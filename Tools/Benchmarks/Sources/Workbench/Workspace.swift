@@ -1,12 +1,12 @@
-import Foundation
-import SystemPackage
+internal import Foundation
+package import SystemPackage
 
 /// A fresh directory, removed with all that was put into it.
-final class Workspace {
-  let path: FilePath
+package final class Workspace {
+  package let path: FilePath
 
   /// - Parameter parent: nil for `TMPDIR`, or for `.build` below the current directory where that is not set.
-  init(in parent: String?) throws {
+  package init(in parent: String?) throws {
     let parent = FilePath(parent ?? ProcessInfo.processInfo.environment["TMPDIR"] ?? ".build")
     try FileManager.default.createDirectory(atPath: parent.string, withIntermediateDirectories: true)
     path = parent.appending("blobcache-benchmark-\(UInt64.random(in: 0 ... .max))")

@@ -1,0 +1,83 @@
+import BlobRecord
+import CRawFiles
+import Foundation
+import Workbench
+
+/// One key in the forms that peers take it in, and what is stored under it.
+struct Entry: Sendable {
+  let key: BlobKey
+  let raw: raw_key
+  let name: String
+  let payload: Payload
+  /// Which of the payloads it is.
+  let payloadNumber: Int
+}
+
+/// What a turn works on: the same for all.
+struct Batch: Sendable {
+  let entries: [Entry]
+  /// What `churn` removes, one for each that it stores.
+  let leaving: [Entry]
+  /// Whether loads look at each byte, which is not to be measured.
+  let isVerified: Bool
+
+  init(_ entries: [Entry], leaving: [Entry] = [], isVerified: Bool = false) {
+    self.entries = entries
+    self.leaving = leaving
+    self.isVerified = isVerified
+  }
+}
+
+struct Payload: Sendable {
+  let bytes: Data
+  /// The same after 64 bytes of a header, for files of both.
+  let record: [UInt8]
+
+  static let headerSize = 64
+}
+
+/// Payloads of one size, as images and music are: nothing compresses them.
+struct Payloads: Sendable {
+  let size: Int
+  private let all: [Payload]
+
+  init(size: Int) {
+    self.size = size
+    // So many different ones that a block of a database holds none twice, nor a window that a compressor looks back on.
+    let count = max(min((256 << 10) / max(size, 1), 2048), 4)
+    var generator = SplitMix64(state: UInt64(size))
+    all = (0..<count).map { _ in
+      var bytes = Data(capacity: size + 8)
+      while bytes.count < size { withUnsafeBytes(of: generator.next()) { bytes.append(contentsOf: $0) } }
+      bytes.removeLast(bytes.count - size)
+      return Payload(bytes: bytes, record: [UInt8](repeating: 0, count: Payload.headerSize) + bytes)
+    }
+  }
+
+  /// The entries number `first` to `first + count` of an endless sequence without repetitions.
+  func entries(from first: Int, count: Int) -> [Entry] {
+    let keys = Keys(from: first, count: count)
+    return (0..<count).map { index in
+      let number = (first + index) % all.count
+      return Entry(
+        key: keys.blob[index], raw: keys.raw[index], name: "\(keys.blob[index])", payload: all[number],
+        payloadNumber: number)
+    }
+  }
+
+  /// One after the other, for other processes to read.
+  var file: Data { all.reduce(into: Data()) { $0 += $1.bytes } }
+}
+
+/// Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
+private struct SplitMix64: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var value = state
+    value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
+    return value ^ (value >> 31)
+  }
+}

@@ -1,0 +1,50 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Synchronization
+import SystemPackage
+import Workbench
+
+/// This library's store with its defaults, but for what makes it comparable: without durability, as the others are.
+final class BlobStoreEngine: Engine, Session {
+  private let store: BlobStore
+
+  init(directory: FilePath) throws {
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    // The clock runs ahead, and nothing is to expire.
+    configuration.defaultExpiration = .seconds(Int64.max)
+    let clock = HastyClock(configuration.now)
+    configuration.now = { clock.next() }
+    store = try BlobStore(directory: directory, configuration: configuration)
+  }
+
+  func session() -> any Session { self }
+
+  func store(_ entry: Entry) throws { try store.store(entry.payload.bytes, for: entry.key) }
+
+  func replace(_ entry: Entry) throws {
+    try store.store(entry.payload.bytes, for: entry.key, ttl: .seconds(Int64.max))
+  }
+
+  func load(_ entry: Entry) throws -> Data? { try store.load(entry.key)?.payload }
+
+  func loadTouching(_ entry: Entry) throws -> Data? { try store.load(entry.key)?.payload }
+
+  func remove(_ entry: Entry) throws {
+    let outcome = try store.remove(entry.key)
+    try BenchmarkFailure.require(outcome == .done, "remove of \(entry.name): \(outcome)")
+  }
+}
+
+/// The system's clock, and a second more each time it is read, so that no touch finds its work done.
+private final class HastyClock: Sendable {
+  private let system: @Sendable () -> UnixTime
+  private let lead = Atomic<Int64>(0)
+
+  init(_ system: @escaping @Sendable () -> UnixTime) { self.system = system }
+
+  func next() -> UnixTime {
+    system().advanced(bySeconds: lead.wrappingAdd(1, ordering: .relaxed).newValue)
+  }
+}

@@ -1,0 +1,44 @@
+import CRawFiles
+import Foundation
+import SystemPackage
+import Workbench
+
+/// System calls in C, and nothing else.
+final class RawFilesEngine: Engine, Session {
+  private let root: CInt
+
+  init(directory: FilePath) throws {
+    root = raw_open_root(directory.string)
+    try BenchmarkFailure.check(root, "opening \(directory)")
+  }
+
+  deinit { _ = raw_close(root) }
+
+  func session() -> any Session { self }
+
+  func store(_ entry: Entry) throws {
+    var key = entry.raw
+    let record = entry.payload.record
+    try BenchmarkFailure.check(raw_store(root, &key, 1, record, record.count, false), "raw store")
+  }
+
+  /// What is read is freed at once: the bytes are not handed on, only their absence is told.
+  func load(_ entry: Entry) throws -> Data? {
+    var key = entry.raw
+    let found = raw_load(root, &key, 1, false)
+    try BenchmarkFailure.check(found, "raw load")
+    return found == 1 ? entry.payload.bytes : nil
+  }
+
+  func loadTouching(_ entry: Entry) throws -> Data? {
+    let found = try load(entry)
+    var key = entry.raw
+    try BenchmarkFailure.check(raw_rewrite_headers(root, &key, 1), "raw touch")
+    return found
+  }
+
+  func remove(_ entry: Entry) throws {
+    var key = entry.raw
+    try BenchmarkFailure.check(raw_remove(root, &key, 1), "raw remove")
+  }
+}

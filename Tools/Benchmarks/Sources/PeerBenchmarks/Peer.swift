@@ -1,0 +1,104 @@
+import ArgumentParser
+import SystemPackage
+
+/// Who takes part.
+enum Peer: String, CaseIterable, ExpressibleByArgument {
+  /// This library's store.
+  case blobStore = "blobstore"
+  /// System calls in C.
+  case raw
+  /// Foundation's atomic write of whole files, as SPTPersistentCache does it, with an NSCache in front.
+  case foundation
+  case sqliteNormal = "sqlite-normal"
+  case sqliteOff = "sqlite-off"
+  case lmdb
+  case rocksDB = "rocksdb"
+  /// Python's.
+  case diskCache = "diskcache"
+
+  /// As it is named in tables and charts.
+  var title: String {
+    switch self {
+    case .blobStore: "BlobStore"
+    case .raw: "raw files"
+    case .foundation: "Data.write"
+    case .sqliteNormal: "SQLite NORMAL"
+    case .sqliteOff: "SQLite OFF"
+    case .lmdb: "LMDB"
+    case .rocksDB: "RocksDB"
+    case .diskCache: "diskcache"
+    }
+  }
+
+  /// What the numbers depend on: how each is set up, and what it does besides.
+  var settings: String {
+    switch self {
+    case .blobStore: "durability none, sharing shared, checksummed: written, and compared by each load"
+    case .raw: "temporary file, write, rename; open, fstat, read; no checksums, no locks"
+    case .foundation: "Data.write(options: .atomic) of header and payload; NSCache, empty when loads begin"
+    case .sqliteNormal: "WAL, synchronous=NORMAL: syncs at checkpoints; YYCache's table and index, values of all sizes"
+    case .sqliteOff: "WAL, synchronous=OFF; YYCache's table and index, values of all sizes"
+    case .lmdb: "MDB_NOSYNC, a transaction each"
+    case .rocksDB: "default options, write-ahead log without sync; block checksums compared"
+    case .diskCache: "default settings: SQLite with WAL, synchronous=NORMAL, values of 32 KiB and more in files"
+    }
+  }
+
+  /// Whether it has a load that notes the use.
+  var notesUses: Bool {
+    switch self {
+    case .blobStore, .raw, .foundation, .sqliteNormal, .sqliteOff: true
+    case .lmdb, .rocksDB, .diskCache: false
+    }
+  }
+
+  /// Whether it waits for the medium now and then, and so for what others have left to be written.
+  var syncs: Bool { self == .sqliteNormal || self == .diskCache }
+
+  func does(_ work: Work) -> Bool { work != .loadTouching || notesUses }
+}
+
+/// Where a peer is to be found that is not linked.
+struct Python {
+  let interpreter: String
+  /// `diskcache_rounds.py`.
+  let script: String
+}
+
+/// Why a peer takes no part.
+struct PeerAbsence: Error {
+  let reason: String
+}
+
+extension Peer {
+  /// - Throws: `PeerAbsence`.
+  func contender(in directory: FilePath, _ payloads: Payloads, _ python: Python?) throws -> any Contender {
+    switch self {
+    case .blobStore: return try EngineContender(self) { try BlobStoreEngine(directory: directory) }
+    case .raw: return try EngineContender(self) { try RawFilesEngine(directory: directory) }
+    case .foundation: return try EngineContender(self) { try FoundationEngine(directory: directory) }
+    case .sqliteNormal, .sqliteOff:
+      #if SQLITE
+        let synchronous = self == .sqliteNormal ? "normal" : "off"
+        return try EngineContender(self) { try SQLiteEngine(directory: directory, synchronous: synchronous) }
+      #else
+        throw PeerAbsence(reason: "sqlite3.h is not installed")
+      #endif
+    case .lmdb:
+      #if LMDB
+        return try EngineContender(self) { try LMDBEngine(directory: directory) }
+      #else
+        throw PeerAbsence(reason: "lmdb.h is not installed")
+      #endif
+    case .rocksDB:
+      #if ROCKSDB
+        return try EngineContender(self) { try RocksDBEngine(directory: directory) }
+      #else
+        throw PeerAbsence(reason: "rocksdb/c.h is not installed")
+      #endif
+    case .diskCache:
+      guard let python else { throw PeerAbsence(reason: "Python's diskcache is not installed") }
+      return try DiskCacheContender(directory: directory, payloads, python)
+    }
+  }
+}

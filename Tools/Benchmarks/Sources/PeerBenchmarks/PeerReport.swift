@@ -1,0 +1,131 @@
+import Foundation
+import Measuring
+import Workbench
+
+/// What the numbers depend on, besides the code.
+struct Conditions: Encodable {
+  let type = "conditions"
+  let fileSystem: String
+  let system = ProcessInfo.processInfo.operatingSystemVersionString
+  let processors = ProcessInfo.processInfo.activeProcessorCount
+  let rounds: Int
+  let operations: Int
+  /// The averages of the last minute, when the run began and ended: above the number of processors, others were at work.
+  let loadBefore: Double
+  var loadAfter = 0.0
+
+  /// Processes that ran or wanted to, on the average of the last minute.
+  static func load() -> Double {
+    var average = 0.0
+    return getloadavg(&average, 1) == 1 ? average : .nan
+  }
+}
+
+/// The results of a run, with the promises that they keep or break.
+struct PeerReport {
+  struct Line {
+    let place: Place
+    let peer: Peer
+    /// The median: microseconds, or bytes per byte.
+    let value: Double
+    /// The store's values divided by the peer's, round by round; nil where there are none of the store's, or none but.
+    let ratios: Quartiles?
+    /// nil where nothing is promised.
+    let limit: Double?
+
+    /// What a limit is for: bytes on disk are compared with those that were stored.
+    var judged: Double? { place.work == .disk ? value : ratios?.median }
+    var isMissed: Bool { if let limit, let judged { judged > limit } else { false } }
+  }
+
+  let conditions: Conditions
+  let lines: [Line]
+  let absences: [(Peer, PeerAbsence)]
+
+  init(
+    _ conditions: Conditions, _ measurements: [Measurement], _ absences: [(Peer, PeerAbsence)], _ limits: [Limit]
+  ) {
+    self.conditions = conditions
+    self.absences = absences
+    lines = measurements.flatMap { measurement in
+      Peer.allCases.compactMap { peer in
+        guard let values = measurement.values[peer] else { return nil }
+        let ratios = peer == .blobStore ? nil : measurement.values[.blobStore].map { zip($0, values).map { $0 / $1 } }
+        return Line(
+          place: measurement.place, peer: peer, value: Quartiles(of: values).median,
+          ratios: ratios.map { Quartiles(of: $0) },
+          limit: limits.first { $0.applies(to: measurement.place, peer) }?.maximum)
+      }
+    }
+  }
+
+  var missed: [Line] { lines.filter(\.isMissed) }
+}
+
+// MARK: - Table
+
+extension PeerReport {
+  /// Aligned columns: microseconds are medians, the ratio of the store to the peer is the median of the rounds' ratios.
+  var table: String {
+    let titles = ["work", "bytes", "threads", "peer", "us", "store/peer", "q1", "q3", "limit"]
+    let rows = lines.map { line in
+      [
+        line.place.work.rawValue, "\(line.place.bytes)", "\(line.place.threads)", line.peer.title,
+        fixed(line.value), line.ratios.map { fixed($0.median) } ?? "", line.ratios.map { fixed($0.lower) } ?? "",
+        line.ratios.map { fixed($0.upper) } ?? "",
+        line.limit.map { fixed($0) + (line.isMissed ? " missed" : "") } ?? "",
+      ]
+    }
+    let skipped = absences.map { "\n\($0.title): skipped, \($1.reason)" }.joined()
+    return TextTable(titles: titles, rows: rows, texts: [0, 3, 8]).description
+      + "\nOf disk, bytes on disk per byte stored instead of us." + skipped
+  }
+}
+
+func fixed(_ value: Double) -> String { String(format: "%.2f", value) }
+
+// MARK: - JSON
+
+extension PeerReport {
+  private struct Settings: Encodable {
+    let type = "peer"
+    let peer, title, settings: String
+    /// Why it took no part.
+    let skipped: String?
+  }
+
+  private struct Result: Encodable {
+    let type = "result"
+    let work: String
+    let bytes, threads: Int
+    let peer: String
+    let microseconds, bytesPerByte: Double?
+    /// The store's to the peer's.
+    let ratio, lowerQuartile, upperQuartile: Double?
+    let limit: Double?
+  }
+
+  /// One object per line: the conditions, then how each peer was set up, then what it needed.
+  func json() throws -> Data {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    var data = Data()
+    func add(_ object: some Encodable) throws { data += try encoder.encode(object) + Data("\n".utf8) }
+    try add(conditions)
+    for peer in Peer.allCases {
+      let absence = absences.first { $0.0 == peer }?.1
+      guard absence != nil || lines.contains(where: { $0.peer == peer }) else { continue }
+      try add(Settings(peer: peer.rawValue, title: peer.title, settings: peer.settings, skipped: absence?.reason))
+    }
+    for line in lines {
+      let isOfDisk = line.place.work == .disk
+      try add(
+        Result(
+          work: line.place.work.rawValue, bytes: line.place.bytes, threads: line.place.threads,
+          peer: line.peer.rawValue, microseconds: isOfDisk ? nil : line.value,
+          bytesPerByte: isOfDisk ? line.value : nil, ratio: line.ratios?.median, lowerQuartile: line.ratios?.lower,
+          upperQuartile: line.ratios?.upper, limit: line.limit))
+    }
+    return data
+  }
+}
