@@ -35,7 +35,7 @@ struct TemporaryFile: ~Copyable {
   /// - Throws: ENOENT if the directory was removed: try again.
   init(in directory: consuming Directory, of root: RootDirectory.Opened, names: TemporaryNames) throws {
     var name = names.next()
-    var obstacle = FileError(.open, Location(directory.path, name), .fileExists)
+    var obstacle = Obstacle(call: .open, errno: .fileExists)
     var file = try Self.createLocked(name, in: directory, of: root, &obstacle)
     var triesLeft = 8
     while file == nil, triesLeft > 0 {
@@ -44,7 +44,7 @@ struct TemporaryFile: ~Copyable {
       triesLeft -= 1
     }
     guard let file = file.take() else {
-      throw obstacle
+      throw FileError(obstacle.call, Location(directory.path, name), obstacle.errno)
     }
     self.name = name
     self.file = file
@@ -167,22 +167,28 @@ struct TemporaryFile: ~Copyable {
 }
 
 extension TemporaryFile {
+  /// Why there is no file yet. Not an error so far, which would be allocated for every store.
+  private struct Obstacle {
+    var call: SystemCall
+    var errno: Errno
+  }
+
   /// - Parameter obstacle: receives why there is no file.
   /// - Returns: nil if the name was taken, or a collection came between the calls and removed the file.
   private static func createLocked(
-    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, _ obstacle: inout FileError
+    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, _ obstacle: inout Obstacle
   ) throws -> OpenFile? {
     let file: OpenFile
     do {
       file = try directory.createFile(name, permissions: root.filePermissions)
     } catch {
       guard error.errno == .fileExists else { throw error }
-      obstacle = error
+      obstacle = Obstacle(call: .open, errno: error.errno)
       return nil
     }
     do {
       guard try file.tryLock() else {
-        obstacle = FileError(.lock, file.location, .wouldBlock)
+        obstacle = Obstacle(call: .lock, errno: .wouldBlock)
         _ = try directory.unlink(name)
         return nil
       }

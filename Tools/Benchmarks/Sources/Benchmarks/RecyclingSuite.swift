@@ -1,5 +1,6 @@
 import BlobStore
 import SystemPackage
+import Workbench
 
 /// What a store costs that overwrites dead files, against raw system calls that make and unlink them.
 ///
