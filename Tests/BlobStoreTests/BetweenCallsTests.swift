@@ -334,4 +334,22 @@ import Testing
     #expect(try store.load("key")?.payload == payload(3))
     #expect(try cache.files() == ["ke/key"])
   }
+
+  /// The same, when the collection has removed it already.
+  @Test func temporaryFileThatACollectionHasRemovedIsMadeAnew() throws {
+    let store = try tracedStore()
+    try store.store(payload(1), for: "key")
+    let trace = trace
+    trace.onCall { call, path in
+      guard call == .lock, path.lastComponent?.string.hasPrefix(".tmp-") == true else { return nil }
+      trace.onCall(nil)
+      #expect(throws: Never.self) { try FileManager.default.removeItem(atPath: path.string) }
+      return nil
+    }
+    _ = trace.take()
+    try store.store(payload(2), for: "key")
+    #expect(trace.count(.lock) == 2)
+    #expect(try store.load("key")?.payload == payload(2))
+    #expect(try cache.files() == ["ke/key"])
+  }
 }
