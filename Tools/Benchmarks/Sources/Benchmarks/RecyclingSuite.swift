@@ -5,7 +5,8 @@ import Workbench
 /// What a store costs that overwrites dead files, against raw system calls that make and unlink them.
 ///
 /// As everywhere, both sides take turns in small rounds; the raw side frees what it made, since that is what a cache at its
-/// limit does all the time.
+/// limit does all the time. What is replaced, removed or evicted lies on the medium by then, as it does in a cache that lasts
+/// longer than the kernel waits before it writes: to unlink a file whose blocks were never allocated costs little.
 struct RecyclingSuite {
   let plan: Plan
   /// Stores of a churn, half of which come before it is timed.
@@ -61,6 +62,7 @@ struct RecyclingSuite {
       let keys = Keys(from: round * count, count: count)
       for (number, operation) in operations.enumerated() {
         if operation == .storeCold { try store.emptyRecyclingBin() }
+        try synchronizeFileSystem(of: plan.directory)
         var storeTime = 0.0
         var rawTimes = [0.0, 0.0]
         for turn in round.isMultiple(of: 2) ? [0, 1, 2] : [2, 1, 0] {
@@ -72,6 +74,7 @@ struct RecyclingSuite {
         }
         // What is replaced for the first time has filled the bin; the second time is what it is like ever after.
         if operation == .replaceRecycled {
+          try synchronizeFileSystem(of: plan.directory)
           storeTime = try time { try perform(operation, store, keys, material) }
         }
         guard round > 0 else { continue }
@@ -128,6 +131,7 @@ struct RecyclingSuite {
       first += batch
       var storeTime = 0.0
       var rawTimes = [0.0, 0.0]
+      try synchronizeFileSystem(of: plan.directory)
       for turn in round.isMultiple(of: 2) ? [0, 1, 2] : [2, 1, 0] {
         if turn == 0 {
           storeTime = try time {

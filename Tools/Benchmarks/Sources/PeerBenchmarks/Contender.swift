@@ -10,6 +10,8 @@ protocol Contender: AnyObject {
   ///
   /// - Returns: microseconds, from the first thread's start to the last one's end.
   func perform(_ work: Work, _ batch: Batch, threads: Int) throws -> Double
+  /// Stores what is to be there before something is measured.
+  func fill(_ entries: [Entry]) throws
   /// Leaves the directory as it is between two runs of a program.
   func close() throws
 }
@@ -30,6 +32,8 @@ extension Engine {
 
 protocol Session: AnyObject, Sendable {
   func store(_ entry: Entry) throws
+  /// Leaves what a store of a new key leaves, as fast as it can.
+  func fill(_ entry: Entry) throws
   func replace(_ entry: Entry) throws
   func load(_ entry: Entry) throws -> Data?
   /// A load that notes the use.
@@ -38,6 +42,7 @@ protocol Session: AnyObject, Sendable {
 }
 
 extension Session {
+  func fill(_ entry: Entry) throws { try store(entry) }
   func replace(_ entry: Entry) throws { try store(entry) }
   func loadTouching(_ entry: Entry) throws -> Data? { throw BenchmarkFailure("\(Self.self) notes no uses") }
 }
@@ -64,6 +69,12 @@ final class EngineContender: Contender {
     return try inThreads(threads) { number in
       try sessions[number].perform(work, batch, from: number, by: threads)
     }
+  }
+
+  func fill(_ entries: [Entry]) throws {
+    let session = try sessions(1)[0]
+    for entry in entries { try session.fill(entry) }
+    engine?.forget()
   }
 
   /// Opens for each entry anew; the closing is not measured.

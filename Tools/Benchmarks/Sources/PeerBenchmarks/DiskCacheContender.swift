@@ -48,6 +48,8 @@ final class DiskCacheContender: Contender {
     return try ask(request)
   }
 
+  func fill(_ entries: [Entry]) throws { _ = try perform(.store, Batch(entries), threads: 1) }
+
   func close() throws {
     _ = try ask(Request(work: "close", keys: [], payloads: [], leaving: [], threads: 1, verify: false))
   }

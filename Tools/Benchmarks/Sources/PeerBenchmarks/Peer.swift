@@ -35,7 +35,8 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     switch self {
     case .blobStore: "durability none, sharing shared, checksummed: written, and compared by each load"
     case .raw: "temporary file, write, rename; open, fstat, read; no checksums, no locks"
-    case .foundation: "Data.write(options: .atomic) of header and payload; NSCache, empty when loads begin"
+    case .foundation:
+      "Data.write(options: .atomic) of header and payload, which on Linux syncs the file; NSCache, empty when loads begin"
     case .sqliteNormal: "WAL, synchronous=NORMAL: syncs at checkpoints; YYCache's table and index, values of all sizes"
     case .sqliteOff: "WAL, synchronous=OFF; YYCache's table and index, values of all sizes"
     case .lmdb: "MDB_NOSYNC, a transaction each"
@@ -52,8 +53,8 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     }
   }
 
-  /// Whether it waits for the medium now and then, and so for what others have left to be written.
-  var syncs: Bool { self == .sqliteNormal || self == .diskCache }
+  /// Whether it waits for the medium, if only now and then, and so for what others have left to be written.
+  var syncs: Bool { [.foundation, .sqliteNormal, .diskCache].contains(self) }
 
   func does(_ work: Work) -> Bool { work != .loadTouching || notesUses }
 }

@@ -78,7 +78,8 @@ extension PeerReport {
     }
     let skipped = absences.map { "\n\($0.title): skipped, \($1.reason)" }.joined()
     return TextTable(titles: titles, rows: rows, texts: [0, 3, 8]).description
-      + "\nOf disk, bytes on disk per byte stored instead of us." + skipped
+      + (lines.contains { $0.place.work == .disk } ? "\nOf disk, bytes on disk per byte stored instead of us." : "")
+      + skipped
   }
 }
 

@@ -106,9 +106,7 @@ struct PeerSuite {
     // A turn writes 4 MiB or so at the most, lest it be the disk's queue that is measured.
     let count = max(min(plan.operations, (4 << 20) / size), 4)
     let residents = max(min(plan.residentEntries, plan.residentBytes / size), count)
-    for contender in contenders {
-      _ = try contender.perform(.store, Batch(payloads.entries(from: FirstKey.residents, count: residents)), threads: 1)
-    }
+    for contender in contenders { try contender.fill(payloads.entries(from: FirstKey.residents, count: residents)) }
     let isOfLifecycle = Work.lifecycle.contains(where: plan.includes)
     let lifecycle = isOfLifecycle ? Work.lifecycle.filter { plan.includes($0) || $0.changesWhatIsThere } : []
     let works = lifecycle + (plan.includes(.churn) ? [.churn] : [])
@@ -150,12 +148,7 @@ struct PeerSuite {
     }
   }
 
-  private func sync() throws {
-    let root = open(plan.directory.string, O_RDONLY | O_DIRECTORY)
-    try BenchmarkFailure.check(root, "opening \(plan.directory)")
-    defer { _ = raw_close(root) }
-    try BenchmarkFailure.check(raw_sync(root), "syncing \(plan.directory)")
-  }
+  private func sync() throws { try synchronizeFileSystem(of: plan.directory) }
 
   // MARK: - Whole caches
 
@@ -167,7 +160,7 @@ struct PeerSuite {
     let contenders = try peers.map { peer in
       progress("filling \(peer.title) with \(all.count) entries")
       let contender = try contender(peer, "open", payloads)
-      _ = try contender.perform(.store, Batch(all), threads: 1)
+      try contender.fill(all)
       return contender
     }
     progress("opening")
@@ -189,11 +182,11 @@ struct PeerSuite {
     progress("bytes on disk of \(size) bytes")
     let payloads = Payloads(size: size)
     let count = max(min(plan.filledEntries, plan.filledBytes / size), 1)
-    let batch = Batch(payloads.entries(from: FirstKey.residents, count: count))
+    let entries = payloads.entries(from: FirstKey.residents, count: count)
     var measurement = Measurement(place: Place(work: .disk, bytes: size, threads: 1))
     for peer in peers {
       let contender = try contender(peer, "disk", payloads)
-      _ = try contender.perform(.store, batch, threads: 1)
+      try contender.fill(entries)
       try contender.close()
       // Some file systems give blocks only when they write.
       try sync()
