@@ -186,9 +186,7 @@ extension CacheEngine {
     _ collect: () throws(BlobStoreError) -> CollectionReport
   ) throws(BlobStoreError) -> CollectionReport {
     do {
-      let report = try generations.changingAll(collect)
-      observer.tell(CacheEvent(.collected(report), nil, duration: .seconds(report.seconds)))
-      return report
+      return try generations.changingAll(collect)
     } catch {
       throw BlobStoreError(anything: error, operation: "collect", key: nil)
     }

@@ -52,7 +52,8 @@ final class CacheEngine: Sendable {
         didRemove: { [weak generations] record in
           generations?.didChange(record.digest)
           observer.tell(CacheEvent(record))
-        }))
+        },
+        didEnd: { observer.tell(CacheEvent(.collected($0), nil, duration: .seconds($0.seconds))) }))
   }
 
   deinit {

@@ -44,6 +44,7 @@ extension BlobStore {
     collectionObservation.observer?.willBegin()
     try body()
     pass.report.seconds = start.duration(to: .now) / .seconds(1)
+    collectionObservation.observer?.didEnd(pass.report)
     guard configuration.recordsCollections, !pass.options.dryRun else { return }
     pass.control?.record(pass.report, isPass: isPass, at: configuration.now())
   }

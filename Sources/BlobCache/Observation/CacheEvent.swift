@@ -22,7 +22,8 @@ public struct CacheEvent: Sendable {
     case produced
     /// A blob that was staged could not be written.
     case writeFailed(any Error)
-    /// A collection or a trim that was asked for, or is on schedule, has ended. What it removed was told before, one by one.
+    /// A collection or a trim has ended, whether it was asked for, is on schedule, or was begun by a store to keep a limit.
+    /// What it removed was told before, one by one.
     case collected(CollectionReport)
   }
 
