@@ -55,8 +55,13 @@ import Testing
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .warmUnlocked, durability: .barrier),
     ]
 
+  /// Stores that start a collection. Its errors are no store's to report: here it is killed only.
+  static let atLimit: [Scenario] = [.absent, .locked, .unlocked, .warmAbsent, .warmUnlocked].map {
+    Scenario(operation: .storeAtLimit(Scenario.subject, Scenario.newPayload), start: $0)
+  }
+
   @Test func everyCrashLeavesOldOrNew() async throws {
-    try await FaultRuns.run("crashes", Self.scenarios) { scenario, directories in
+    try await FaultRuns.run("crashes", Self.scenarios + Self.atLimit) { scenario, directories in
       let checker = try CrashChecker(scenario, directories)
       let faults = FaultPlan.crashes(checker.calls)
       return FaultRuns.Outcome(

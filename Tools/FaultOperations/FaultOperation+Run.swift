@@ -28,7 +28,6 @@ public struct StoreSettings: Sendable {
     configuration.lockTimeout = lockTimeout
     configuration.format = format
     configuration.freeSpaceFloor = 0
-    configuration.recycling = .automatic
     configuration.logger = Logger(label: "faults", factory: { _ in SwiftLogNoOpLogHandler() })
     let now = now
     configuration.now = { now }
@@ -46,6 +45,10 @@ extension FaultOperation {
       let store = try settings.makeStore {
         $0.collectsOnStore = false
         if case .collect(evicting: true) = self { $0.sizeLimit = 1 }
+        if case .storeAtLimit(_, let payload) = self {
+          $0.collectsOnStore = true
+          $0.sizeLimit = Int64(RecordHeader.byteCount + payload.byteCount)
+        }
         if case .quarantine = self { $0.damagePolicy = .quarantine }
       }
       return withExtendedLifetime(store) {
@@ -63,6 +66,10 @@ extension FaultOperation {
       switch self {
       case .store(let key, let payload, let locked, let keepingLocks):
         try store.store(payload.bytes, for: BlobKey(key), locked: locked, keepingLocks: keepingLocks)
+        return OperationResult(.done)
+      case .storeAtLimit(let key, let payload):
+        try store.store(payload.bytes, for: BlobKey(key))
+        store.waitForCollection()
         return OperationResult(.done)
       case .load(let key, let touching): return try load(key, touching: touching, store)
       case .quarantine(let key): return try load(key, touching: false, store)

@@ -3,6 +3,9 @@ public import BlobStore
 /// One operation of a store, as the fault tests run it.
 public enum FaultOperation: Hashable, Sendable {
   case store(String, PayloadName, locked: Bool = false, keepingLocks: Bool = false)
+  /// With a limit that the blob fills alone, so that the store starts a collection, for whose end it waits: everything else
+  /// that may be evicted is.
+  case storeAtLimit(String, PayloadName)
   case load(String, touching: Bool)
   case touch(String)
   case lock(String)
@@ -25,6 +28,7 @@ extension FaultOperation: CustomStringConvertible {
     case .store(let key, let payload, let locked, let keepingLocks):
       ["store", key, payload.tag, String(payload.byteCount)] + (locked ? ["locked"] : [])
         + (keepingLocks ? ["keepingLocks"] : [])
+    case .storeAtLimit(let key, let payload): ["storeAtLimit", key, payload.tag, String(payload.byteCount)]
     case .load(let key, let touching): ["load", key] + (touching ? ["touching"] : [])
     case .touch(let key): ["touch", key]
     case .lock(let key): ["lock", key]
@@ -51,6 +55,9 @@ extension FaultOperation: CustomStringConvertible {
       self = .store(
         key, PayloadName(words[2], byteCount), locked: options.contains("locked"),
         keepingLocks: options.contains("keepingLocks"))
+    case ("storeAtLimit", let key?):
+      guard words.count == 3, let byteCount = Int(words[3]) else { return nil }
+      self = .storeAtLimit(key, PayloadName(words[2], byteCount))
     case ("load", let key?): self = .load(key, touching: words.last == "touching")
     case ("touch", let key?): self = .touch(key)
     case ("lock", let key?): self = .lock(key)

@@ -36,6 +36,11 @@ public enum OperationModel {
             updateTime: UInt64(StoreSettings.standardTime)),
           result: OperationResult(.done))
       ]
+    case .storeAtLimit(let target, let payload):
+      // The one that was stored is no victim of what it started.
+      return concerns(target)
+        ? steps(.store(target, payload), on: key, in: state, isDisturbed: isDisturbed)
+        : steps(.collect(evicting: true), on: key, in: state, isDisturbed: isDisturbed)
     case .load(let target, let touching):
       guard concerns(target) else { return same() }
       if state == .damaged { return same(.damaged) }
@@ -109,8 +114,8 @@ extension FaultOperation {
   /// Whether it is about one key, and so takes effect at one call.
   public var key: String? {
     switch self {
-    case .store(let key, _, _, _), .load(let key, _), .touch(let key), .lock(let key), .unlock(let key, _),
-      .remove(let key), .quarantine(let key):
+    case .store(let key, _, _, _), .storeAtLimit(let key, _), .load(let key, _), .touch(let key), .lock(let key),
+      .unlock(let key, _), .remove(let key), .quarantine(let key):
       key
     case .removeAll, .collect, .verify: nil
     }
