@@ -11,9 +11,9 @@ import Testing
   import Darwin
 #endif
 
-/// `collect --every`, from outside. Intervals are a minute at least, so what is seen here are first passes; that they
-/// come again and again is for `ScheduleTests`.
-@Suite(.timeLimit(.minutes(2))) struct CollectionServiceTests {
+/// `collect --every`, from outside. Intervals are a minute at least, so what is seen here are first passes, and a second one
+/// once; that they come again and again is for `ScheduleTests`.
+@Suite(.timeLimit(.minutes(3))) struct CollectionServiceTests {
   let tool: Tool
 
   init() throws {
@@ -54,6 +54,16 @@ import Testing
     #expect(metrics["blobcache_bytes", "one"] == "0")
     // Replaced as a whole: nothing half-written is beside it.
     #expect(try tool.directory.names() == ["metrics", "one", "two"])
+  }
+
+  /// The shortest interval there is.
+  @Test func passesComeAgain() async throws {
+    try await makeCaches("cache")
+    let service = try service("cache", "--every", "1m", "--jitter", "0s", "--json")
+    #expect(try await service.nextObject()["expired"] == 1)
+    try await makeCaches("cache")
+    #expect(try await service.nextObject()["expired"] == 1)
+    #expect(await service.stop() == 0)
   }
 
   @Test func textIsForPeople() async throws {
