@@ -151,6 +151,13 @@ extension CacheEngine {
     return .done
   }
 
+  /// Removes something, and then what waits in the recycling bin, if that is asked for.
+  func purging<Result>(_ purges: Bool, _ remove: () throws -> Result) throws -> Result {
+    let result = try remove()
+    if purges { try store.emptyRecyclingBin() }
+    return result
+  }
+
   /// Does one thing to many keys; one that fails does not keep the others from it.
   func each(_ keys: [BlobKey], _ operation: (BlobKey) throws -> Outcome) -> [KeyResult] {
     keys.map { key in

@@ -114,7 +114,9 @@ extension BlobStore {
   /// generation has changed then since before the look. It does so with each change of the key, so after a few the
   /// record is taken for what it most likely is.
   private func current<Content>(_ path: RecordPath, _ read: () throws -> Reading<Content>) throws -> Reading<Content> {
-    guard let control = try root.opened()?.openedControlFile else { return try read() }
+    guard let root = try root.opened(), let control = root.openedControlFile ?? controlFileOfRecyclers(root) else {
+      return try read()
+    }
     var triesLeft = 3
     while true {
       let generation = control.generation(of: path.digest)

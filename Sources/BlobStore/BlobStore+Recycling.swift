@@ -76,11 +76,29 @@ extension BlobStore {
     return try directory.unlink(fileName)
   }
 
+  /// A file could be overwritten in the recycling bin, and not be taken out of it.
+  func refuseBin(_ error: FileError) throws {
+    try root.opened()?.recyclingBin(makesIt: false)?.refuse()
+    configuration.logger.debug("no recycling: \(BlobStoreError(error, operation: "recycle", key: nil))")
+  }
+
   /// Something did not find its way into the recycling bin.
   func noteFailure(_ error: FileError, of root: RootDirectory.Opened) {
     // Perhaps somebody has removed the bin.
     if error.errno == .noSuchFileOrDirectory { root.forgetRecyclingBin() }
     configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
+  }
+
+  /// The control file for who has only loaded so far, and needs it where files are recycled: nil elsewhere.
+  func controlFileOfRecyclers(_ root: RootDirectory.Opened) -> ControlFile? {
+    do {
+      guard try root.recyclingBin(makesIt: false) != nil else { return nil }
+      return try root.controlFile(configuration.logger)
+    } catch {
+      // Who may not open it loads all the same.
+      configuration.logger.debug("no generations: \(BlobStoreError(error, operation: "load", key: nil))")
+      return nil
+    }
   }
 
   /// Empties the recycling bin for a store that has found the volume full.
@@ -108,7 +126,7 @@ extension BlobStore {
     guard let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) else {
       return (RemovalReport(), RemovalReport())
     }
-    return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, countersFile(of: root))
+    return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, of: root, countersFile(of: root))
   }
 }
 

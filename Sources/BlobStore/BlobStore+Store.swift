@@ -212,6 +212,12 @@ extension BlobStore {
       } catch is NotToBeRecycled {
         // Only a payload in memory is written to a recycled file.
         mayRecycle = false
+      } catch let error as FileError
+        where wasRecycled && (error.errno == .permissionDenied || error.errno == .notPermitted)
+      {
+        // Perhaps files may be written to in the bin, and not be renamed from it.
+        try refuseBin(error)
+        mayRecycle = false
       } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
         // Somebody removed the subdirectory (a collection does, when it is empty), the recycled file or the root under us.
         if wasRecycled {

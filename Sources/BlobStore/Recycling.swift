@@ -1,4 +1,5 @@
 internal import PosixFiles
+public import SystemPackage
 
 extension BlobStore {
   /// What becomes of the files of records that are removed, replaced, expired or evicted.
@@ -12,6 +13,16 @@ extension BlobStore {
     case automatic
     /// The same, with other bounds.
     case bounded(bytes: Int64, files: Int64)
+  }
+
+  /// Whether a program recycles the files of a directory: it has a bin. For tools that are to leave a directory as its
+  /// program has it.
+  ///
+  /// - Throws: `fileSystem` if that cannot be found out.
+  public static func recyclesFiles(of directory: FilePath) throws(BlobStoreError) -> Bool {
+    try reporting("recycle") {
+      try Files().status(of: directory.appending(RecyclingBin.directoryName))?.type == .directory
+    }
   }
 }
 

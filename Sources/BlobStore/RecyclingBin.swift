@@ -46,15 +46,18 @@ final class RecyclingBin: Sendable {
 
   let directory: Directory
   private let state = Lock(State())
-  private let leasesAreRefused = Atomic(false)
+  private let isRefused = Atomic(false)
   private let numbers = Atomic(UInt64.random(in: 0 ... .max))
 
   init(_ directory: consuming Directory) {
     self.directory = directory
   }
 
-  /// False where leases are refused: then files would wait for nothing.
-  var isUsable: Bool { !leasesAreRefused.load(ordering: .relaxed) }
+  /// False where leases or renames are refused: then files would wait for nothing.
+  var isUsable: Bool { !isRefused.load(ordering: .relaxed) }
+
+  /// Nothing comes in or goes out from now on.
+  func refuse() { isRefused.store(true, ordering: .relaxed) }
 
   /// Names that the bin gives; whatever else lies there is foreign.
   private static func number(ofName name: String) -> UInt64? {
@@ -136,7 +139,7 @@ extension RecyclingBin {
   ) throws(FileError) -> RecycledFile? {
     let sizeClass = SizeClass(byteCount)
     var triesLeft = Self.tries
-    while isUsable, triesLeft > 0, let entry = try next(of: sizeClass, control) {
+    while isUsable, triesLeft > 0, let entry = try next(of: sizeClass, of: root, control) {
       triesLeft -= 1
       if let file = try take(entry, for: sizeClass, of: root, control) { return file }
     }
@@ -158,15 +161,17 @@ extension RecyclingBin {
       return RecycledFile(file: file, place: RecycledPlace(bin: self, entry: current, control: control))
     case .refused(.file): return nil
     case .refused(.leases):
-      leasesAreRefused.store(true, ordering: .relaxed)
+      refuse()
       return nil
     }
   }
 
-  private func next(of sizeClass: SizeClass, _ control: ControlFile) throws(FileError) -> Entry? {
+  private func next(
+    of sizeClass: SizeClass, of root: RootDirectory.Opened, _ control: ControlFile
+  ) throws(FileError) -> Entry? {
     if let entry = pop(sizeClass) { return entry }
     guard isListingDue(control) else { return nil }
-    try list()
+    try list(of: root)
     return pop(sizeClass)
   }
 
@@ -189,10 +194,10 @@ extension RecyclingBin {
     }
   }
 
-  private func list() throws(FileError) {
+  private func list(of root: RootDirectory.Opened) throws(FileError) {
     var shelves: [SizeClass: [Entry]] = [:]
     var count: Int64 = 0
-    try forEachFile { entry, _ in
+    try forEachFile(of: root) { entry, _ in
       shelves[SizeClass(entry.byteCount), default: []].append(entry)
       count += 1
     }
@@ -204,20 +209,22 @@ extension RecyclingBin {
 
 extension RecyclingBin {
   /// Calls `body` with every file that the bin has given its name.
-  private func forEachFile(_ body: (Entry, Stat) throws(FileError) -> Void) throws(FileError) {
+  private func forEachFile(
+    of root: RootDirectory.Opened, _ body: (Entry, Stat) throws(FileError) -> Void
+  ) throws(FileError) {
     var entries = try directory.entries()
     while let found = try entries.next() {
       guard found.isNameExact, let number = Self.number(ofName: found.name),
-        let status = try directory.status(of: found.name), status.type == .regular
+        let status = try directory.status(of: found.name), status.type == .regular, root.owns(status)
       else { continue }
       try body(Entry(number: number, byteCount: status.size), status)
     }
   }
 
   /// What it holds.
-  func contents() throws(FileError) -> (files: Int64, bytes: Int64) {
+  func contents(of root: RootDirectory.Opened) throws(FileError) -> (files: Int64, bytes: Int64) {
     var held: (files: Int64, bytes: Int64) = (0, 0)
-    try forEachFile { entry, _ in
+    try forEachFile(of: root) { entry, _ in
       held.files += 1
       held.bytes.saturatingAdd(entry.byteCount)
     }
@@ -230,13 +237,14 @@ extension RecyclingBin {
   ///   - age: since they came in or were last written to, in nanoseconds; nil for all files.
   ///   - limit: what may be left; the rest goes, in no order.
   func empty(
-    olderThan age: Int64?, to limit: RecyclingLimit?, dryRun: Bool = false, _ control: ControlFile?
+    olderThan age: Int64?, to limit: RecyclingLimit?, dryRun: Bool = false, of root: RootDirectory.Opened,
+    _ control: ControlFile?
   ) throws(FileError) -> (removed: RemovalReport, left: RemovalReport) {
     let now = SystemClock.unixNanoseconds()
     let start = control?.recycled
     var removed = RemovalReport()
     var left = RemovalReport()
-    try forEachFile { (entry, status) throws(FileError) in
+    try forEachFile(of: root) { (entry, status) throws(FileError) in
       let isOld = age.map { now.saturatingSubtracting(status.changeNanoseconds) > $0 } ?? true
       let fits =
         left.files < limit?.files ?? .max && left.bytes.saturatingAdding(entry.byteCount) <= limit?.bytes ?? .max

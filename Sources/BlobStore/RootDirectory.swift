@@ -42,7 +42,7 @@ final class RootDirectory: Sendable {
       }
     }
 
-    /// The control file, if it has been opened already: whoever only reads does not open it.
+    /// The control file, if it has been opened already: whoever only reads does so only where files are recycled.
     var openedControlFile: ControlFile? { control.withLock { $0 } }
 
     /// Closes a control file that was deleted.
@@ -83,7 +83,8 @@ final class RootDirectory: Sendable {
       do {
         let name = RecyclingBin.directoryName
         guard let directory = try makesIt ? openOrMakeSubdirectory(name) : openSubdirectory(name) else { return nil }
-        return owns(try directory.status()) ? RecyclingBin(directory) : nil
+        guard owns(try directory.status()) else { return nil }
+        return RecyclingBin(directory)
       } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
         return nil
       }

@@ -91,7 +91,7 @@ extension BlobStore {
     }
     do {
       if let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) {
-        (usage.recycledFiles, usage.recycledBytes) = try bin.contents()
+        (usage.recycledFiles, usage.recycledBytes) = try bin.contents(of: root)
         usage.bytes.saturatingAdd(usage.recycledBytes)
       }
     } catch let error as FileError {

@@ -1,5 +1,6 @@
 import BlobCache
 import Foundation
+import PosixFiles
 import SystemPackage
 import TestSupport
 import Testing
@@ -106,6 +107,26 @@ import Testing
     #expect(try await cache.load("b") != nil)
     try await cache.removeAll(.all)
     #expect(try await cache.load("b") == nil)
+  }
+
+  /// What was removed waits to be overwritten, where files are recycled, unless it is to be gone at once.
+  @Test func purgedBytesAreGone() async throws {
+    func waiting() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: test.path(".recycled")).count) ?? 0 }
+    func fill() async throws {
+      for key: BlobKey in ["a", "b", "c"] { try await cache.store(payload(100), for: key) }
+      try await cache.remove("c")
+      #expect(waiting() == (WriteLease.isAvailable ? 1 : 0))
+    }
+    try await fill()
+    #expect(try await cache.remove("a", purging: true) == .done)
+    #expect(waiting() == 0)
+    try await fill()
+    #expect(try await cache.remove(["a", "b"], purging: true).map { try $0.result.get() } == [.done, .done])
+    #expect(waiting() == 0)
+    try await fill()
+    #expect(try cache.blocking.remove("a", purging: true) == .done)
+    #expect(try cache.blocking.remove(["b"], purging: true).map { try $0.result.get() } == [.done])
+    #expect(waiting() == 0)
   }
 
   @Test func theBlockingVerbsAreTheSame() throws {

@@ -97,9 +97,13 @@ final class TestDisk: Sendable {
   }
 }
 
-/// Waits until something is so, for as long as the test may take.
+/// Waits until something is so, for as long as the slowest machine may take.
 func until(_ condition: () async throws -> Bool) async throws {
-  while try await !condition() { try await Task.sleep(for: .milliseconds(1)) }
+  let start = ContinuousClock.now
+  while try await !condition() {
+    try #require(start.duration(to: .now) < .seconds(60), "it never happens")
+    try await Task.sleep(for: .milliseconds(1))
+  }
 }
 
 func payload(_ byteCount: Int, _ seed: UInt64 = 1) -> Data {

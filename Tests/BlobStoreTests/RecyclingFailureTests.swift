@@ -51,6 +51,24 @@
       #expect(try store.verify().damagedFiles == 0)
     }
 
+    /// A bin whose files may be written to, and that may not be changed itself: it is given up.
+    @Test(arguments: [true, false]) func filesThatMayNotBeTakenOutAreLeft(replaces: Bool) throws {
+      if replaces { try store.store(payload(50_000), for: "key") }
+      let trace = trace
+      trace.onCall { call, _ in
+        guard [.rename, .renameExchange, .renameNoReplace].contains(call) else { return nil }
+        trace.onCall(nil)
+        return .fail(.permissionDenied)
+      }
+      try store.store(payload(900, 2), for: "key")
+      #expect(try store.load("key")?.payload == payload(900, 2))
+      _ = trace.take()
+      try store.store(payload(900, 3), for: "key")
+      #expect(try store.load("key")?.payload == payload(900, 3))
+      #expect(trace.count(.lease) == 0)
+      #expect(try cache.store().verify().damagedFiles == 0)
+    }
+
     @Test func exchangeThatFailsLeavesTheOldBlob() throws {
       try store.store(payload(50_000), for: "key")
       refuse(.renameExchange, .ioError)

@@ -16,6 +16,8 @@
 
   /// Spec/Semantics.md, B: dead files that stores overwrite.
   @Suite struct RecyclingTests {
+    typealias Recycling = BlobStore.Recycling
+
     let cache: Cache
     let trace = CallTrace()
 
@@ -171,7 +173,8 @@
         try check(rename(cache.path(name), cache.outside.path.string + "/target"), "rename")
         try check(symlink(cache.outside.path.string + "/target", cache.path(name)), "symlink")
       case .fifo:
-        try check(unlink(cache.path(name)), "unlink")
+        // The file stays, lest another one be given its number.
+        try check(rename(cache.path(name), cache.outside.path.string + "/target"), "rename")
         try check(mkfifo(cache.path(name), 0o600), "mkfifo")
       case .locked: locked = true
       case .referenceFormat, .barrier, .full, .off, .streamed: break
@@ -328,6 +331,26 @@
       }
       group.wait()
       #expect(try stores[0].verify().damagedFiles == 0)
+    }
+
+    /// B3: a process that only loads looks at the generations, too, as soon as files are recycled.
+    @Test(arguments: [Recycling.automatic, .off]) func loaderSeesThatARecordChangesWhileItIsRead(
+      recycling: Recycling
+    ) throws {
+      let writer = try cache.store { $0.recycling = recycling }
+      for seed in 1...2 { try writer.store(payload(100, UInt64(seed)), for: "key") }
+      let loader = try store()
+      let trace = trace
+      trace.onCall { call, _ in
+        guard call == .read else { return nil }
+        trace.onCall(nil)
+        #expect(throws: Never.self) { try writer.store(payload(100, 3), for: "key") }
+        return nil
+      }
+      let loaded = try loader.load("key")?.payload
+      trace.onCall(nil)
+      #expect(loaded == payload(100, recycling == .off ? 2 : 3))
+      #expect(trace.count(.map) == (recycling == .off ? 0 : 1))
     }
 
     // MARK: Bounds and emptying

@@ -25,5 +25,5 @@ struct HostileThing: Sendable, CustomTestStringConvertible {
 
   var testDescription: String { name }
 
-  static let all = atTheRecord + files + atTheSubdirectory + strangers + temporaries + quarantines + controls
+  static let all = atTheRecord + files + atTheSubdirectory + strangers + temporaries + quarantines + bins + controls
 }

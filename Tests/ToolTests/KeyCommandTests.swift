@@ -103,4 +103,29 @@ import Testing
     #expect(try await tool.run(arguments: ["remove"] + arguments).status == 64)
     #expect(try await tool.run("load", "cache", "key").status == 0)
   }
+
+  #if os(Linux)
+    /// The tool makes no recycling bin; where a program has one, files go there, unless they are to be gone.
+    @Test func filesAreRecycledWhereAProgramDoesSo() async throws {
+      func recycled() throws -> Int { try tool.directory.names(in: "cache/.recycled").count }
+      try await tool.store("1", for: "a")
+      #expect(try await tool.run("remove", "cache", "a").status == 0)
+      #expect(try tool.directory.names(in: "cache").contains(".recycled") == false)
+      try FileManager.default.createDirectory(
+        at: tool.directory.url("cache/.recycled"), withIntermediateDirectories: false,
+        attributes: [.posixPermissions: 0o700])
+      try await tool.store("1", for: "a")
+      try await tool.store("2", for: "b")
+      #expect(try await tool.run("remove", "cache", "a").status == 0)
+      #expect(try recycled() == 1)
+      #expect(try await tool.run("usage", "cache", "--json").objects().first?["recycledFiles"] == 1)
+      #expect(try await tool.run("remove", "--purge", "cache", "b").status == 0)
+      #expect(try recycled() == 0)
+      try await tool.store("1", for: "a")
+      #expect(try await tool.run("remove", "cache", "a").status == 0)
+      let run = try await tool.run("collect", "--empty-bin", "cache", "--json")
+      #expect(try run.objects().first?["recycled"] == 1)
+      #expect(try recycled() == 0)
+    }
+  #endif
 }

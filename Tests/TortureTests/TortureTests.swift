@@ -38,7 +38,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(3))) func evictionsTakeNothingThatIsLocked() throws {
     let output = try TortureTool.run(
-      ["run", "--operations", "60000", "--seconds", "8", "--stops", "--size-limit", "16384"]
+      ["run", "--operations", "60000", "--seconds", "8", "--stops", "--size-limit", "8192"]
         + seeded("evictionsTakeNothingThatIsLocked"))
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("violations") == 0)

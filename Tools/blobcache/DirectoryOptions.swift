@@ -46,6 +46,8 @@ extension DirectoryOptions {
       configuration.sizeLimit = hint.sizeLimit
       configuration.defaultExpiration = .seconds(hint.defaultExpiration)
     }
+    // What an operator removes is gone, but where a program waits for its files.
+    configuration.recycling = (try? BlobStore.recyclesFiles(of: directory)) == true ? .automatic : .off
     if let naming { configuration.layout.naming = naming }
     if flat { configuration.layout.separatesDirectories = false }
     if let defaultTimeToLive { configuration.defaultExpiration = defaultTimeToLive.duration }

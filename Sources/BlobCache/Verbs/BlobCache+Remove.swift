@@ -5,23 +5,27 @@ public import BlobStore
 extension BlobCache {
   /// Removes a key's record: live, expired, locked or damaged, staged or on disk.
   ///
+  /// - Parameter purging: whether its bytes are to be gone at once: with it goes all that waits to be overwritten by later
+  ///   stores, which may be what the key held earlier.
   /// - Returns: `done`; `notFound` if there was none.
   /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `closed`.
   @discardableResult
-  public func remove(_ key: BlobKey) async throws -> Outcome {
+  public func remove(_ key: BlobKey, purging: Bool = false) async throws -> Outcome {
     let engine = try openEngine()
     return try await withSpan("remove", key) {
-      try await engine.lanes.removals.run { try engine.remove(key, queueTime: $0) }
+      try await engine.lanes.removals.run { queueTime in
+        try engine.purging(purging) { try engine.remove(key, queueTime: queueTime) }
+      }
     }
   }
 
   /// Removes many records in one hop; one that fails does not keep the others from it.
-  public func remove(_ keys: some Sequence<BlobKey>) async throws -> [KeyResult] {
+  public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) async throws -> [KeyResult] {
     let engine = try openEngine()
     let keys = Array(keys)
     return try await withSpan("remove", nil) {
       try await engine.lanes.removals.run { queueTime in
-        engine.each(keys) { try engine.remove($0, queueTime: queueTime) }
+        try engine.purging(purging) { engine.each(keys) { try engine.remove($0, queueTime: queueTime) } }
       }
     }
   }

@@ -65,9 +65,12 @@ extension BlockingBlobCache {
     try cache.openEngine().unlock(key, force: force)
   }
 
-  /// As `BlobCache.remove(_:)`.
+  /// As `BlobCache.remove(_:purging:)`.
   @discardableResult
-  public func remove(_ key: BlobKey) throws -> Outcome { try cache.openEngine().remove(key) }
+  public func remove(_ key: BlobKey, purging: Bool = false) throws -> Outcome {
+    let engine = try cache.openEngine()
+    return try engine.purging(purging) { try engine.remove(key) }
+  }
 
   /// As `BlobCache.store(contentsOf:for:ttl:locked:keepingLocks:)`.
   @discardableResult
@@ -95,10 +98,10 @@ extension BlockingBlobCache {
     return engine.each(Array(keys)) { try engine.unlock($0, force: force) }
   }
 
-  /// As `BlobCache.remove(_:)` of many keys.
-  public func remove(_ keys: some Sequence<BlobKey>) throws -> [KeyResult] {
+  /// As `BlobCache.remove(_:purging:)` of many keys.
+  public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) throws -> [KeyResult] {
     let engine = try cache.openEngine()
-    return engine.each(Array(keys)) { try engine.remove($0) }
+    return try engine.purging(purging) { engine.each(Array(keys)) { try engine.remove($0) } }
   }
 
   /// As `BlobCache.records(prefix:)`.

@@ -58,6 +58,8 @@ import SystemPackage
     defer { try? FileManager.default.removeItem(at: directory) }
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
+    let recycler = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
+    configuration.recycling = .off
     let store = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
     let (small, large) = (Data(repeating: 1, count: 128), Data(repeating: 1, count: 65_536))
     let (key, largeKey, absent): (BlobKey, BlobKey, BlobKey) = (
@@ -86,6 +88,10 @@ import SystemPackage
       ("store, replaced", count { try store.store(small, for: key, ttl: .seconds(1000)) }),
       ("remove", count { _ = try store.remove(new()) }),
       ("store, new", count { try store.store(small, for: new()) }),
+      // The first of these makes the bin.
+      ("store, replaced, recycled", count { try recycler.store(small, for: key, ttl: .seconds(1000)) }),
+      ("remove, recycled", count { _ = try recycler.remove(new()) }),
+      ("store, new, recycled", count { try recycler.store(small, for: new()) }),
       ("memory hit", count { _ = memory.value(forKey: key) }),
       ("memory set, replaced", count { memory.setValue(small, forKey: key, cost: 1) }),
     ]
