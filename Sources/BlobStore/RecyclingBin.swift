@@ -33,11 +33,22 @@ final class RecyclingBin: Sendable {
   }
 
   private struct State {
-    /// The file that came last is the first to go: its bytes are still in the processor's caches, and what is not
-    /// needed grows old.
-    var shelves: [SizeClass: [Entry]] = [:]
-    var count: Int64 = 0
+    /// One for each size class. The file that came last is the first to go: its bytes are still in the processor's caches,
+    /// and what is not needed grows old.
+    private var shelves = [[Entry]](repeating: [], count: SizeClass.count)
+    private(set) var count: Int64 = 0
     var lastListing: Int64?
+
+    mutating func push(_ entry: Entry) {
+      shelves[SizeClass(entry.byteCount).number].append(entry)
+      count += 1
+    }
+
+    mutating func pop(_ sizeClass: SizeClass) -> Entry? {
+      guard let entry = shelves[sizeClass.number].popLast() else { return nil }
+      count -= 1
+      return entry
+    }
   }
 
   private static let prefix = "f-"
@@ -47,7 +58,8 @@ final class RecyclingBin: Sendable {
   let directory: Directory
   private let state = Lock(State())
   private let isRefused = Atomic(false)
-  private let numbers = Atomic(UInt64.random(in: 0 ... .max))
+  /// From a random start. Of up to thirteen digits: such a name is a string without an allocation.
+  private let numbers = Atomic(UInt64.random(in: 0..<1 << 51))
 
   init(_ directory: consuming Directory) {
     self.directory = directory
@@ -96,10 +108,7 @@ extension RecyclingBin {
 
   /// A file lies in the bin, and may be taken.
   fileprivate func shelve(_ entry: Entry) {
-    state.withLock { state in
-      state.shelves[SizeClass(entry.byteCount), default: []].append(entry)
-      state.count += 1
-    }
+    state.withLock { $0.push(entry) }
   }
 }
 
@@ -149,7 +158,7 @@ extension RecyclingBin {
   private func take(
     _ entry: Entry, for sizeClass: SizeClass, of root: RootDirectory.Opened, _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
-    switch try directory.leaseFile(entry.name, if: root.isRecyclable) {
+    switch try directory.leaseFile(entry.name, if: { root.isRecyclable($0) }) {
     case .taken(let file, let status):
       let current = Entry(number: entry.number, byteCount: status.size)
       guard SizeClass(status.size) == sizeClass else {
@@ -169,18 +178,10 @@ extension RecyclingBin {
   private func next(
     of sizeClass: SizeClass, of root: RootDirectory.Opened, _ control: ControlFile
   ) throws(FileError) -> Entry? {
-    if let entry = pop(sizeClass) { return entry }
+    if let entry = state.withLock({ $0.pop(sizeClass) }) { return entry }
     guard isListingDue(control) else { return nil }
     try list(of: root)
-    return pop(sizeClass)
-  }
-
-  private func pop(_ sizeClass: SizeClass) -> Entry? {
-    state.withLock { state in
-      guard let entry = state.shelves[sizeClass]?.popLast() else { return nil }
-      state.count -= 1
-      return entry
-    }
+    return state.withLock { $0.pop(sizeClass) }
   }
 
   /// Others may have put something there: looked at once a second at most.
@@ -195,13 +196,12 @@ extension RecyclingBin {
   }
 
   private func list(of root: RootDirectory.Opened) throws(FileError) {
-    var shelves: [SizeClass: [Entry]] = [:]
-    var count: Int64 = 0
-    try forEachFile(of: root) { entry, _ in
-      shelves[SizeClass(entry.byteCount), default: []].append(entry)
-      count += 1
+    var listed = State()
+    try forEachFile(of: root) { entry, _ in listed.push(entry) }
+    state.withLock { state in
+      listed.lastListing = state.lastListing
+      state = listed
     }
-    state.withLock { state in (state.shelves, state.count) = (shelves, count) }
   }
 }
 

@@ -1,7 +1,11 @@
 /// Files that may take each other's place without gaining or losing many blocks: of one to eight blocks, those of as many;
 /// above, four classes to each doubling, so that the largest of a class is less than a quarter larger than its smallest.
 struct SizeClass: Hashable {
-  private let number: Int
+  /// From 0, below `count`.
+  let number: Int
+
+  /// As many as it takes for the largest file there could be.
+  static let count = SizeClass(.max).number + 1
 
   /// What file systems allocate at a time, and pages are: bytes.
   static let blockByteCount: Int64 = 4096
