@@ -212,9 +212,7 @@ extension BlobStore {
       } catch is NotToBeRecycled {
         // Only a payload in memory is written to a recycled file.
         mayRecycle = false
-      } catch let error as FileError
-        where wasRecycled && (error.errno == .permissionDenied || error.errno == .notPermitted)
-      {
+      } catch let error as FileError where wasRecycled && error.isRefusalOfARename {
         // Perhaps files may be written to in the bin, and not be renamed from it.
         try refuseBin(error)
         mayRecycle = false
@@ -386,3 +384,10 @@ extension BlobStore {
 /// the one that it replaces is locked. What a power cut leaves of a recycled file's earlier names is for records that may be
 /// lost; this one gets a new file.
 private struct NotToBeRecycled: Error {}
+
+extension FileError {
+  /// Whether a directory may not be changed.
+  fileprivate var isRefusalOfARename: Bool {
+    [.rename, .renameExchange, .renameNoReplace].contains(call) && [.permissionDenied, .notPermitted].contains(errno)
+  }
+}

@@ -291,6 +291,24 @@ extension ControlFile {
       lockedBytes: value(at: ControlLayout.lockedBytesOffset))
   }
 
+  /// The counters at a moment at which nobody is changing anything: a store is counted before it is published, and whoever
+  /// lists the directory in between does not meet it. As they are where there is no such moment for a while.
+  ///
+  /// Waited for with all stripes locked at once, by a description of its own, which keeps the threads of this process
+  /// out too. Where the directory is one store's alone, there is nothing to wait for: it locks no stripes.
+  func settledCounters(in root: RootDirectory.Opened, within timeout: Duration) throws -> UsageEstimate? {
+    guard map != nil, case .regular(let file, _) = try root.directory.openFile(Self.name, for: .readWrite) else {
+      return counters
+    }
+    var backoff = Backoff(timeout: timeout)
+    while try !file.tryLock(bytes: ControlLayout.stripeBytes) {
+      guard backoff.wait() else { return counters }
+    }
+    let settled = counters
+    try file.unlock(bytes: ControlLayout.stripeBytes)
+    return settled
+  }
+
   /// Whether a full enumeration has counted the directory since the file was made.
   var countersAreKnown: Bool {
     map != nil && counter(ControlLayout.countersAreKnownOffset) { $0.load(ordering: .acquiring) } == 1

@@ -68,16 +68,17 @@ extension BlobStore {
 
   /// Corrects the counters, if there are any, by what `enumerate` finds; nil if that was not everything.
   func correctingCounters(_ enumerate: () throws -> Enumeration?) throws {
-    let control = try counted()
-    let start = control?.counters
+    let (control, start) = try settled()
     guard let found = try enumerate(), let control, let start else { return }
     control.correctCounters(to: found.left, since: start - found.removed)
   }
 
-  /// The control file, if there is one that may be written to.
-  private func counted() throws -> ControlFile? {
-    guard let root = try root.opened() else { return nil }
-    return countersFile(of: root)
+  /// The control file, if there is one that may be written to, and what it counts.
+  private func settled() throws -> (ControlFile?, UsageEstimate?) {
+    guard let root = try root.opened(), let control = countersFile(of: root) else { return (nil, nil) }
+    // A process that is stopped in the middle of a change holds up no enumeration for long.
+    let timeout = min(configuration.lockTimeout, .milliseconds(200))
+    return (control, try control.settledCounters(in: root, within: timeout))
   }
 
   /// Whether this library, of this version or a later one, has changed the directory.

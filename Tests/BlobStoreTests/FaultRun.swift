@@ -265,6 +265,12 @@ extension FaultRun {
     }
     // What cannot be recycled is made or unlinked; what somebody holds a lease on is looked up again.
     if call.kind == .lease || call.path.string.hasPrefix(root.appending(".recycled").string) { return true }
+    // Where no file may be renamed from the bin, a new one is made.
+    if errno == .permissionDenied, [.rename, .renameExchange, .renameNoReplace].contains(call.kind),
+      calls.contains(where: { $0.kind == .lease })
+    {
+      return true
+    }
     // What was displaced, and could neither be recycled nor unlinked, a collection takes.
     if call.kind == .unlink, call.path.lastComponent?.string.hasPrefix(".tmp-") == true,
       calls.contains(where: { $0.path.string.hasPrefix(root.appending(".recycled").string) })

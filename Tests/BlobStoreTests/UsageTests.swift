@@ -148,4 +148,31 @@ import Testing
     #expect(report.evicted > 1)
     #expect(report.bytesFreed == .max)
   }
+
+  /// A store is counted before its record is there: who lists the directory in between must not take it for less.
+  @Test func countingWaitsForAStoreThatIsCountedAndNotThereYet() throws {
+    let (trace, others) = (CallTrace(), CallTrace())
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(10), for: "first")
+    let counting = try cache.store(files: others.files)
+    let (hasLooked, hasCounted) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    others.onCall { call, _ in
+      // All stripes are held by nobody, or there is a try for them while the store has one.
+      if call == .lockByte { hasLooked.signal() }
+      return nil
+    }
+    trace.onCall { call, _ in
+      guard call == .renameNoReplace else { return nil }
+      trace.onCall(nil)
+      Thread.detachNewThread {
+        #expect(throws: Never.self) { _ = try counting.usage() }
+        hasCounted.signal()
+      }
+      #expect(hasLooked.wait(timeout: .now() + 60) == .success)
+      return nil
+    }
+    try store.store(payload(10), for: "key")
+    #expect(hasCounted.wait(timeout: .now() + 60) == .success)
+    #expect(try store.usageEstimate()?.records == 2)
+  }
 }
