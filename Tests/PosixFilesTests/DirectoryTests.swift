@@ -160,6 +160,16 @@ import Testing
     #expect(try !directory.removeSubdirectory("sub"))
   }
 
+  @Test(arguments: ["file", "link"]) func fileIsCreatedOnlyWhereThereIsNone(name: String) throws {
+    let directory = try directory()
+    try put("file")
+    #expect(symlink("nowhere", temporary.path.string + "/link") == 0)
+    let error = #expect(throws: FileError.self) { _ = try directory.createFile(name, permissions: .ownerReadWrite) }
+    #expect(error?.errno == .fileExists)
+    #expect(try Data(contentsOf: temporary.url("file")) == Data("x".utf8))
+    #expect(try directory.status(of: "nowhere") == nil)
+  }
+
   @Test func missingDirectoriesAreMadeAndTheirContainersTold() throws {
     let files = plan.files()
     let path = temporary.path.appending("a").appending("b").appending("c")
