@@ -180,6 +180,25 @@ import Testing
     #expect(report.examined == 2)
   }
 
+  /// C15: what was stored since the expired went is met by the look at what was passed over.
+  @Test func aKeyMayExpireAndBeEvictedInOneCollection() throws {
+    let other = try marked()
+    cache.clock.advance(by: 101)
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.sizeLimit = 90 }
+    // The subdirectory's, which is empty by then.
+    trace.onCall { call, _ in
+      guard call == .removeDirectory else { return nil }
+      trace.onCall(nil)
+      #expect(throws: Never.self) { try other.store(payload(36), for: "key") }
+      return nil
+    }
+    let report = try store.collect()
+    #expect(report.expired == 1)
+    #expect(report.evicted == 2)
+    #expect(report.recordsAfter == 0)
+  }
+
   /// C15: rubbish in the marks costs a walk at the most, or hides files for a day; it breaks nothing.
   @Test(arguments: [0, -1, .min, .max] as [Int64]) func rubbishIsHarmless(word: Int64) throws {
     _ = try marked()

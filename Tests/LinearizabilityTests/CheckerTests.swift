@@ -151,6 +151,18 @@ import Testing
     #expect(checker.firstViolation(in: without) != nil)
   }
 
+  /// What a collection to a limit may do to one key is two operations.
+  @Test func aCollectionRemovesAKeyOnce() {
+    let history = [
+      operation(store(1, ttl: 5), .done, 1, 2), operation(.collect(evicting: true), .done, 3, 20, at: 200),
+      operation(.remove, .notFound, 5, 6, at: 200), operation(store(2), .done, 7, 8, at: 200),
+      operation(.remove, .notFound, 9, 10, at: 200),
+    ]
+    #expect(checker.firstViolation(in: history)?.operation == history[4])
+    let expiring = operation(.collect(evicting: false), .done, 3, 20, at: 200)
+    #expect(checker.firstViolation(in: history + [expiring]) == nil)
+  }
+
   @Test func anEvictionMayRemoveWhatIsNotLocked() {
     let evict = operation(.collect(evicting: true), .done, 3, 4)
     for locked in [false, true] {

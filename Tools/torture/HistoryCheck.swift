@@ -46,15 +46,17 @@ final class HistoryCheck {
 extension HistoryCheck {
   private func take(_ source: Coordinator.Source, _ report: inout RunReport) throws {
     for entry in try HistoryFile.entries(of: source.path) {
-      guard let operation = entry.operation(caller: source.caller, ended: source.ended, clock: clock) else { continue }
+      let parts = entry.operations(caller: source.caller, ended: source.ended, clock: clock)
       count(entry, &report)
-      if let message = entry.impossibleByItself { found.append("\(message): key \(entry.key): \(operation)") }
-      if operation.isOnAllKeys {
-        // What removed nothing explains nothing.
-        guard entry.loaded + entry.stored > 0 || operation.response == .unknown else { continue }
-        for key in operations.indices { operations[key].append(operation) }
-      } else {
-        operations[Int(entry.key)].append(operation)
+      if let message = entry.impossibleByItself {
+        found.append("\(message): key \(entry.key): \(parts.first.map { "\($0)" } ?? "")")
+      }
+      for operation in parts {
+        if operation.isOnAllKeys {
+          for key in operations.indices { operations[key].append(operation) }
+        } else {
+          operations[Int(entry.key)].append(operation)
+        }
       }
     }
   }

@@ -33,9 +33,29 @@ struct HistoryEntry {
 }
 
 extension HistoryEntry {
+  /// What a checker has to know of the entry. A collection to a limit is two operations on a key: it may remove what has
+  /// expired, and what is stored after that to keep the limit, where it has to look at everything again.
+  ///
   /// - Parameters:
   ///   - ended: the latest moment at which an operation that never returned can have taken effect.
-  func operation(caller: String, ended: UInt64, clock: TortureClock) -> Operation? {
+  func operations(caller: String, ended: UInt64, clock: TortureClock) -> [Operation] {
+    guard let operation = operation(caller: caller, ended: ended, clock: clock) else { return [] }
+    let isUnknown = operation.response == .unknown
+    switch operation.request {
+    case .collect(let evicting):
+      // What removed nothing explains nothing.
+      let parts = [(false, loaded > 0 || isUnknown), (true, stored > 0 || (isUnknown && evicting))]
+      return parts.filter(\.1).map { part in
+        var operation = operation
+        operation.request = .collect(evicting: part.0)
+        return operation
+      }
+    case .removeAll: return stored > 0 || isUnknown ? [operation] : []
+    default: return [operation]
+    }
+  }
+
+  private func operation(caller: String, ended: UInt64, clock: TortureClock) -> Operation? {
     guard called > 0, let kind = Kind(rawValue: kind) else { return nil }
     let request: Operation.Request =
       switch kind {
