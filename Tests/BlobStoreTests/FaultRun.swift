@@ -35,7 +35,7 @@ struct FaultRun {
     configuration.freeSpaceFloor = 0
     configuration.collectsOnStore = false
     // Nobody else is there to wait for: only a fault makes a lock busy.
-    configuration.lockTimeout = .milliseconds(20)
+    configuration.lockTimeout = .milliseconds(5)
     configuration.logger = Logger(label: "FaultTests") { _ in SwiftLogNoOpLogHandler() }
     let clock = clock
     configuration.now = { clock.now }
