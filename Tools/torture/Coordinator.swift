@@ -93,7 +93,7 @@ extension Coordinator {
   private func drive() throws {
     // A worker that hangs is found out by this: the longest wait that the store allows is ten seconds.
     let giveUp = TortureClock.nanoseconds + UInt64(options.seconds + 30) * 1_000_000_000
-    var nextKill = TortureClock.nanoseconds + pause(40)
+    var nextKill = TortureClock.nanoseconds + pause(options.killMilliseconds)
     var nextStop = TortureClock.nanoseconds + pause(20)
     while !seats.prefix(options.processes).allSatisfy(\.isDone) {
       TortureClock.sleep(milliseconds: 1)
@@ -104,7 +104,7 @@ extension Coordinator {
         if seats[number].process.poll() { try noteEnd(of: number) }
       }
       if options.kills, now >= nextKill {
-        nextKill = now + pause(40)
+        nextKill = now + pause(options.killMilliseconds)
         try killSomebody()
       }
       if options.stops, now >= nextStop {
@@ -123,8 +123,8 @@ extension Coordinator {
   }
 
   /// Milliseconds from half to one and a half times as long, in nanoseconds.
-  private func pause(_ milliseconds: UInt64) -> UInt64 {
-    .random(in: milliseconds * 500_000...milliseconds * 1_500_000, using: &generator)
+  private func pause(_ milliseconds: Int) -> UInt64 {
+    .random(in: UInt64(milliseconds) * 500_000...UInt64(milliseconds) * 1_500_000, using: &generator)
   }
 
   private func noteEnd(of number: Int) throws {

@@ -19,12 +19,22 @@ final class PlantedFaults: Sendable {
   private let clock: TortureClock
   /// The control file as it was when the worker began.
   private let control: CInt
+  private let memory = UnguardedMemory()
 
   init(_ plant: Plant, cache: String, clock: TortureClock) {
     self.plant = plant
     self.cache = cache
     self.clock = clock
     control = open(cache + "/.blobcache", O_RDWR | O_CLOEXEC)
+  }
+
+  /// Does with memory what no history shows, if that is this plant.
+  func misuseMemory() {
+    switch plant {
+    case .race: memory.count()
+    case .overflow: memory.readBeyondTheEnd()
+    default: break
+    }
   }
 
   /// Changes the lock count by one, up or down.
@@ -47,7 +57,7 @@ final class PlantedFaults: Sendable {
       return try withLockedStripe(of: path.digest, file: control) {
         try withRecord(key) { file, _ in try change(file, header(of: file), by: step, slowly: true) }
       }
-    case .inPlace, .blindMemory, .blindCollector:
+    case .inPlace, .blindMemory, .blindCollector, .race, .overflow:
       return nil
     }
   }

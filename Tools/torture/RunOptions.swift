@@ -16,6 +16,7 @@ struct RunOptions: ParsableArguments {
   @Option(help: "A directory to make, for the cache and the histories.") var directory: String
   @Option(help: "Real milliseconds in one of the store's seconds.") var secondMilliseconds = 10
   @Flag(help: "Kill workers at random, and start them again.") var kills = false
+  @Option(help: "Real milliseconds from one kill to the next, about.") var killMilliseconds = 40
   @Flag(help: "Stop workers at random, for up to 50 milliseconds.") var stops = false
   @Flag(help: "Have one more worker that collects all the time.") var collector = false
   @Option(help: "Bytes that the collector leaves.") var sizeLimit: Int64?
@@ -26,7 +27,9 @@ struct RunOptions: ParsableArguments {
     guard processes > 0, processes * threads <= 56 else {
       throw ValidationError("--processes times --threads must be 1 to 56, for the checker follows 64 operations a key")
     }
-    guard threads > 0, keys > 0, keys <= 64, operations > 0, seconds > 0, secondMilliseconds > 0 else {
+    guard threads > 0, keys > 0, keys <= 64, operations > 0, seconds > 0, secondMilliseconds > 0,
+      killMilliseconds > 0
+    else {
       throw ValidationError("numbers must be above zero, and --keys at most 64")
     }
   }
@@ -38,7 +41,7 @@ extension RunOptions {
     var arguments = [
       "--processes", "\(processes)", "--threads", "\(threads)", "--keys", "\(keys)", "--operations", "\(operations)",
       "--seconds", "\(seconds)", "--seed", "\(seed)", "--directory", directory, "--second-milliseconds",
-      "\(secondMilliseconds)",
+      "\(secondMilliseconds)", "--kill-milliseconds", "\(killMilliseconds)",
     ]
     if kills { arguments.append("--kills") }
     if stops { arguments.append("--stops") }

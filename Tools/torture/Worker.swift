@@ -48,6 +48,7 @@ final class Worker {
         payload = SelfDescribingPayload.bytes(of: entry.stored, key: key, isFixed: options.hasFixedPayloads)
       }
       history.call(&entry)
+      faults?.misuseMemory()
       do {
         try perform(kind, key, payload, &entry)
       } catch {
