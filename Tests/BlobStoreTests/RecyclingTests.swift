@@ -159,6 +159,8 @@
         default: break
         }
       }
+      // It takes nothing from the bin before it has opened the control file.
+      try store.store(payload(1), for: "first")
       var base: UnsafeMutableRawPointer?
       switch obstacle {
       case .reader: descriptor = try open(name)
