@@ -17,7 +17,8 @@ struct RecyclingSuite {
   func run() throws -> [Comparison] {
     var comparisons: [Comparison] = []
     for size in plan.sizes {
-      if [.replaceRecycled, .removeRecycled, .storeCold].contains(where: plan.includes) {
+      if plan.includes(.storeCold) { comparisons += try cold(size: size) }
+      if [.replaceRecycled, .removeRecycled].contains(where: plan.includes) {
         comparisons += try lifecycle(size: size)
       }
       if plan.includes(.churn) { comparisons += try churn(size: size) }
@@ -45,42 +46,79 @@ struct RecyclingSuite {
 
   // MARK: - One key at a time
 
+  /// Keys of a round: all that is displaced has to fit into the bin.
+  private func count(size: Int) -> Int { max(min(plan.operations, Self.binBytes / 2 / (size + 4096)), 4) }
+
+  private func contenders(_ name: String, size: Int) throws -> (BlobStore, [RawContender]) {
+    let raws = try Self.baselines.map { baseline in
+      try RawContender(
+        directory: plan.directory.appending("\(name)-\(baseline)-\(size)"), checksums: baseline != "raw")
+    }
+    return (try makeStore(plan.directory.appending("\(name)-\(size)")), raws)
+  }
+
+  /// Times one operation of all three, in turn, which of them begins changing from round to round.
+  private func times(_ round: Int, store: () throws -> Void, raw: (Int) throws -> Void) rethrows -> (Double, [Double]) {
+    var storeTime = 0.0
+    var rawTimes = [0.0, 0.0]
+    for turn in round.isMultiple(of: 2) ? [0, 1, 2] : [2, 1, 0] {
+      if turn == 0 { storeTime = try time(store) } else { rawTimes[turn - 1] = try time { try raw(turn - 1) } }
+    }
+    return (storeTime, rawTimes)
+  }
+
+  /// New keys, where nothing was ever displaced: the bin is empty, and no inode was freed a moment ago, which would make
+  /// the next one expensive.
+  private func cold(size: Int) throws -> [Comparison] {
+    progress("new files of \(size) bytes")
+    let material = Material(payloadSize: size)
+    let count = count(size: size)
+    let (store, raws) = try contenders("cold", size: size)
+    var comparisons = Self.baselines.map {
+      Comparison(operation: .storeCold, size: size, store: storeName(size), baseline: $0)
+    }
+    for round in 0...plan.rounds {
+      let keys = Keys(from: round * count, count: count)
+      try synchronizeFileSystem(of: plan.directory)
+      let (storeTime, rawTimes) = try times(round) {
+        try perform(.storeCold, store, keys, material)
+      } raw: {
+        try raws[$0].perform(.store, keys, material)
+      }
+      guard round > 0 else { continue }
+      for index in rawTimes.indices {
+        comparisons[index].storeTimes.append(storeTime / Double(count))
+        comparisons[index].baselineTimes.append(rawTimes[index] / Double(count))
+      }
+    }
+    return comparisons
+  }
+
   private func lifecycle(size: Int) throws -> [Comparison] {
     progress("recycling files of \(size) bytes")
     let material = Material(payloadSize: size)
-    // All of a round has to fit into the bin.
-    let count = max(min(plan.operations, Self.binBytes / 2 / (size + 4096)), 4)
-    let store = try makeStore(plan.directory.appending("recycling-\(size)"))
-    let raws = try Self.baselines.map { name in
-      try RawContender(directory: plan.directory.appending("recycling-\(name)-\(size)"), checksums: name != "raw")
-    }
-    let operations: [Operation] = [.storeCold, .replaceRecycled, .removeRecycled]
+    let count = count(size: size)
+    let (store, raws) = try contenders("recycling", size: size)
+    let operations: [Operation] = [.replaceRecycled, .removeRecycled]
     var comparisons = operations.flatMap { operation in
       Self.baselines.map { Comparison(operation: operation, size: size, store: storeName(size), baseline: $0) }
     }
     for round in 0...plan.rounds {
       let keys = Keys(from: round * count, count: count)
+      // What is replaced for the first time fills the bin; from the second time on it is what it is like ever after.
+      for _ in 0..<2 { try perform(.storeCold, store, keys, material) }
+      for raw in raws { try raw.perform(.store, keys, material) }
       for (number, operation) in operations.enumerated() {
-        if operation == .storeCold { try store.emptyRecyclingBin() }
         try synchronizeFileSystem(of: plan.directory)
-        var storeTime = 0.0
-        var rawTimes = [0.0, 0.0]
-        for turn in round.isMultiple(of: 2) ? [0, 1, 2] : [2, 1, 0] {
-          if turn == 0 {
-            storeTime = try time { try perform(operation, store, keys, material) }
-          } else {
-            rawTimes[turn - 1] = try time { try raws[turn - 1].perform(operation.raw, keys, material) }
-          }
-        }
-        // What is replaced for the first time has filled the bin; the second time is what it is like ever after.
-        if operation == .replaceRecycled {
-          try synchronizeFileSystem(of: plan.directory)
-          storeTime = try time { try perform(operation, store, keys, material) }
+        let (storeTime, rawTimes) = try times(round) {
+          try perform(operation, store, keys, material)
+        } raw: {
+          try raws[$0].perform(operation.raw, keys, material)
         }
         guard round > 0 else { continue }
-        for (index, rawTime) in rawTimes.enumerated() {
+        for index in rawTimes.indices {
           comparisons[number * 2 + index].storeTimes.append(storeTime / Double(count))
-          comparisons[number * 2 + index].baselineTimes.append(rawTime / Double(count))
+          comparisons[number * 2 + index].baselineTimes.append(rawTimes[index] / Double(count))
         }
       }
     }
@@ -128,23 +166,15 @@ struct RecyclingSuite {
     }
     for round in 0...plan.rounds {
       let new = Keys(from: first, count: batch)
+      let added = Keys(from: (lag + round) * batch, count: batch)
+      let old = Keys(from: round * batch, count: batch)
       first += batch
-      var storeTime = 0.0
-      var rawTimes = [0.0, 0.0]
       try synchronizeFileSystem(of: plan.directory)
-      for turn in round.isMultiple(of: 2) ? [0, 1, 2] : [2, 1, 0] {
-        if turn == 0 {
-          storeTime = try time {
-            for key in new.blob { try store.store(material.payload, for: key) }
-          }
-        } else {
-          let added = Keys(from: (lag + round) * batch, count: batch)
-          let old = Keys(from: round * batch, count: batch)
-          rawTimes[turn - 1] = try time {
-            try raws[turn - 1].perform(.store, added, material)
-            try raws[turn - 1].perform(.remove, old, material)
-          }
-        }
+      let (storeTime, rawTimes) = try times(round) {
+        for key in new.blob { try store.store(material.payload, for: key) }
+      } raw: {
+        try raws[$0].perform(.store, added, material)
+        try raws[$0].perform(.remove, old, material)
       }
       guard round > 0 else { continue }
       for (index, rawTime) in rawTimes.enumerated() {
