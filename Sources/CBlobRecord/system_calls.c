@@ -46,6 +46,15 @@ int blob_open_beneath(int directory, const char *path, int flags, mode_t mode) {
 #endif
 }
 
+int blob_status(int descriptor, struct stat *status) {
+#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__LP64__)
+  // Here the library's structure is the kernel's.
+  return (int)syscall(SYS_fstat, descriptor, status);
+#else
+  return fstat(descriptor, status);
+#endif
+}
+
 int blob_rename_no_replace(int from_directory, const char *from, int to_directory, const char *to) {
 #if defined(__linux__) && defined(SYS_renameat2)
   return (int)syscall(SYS_renameat2, from_directory, from, to_directory, to, 1 /* RENAME_NOREPLACE */);

@@ -56,7 +56,7 @@ extension Directory {
     of stream: borrowing DirectoryStream, _ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer
   ) throws(FileError) -> FileStart {
     var raw = CInterop.Stat()
-    try files.perform(.status, stream.entryLocation) { unsafe fstat(descriptor, &raw) }
+    try files.perform(.status, stream.entryLocation) { unsafe blob_status(descriptor, &raw) }
     let status = Stat(rawValue: raw)
     guard status.type == .regular else { return .notRegular }
     let count = try files.transfer(.read, stream.entryLocation, count: buffer.count) { done, limit in

@@ -50,7 +50,7 @@ package struct Directory: ~Copyable, Sendable {
 
   package func status() throws(FileError) -> Stat {
     var raw = CInterop.Stat()
-    try files.perform(.status, location) { unsafe fstat(descriptor, &raw) }
+    try files.perform(.status, location) { unsafe blob_status(descriptor, &raw) }
     return Stat(rawValue: raw)
   }
 

@@ -65,7 +65,7 @@ package struct OpenFile: ~Copyable, Sendable {
 
   package func status() throws(FileError) -> Stat {
     var raw = CInterop.Stat()
-    try files.perform(.status, location) { unsafe fstat(descriptor, &raw) }
+    try files.perform(.status, location) { unsafe blob_status(descriptor, &raw) }
     return Stat(rawValue: raw)
   }
 

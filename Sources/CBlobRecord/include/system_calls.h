@@ -5,6 +5,7 @@
 #define BLOB_SYSTEM_CALLS_H
 
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /// openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS on Linux; openat(2) with O_NOFOLLOW_ANY on Darwin.
@@ -36,6 +37,10 @@ int blob_sync_barrier(int descriptor);
 
 /// Puts data and metadata on the medium: fsync(2); F_FULLFSYNC on Darwin.
 int blob_sync_full(int descriptor);
+
+/// fstat(2). From 2.33 to 2.39 the GNU library makes it by way of newfstatat(2) with an empty path, which takes a quarter
+/// longer; loads and walks over very many files ask for a status each.
+int blob_status(int descriptor, struct stat *status);
 
 /// Locks (1) or unlocks (0) a byte of an open file for its description, exclusively and without waiting: fcntl(2) with
 /// F_OFD_SETLK. A length of 0 means all bytes from the offset on.
