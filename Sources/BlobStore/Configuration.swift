@@ -33,8 +33,8 @@ extension BlobStore {
     public var durability = Durability.automatic
     /// Whether stores overwrite the files of dead records instead of making new ones. What was removed then stays on the
     /// medium, in `.recycled` below the root, until it is overwritten or a collection empties that; what must be gone at
-    /// once is purged.
-    public var recycling = Recycling.automatic
+    /// once is purged. Off by default.
+    public var recycling = Recycling.off
     /// What a load does with a damaged file, besides throwing.
     public var damagePolicy = DamagePolicy.report
     /// Whether the first store makes the directory. Without, an absent directory is an error of every operation.

@@ -12,8 +12,7 @@ import Testing
 
   init() throws {
     test = try TestCache()
-    // Each removal is a call that can be held.
-    cache = try test.cache { $0.store.recycling = .off }
+    cache = try test.cache()
   }
 
   private func fill(_ count: Int) async throws {

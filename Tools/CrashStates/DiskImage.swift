@@ -35,7 +35,9 @@ package struct DiskImage: Sendable {
     if let first = common.first(where: { before[$0] != after[$0] }),
       let last = common.last(where: { before[$0] != after[$0] })
     {
-      changes += DiskChange.data(file: file, range: first..<(last + 1), of: after, extends: false)
+      // In whole sectors: one that is written later holds what earlier calls have written to it, too.
+      let sectors = first / 512 * 512..<min((last / 512 + 1) * 512, common.upperBound)
+      changes += DiskChange.data(file: file, range: sectors, of: after, extends: false)
     }
     if after.count < before.count { changes.append(.cut(file: file, byteCount: after.count)) }
     guard after.count > before.count else { return changes }

@@ -12,6 +12,7 @@ public struct StoreSettings: Sendable {
   public var durability = Durability.automatic
   public var lockTimeout: Duration = .seconds(5)
   public var format = BlobStore.RecordFormat.checksummed
+  public var recycles = true
   /// Where a test that watches the calls does so.
   package var files = Files()
 
@@ -28,6 +29,7 @@ public struct StoreSettings: Sendable {
     configuration.lockTimeout = lockTimeout
     configuration.format = format
     configuration.freeSpaceFloor = 0
+    configuration.recycling = recycles ? .automatic : .off
     configuration.logger = Logger(label: "faults", factory: { _ in SwiftLogNoOpLogHandler() })
     let now = now
     configuration.now = { now }

@@ -15,7 +15,7 @@ struct ProbeArguments {
 
   static let usage = """
     usage: faultprobe DIR [--now SECONDS] [--durability automatic|none|barrier|full] [--timeout MILLISECONDS]
-                      [--result FILE] [--plant NAME] OPERATION [WORD...]
+                      [--recycles true|false] [--result FILE] [--plant NAME] OPERATION [WORD...]
     operations: inspect | store KEY TAG BYTES [locked] [keepingLocks] | load KEY [touching] | touch KEY | lock KEY |
       unlock KEY [force] | remove KEY | removeAll all|locked|unlocked | collect [evicting] | verify | quarantine KEY |
       serve: operations from standard input, one a line, and a line with the result of each
@@ -40,6 +40,9 @@ struct ProbeArguments {
       case "--timeout":
         guard let milliseconds = Int64(value) else { return nil }
         settings.lockTimeout = .milliseconds(milliseconds)
+      case "--recycles":
+        guard let recycles = Bool(value) else { return nil }
+        settings.recycles = recycles
       case "--result": resultFile = value
       case "--plant":
         guard let named = PlantedBug(rawValue: value) else { return nil }

@@ -88,6 +88,7 @@ extension RunOptions {
   private func storeConfiguration(clock: TortureClock, collects: Bool) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
+    configuration.recycling = .automatic
     configuration.defaultExpiration = .seconds(Self.defaultTTL)
     configuration.now = { clock.now }
     if collects {
