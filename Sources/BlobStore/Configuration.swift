@@ -33,7 +33,10 @@ extension BlobStore {
     public var durability = Durability.automatic
     /// Whether stores overwrite the files of dead records instead of making new ones. What was removed then stays on the
     /// medium, in `.recycled` below the root, until it is overwritten or a collection empties that; what must be gone at
-    /// once is purged. Off by default.
+    /// once is purged.
+    ///
+    /// Off by default: after a power cut, a key may be found with a blob of its own that was replaced long ago, because the
+    /// file system may put an overwritten file's new name on the medium before its new bytes.
     public var recycling = Recycling.off
     /// What a load does with a damaged file, besides throwing.
     public var damagePolicy = DamagePolicy.report
