@@ -35,8 +35,8 @@ extension BlobStore {
     /// medium, in `.recycled` below the root, until it is overwritten or a collection empties that; what must be gone at
     /// once is purged.
     ///
-    /// Off by default: after a power cut, a key may be found with a blob of its own that was replaced long ago, because the
-    /// file system may put an overwritten file's new name on the medium before its new bytes.
+    /// Off by default: after a power cut, a key was found with a sound record that it should not have had, most likely one
+    /// that was replaced before. Spec/Guarantees.md, "What is not", says what is known.
     public var recycling = Recycling.off
     /// What a load does with a damaged file, besides throwing.
     public var damagePolicy = DamagePolicy.report

@@ -15,7 +15,7 @@ final class Worker {
     Self.ignoreBrokenPipes
     let (input, output) = (Pipe(), Pipe())
     process.executableURL = URL(filePath: Program.built("faultprobe"))
-    // Where files are recycled, less is promised of a power cut: a blob may be back that was replaced long ago.
+    // Where files are recycled, less is promised of a power cut: Spec/Guarantees.md, "What is not".
     process.arguments =
       [directory, "--durability", durability.rawValue, "--recycles", "false"] + (plant.map { ["--plant", $0] } ?? [])
       + ["serve"]
