@@ -182,6 +182,7 @@ extension BlobStore {
     guard copiesLinked || !isCopied else { return .none(.done) }
     // Opened first: once the header is changed, nothing but a sync may fail.
     let entry = level == .full ? try RecordDirectory(of: path, root) : nil
+    hold.willChange(level)
     if isCopied {
       try replace(file, at: path, with: header, level)
     } else {

@@ -31,11 +31,12 @@ extension BlobStore {
   func recycledFile(
     for header: RecordHeader, byteCount: Int64, of root: RootDirectory.Opened
   ) -> RecycledFile? {
-    guard configuration.format == .checksummed, configuration.durability.level(concernsLock: header.isLocked) == .none,
-      !header.isLocked, let (bin, _, control) = recyclingBin(of: root, makesIt: false)
+    guard let keyDigest = header.keyDigest, !header.isLocked,
+      configuration.durability.level(concernsLock: false) == .none,
+      let (bin, _, control) = recyclingBin(of: root, makesIt: false)
     else { return nil }
     do {
-      return try bin.take(for: byteCount, of: root, control)
+      return try bin.take(for: keyDigest, byteCount: byteCount, of: root, control)
     } catch {
       configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
       return nil
@@ -52,10 +53,10 @@ extension BlobStore {
   func roomInBin(
     for displaced: DisplacedFile, _ level: Durability.Level, of root: RootDirectory.Opened
   ) -> ReservedRoom? {
-    guard level == .none, displaced.isRecyclable, let (bin, limit, control) = recyclingBin(of: root, makesIt: true),
-      bin.reserve(displaced.byteCount, limit, control)
+    guard level == .none, displaced.recyclableDigest != nil,
+      let (bin, limit, control) = recyclingBin(of: root, makesIt: true), bin.reserve(displaced, limit, control)
     else { return nil }
-    return ReservedRoom(bin: bin, control: control, byteCount: displaced.byteCount)
+    return ReservedRoom(bin: bin, control: control, file: displaced)
   }
 
   /// Takes a record's file away: into the recycling bin, where it may go there, else for ever. Under its stripe.
@@ -133,21 +134,27 @@ extension BlobStore {
 /// The file of a record that is about to lose its place.
 struct DisplacedFile {
   let byteCount: Int64
-  /// Whether it may be overwritten once nobody reads it any more: its header is sound and not locked, and it has no other
-  /// name.
-  let isRecyclable: Bool
+  /// The digest in its header, if the file may be overwritten once nobody reads it any more: it has no other name, and is
+  /// sound and not locked. Else nil.
+  let recyclableDigest: UInt64?
+
+  /// - Parameter header: nil if it is damaged.
+  init(byteCount: Int64, header: RecordHeader?, hasOtherNames: Bool) {
+    self.byteCount = byteCount
+    recyclableDigest = hasOtherNames ? nil : header?.recyclableDigest
+  }
 }
 
 /// Room in the recycling bin for one file, which is counted already.
 struct ReservedRoom {
   let bin: RecyclingBin
   let control: ControlFile
-  let byteCount: Int64
+  let file: DisplacedFile
 
   /// Moves the file in; the room is given back if that fails.
   func put(_ name: String, in directory: borrowing Directory) throws(FileError) {
-    try bin.put(name, in: directory, byteCount, control)
+    try bin.put(name, in: directory, file, control)
   }
 
-  func giveBack() { control.countRecycled(files: -1, bytes: -byteCount) }
+  func giveBack() { control.countRecycled(files: -1, bytes: -file.byteCount) }
 }

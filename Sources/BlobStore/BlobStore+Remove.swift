@@ -53,7 +53,7 @@ extension BlobStore {
       let level = try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
         guard let (record, file) = try recordToRemove(at: path, in: directory, of: root) else { return nil }
         let level = configuration.durability.level(concernsLock: record.isLocked)
-        let isRemoved = try hold.changingPayload {
+        let isRemoved = try hold.changingPayload(level) {
           try recycling
             ? takeAway(path.fileName, file, level, in: directory, of: root) : directory.unlink(path.fileName)
         }
@@ -200,8 +200,7 @@ extension BlobStore {
       let isLocked = header?.isLocked ?? false
       return (
         RecordSize(bytes: status.size, isLocked: isLocked),
-        DisplacedFile(
-          byteCount: status.size, isRecyclable: header != nil && !isLocked && status.linkCount == 1)
+        DisplacedFile(byteCount: status.size, header: header, hasOtherNames: status.linkCount > 1)
       )
     } catch {
       // Unreadable is no reason to keep it: the removal is unconditional.
@@ -209,7 +208,8 @@ extension BlobStore {
         return nil
       }
       return (
-        RecordSize(bytes: status.size, isLocked: true), DisplacedFile(byteCount: status.size, isRecyclable: false)
+        RecordSize(bytes: status.size, isLocked: true),
+        DisplacedFile(byteCount: status.size, header: nil, hasOtherNames: status.linkCount > 1)
       )
     }
   }
@@ -241,9 +241,9 @@ extension BlobStore {
         if let error = current.accessError { throw error }
         return nil
       }
-      let isRemoved = try hold.changingPayload {
-        let level = configuration.durability.level(concernsLock: current.state == .locked)
-        return try recycling
+      let level = configuration.durability.level(concernsLock: current.state == .locked)
+      let isRemoved = try hold.changingPayload(level) {
+        try recycling
           ? takeAway(path.fileName, current.displaced, level, in: directory, of: root)
           : directory.unlink(path.fileName)
       }

@@ -288,7 +288,7 @@ extension BlobStore {
         if header.refCount == askedRefCount, !temporary.isRecycled {
           let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
           let counted = try hold.counting(from: nil, to: new, within: keeper?.limit) {
-            try hold.changingPayload { try temporary.publishIfAbsent(as: path.fileName) } == true
+            try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
           }
           if case .done(let usage) = counted { return .done(level, exceeding: usage, generation: hold.generation) }
           // Where it replaces something, it may take no more room than that.
@@ -303,13 +303,15 @@ extension BlobStore {
         }
         let concernsLock = header.isLocked || displaced?.header?.isLocked ?? false
         let needed = configuration.durability.level(concernsLock: concernsLock)
-        if temporary.isRecycled, needed > .none || header.isLocked { throw NotToBeRecycled() }
+        if let place = temporary.recycled, needed > .none || header.isLocked || !place.isStillSafe {
+          throw NotToBeRecycled()
+        }
         guard needed == .none || (isSynced && needed <= level) else { return .mustSync(needed) }
         let counted = try hold.counting(
           from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
           to: RecordSize(bytes: byteCount, isLocked: header.isLocked), within: keeper?.limit
         ) {
-          try hold.changingPayload { try publish(&temporary, as: path.fileName, displaced, needed, of: root) }
+          try hold.changingPayload(needed) { try publish(&temporary, as: path.fileName, displaced, needed, of: root) }
           return true
         }
         switch counted {
@@ -353,7 +355,7 @@ extension BlobStore {
     var header: RecordHeader?
 
     var file: DisplacedFile {
-      DisplacedFile(byteCount: byteCount, isRecyclable: !hasOtherNames && header.map { !$0.isLocked } ?? false)
+      DisplacedFile(byteCount: byteCount, header: header, hasOtherNames: hasOtherNames)
     }
   }
 
@@ -380,9 +382,9 @@ extension BlobStore {
   }
 }
 
-/// A record was written to a recycled file, and must be on the medium before it takes its place, which was not known before:
-/// the one that it replaces is locked. What a power cut leaves of a recycled file's earlier names is for records that may be
-/// lost; this one gets a new file.
+/// A record was written to a recycled file, and gets a new one, which was not known before: it must be on the medium before
+/// it takes its place, because the one that it replaces is locked; or what the file held before must not come back with a
+/// power cut any more.
 private struct NotToBeRecycled: Error {}
 
 extension FileError {

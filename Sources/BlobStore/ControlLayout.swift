@@ -41,6 +41,9 @@ package enum ControlLayout {
   package static let recycledFilesOffset = 304
   package static let recycledBytesOffset = 312
 
+  // Changes with durability `barrier` or `full`.
+  package static let durableChangesOffset = 320
+
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
   /// A multiple of the stripes', so that keys with one generation have one stripe and change one after the other.

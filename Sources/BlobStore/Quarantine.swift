@@ -103,13 +103,16 @@ extension BlobStore {
       let directory = try root.openSubdirectory(path.subdirectory),
       let status = try directory.status(of: path.fileName)
     else { return }
+    let level = configuration.durability.level(concernsLock: false)
     switch policy {
     case .report: break
-    case .remove: _ = try hold.changingPayload { try directory.unlink(path.fileName) }
+    case .remove: _ = try hold.changingPayload(level) { try directory.unlink(path.fileName) }
     case .quarantine:
       let quarantine = Quarantine(
         directory: try root.openOrMakeSubdirectory(Quarantine.directoryName), byteLimit: quarantineByteLimit)
-      try hold.changingPayload { try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory) }
+      try hold.changingPayload(level) {
+        try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
+      }
       try quarantine.trim()
     }
     // A damaged record counts as unlocked: its lock count cannot be believed.

@@ -43,7 +43,7 @@ public struct RecordEntry: Sendable {
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
 
   var displaced: DisplacedFile {
-    DisplacedFile(byteCount: fileSize, isRecyclable: !hasOtherNames && (state == .live || state == .expired))
+    DisplacedFile(byteCount: fileSize, header: damage == nil ? header : nil, hasOtherNames: hasOtherNames)
   }
 }
 

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Locks
 internal import PosixFiles
 internal import Synchronization
@@ -18,6 +19,7 @@ internal import SystemPackage
 /// - The store keeps the file open until it is published, so nobody else can lease it.
 /// - Names are never given twice, but that an exchange leaves the displaced file under the name of the one that took its
 ///   place: nobody overwrites by a name that he looked up before he had the lease.
+/// - What a file has held decides which records it may hold next (`DeadRecord`): after a power cut it may hold it again.
 ///
 /// The count and the bytes of what it holds are in the control file, for all; which files these are, each process
 /// remembers for those it has put there itself, and finds out for the others when it needs one.
@@ -28,25 +30,36 @@ final class RecyclingBin: Sendable {
   struct Entry {
     let number: UInt64
     var byteCount: Int64
+    /// nil if nobody has looked.
+    var dead: DeadRecord?
 
     var name: String { RecyclingBin.prefix + String(number, radix: 16) }
   }
 
   private struct State {
-    /// One for each size class. The file that came last is the first to go: its bytes are still in the processor's caches,
-    /// and what is not needed grows old.
-    private var shelves = [[Entry]](repeating: [], count: SizeClass.count)
+    /// One for each size class.
+    private var shelves = [RecyclingShelf](repeating: RecyclingShelf(), count: SizeClass.count)
     private(set) var count: Int64 = 0
     var lastListing: Int64?
 
     mutating func push(_ entry: Entry) {
-      shelves[SizeClass(entry.byteCount).number].append(entry)
+      shelves[SizeClass(entry.byteCount).number].push(entry)
       count += 1
     }
 
-    mutating func pop(_ sizeClass: SizeClass) -> Entry? {
-      guard let entry = shelves[sizeClass.number].popLast() else { return nil }
-      count -= 1
+    mutating func pop(_ sizeClass: SizeClass, for keyDigest: UInt64, at moment: RecyclingMoment) -> Entry? {
+      counted(shelves[sizeClass.number].pop(for: keyDigest, at: moment))
+    }
+
+    mutating func popHighest(_ sizeClass: SizeClass, above keyDigest: UInt64) -> Entry? {
+      counted(shelves[sizeClass.number].popHighest(above: keyDigest))
+    }
+
+    /// What is known of all files.
+    var entries: some Sequence<Entry> { shelves.lazy.map(\.entries).joined() }
+
+    private mutating func counted(_ entry: Entry?) -> Entry? {
+      if entry != nil { count -= 1 }
       return entry
     }
   }
@@ -76,31 +89,43 @@ final class RecyclingBin: Sendable {
     guard name.utf8.starts(with: prefix.utf8), let number = UInt64(name.dropFirst(prefix.count), radix: 16) else {
       return nil
     }
-    return Entry(number: number, byteCount: 0).name == name ? number : nil
+    return Entry(number: number, byteCount: 0, dead: nil).name == name ? number : nil
   }
 }
 
 // MARK: - Putting in
 
 extension RecyclingBin {
-  /// Counts a file that is about to come in, if there is room for it.
-  func reserve(_ byteCount: Int64, _ limit: RecyclingLimit, _ control: ControlFile) -> Bool {
-    guard isUsable, byteCount <= limit.bytes else { return false }
-    control.countRecycled(files: 1, bytes: byteCount)
+  /// Counts a file that is about to come in, if there is room for it, or can be made.
+  func reserve(_ file: DisplacedFile, _ limit: RecyclingLimit, _ control: ControlFile) -> Bool {
+    guard isUsable, file.byteCount <= limit.bytes, let keyDigest = file.recyclableDigest else { return false }
+    if count(file, limit, control) { return true }
+    // Fewer records could overwrite that one. If it cannot be unlinked, there is no room.
+    guard let other = state.withLock({ $0.popHighest(SizeClass(file.byteCount), above: keyDigest) }),
+      (try? directory.unlink(other.name)) == true
+    else { return false }
+    control.countRecycled(files: -1, bytes: -other.byteCount)
+    return count(file, limit, control)
+  }
+
+  private func count(_ file: DisplacedFile, _ limit: RecyclingLimit, _ control: ControlFile) -> Bool {
+    control.countRecycled(files: 1, bytes: file.byteCount)
     if let held = control.recycled, held.files <= limit.files, held.bytes <= limit.bytes { return true }
-    control.countRecycled(files: -1, bytes: -byteCount)
+    control.countRecycled(files: -1, bytes: -file.byteCount)
     return false
   }
 
   /// Takes in a file by renaming it. There must be room reserved, which is given back if it fails.
   func put(
-    _ name: String, in source: borrowing Directory, _ byteCount: Int64, _ control: ControlFile
+    _ name: String, in source: borrowing Directory, _ file: DisplacedFile, _ control: ControlFile
   ) throws(FileError) {
-    let entry = Entry(number: numbers.wrappingAdd(1, ordering: .relaxed).newValue, byteCount: byteCount)
+    let entry = Entry(
+      number: numbers.wrappingAdd(1, ordering: .relaxed).newValue, byteCount: file.byteCount,
+      dead: DeadRecord(file, displacedAt: RecyclingMoment(control)))
     do {
       try source.rename(name, to: entry.name, in: directory)
     } catch {
-      control.countRecycled(files: -1, bytes: -byteCount)
+      control.countRecycled(files: -1, bytes: -file.byteCount)
       throw error
     }
     shelve(entry)
@@ -123,51 +148,70 @@ struct RecycledFile: ~Copyable {
 /// Where a file that was taken lies until it is published.
 struct RecycledPlace {
   let bin: RecyclingBin
+  /// As it was when it was taken.
   let entry: RecyclingBin.Entry
+  /// Of the key whose record the file is taken for.
+  let keyDigest: UInt64
   let control: ControlFile
+
+  /// Whether the record may still follow what the file has held, now that it is about to be published.
+  var isStillSafe: Bool {
+    entry.dead?.mayPrecede(keyDigest, at: RecyclingMoment(control)) ?? false
+  }
 
   /// The file was not published, and stays in the bin.
   func giveBack() {
     control.countRecycled(files: 1, bytes: entry.byteCount)
+    var entry = entry
+    // It may have been written to.
+    entry.dead = DeadRecord(keyDigest: keyDigest, displacement: nil)
     bin.shelve(entry)
   }
 
   /// The file was published in exchange for another one, which lies under its name now, and is counted already.
-  func didExchange(for byteCount: Int64) {
-    bin.shelve(RecyclingBin.Entry(number: entry.number, byteCount: byteCount))
+  func didExchange(for file: DisplacedFile) {
+    let dead = DeadRecord(file, displacedAt: RecyclingMoment(control))
+    bin.shelve(RecyclingBin.Entry(number: entry.number, byteCount: file.byteCount, dead: dead))
   }
 }
 
 extension RecyclingBin {
-  /// Takes a file that is about as large.
+  /// Takes a file that is about as large, and has held nothing that would be taken for this record.
   ///
   /// - Parameter byteCount: of the file that is needed, header included.
   /// - Returns: nil if there is none that may be overwritten.
   func take(
-    for byteCount: Int64, of root: RootDirectory.Opened, _ control: ControlFile
+    for keyDigest: UInt64, byteCount: Int64, of root: RootDirectory.Opened, _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
     let sizeClass = SizeClass(byteCount)
     var triesLeft = Self.tries
-    while isUsable, triesLeft > 0, let entry = try next(of: sizeClass, of: root, control) {
+    while isUsable, triesLeft > 0, let entry = try next(of: sizeClass, for: keyDigest, of: root, control) {
       triesLeft -= 1
-      if let file = try take(entry, for: sizeClass, of: root, control) { return file }
+      if let file = try take(entry, of: sizeClass, for: keyDigest, of: root, control) { return file }
     }
     return nil
   }
 
   private func take(
-    _ entry: Entry, for sizeClass: SizeClass, of root: RootDirectory.Opened, _ control: ControlFile
+    _ entry: Entry, of sizeClass: SizeClass, for keyDigest: UInt64, of root: RootDirectory.Opened,
+    _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
     switch try directory.leaseFile(entry.name, if: { root.isRecyclable($0) }) {
     case .taken(let file, let status):
-      let current = Entry(number: entry.number, byteCount: status.size)
-      guard SizeClass(status.size) == sizeClass else {
-        // Another process has exchanged it.
+      // What nobody can tell of, may be anything: it grows old.
+      guard let header = try? file.readHeader().get().validated(), let found = header.recyclableDigest else {
+        return nil
+      }
+      // Another process may have exchanged it, after this one put something there.
+      let dead = DeadRecord(keyDigest: found, displacement: entry.dead?.displacement)
+      let current = Entry(number: entry.number, byteCount: status.size, dead: dead)
+      guard SizeClass(status.size) == sizeClass, dead.mayPrecede(keyDigest, at: RecyclingMoment(control)) else {
         shelve(current)
         return nil
       }
       control.countRecycled(files: -1, bytes: -status.size)
-      return RecycledFile(file: file, place: RecycledPlace(bin: self, entry: current, control: control))
+      let place = RecycledPlace(bin: self, entry: current, keyDigest: keyDigest, control: control)
+      return RecycledFile(file: file, place: place)
     case .refused(.file): return nil
     case .refused(.leases):
       refuse()
@@ -176,12 +220,15 @@ extension RecyclingBin {
   }
 
   private func next(
-    of sizeClass: SizeClass, of root: RootDirectory.Opened, _ control: ControlFile
+    of sizeClass: SizeClass, for keyDigest: UInt64, of root: RootDirectory.Opened, _ control: ControlFile
   ) throws(FileError) -> Entry? {
-    if let entry = state.withLock({ $0.pop(sizeClass) }) { return entry }
+    func pop() -> Entry? {
+      state.withLock { $0.pop(sizeClass, for: keyDigest, at: RecyclingMoment(control)) }
+    }
+    if let entry = pop() { return entry }
     guard isListingDue(control) else { return nil }
     try list(of: root)
-    return state.withLock { $0.pop(sizeClass) }
+    return pop()
   }
 
   /// Others may have put something there: looked at once a second at most.
@@ -196,8 +243,15 @@ extension RecyclingBin {
   }
 
   private func list(of root: RootDirectory.Opened) throws(FileError) {
+    let known = state.withLock { state in
+      Dictionary(state.entries.map { ($0.number, $0.dead) }, uniquingKeysWith: { first, _ in first })
+    }
     var listed = State()
-    try forEachFile(of: root) { entry, _ in listed.push(entry) }
+    try forEachFile(of: root) { entry, _ in
+      var entry = entry
+      entry.dead = known[entry.number] ?? nil
+      listed.push(entry)
+    }
     state.withLock { state in
       listed.lastListing = state.lastListing
       state = listed
@@ -217,7 +271,7 @@ extension RecyclingBin {
       guard found.isNameExact, let number = Self.number(ofName: found.name),
         let status = try directory.status(of: found.name), status.type == .regular, root.owns(status)
       else { continue }
-      try body(Entry(number: number, byteCount: status.size), status)
+      try body(Entry(number: number, byteCount: status.size, dead: nil), status)
     }
   }
 
@@ -261,31 +315,5 @@ extension RecyclingBin {
     if !dryRun, removed.files > 0 { state.withLock { $0 = State() } }
     if !dryRun, let start { control?.correctRecycled(to: left, since: start) }
     return (removed, left)
-  }
-}
-
-// MARK: - Counting
-
-extension ControlFile {
-  /// Counts what came into the recycling bin, or left it.
-  func countRecycled(files: Int64, bytes: Int64) {
-    guard isMapped else { return }
-    counter(ControlLayout.recycledFilesOffset) { _ = $0.wrappingAdd(files, ordering: .relaxed) }
-    counter(ControlLayout.recycledBytesOffset) { _ = $0.wrappingAdd(bytes, ordering: .relaxed) }
-  }
-
-  /// What the recycling bin holds, by the counts; nil where there are none.
-  var recycled: (files: Int64, bytes: Int64)? {
-    guard isMapped else { return nil }
-    return (word(at: ControlLayout.recycledFilesOffset), word(at: ControlLayout.recycledBytesOffset))
-  }
-
-  /// Corrects the counts by a listing: stores that died have left them too low. What others added during the listing
-  /// is taken for not met.
-  fileprivate func correctRecycled(to found: RemovalReport, since start: (files: Int64, bytes: Int64)) {
-    guard let now = recycled else { return }
-    countRecycled(
-      files: found.files &+ max(now.files &- start.files, 0) &- now.files,
-      bytes: found.bytes &+ max(now.bytes &- start.bytes, 0) &- now.bytes)
   }
 }

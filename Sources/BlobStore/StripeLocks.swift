@@ -142,10 +142,18 @@ struct StripeHold {
   fileprivate let control: ControlFile?
   fileprivate let digest: UInt64
 
-  /// Runs the call that replaces or removes the payload, so that memory tiers notice.
-  func changingPayload<Result>(_ change: () throws -> Result) rethrows -> Result {
+  /// Runs the call that replaces or removes the payload, so that memory tiers notice, and the recycling bin.
+  func changingPayload<Result>(
+    _ level: Durability.Level, _ change: () throws -> Result
+  ) rethrows -> Result {
     guard let control else { return try change() }
+    willChange(level)
     return try control.changingPayload(of: digest, change)
+  }
+
+  /// A change is about to be made, also one of a header alone.
+  func willChange(_ level: Durability.Level) {
+    if level > .none { control?.countDurableChange() }
   }
 
   /// Publishes a record, counted before it is there: so the count is never less than what is there, and of stores that

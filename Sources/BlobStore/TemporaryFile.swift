@@ -13,7 +13,7 @@ struct TemporaryFile: ~Copyable {
   let file: OpenFile
   private let name: String
   /// Where it lies in the recycling bin; nil for a new one, which lies in `directory`.
-  private let recycled: RecycledPlace?
+  let recycled: RecycledPlace?
   private var isLeased: Bool
   private var isPublished = false
 
@@ -145,7 +145,7 @@ struct TemporaryFile: ~Copyable {
       return nil
     }
     if let recycled {
-      recycled.didExchange(for: room.byteCount)
+      recycled.didExchange(for: room.file)
       return nil
     }
     do throws(FileError) {

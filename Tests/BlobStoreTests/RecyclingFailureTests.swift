@@ -24,8 +24,8 @@
       cache = try Cache()
       store = try cache.store(files: trace.files)
       // The bin holds a file of the size that is stored.
-      try store.store(payload(1000), for: "dead")
-      try store.remove("dead")
+      try store.store(payload(1000), for: RecyclingBench.dead)
+      try store.remove(RecyclingBench.dead)
     }
 
     private func inode(_ file: String) throws -> UInt64? { try cache.state(file)?.inode }

@@ -50,10 +50,10 @@ import Testing
 
   private static let payload = Data("payload".utf8)
 
-  /// Leaves the files of dead records to be overwritten.
+  /// Leaves the files of dead records to be overwritten: their digests are low.
   @Sendable private static func fillBin(_ store: BlobStore) throws {
-    for key: BlobKey in ["kept 1", "kept 2", "kept 3"] { try store.store(payload, for: key, ttl: .seconds(1000)) }
-    for key: BlobKey in ["kept 1", "kept 2", "kept 3"] { try store.remove(key) }
+    for key: BlobKey in ["bea", "beb", "bec"] { try store.store(payload, for: key, ttl: .seconds(1000)) }
+    for key: BlobKey in ["bea", "beb", "bec"] { try store.remove(key) }
   }
 
   @Test(arguments: scenarios) func callsAreThoseOfTheDocument(scenario: Scenario) throws {

@@ -71,7 +71,8 @@ struct TracedRun {
   ) -> [String] {
     [
       FaultTools.probe, workspace.path("cache"), "--now", String(Scenario.now), "--durability",
-      scenario.durability.rawValue, "--timeout", String(timeoutMilliseconds), "--result", result,
+      scenario.durability.rawValue, "--timeout", String(timeoutMilliseconds), "--warms-up",
+      String(StartState.warm.contains(scenario.start)), "--result", result,
     ] + (plant.map { ["--plant", $0] } ?? []) + scenario.operation.arguments
   }
 

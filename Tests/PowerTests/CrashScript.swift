@@ -14,6 +14,8 @@ struct CrashScript: CustomStringConvertible, Sendable {
     case absent, unlocked, locked, expired
     /// The same, and the recycling bin holds a file for each size that is stored.
     case warmAbsent, warmUnlocked, warmLocked
+
+    var isWarm: Bool { [.warmAbsent, .warmUnlocked, .warmLocked].contains(self) }
   }
 
   static let subject = "subject"
@@ -40,6 +42,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     var settings = StoreSettings(directory: FilePath(top + "/" + Self.cache))
     settings.durability = durability
     settings.format = format
+    settings.warmsUp = start.isWarm
     return settings
   }
 
@@ -66,6 +69,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     func store(_ key: String, _ byteCount: Int, age: Int64, locks: Int) {
       var settings = settings(top)
       settings.durability = .none
+      settings.warmsUp = false
       settings.now = UnixTime(seconds: StoreSettings.standardTime - age)
       _ = FaultOperation.store(key, PayloadName("old-" + key, byteCount)).run(settings)
       for _ in 0..<locks { _ = FaultOperation.lock(key).run(settings) }
@@ -76,12 +80,12 @@ struct CrashScript: CustomStringConvertible, Sendable {
     switch start {
     case .nothing, .absent, .unlocked, .locked, .expired: break
     case .warmAbsent, .warmUnlocked, .warmLocked:
-      // One shorter, one longer, one of another class.
-      for byteCount in [4500, 8000, 10, 3900] {
-        store("warm-\(byteCount)", byteCount, age: 50, locks: 0)
+      // One shorter, one longer, one of another class. Their digests are low: any key's record may overwrite them.
+      for (key, byteCount) in [("bea", 4500), ("beb", 8000), ("bec", 10), ("bed", 3900)] {
+        store(key, byteCount, age: 50, locks: 0)
         var settings = settings(top)
         settings.durability = .none
-        _ = FaultOperation.remove("warm-\(byteCount)").run(settings)
+        _ = FaultOperation.remove(key).run(settings)
       }
     }
     switch start {

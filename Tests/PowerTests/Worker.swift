@@ -15,10 +15,8 @@ final class Worker {
     Self.ignoreBrokenPipes
     let (input, output) = (Pipe(), Pipe())
     process.executableURL = URL(filePath: Program.built("faultprobe"))
-    // Where files are recycled, less is promised of a power cut: Spec/Guarantees.md, "What is not".
     process.arguments =
-      [directory, "--durability", durability.rawValue, "--recycles", "false"] + (plant.map { ["--plant", $0] } ?? [])
-      + ["serve"]
+      [directory, "--durability", durability.rawValue] + (plant.map { ["--plant", $0] } ?? []) + ["serve"]
     // To die of a signal is no news here.
     process.environment = ProcessInfo.processInfo.environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 }
     process.standardInput = input

@@ -4,6 +4,14 @@ internal import Logging
 package import PosixFiles
 public import SystemPackage
 
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
 /// How the stores of fault tests are configured: nothing depends on the time or on the volume.
 public struct StoreSettings: Sendable {
   public var directory: FilePath
@@ -13,6 +21,8 @@ public struct StoreSettings: Sendable {
   public var lockTimeout: Duration = .seconds(5)
   public var format = BlobStore.RecordFormat.checksummed
   public var recycles = true
+  /// Whether who stores has changed something before: the first change takes nothing from the recycling bin.
+  public var warmsUp = false
   /// Where a test that watches the calls does so.
   package var files = Files()
 
@@ -54,6 +64,7 @@ extension FaultOperation {
         if case .quarantine = self { $0.damagePolicy = .quarantine }
       }
       return withExtendedLifetime(store) {
+        if settings.warmsUp { warmUp(store) }
         let result = run(store)
         look()
         return result
@@ -61,6 +72,12 @@ extension FaultOperation {
     } catch {
       return OperationResult(.failed, message: "\(error)")
     }
+  }
+
+  /// Changes nothing, under a stripe that nobody else takes. What goes wrong with that is none of the operation's concern.
+  private func warmUp(_ store: BlobStore) {
+    guard case .store = self else { return }
+    _ = try? store.touch(BlobKey("nobody's \(getpid())"))
   }
 
   public func run(_ store: BlobStore) -> OperationResult {

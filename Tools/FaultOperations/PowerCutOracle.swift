@@ -11,14 +11,15 @@ public struct PowerCutOracle: Sendable {
     var current: KeyState
     /// What may be found: the last state that must be on the medium, and those after it.
     var possible: Set<KeyState>
-    /// Whether a store or a removal without durability came after it: then the record may be missing, damaged, or an older
-    /// blob with any header. After a removal it may be back, and its file may have been overwritten with another blob.
+    /// Whether a store or a removal without durability came after it: then the record may be missing, damaged, or a blob of
+    /// that time with any header. After a removal it may be back, and its file may have been overwritten with another blob.
     var mayMiss = false
   }
 
   public let durability: Durability
   private var histories: [String: History] = [:]
-  private var everStored: [String: Set<String>] = [:]
+  /// The payloads of each key since the last state that the durability promises to keep.
+  private var stored: [String: Set<String>] = [:]
 
   /// - Parameter state: what is on the medium.
   public init(_ durability: Durability, keys: [String], on state: DirectoryState) {
@@ -67,6 +68,8 @@ public struct PowerCutOracle: Sendable {
       if isChanged, operation.isPromised, level(operation, on: key, to: step.state, from: before) == .full {
         histories[key]?.possible = [step.state]
         histories[key]?.mayMiss = false
+        stored[key] = []
+        note(step.state, of: key)
       }
     }
     return violations
@@ -91,11 +94,11 @@ public struct PowerCutOracle: Sendable {
     if history.possible.contains(found) { return true }
     guard history.mayMiss else { return false }
     guard case .record(let payload, _, _, _) = found else { return true }
-    return everStored[key]?.contains(payload) ?? false
+    return stored[key]?.contains(payload) ?? false
   }
 
   private mutating func note(_ state: KeyState, of key: String) {
-    if case .record(let payload, _, _, _) = state { everStored[key, default: []].insert(payload) }
+    if case .record(let payload, _, _, _) = state { stored[key, default: []].insert(payload) }
   }
 }
 

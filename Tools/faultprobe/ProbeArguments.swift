@@ -15,7 +15,7 @@ struct ProbeArguments {
 
   static let usage = """
     usage: faultprobe DIR [--now SECONDS] [--durability automatic|none|barrier|full] [--timeout MILLISECONDS]
-                      [--recycles true|false] [--result FILE] [--plant NAME] OPERATION [WORD...]
+                      [--recycles true|false] [--warms-up true|false] [--result FILE] [--plant NAME] OPERATION [WORD...]
     operations: inspect | store KEY TAG BYTES [locked] [keepingLocks] | load KEY [touching] | touch KEY | lock KEY |
       unlock KEY [force] | remove KEY | removeAll all|locked|unlocked | collect [evicting] | verify | quarantine KEY |
       serve: operations from standard input, one a line, and a line with the result of each
@@ -43,6 +43,9 @@ struct ProbeArguments {
       case "--recycles":
         guard let recycles = Bool(value) else { return nil }
         settings.recycles = recycles
+      case "--warms-up":
+        guard let warmsUp = Bool(value) else { return nil }
+        settings.warmsUp = warmsUp
       case "--result": resultFile = value
       case "--plant":
         guard let named = PlantedBug(rawValue: value) else { return nil }

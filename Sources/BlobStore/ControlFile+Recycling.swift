@@ -1,0 +1,36 @@
+internal import Synchronization
+
+// What the processes that share a recycling bin have to know of it.
+extension ControlFile {
+  /// Counts what came into the recycling bin, or left it.
+  func countRecycled(files: Int64, bytes: Int64) {
+    guard isMapped else { return }
+    counter(ControlLayout.recycledFilesOffset) { _ = $0.wrappingAdd(files, ordering: .relaxed) }
+    counter(ControlLayout.recycledBytesOffset) { _ = $0.wrappingAdd(bytes, ordering: .relaxed) }
+  }
+
+  /// What the recycling bin holds, by the counts; nil where there are none.
+  var recycled: (files: Int64, bytes: Int64)? {
+    guard isMapped else { return nil }
+    return (word(at: ControlLayout.recycledFilesOffset), word(at: ControlLayout.recycledBytesOffset))
+  }
+
+  /// Corrects the counts by a listing: stores that died have left them too low. What others added during the listing
+  /// is taken for not met.
+  func correctRecycled(to found: RemovalReport, since start: (files: Int64, bytes: Int64)) {
+    guard let now = recycled else { return }
+    countRecycled(
+      files: found.files &+ max(now.files &- start.files, 0) &- now.files,
+      bytes: found.bytes &+ max(now.bytes &- start.bytes, 0) &- now.bytes)
+  }
+
+  /// Counts changes of records with durability `barrier` or `full`, before they are made: nothing from before such a change
+  /// may come back with a power cut.
+  func countDurableChange() {
+    guard isMapped else { return }
+    counter(ControlLayout.durableChangesOffset) { _ = $0.wrappingAdd(1, ordering: .relaxed) }
+  }
+
+  /// How many there were; 0 where they are not counted.
+  var durableChanges: Int64 { isMapped ? word(at: ControlLayout.durableChangesOffset) : 0 }
+}

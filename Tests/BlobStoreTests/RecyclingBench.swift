@@ -1,0 +1,54 @@
+#if os(Linux)
+  import BlobRecord
+  import BlobStore
+  import Foundation
+  import PosixFiles
+  import SystemPackage
+  import TestSupport
+  import Testing
+
+  #if canImport(Glibc)
+    import Glibc
+  #elseif canImport(Musl)
+    import Musl
+  #endif
+
+  /// A cache whose files are recycled.
+  struct RecyclingBench {
+    let cache: Cache
+    let trace = CallTrace()
+
+    /// A key with a low digest: any other one's record may overwrite its file.
+    static let dead: BlobKey = "bea"
+
+    init() throws { cache = try Cache() }
+
+    func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
+      try cache.store(files: trace.files, change)
+    }
+
+    /// Names of what lies in the bin.
+    func bin() throws -> [String] {
+      guard try cache.exists(".recycled") else { return [] }
+      return try FileManager.default.contentsOfDirectory(atPath: cache.path(".recycled")).sorted()
+    }
+
+    func inode(_ file: String) throws -> UInt64? { try cache.state(file)?.inode }
+
+    func open(_ file: String, _ flags: CInt = O_RDONLY) throws -> CInt {
+      let descriptor = Glibc.open(cache.path(file), flags | O_CLOEXEC)
+      try check(descriptor < 0 ? -1 : 0, "open")
+      return descriptor
+    }
+
+    /// A store whose bin holds the file of a record of so many payload bytes.
+    ///
+    /// - Returns: the file's inode.
+    func warm(_ store: BlobStore, _ byteCount: Int = 1000, key: BlobKey = Self.dead) throws -> UInt64 {
+      try store.store(payload(byteCount), for: key)
+      let inode = try #require(try inode("\(key.string.prefix(2))/\(key.string)"))
+      #expect(try store.remove(key) == .done)
+      return inode
+    }
+  }
+#endif

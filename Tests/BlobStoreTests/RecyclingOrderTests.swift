@@ -1,0 +1,173 @@
+#if os(Linux)
+  import BlobRecord
+  import BlobStore
+  import Foundation
+  import PosixFiles
+  import SystemPackage
+  import TestSupport
+  import Testing
+
+  /// Spec/Semantics.md, B10: what a file has held decides what it may hold next, for a power cut may bring it back.
+  @Suite struct RecyclingOrderTests {
+    let bench: RecyclingBench
+    private var cache: Cache { bench.cache }
+
+    init() throws { bench = try RecyclingBench() }
+
+    private func file(_ key: BlobKey) -> String { "\(key.string.prefix(2))/\(key.string)" }
+
+    /// Stores, and says whether a dead file was overwritten for it.
+    private func recycles(_ key: BlobKey, with store: BlobStore, byteCount: Int = 1000) throws -> Bool {
+      _ = bench.trace.take()
+      try store.store(payload(byteCount), for: key)
+      return !bench.trace.take().contains { $0.call == .open && $0.path.contains("/.tmp-") }
+    }
+
+    /// A store that knows nothing of the files in the bin but what it finds in them.
+    private func newcomer() throws -> BlobStore {
+      let store = try bench.store()
+      // Of another size: its first store makes a file.
+      try store.store(payload(50_000), for: "other")
+      return store
+    }
+
+    private static let keys: [BlobKey] = ["bea", "key", "key2", "first", "cmr"]
+
+    @Test(arguments: keys, keys) func fileHoldsRecordsInAscendingOrder(former: BlobKey, next: BlobKey) throws {
+      let store = try newcomer()
+      let other = try bench.store()
+      _ = try bench.warm(other, key: former)
+      let digests = [former, next].map { KeyDigest.digest(ofFileName: $0.string) }
+      #expect(try recycles(next, with: store) == (digests[0] < digests[1]))
+    }
+
+    enum Meanwhile: String, CaseIterable, Sendable {
+      case nothing, store, storeFull, storeBarrier, storeLocked, lock, removeFull, seconds
+    }
+
+    /// A key's own files take turns, as long as that is as if they were new.
+    @Test(arguments: Meanwhile.allCases) func keyIsReplacedInItsOwnFiles(meanwhile: Meanwhile) throws {
+      let store = try bench.store()
+      let other = try cache.store {
+        $0.durability =
+          switch meanwhile {
+          case .storeFull, .removeFull: .full
+          case .storeBarrier: .barrier
+          case .storeLocked, .lock: .automatic
+          default: .none
+          }
+      }
+      try other.store(payload(10_000), for: "other")
+      for _ in 0..<2 { try store.store(payload(1000), for: "key") }
+      #expect(try recycles("key", with: store))
+      switch meanwhile {
+      case .nothing: break
+      case .store, .storeFull, .storeBarrier: try other.store(payload(10_000), for: "other")
+      case .storeLocked: try other.store(payload(10_000), for: "new", locked: true)
+      case .lock: try other.lock("other")
+      case .removeFull: try other.remove("other")
+      case .seconds: usleep(5_050_000)
+      }
+      #expect(try recycles("key", with: store) == [.nothing, .store].contains(meanwhile))
+      // From here on it is as before.
+      try store.store(payload(1000), for: "key")
+      #expect(try recycles("key", with: store))
+    }
+
+    /// A durable change that comes while the key's own file is overwritten: the record gets a new one.
+    @Test func durableChangeWhileTheFileIsOverwritten() throws {
+      let store = try bench.store()
+      let other = try cache.store { $0.durability = .full }
+      for _ in 0..<3 { try store.store(payload(1000), for: "key") }
+      let (trace, dead) = (bench.trace, try bench.inode(".recycled/" + #require(bench.bin().first)))
+      trace.onCall { call, _ in
+        guard call == .write else { return nil }
+        trace.onCall(nil)
+        #expect(throws: Never.self) { try other.store(payload(10), for: "other") }
+        return nil
+      }
+      try store.store(payload(1000, 2), for: "key")
+      #expect(try bench.inode("ke/key") != dead)
+      #expect(try store.load("key")?.payload == payload(1000, 2))
+    }
+
+    /// Without a digest and a checksum, what a power cut brings back would be taken for another key's record.
+    @Test(arguments: ["remove", "store", "expire"]) func recordWithoutChecksumsIsUnlinked(operation: String) throws {
+      let store = try bench.store()
+      let reference = try bench.store { $0.format = .reference }
+      try reference.store(payload(1000), for: "key", ttl: .seconds(60))
+      switch operation {
+      case "remove": try store.remove("key")
+      case "store": try store.store(payload(1000), for: "key")
+      default:
+        cache.clock.advance(by: 100)
+        #expect(try store.collect().expired == 1)
+      }
+      #expect(try bench.bin() == [])
+    }
+
+    enum Content: String, CaseIterable, Sendable {
+      case nothing, zeros, reference, noDigest, noChecksum, locked, damaged
+    }
+
+    /// A file in the bin that is not what stores put there.
+    @Test(arguments: Content.allCases) func fileOfUnknownPastIsLeft(content: Content) throws {
+      _ = try bench.warm(bench.store())
+      let name = ".recycled/" + (try #require(bench.bin().first))
+      switch content {
+      case .nothing: try cache.write([], to: name)
+      case .zeros: try cache.write([UInt8](repeating: 0, count: 1064), to: name)
+      case .reference:
+        try cache.changeHeader(name) {
+          $0.keyDigest = nil
+          $0.payloadChecksum = nil
+        }
+      case .noDigest: try cache.changeHeader(name) { $0.keyDigest = nil }
+      case .noChecksum: try cache.changeHeader(name) { $0.payloadChecksum = nil }
+      case .locked: try cache.changeHeader(name) { $0.refCount = 1 }
+      case .damaged: try cache.write([1] + cache.bytes(name).dropFirst(), to: name)
+      }
+      let before = try cache.state(name)
+      let store = try newcomer()
+      for byteCount in [10, 1000] { try store.store(payload(byteCount), for: "key") }
+      #expect(try cache.state(name) == before)
+    }
+
+    /// A bin without room keeps what most records may overwrite.
+    @Test func fullBinKeepsLowDigests() throws {
+      let store = try bench.store { $0.recycling = .bounded(bytes: 1 << 20, files: 2) }
+      for key: BlobKey in ["key", "first", "bea", "cmr"] { try store.store(payload(1000), for: key) }
+      let low = try ["ke/key", "be/bea"].map { try #require(try bench.inode($0)) }
+      for key: BlobKey in ["first", "cmr", "key", "bea"] { try store.remove(key) }
+      #expect(try Set(bench.bin().map { try bench.inode(".recycled/" + $0) }) == Set(low))
+      #expect(try store.usage().recycledFiles == 2)
+    }
+
+    /// Whatever stores do to few keys, and in which order: no file holds a record of a key after one of a higher.
+    @Test func filesAscendWhateverHappens() throws {
+      let seed = SeededGenerator.announcedSeed(for: "RecyclingOrderTests")
+      var generator = SeededGenerator(seed: seed)
+      let stores = try (0..<3).map { _ in try bench.store() }
+      let keys = (0..<12).map { BlobKey("\($0 * 7919)-key") }
+      var digests: [UInt64: UInt64] = [:]
+      var recycled = 0
+      for _ in 0..<3000 {
+        let store = try #require(stores.randomElement(using: &generator))
+        let key = try #require(keys.randomElement(using: &generator))
+        guard Int.random(in: 0..<4, using: &generator) > 0 else {
+          try store.remove(key)
+          continue
+        }
+        let isRecycled = try recycles(key, with: store, byteCount: .random(in: 0..<4000, using: &generator))
+        let inode = try #require(try bench.inode(file(key)))
+        let digest = try #require(try cache.header(file(key)).keyDigest)
+        if isRecycled, let former = digests[inode] {
+          recycled += 1
+          #expect(former <= digest)
+        }
+        digests[inode] = digest
+      }
+      #expect(recycled > 500)
+    }
+  }
+#endif
