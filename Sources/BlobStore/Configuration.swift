@@ -34,10 +34,7 @@ extension BlobStore {
     /// Whether stores overwrite the files of dead records instead of making new ones. What was removed then stays on the
     /// medium, in `.recycled` below the root, until it is overwritten or a collection empties that; what must be gone at
     /// once is purged.
-    ///
-    /// Off by default: after a power cut, a key was found with a sound record that it should not have had, most likely one
-    /// that was replaced before. Spec/Guarantees.md, "What is not", says what is known.
-    public var recycling = Recycling.off
+    public var recycling = Recycling.automatic
     /// What a load does with a damaged file, besides throwing.
     public var damagePolicy = DamagePolicy.report
     /// Whether the first store makes the directory. Without, an absent directory is an error of every operation.

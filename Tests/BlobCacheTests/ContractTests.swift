@@ -111,8 +111,6 @@ import Testing
 
   /// What was removed waits to be overwritten, where files are recycled, unless it is to be gone at once.
   @Test func purgedBytesAreGone() async throws {
-    let test = try TestCache()
-    let cache = try test.cache { $0.store.recycling = .automatic }
     func waiting() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: test.path(".recycled")).count) ?? 0 }
     func fill() async throws {
       for key: BlobKey in ["a", "b", "c"] { try await cache.store(payload(100), for: key) }

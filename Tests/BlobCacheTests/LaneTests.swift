@@ -160,7 +160,10 @@ import Testing
 
   @Test func loadsDoNotWaitBehindRemovalsOrCollections() async throws {
     let test = try TestCache()
-    let cache = try test.cache { $0.maxConcurrentOperations = 1 }
+    let cache = try test.cache {
+      $0.maxConcurrentOperations = 1
+      $0.store.recycling = .off
+    }
     for number in 0..<20 { try await cache.store(payload(10), for: BlobKey("key \(number)")) }
     try await cache.store(payload(10), for: "old", ttl: .seconds(1))
     cache.removeAllFromMemory()

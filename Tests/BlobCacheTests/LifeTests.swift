@@ -58,7 +58,7 @@ import Testing
     ("eviction target", { $0.store.evictionTarget = 0.5 }), ("collectsOnStore", { $0.store.collectsOnStore = false }),
     ("recordsCollections", { $0.store.recordsCollections = false }),
     ("free space floor", { $0.store.freeSpaceFloor = 1 }), ("maximum payload", { $0.store.maximumPayload = 1 }),
-    ("durability", { $0.store.durability = .full }), ("recycling", { $0.store.recycling = .automatic }),
+    ("durability", { $0.store.durability = .full }), ("recycling", { $0.store.recycling = .off }),
     ("damage policy", { $0.store.damagePolicy = .remove }),
     ("sharing", { $0.store.sharing = .exclusive }), ("createsDirectory", { $0.store.createsDirectory = false }),
     ("allowsWorldWritableDirectory", { $0.store.allowsWorldWritableDirectory = true }),

@@ -12,7 +12,8 @@ import Testing
 
   init() throws {
     test = try TestCache()
-    cache = try test.cache()
+    // Each removal is a call that can be held.
+    cache = try test.cache { $0.store.recycling = .off }
   }
 
   private func fill(_ count: Int) async throws {

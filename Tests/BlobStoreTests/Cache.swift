@@ -27,7 +27,6 @@ struct Cache {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
     configuration.freeSpaceFloor = 0
-    configuration.recycling = .automatic
     // Those tests that are about it ask for it: the others say when there is a collection.
     configuration.collectsOnStore = false
     let clock = clock

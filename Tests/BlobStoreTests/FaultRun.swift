@@ -33,7 +33,6 @@ struct FaultRun {
     configuration.damagePolicy = .quarantine
     configuration.sizeLimit = FaultScript.sizeLimit
     configuration.freeSpaceFloor = 0
-    configuration.recycling = .automatic
     configuration.collectsOnStore = false
     // Nobody else is there to wait for: only a fault makes a lock busy.
     configuration.lockTimeout = .milliseconds(5)

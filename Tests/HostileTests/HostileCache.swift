@@ -67,7 +67,6 @@ final class HostileCache: Sendable {
     configuration.sizeLimit = sizeLimit
     configuration.freeSpaceFloor = 0
     configuration.durability = .none
-    configuration.recycling = .automatic
     configuration.damagePolicy = policy
     configuration.lockTimeout = lockTimeout
     configuration.logger = Logger(label: "HostileTests", factory: { _ in SwiftLogNoOpLogHandler() })

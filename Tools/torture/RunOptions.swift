@@ -88,7 +88,6 @@ extension RunOptions {
   private func storeConfiguration(clock: TortureClock, collects: Bool) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.recycling = .automatic
     configuration.defaultExpiration = .seconds(Self.defaultTTL)
     configuration.now = { clock.now }
     if collects {

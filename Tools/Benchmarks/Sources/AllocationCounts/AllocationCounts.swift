@@ -58,9 +58,9 @@ import SystemPackage
     defer { try? FileManager.default.removeItem(at: directory) }
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    let store = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
-    configuration.recycling = .automatic
     let recycler = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
+    configuration.recycling = .off
+    let store = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
     let (small, large) = (Data(repeating: 1, count: 128), Data(repeating: 1, count: 65_536))
     let (key, largeKey, absent): (BlobKey, BlobKey, BlobKey) = (
       "a key of thirty-two bytes, or so", "a key of thirty-two bytes, large", "a key of thirty-two bytes, unused"

@@ -91,6 +91,8 @@ final class StoreContender: Contender {
     var configuration = BlobStore.Configuration()
     configuration.format = format
     configuration.durability = .none
+    // Files are made and unlinked on both sides; what it is not to do so, `--recycling` measures.
+    configuration.recycling = .off
     // The clock leaps, and nothing is to expire.
     configuration.defaultExpiration = .seconds(Int64.max)
     let clock = SteppingClock()

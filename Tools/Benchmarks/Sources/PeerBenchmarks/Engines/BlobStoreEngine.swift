@@ -5,15 +5,13 @@ import Synchronization
 import SystemPackage
 import Workbench
 
-/// This library's store with its defaults, but for what makes it comparable: without durability, as the others are; and with
-/// recycled files.
+/// This library's store with its defaults, but for what makes it comparable: without durability, as the others are.
 final class BlobStoreEngine: Engine, Session {
   private let store: BlobStore
 
   init(directory: FilePath) throws {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.recycling = .automatic
     // The clock runs ahead, and nothing is to expire.
     configuration.defaultExpiration = .seconds(Int64.max)
     let clock = HastyClock(configuration.now)
