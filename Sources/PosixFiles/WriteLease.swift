@@ -14,8 +14,8 @@ package import SystemPackage
 /// when it is released, or when its file is closed.
 ///
 /// The kernel orders opening a file and leasing it against each other: either the lease is refused because the file was
-/// opened, or the one who opens meets the lease. Names have no part in that, so whoever leases a file by its name looks
-/// afterwards whether the name still leads to it.
+/// opened, or the one who opens meets the lease. Names have no part in that, so whoever leases a file by its name locks
+/// it first, and looks whether the name still leads to it.
 ///
 /// A lease that somebody has met is taken away after `/proc/sys/fs/lease-break-time`, 45 seconds by default: a holder that
 /// is stopped for longer keeps nobody out.
@@ -45,9 +45,9 @@ package enum WriteLease {
 }
 
 extension Directory {
-  /// Opens the regular file `name`, a single component, and takes a write lease of it. Never waits.
+  /// Opens the regular file `name`, a single component, locks it, and takes a write lease of it. Never waits.
   ///
-  /// System calls: `openat(2)`, `fstat(2)`, `fcntl(2)` twice, `fstatat(2)`.
+  /// System calls: `openat(2)`, `fstat(2)`, `flock(2)`, `fstatat(2)`, `fcntl(2)` twice.
   ///
   /// - Parameter isWanted: asked with the file's status, before anything else is done with it.
   package func leaseFile(_ name: String, if isWanted: (Stat) -> Bool) throws(FileError) -> WriteLease.Outcome {
@@ -63,12 +63,14 @@ extension Directory {
       }
     }
     let status = try file.status()
-    guard status.type == .regular, isWanted(status) else { return .refused(.file) }
-    if let refusal = try file.takeWriteLease() { return .refused(refusal) }
-    // Between the look at the name and the opening, the file may have got another: then it is not ours to overwrite.
+    // Whoever holds a lease from here keeps the lock until the file has another name, and has given the lease back before
+    // that: without the lock, the file could get that name now, and those who come for it would meet this one's lease.
+    guard status.type == .regular, isWanted(status), try file.tryLock() else { return .refused(.file) }
+    // Between the look at the name and the lock, the file may have got another: then it is not ours to overwrite.
     guard let named = try self.status(of: name), named.inode == status.inode, named.deviceID == status.deviceID,
       isWanted(named)
     else { return .refused(.file) }
+    if let refusal = try file.takeWriteLease() { return .refused(refusal) }
     return .taken(file, named)
   }
 }

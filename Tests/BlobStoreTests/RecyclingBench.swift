@@ -3,6 +3,7 @@
   import BlobStore
   import Foundation
   import PosixFiles
+  import Synchronization
   import SystemPackage
   import TestSupport
   import Testing
@@ -50,5 +51,12 @@
       #expect(try store.remove(key) == .done)
       return inode
     }
+  }
+
+  /// True once.
+  final class Once: Sendable {
+    private let wasAsked = Atomic(false)
+
+    func isFirst() -> Bool { !wasAsked.exchange(true, ordering: .relaxed) }
   }
 #endif

@@ -193,11 +193,4 @@
       #expect(try store.load("key")?.payload == payload(900))
     }
   }
-
-  /// True once.
-  private final class Once: Sendable {
-    private let wasAsked = Atomic(false)
-
-    func isFirst() -> Bool { !wasAsked.exchange(true, ordering: .relaxed) }
-  }
 #endif

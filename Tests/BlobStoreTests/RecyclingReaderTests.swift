@@ -55,6 +55,46 @@
       #expect(call > 8)
     }
 
+    /// P9: a store that has opened a file of the bin which another one is just publishing holds no lease on the record,
+    /// however long it is held up.
+    @Test(.timeLimit(.minutes(1)), arguments: [SystemCall.lock, .status]) func heldUpStoreHasNoLeaseOnARecord(
+      before heldCall: SystemCall
+    ) throws {
+      let (slowTrace, trace) = (CallTrace(), trace)
+      let (slow, store, reader) = try (cache.store(files: slowTrace.files), bench.store(), cache.store())
+      // Now they know the control file.
+      for store in [slow, store] { try store.store(payload(50_000), for: "other") }
+      _ = try bench.warm(slow)
+      let (isThere, mayGoOn, isDone) = (
+        DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+      )
+      let isHeld = Once()
+      slowTrace.onCall { call, path in
+        if path.string.contains("/.recycled/"), call == heldCall, isHeld.isFirst() {
+          isThere.signal()
+          mayGoOn.wait()
+        } else if call != .close, path.string.contains("/.recycled/") {
+          #expect(throws: Never.self) { _ = try reader.load("key", touching: false) }
+        }
+        return nil
+      }
+      trace.onCall { call, _ in
+        guard call == .renameNoReplace else { return nil }
+        trace.onCall(nil)
+        Thread {
+          #expect(throws: Never.self) { try slow.store(payload(900, 4), for: "key2") }
+          isDone.signal()
+        }.start()
+        isThere.wait()
+        return nil
+      }
+      try store.store(payload(900, 3), for: "key")
+      mayGoOn.signal()
+      isDone.wait()
+      #expect(try reader.load("key")?.payload == payload(900, 3))
+      #expect(try reader.load("key2")?.payload == payload(900, 4))
+    }
+
     /// P1, P2, P9: readers, of the same process and through descriptors of their own, while the files of few keys are
     /// overwritten again and again.
     @Test(.timeLimit(.minutes(1))) func readersNeverSeeAMix() throws {

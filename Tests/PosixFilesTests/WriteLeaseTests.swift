@@ -126,12 +126,12 @@
       #expect(try lease("directory") == .file)
     }
 
-    /// The file got another name between the look at its old one and the opening.
+    /// The file got another name between the look at its old one and the lock.
     @Test func fileThatLostItsNameIsRefused() throws {
       try Data("other".utf8).write(to: temporary.url("other"))
       let path = temporary.path.string
       let files = Files { call, _ in
-        if call == .lease { _ = rename(path + "/other", path + "/file") }
+        if call == .lock { _ = rename(path + "/other", path + "/file") }
         return nil
       }
       guard case .refused(.file) = try openDirectory(at: temporary.path, files).leaseFile("file", if: { _ in true })
