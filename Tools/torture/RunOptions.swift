@@ -98,7 +98,9 @@ extension RunOptions {
     }
     // In place, the payload's checksum would tell the mix before anybody looked into it.
     if plant == .inPlace { configuration.format = .reference }
-    configuration.logger = Logger(label: "torture") { _ in SwiftLogNoOpLogHandler() }
+    // A history says that a collection failed on a file, and only this says why.
+    configuration.logger = Logger(label: "torture") { StreamLogHandler.standardError(label: $0) }
+    configuration.logger.logLevel = .warning
     return configuration
   }
 
