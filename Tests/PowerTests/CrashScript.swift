@@ -77,9 +77,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     store("su-neighbour", 300, age: 10_000, locks: 2)
     store("x", 100, age: 50, locks: 0)
     store("gone", 400, age: 10_000, locks: 0)
-    switch start {
-    case .nothing, .absent, .unlocked, .locked, .expired: break
-    case .warmAbsent, .warmUnlocked, .warmLocked:
+    if start.isWarm {
       // One shorter, one longer, one of another class. Their digests are low: any key's record may overwrite them.
       for (key, byteCount) in [("bea", 4500), ("beb", 8000), ("bec", 10), ("bed", 3900)] {
         store(key, byteCount, age: 50, locks: 0)

@@ -4,14 +4,6 @@ internal import Logging
 package import PosixFiles
 public import SystemPackage
 
-#if canImport(Darwin)
-  internal import Darwin
-#elseif canImport(Glibc)
-  internal import Glibc
-#elseif canImport(Musl)
-  internal import Musl
-#endif
-
 /// How the stores of fault tests are configured: nothing depends on the time or on the volume.
 public struct StoreSettings: Sendable {
   public var directory: FilePath
@@ -77,7 +69,7 @@ extension FaultOperation {
   /// Changes nothing, under a stripe that nobody else takes. What goes wrong with that is none of the operation's concern.
   private func warmUp(_ store: BlobStore) {
     guard case .store = self else { return }
-    _ = try? store.touch(BlobKey("nobody's \(getpid())"))
+    _ = try? store.touch(BlobKey("nobody's \(CurrentProcess.identifier)"))
   }
 
   public func run(_ store: BlobStore) -> OperationResult {

@@ -1,0 +1,121 @@
+internal import CBlobRecord
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// What lies at a name that was opened as a file.
+package enum OpenedFile: ~Copyable {
+  case regular(OpenFile, Stat)
+  case absent
+  /// A directory, link, FIFO, socket or device, or a path that leads through something that is no directory.
+  case notRegular
+}
+
+/// What an open file may be used for.
+package enum FileAccess: Sendable {
+  case read, readWrite
+
+  fileprivate var flags: CInt {
+    switch self {
+    case .read: O_RDONLY
+    case .readWrite: O_RDWR
+    }
+  }
+}
+
+let fileFlags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY
+
+extension Directory {
+  /// Opens the regular file at `relativePath`, which may name a subdirectory too; never waits for a FIFO, or for a lease
+  /// to be broken: what is leased is looked up again, for some milliseconds.
+  ///
+  /// System calls: `openat2(2)` (a walk where it is refused) and `fstat(2)`.
+  ///
+  /// - Throws: EAGAIN if somebody holds a lease on the file all the while.
+  package func openFile(_ relativePath: String, for access: FileAccess) throws(FileError) -> OpenedFile {
+    let fileLocation = at(relativePath)
+    let opened: CInt
+    do {
+      opened = try passingLeases { () throws(FileError) in
+        try openBeneath(relativePath, access.flags | fileFlags, fileLocation)
+      }
+    } catch {
+      switch error.errno {
+      case .noSuchFileOrDirectory: return .absent
+      // A link; a file for a subdirectory; a socket or a FIFO nobody reads; a directory; a device without a driver.
+      case .tooManySymbolicLinkLevels, .notDirectory, .noSuchAddressOrDevice, .isDirectory,
+        .operationNotSupportedByDevice:
+        return .notRegular
+      default: throw error
+      }
+    }
+    let file = OpenFile(descriptor: opened, location: fileLocation, files: files)
+    let status = try file.status()
+    return status.type == .regular ? .regular(file, status) : .notRegular
+  }
+
+  private func openBeneath(_ relativePath: String, _ flags: CInt, _ location: Location) throws(FileError) -> CInt {
+    if !files.refusesOpenBeneath {
+      do {
+        return try files.perform(.openBeneath, location) {
+          unsafe relativePath.withCString { unsafe blob_open_beneath(descriptor, $0, flags, 0) }
+        }
+      } catch {
+        // A kernel before 5.6 lacks the call; a seccomp filter may refuse what it does not know with EPERM.
+        guard error.errno == .noFunction || error.errno == .notPermitted else { throw error }
+        let refusal = error.errno
+        do throws(FileError) {
+          let opened = try walk(relativePath, flags, location)
+          files.noteOpenBeneathRefused()
+          return opened
+        } catch {
+          // The walk met the same EPERM: it was the file's.
+          if error.errno != refusal { files.noteOpenBeneathRefused() }
+          throw error
+        }
+      }
+    }
+    return try walk(relativePath, flags, location)
+  }
+
+  /// Opens component by component, each without following a link.
+  private func walk(_ relativePath: String, _ flags: CInt, _ location: Location) throws(FileError) -> CInt {
+    guard let slash = relativePath.utf8.firstIndex(of: UInt8(ascii: "/")) else {
+      return try files.perform(.open, location) {
+        unsafe relativePath.withCString { unsafe blob_openat(descriptor, $0, flags | O_NOFOLLOW, 0) }
+      }
+    }
+    let name = String(relativePath[..<slash])
+    guard let subdirectory = try openSubdirectory(name) else {
+      throw FileError(.open, location, .noSuchFileOrDirectory)
+    }
+    return try subdirectory.walk(String(relativePath[relativePath.utf8.index(after: slash)...]), flags, location)
+  }
+
+  /// Opens the file `name`, itself no link, for reading and writing; never waits.
+  func openFileToWrite(_ name: String) throws(FileError) -> OpenFile {
+    let fileLocation = at(name)
+    let opened = try files.perform(.open, fileLocation) {
+      unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_RDWR | O_NOFOLLOW | fileFlags, 0) }
+    }
+    return OpenFile(descriptor: opened, location: fileLocation, files: files)
+  }
+
+  /// Creates a file that must not exist yet, for reading and writing.
+  package func createFile(_ name: String, permissions: FilePermissions) throws(FileError) -> OpenFile {
+    let fileLocation = at(name)
+    let created = try files.perform(.open, fileLocation) {
+      unsafe name.withCString {
+        unsafe blob_openat(
+          descriptor, $0, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | fileFlags, permissions.rawValue)
+      }
+    }
+    return OpenFile(descriptor: created, location: fileLocation, files: files)
+  }
+}
