@@ -1,5 +1,5 @@
 internal import CBlobRecord
-package import SystemPackage
+internal import SystemPackage
 
 #if canImport(Darwin)
   internal import Darwin
