@@ -14,8 +14,7 @@ extension BlobStore {
   /// Readers see the old blob or the new one, whole. A store that throws leaves the old one as it was; except that
   /// when it throws for a sync after the change, the new one is in place but not known to be on the medium.
   ///
-  /// System calls for a new key without durability: open the subdirectory, create, lock, fstat, one write, rename,
-  /// close twice.
+  /// System calls: Spec/Performance.md 1.
   ///
   /// - Parameters:
   ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
@@ -45,7 +44,7 @@ extension BlobStore {
       var header = try newHeader(ttl: ttl, locked: locked)
       header.payloadSize = UInt64(bytes.byteCount)
       if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
-      return try publish(key, header, keepingLocks: keepingLocks, payloadByteCount: Int64(bytes.byteCount)) {
+      return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: true) {
         file, header in
         try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
       }
@@ -146,7 +145,7 @@ extension BlobStore {
     _ key: BlobKey, _ input: Input, ttl: Duration?, locked: Bool, keepingLocks: Bool
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locked: locked)
-    let receipt = try publish(key, header, keepingLocks: keepingLocks, payloadByteCount: nil) { file, header in
+    let receipt = try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
       try copyPayload(from: input, to: file, header: &header)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }
@@ -184,10 +183,10 @@ extension BlobStore {
   /// Writes a record beside its place and puts it there.
   ///
   /// - Parameters:
-  ///   - payloadByteCount: nil if it is not known yet; then `write` is called but once, whatever vanishes under it.
+  ///   - canWriteAgain: whether the header has the payload's size, and `write` may be called more than once.
   ///   - write: fills the file, and may complete the header.
   private func publish(
-    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, payloadByteCount: Int64?,
+    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, canWriteAgain: Bool,
     _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
     let path = try path(for: key)
@@ -196,16 +195,15 @@ extension BlobStore {
     // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
     // was put into it. Making it again is cheap; writing the payload again is not.
     var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
-    let canWriteAgain = payloadByteCount != nil
-    var (mayRecycle, mayEmptyBin) = (true, true)
+    var (mayRecycle, mayBeUnnamed, mayEmptyBin) = (canWriteAgain, canWriteAgain, true)
     while true {
-      var (hasWritten, wasRecycled) = (false, false)
+      var (hasWritten, wasRecycled, wasUnnamed) = (false, false, false)
       do {
         let root = try root.openedOrMade()
         let directory = try root.openOrMakeSubdirectory(path.subdirectory)
         var temporary = try fileToWrite(
-          header, payloadByteCount: mayRecycle ? payloadByteCount : nil, in: directory, of: root)
-        (hasWritten, wasRecycled) = (true, temporary.isRecycled)
+          header, mayBeRecycled: mayRecycle, mayBeUnnamed: mayBeUnnamed, in: directory, of: root)
+        (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
         try write(temporary.file, &header)
         try temporary.cutOff(at: Self.fileByteCount(header))
         return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks)
@@ -216,11 +214,13 @@ extension BlobStore {
         // Perhaps files may be written to in the bin, and not be renamed from it.
         try refuseBin(error)
         mayRecycle = false
+      } catch let error as FileError where wasUnnamed && error.call == .linkUnnamed && root.files.refusesUnnamedFiles {
+        mayBeUnnamed = false
       } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
         // Somebody removed the subdirectory (a collection does, when it is empty), the recycled file or the root under us.
-        if wasRecycled {
-          // A new file keeps its subdirectory from being empty.
-          mayRecycle = false
+        if wasRecycled || wasUnnamed {
+          // A file with a name keeps its subdirectory from being empty.
+          (mayRecycle, mayBeUnnamed) = (false, false)
         } else if hasWritten {
           guard canWriteAgain, mayWriteAgain > 0 else { throw error }
           mayWriteAgain -= 1
@@ -242,13 +242,14 @@ extension BlobStore {
 
   /// A file from the recycling bin, if there is one of that size, else a new one.
   private func fileToWrite(
-    _ header: RecordHeader, payloadByteCount: Int64?, in directory: consuming Directory,
+    _ header: RecordHeader, mayBeRecycled: Bool, mayBeUnnamed: Bool, in directory: consuming Directory,
     of root: RootDirectory.Opened
   ) throws -> TemporaryFile {
-    if payloadByteCount != nil,
-      let recycled = recycledFile(for: header, byteCount: Self.fileByteCount(header), of: root)
-    {
+    if mayBeRecycled, let recycled = recycledFile(for: header, byteCount: Self.fileByteCount(header), of: root) {
       return TemporaryFile(recycled, in: directory)
+    }
+    if mayBeUnnamed, let file = try directory.createUnnamedFile(permissions: root.filePermissions) {
+      return try TemporaryFile(unnamed: file, in: directory, of: root, names: temporaryNames)
     }
     return try TemporaryFile(in: directory, of: root, names: temporaryNames)
   }

@@ -2,20 +2,28 @@ internal import PosixFiles
 internal import Synchronization
 internal import SystemPackage
 
-/// A record file in the making: a new one beside the place it is to take, or a dead one in the recycling bin that is
-/// overwritten. Unless it is published, a new one is removed, and a dead one stays where it is.
+/// A record file in the making: a new one, or a dead one in the recycling bin that is overwritten. Unless it is published,
+/// a new one is gone in the end, and a dead one stays where it is.
 ///
-/// The writer of a new one holds a lock on it, by which a collection tells it from one whose writer is gone. A dead one
-/// is leased until the call before the one that publishes it (`RecyclingBin`).
+/// A new one has no name if it can do without (`UnnamedFile`): then nobody else reaches it, and nothing is left of it when
+/// its process dies. One that has a name beside the one it is to get is locked by its writer: so a collection tells it
+/// from one whose writer is gone. A dead one is leased until the call before the one that publishes it (`RecyclingBin`).
 struct TemporaryFile: ~Copyable {
   /// Where it is to be published.
   let directory: Directory
   let file: OpenFile
-  private let name: String
-  /// Where it lies in the recycling bin; nil for a new one, which lies in `directory`.
-  let recycled: RecycledPlace?
-  private var isLeased: Bool
-  private var isPublished = false
+  private let names: TemporaryNames?
+  private var place: Place
+  private var isLeased = false
+
+  /// Where it is to be found.
+  private enum Place {
+    case nowhere
+    /// In `directory`, under this name.
+    case beside(String)
+    case inBin(RecycledPlace)
+    case published
+  }
 
   /// Names of temporary files begin so. They are dot files, and so never records.
   static let prefix = ".tmp-"
@@ -28,7 +36,7 @@ struct TemporaryFile: ~Copyable {
       && number.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
   }
 
-  /// Creates a file in `directory`, with the permissions and ownership that the root gives its files.
+  /// Creates a file with a name in `directory`, with the permissions and ownership that the root gives its files.
   ///
   /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`.
   ///
@@ -37,7 +45,7 @@ struct TemporaryFile: ~Copyable {
     var name = names.next()
     var obstacle = Obstacle(call: .open, errno: .fileExists)
     var file = try Self.createLocked(name, in: directory, of: root, &obstacle)
-    var triesLeft = 8
+    var triesLeft = Self.tries
     while file == nil, triesLeft > 0 {
       name = names.next()
       file = try Self.createLocked(name, in: directory, of: root, &obstacle)
@@ -46,75 +54,101 @@ struct TemporaryFile: ~Copyable {
     guard let file = file.take() else {
       throw FileError(obstacle.call, Location(directory.path, name), obstacle.errno)
     }
-    self.name = name
+    self.names = nil
     self.file = file
     self.directory = directory
-    recycled = nil
-    isLeased = false
+    place = .beside(name)
+  }
+
+  /// Takes a file that has no name, and gives it the permissions and ownership that the root gives its files.
+  ///
+  /// System call: `fstat(2)`.
+  init(
+    unnamed file: consuming OpenFile, in directory: consuming Directory, of root: RootDirectory.Opened,
+    names: TemporaryNames
+  ) throws {
+    try Self.adopt(file, try file.status(), of: root)
+    self.names = names
+    self.file = file
+    self.directory = directory
+    place = .nowhere
   }
 
   /// Takes a file from the recycling bin.
   init(_ file: consuming RecycledFile, in directory: consuming Directory) {
-    let place = file.place
-    name = place.entry.name
-    recycled = place
+    names = nil
+    place = .inBin(file.place)
     isLeased = true
     self.file = file.file
     self.directory = directory
   }
 
   deinit {
-    guard !isPublished else { return }
-    if let recycled {
-      recycled.giveBack()
-    } else {
-      // The store has failed and reports why; what cannot be unlinked now, a collection takes.
-      _ = try? directory.unlink(name)
+    switch place {
+    case .nowhere, .published: break
+    // The store has failed and reports why; what cannot be unlinked now, a collection takes.
+    case .beside(let name): _ = try? directory.unlink(name)
+    case .inBin(let recycled): recycled.giveBack()
     }
   }
 
-  /// Whether it was another record's file, which nothing may be written to once it was tried to publish it.
+  /// Where it lies in the recycling bin; nil for a new one. Nothing may be written to it once it was tried to publish it.
+  var recycled: RecycledPlace? {
+    if case .inBin(let recycled) = place { recycled } else { nil }
+  }
+
   var isRecycled: Bool { recycled != nil }
+
+  /// Whether nothing of it is in its directory yet, which may be removed under it.
+  var isUnnamed: Bool {
+    if case .nowhere = place { true } else { false }
+  }
 
   /// Cuts off what the file has beyond what was written to it.
   func cutOff(at byteCount: Int64) throws(FileError) {
     if let recycled, recycled.entry.byteCount > byteCount { try file.truncate(to: byteCount) }
   }
 
-  /// Takes the name unless something has it.
+  /// Takes the name unless something has it: for a new file.
   ///
   /// - Returns: nil where the file system cannot tell.
   mutating func publishIfAbsent(as fileName: String) throws(FileError) -> Bool? {
-    let renamed = try directory.renameIfAbsent(name, to: fileName)
-    if renamed == true { isPublished = true }
-    return renamed
+    let isNamed =
+      switch place {
+      case .nowhere: try directory.name(file, ifAbsent: fileName)
+      default: try directory.renameIfAbsent(try name(), to: fileName)
+      }
+    if isNamed == true { place = .published }
+    return isNamed
   }
 
   /// Takes the name unless something has it, where `publishIfAbsent` cannot tell. The temporary name goes too.
   mutating func publishByLink(as fileName: String) throws(FileError) -> Bool {
+    let name = try name()
     guard try directory.linkIfAbsent(name, as: fileName) else { return false }
-    isPublished = true
+    place = .published
     _ = try directory.unlink(name)
     return true
   }
 
   /// Takes the name, and the place of what has it.
   mutating func publish(as fileName: String) throws(FileError) {
+    let name = try name()
     if let recycled {
       try releaseLease()
       try recycled.bin.directory.rename(name, to: fileName, in: directory)
     } else {
       try directory.rename(name, to: fileName)
     }
-    isPublished = true
+    place = .published
   }
 
   /// Takes the name unless something has it: for a file from the recycling bin.
   mutating func publishRecycledIfAbsent(as fileName: String) throws(FileError) {
     guard let recycled else { return try publish(as: fileName) }
     try releaseLease()
-    switch try recycled.bin.directory.renameIfAbsent(name, to: fileName, in: directory) {
-    case true: isPublished = true
+    switch try recycled.bin.directory.renameIfAbsent(recycled.entry.name, to: fileName, in: directory) {
+    case true: place = .published
     // Somebody who knows no stripes has put something there just now.
     case false: throw FileError(.renameNoReplace, Location(directory.path, fileName), .fileExists)
     case nil: try publish(as: fileName)
@@ -126,8 +160,11 @@ struct TemporaryFile: ~Copyable {
   /// - Parameter room: for what is displaced; given back if it is not needed.
   /// - Returns: what kept that from the bin, if something did; then it was unlinked.
   mutating func publish(as fileName: String, keepingDisplacedIn room: ReservedRoom) throws(FileError) -> FileError? {
+    let recycled = recycled
+    let name: String
     let isExchanged: Bool
     do throws(FileError) {
+      name = try self.name()
       if let recycled {
         try releaseLease()
         isExchanged = try recycled.bin.directory.exchange(name, with: fileName, in: directory)
@@ -139,7 +176,7 @@ struct TemporaryFile: ~Copyable {
       room.giveBack()
       throw error
     }
-    isPublished = true
+    place = .published
     guard isExchanged else {
       room.giveBack()
       return nil
@@ -158,6 +195,26 @@ struct TemporaryFile: ~Copyable {
     }
   }
 
+  /// The name it has until it is published, beside that one or in the recycling bin: given now, if it has none.
+  private mutating func name() throws(FileError) -> String {
+    switch place {
+    case .beside(let name): return name
+    case .inBin(let recycled): return recycled.entry.name
+    case .nowhere, .published: break
+    }
+    // Before it has a name nobody else can lock it.
+    _ = try file.tryLock()
+    var name = ""
+    for _ in 0...Self.tries {
+      name = (names ?? TemporaryNames()).next()
+      if try directory.name(file, ifAbsent: name) {
+        place = .beside(name)
+        return name
+      }
+    }
+    throw FileError(.linkUnnamed, Location(directory.path, name), .fileExists)
+  }
+
   /// The file is whole. From here on, nobody writes to it before it is a record.
   private mutating func releaseLease() throws(FileError) {
     guard isLeased else { return }
@@ -167,6 +224,9 @@ struct TemporaryFile: ~Copyable {
 }
 
 extension TemporaryFile {
+  /// How many further names are tried where one is taken.
+  private static let tries = 8
+
   /// Why there is no file yet. Not an error so far, which would be allocated for every store.
   private struct Obstacle {
     var call: SystemCall
@@ -194,14 +254,21 @@ extension TemporaryFile {
       }
       let status = try file.status()
       guard status.linkCount > 0 else { return nil }
-      if let (user, group) = root.ownershipToGive(status) { try file.setOwner(user: user, group: group) }
-      if status.permissions != root.filePermissions { try file.setPermissions(root.filePermissions) }
+      try adopt(file, status, of: root)
       return file
     } catch {
       // The error at hand is the one to report; what cannot be unlinked now, a collection takes.
       _ = try? directory.unlink(name)
       throw error
     }
+  }
+}
+
+extension TemporaryFile {
+  private static func adopt(_ file: borrowing OpenFile, _ status: Stat, of root: RootDirectory.Opened) throws(FileError)
+  {
+    if let (user, group) = root.ownershipToGive(status) { try file.setOwner(user: user, group: group) }
+    if status.permissions != root.filePermissions { try file.setPermissions(root.filePermissions) }
   }
 }
 

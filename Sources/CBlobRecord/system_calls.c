@@ -79,6 +79,31 @@ int blob_rename_exchange(int from_directory, const char *from, int to_directory,
 #endif
 }
 
+int blob_create_unnamed(int directory, int flags, mode_t mode) {
+#if defined(__linux__) && defined(O_TMPFILE)
+  return openat(directory, ".", O_TMPFILE | O_RDWR | flags, mode);
+#else
+  (void)directory, (void)flags, (void)mode;
+  errno = ENOTSUP;
+  return -1;
+#endif
+}
+
+int blob_link_unnamed(int descriptor, int directory, const char *name) {
+#if defined(__linux__) && defined(AT_EMPTY_PATH)
+  if (linkat(descriptor, "", directory, name, AT_EMPTY_PATH) == 0) return 0;
+  // Before Linux 6.10 this takes a privilege, and fails so without.
+  if (errno != ENOENT) return -1;
+  char path[sizeof "/proc/self/fd/" + 3 * sizeof descriptor];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+  return linkat(AT_FDCWD, path, directory, name, AT_SYMLINK_FOLLOW);
+#else
+  (void)descriptor, (void)directory, (void)name;
+  errno = ENOTSUP;
+  return -1;
+#endif
+}
+
 int blob_take_write_lease(int descriptor) {
 #if defined(__linux__) && defined(F_SETLEASE)
   // First of all: what is sent without it, SIGIO, ends the process when somebody opens the file.

@@ -29,6 +29,7 @@ package final class Files: Sendable {
   /// Whether there is an interceptor; asking this costs less than looking at the closure, which would be retained.
   private let isIntercepted: Bool
   private let openBeneathRefused = Atomic(false)
+  private let unnamedFilesRefused = Atomic(false)
 
   package init(intercepting intercept: Interceptor? = nil) {
     self.intercept = intercept
@@ -45,6 +46,12 @@ package final class Files: Sendable {
   var refusesOpenBeneath: Bool { openBeneathRefused.load(ordering: .relaxed) }
 
   func noteOpenBeneathRefused() { openBeneathRefused.store(true, ordering: .relaxed) }
+
+  /// Whether the kernel, the file system or a filter has refused to make a file without a name, or to give it one later;
+  /// from then on files get a name at once.
+  package var refusesUnnamedFiles: Bool { unnamedFilesRefused.load(ordering: .relaxed) }
+
+  func noteUnnamedFilesRefused() { unnamedFilesRefused.store(true, ordering: .relaxed) }
 
   /// Makes a call that answers -1 and sets errno when it fails; EINTR is retried.
   @inline(__always)

@@ -11,7 +11,7 @@ package import SystemPackage
 
 /// Owns one descriptor of a file; closes it exactly once.
 package struct OpenFile: ~Copyable, Sendable {
-  private let descriptor: CInt
+  let descriptor: CInt
   package let location: Location
   private let files: Files
   private var isOpen = true

@@ -1,8 +1,8 @@
 /// The kinds of system call this package makes, as errors name them and tests count and fail them.
 package enum SystemCall: String, CaseIterable, Sendable {
-  case open, openBeneath, openDirectory, close
+  case open, openBeneath, openDirectory, openUnnamed, close
   case status, read, write, truncate, sync
-  case rename, renameNoReplace, renameExchange, link, unlink
+  case rename, renameNoReplace, renameExchange, link, linkUnnamed, unlink
   case makeDirectory, removeDirectory, listDirectory
   case setPermissions, setOwner, lock, lockByte, unlockByte, lease
   case volumeStatus, allocate, map, readAttribute
@@ -11,7 +11,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   /// The manual page to look the call up in.
   package var manualPage: String {
     switch self {
-    case .open, .openDirectory: "openat(2)"
+    case .open, .openDirectory, .openUnnamed: "openat(2)"
     case .openBeneath: "openat2(2)"
     case .close: "close(2)"
     case .status: "fstat(2)"
@@ -21,7 +21,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .sync: "fsync(2)"
     case .rename: "renameat(2)"
     case .renameNoReplace, .renameExchange: "renameat2(2)"
-    case .link: "linkat(2)"
+    case .link, .linkUnnamed: "linkat(2)"
     case .unlink, .removeDirectory: "unlinkat(2)"
     case .makeDirectory: "mkdirat(2)"
     case .listDirectory: "readdir(3)"

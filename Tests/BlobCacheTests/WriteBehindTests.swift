@@ -28,7 +28,7 @@ import Testing
     // The control file is made by the first.
     try await cache.store(payload(1), for: "first")
     try await cache.flush()
-    test.disk.hold(.renameNoReplace)
+    test.disk.hold(.publication)
     try await cache.store(payload(1), for: "held")
     try await test.disk.waitForHeld(1)
   }
@@ -52,12 +52,12 @@ import Testing
     try await holdWrites()
     for seed in UInt64(1)...100 { try await cache.store(payload(10, seed), for: "a") }
     #expect(try await cache.load("a")?.payload == payload(10, 100))
-    let before = test.disk.count(.renameNoReplace)
+    let before = test.disk.count(.publication)
     test.disk.letGo()
     try await cache.flush("a")
     #expect(try onDisk("a") == payload(10, 100))
     try await cache.flush()
-    #expect(test.disk.count(.renameNoReplace) - before <= 2)
+    #expect(test.disk.count(.publication) - before <= 2)
   }
 
   @Test func flushingAKeyWritesThatOne() async throws {

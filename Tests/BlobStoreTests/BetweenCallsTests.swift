@@ -95,16 +95,25 @@ import Testing
   /// A subdirectory that vanishes whenever a record is written is given up in the end.
   @Test func directoryThatVanishesForEverIsAnError() throws {
     let store = try tracedStore()
-    trace.onCall { call, _ in call == .renameNoReplace || call == .rename ? .fail(.noSuchFileOrDirectory) : nil }
+    trace.onCall { call, _ in
+      [.linkUnnamed, .renameNoReplace, .rename].contains(call) ? .fail(.noSuchFileOrDirectory) : nil
+    }
     #expect(expect(.fileSystem) { try store.store(payload(1), for: "key") }?.errno == .noSuchFileOrDirectory)
     trace.onCall(nil)
     #expect(try cache.files().isEmpty)
   }
 
-  @Test func temporaryNamesThatAreAllTakenAreAnError() throws {
+  @Test(arguments: [true, false]) func temporaryNamesThatAreAllTakenAreAnError(fromTheStart: Bool) throws {
     let store = try tracedStore()
-    trace.onCall { call, _ in call == .open ? .fail(.fileExists) : nil }
-    #expect(expect(.fileSystem) { try store.store(payload(1), for: "key") }?.errno == .fileExists)
+    try store.store(payload(1), for: "key")
+    trace.onCall { call, _ in
+      if fromTheStart, call == .openUnnamed { return .fail(.notSupported) }
+      return call == .open || call == .linkUnnamed ? .fail(.fileExists) : nil
+    }
+    #expect(expect(.fileSystem) { try store.store(payload(2), for: "key") }?.errno == .fileExists)
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == payload(1))
+    #expect(try cache.files() == ["ke/key"])
   }
 
   /// Others make the subdirectory between looking and making, or remove it between making and opening.
@@ -317,6 +326,7 @@ import Testing
     let store = try tracedStore()
     try store.store(payload(1), for: "key")
     trace.onCall { call, path in
+      if call == .openUnnamed { return .fail(.notSupported) }
       guard call == .lock, path.lastComponent?.string.hasPrefix(".tmp-") == true else { return nil }
       return .fail(.wouldBlock)
     }
@@ -341,6 +351,7 @@ import Testing
     try store.store(payload(1), for: "key")
     let trace = trace
     trace.onCall { call, path in
+      if call == .openUnnamed { return .fail(.notSupported) }
       guard call == .lock, path.lastComponent?.string.hasPrefix(".tmp-") == true else { return nil }
       trace.onCall(nil)
       #expect(throws: Never.self) { try FileManager.default.removeItem(atPath: path.string) }

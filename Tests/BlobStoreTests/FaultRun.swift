@@ -265,6 +265,8 @@ extension FaultRun {
     }
     // What cannot be recycled is made or unlinked; what somebody holds a lease on is looked up again.
     if call.kind == .lease || call.path.string.hasPrefix(root.appending(".recycled").string) { return true }
+    // Where no file may be given a name later, it has one from the start.
+    if [.openUnnamed, .linkUnnamed].contains(call.kind), errno == .permissionDenied { return true }
     // Where no file may be renamed from the bin, a new one is made.
     if errno == .permissionDenied, [.rename, .renameExchange, .renameNoReplace].contains(call.kind),
       calls.contains(where: { $0.kind == .lease })
@@ -308,8 +310,10 @@ extension FaultRun {
     if name == ".blobcache" { return call.kind != .lockByte }
     if call.path == root { return call.kind == .openDirectory }
     // A store makes the record's temporary file first.
-    let temporary = calls.map(\.path).filter { $0.lastComponent?.string.hasPrefix(".tmp-") == true }
-    return name.hasPrefix(".tmp-") && call.path != temporary.first
+    let temporary = calls.map(\.path).filter { path in
+      [".tmp-", UnnamedFile.label].contains { path.lastComponent?.string.hasPrefix($0) == true }
+    }
+    return name.hasPrefix(".tmp-") && call.path != temporary.first && call.kind != .linkUnnamed
   }
 
   private func file(of key: BlobKey) -> FilePath {

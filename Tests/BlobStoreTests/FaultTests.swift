@@ -53,7 +53,7 @@ import Testing
     try Self.expectHarmless(script, durability, errorsPerCall: durability == .full ? Self.errorsPerCall : 1, seed: seed)
   }
 
-  /// The same on a kernel without `openat2` and `renameat2`.
+  /// The same on a kernel without `openat2`, `renameat2` and files without a name.
   @Test(.timeLimit(.minutes(10)), arguments: FaultScript.all)
   func everyFailedCallIsReportedAndHarmlessOnOldKernels(script: FaultScript) throws {
     let seed = SeededGenerator.announcedSeed(
@@ -61,6 +61,7 @@ import Testing
     try Self.expectHarmless(script, .none, errorsPerCall: 1, seed: seed) {
       $0.refuse(.openBeneath, .noFunction)
       $0.refuse(.renameNoReplace, .invalidArgument)
+      $0.refuse(.openUnnamed, .isDirectory)
     }
   }
 
@@ -110,7 +111,8 @@ import Testing
     arguments: FaultScript.all,
     [
       (.openBeneath, .noFunction), (.openBeneath, .notPermitted), (.renameNoReplace, .invalidArgument),
-      (.renameNoReplace, .noFunction), (.renameNoReplace, .notSupported),
+      (.renameNoReplace, .noFunction), (.renameNoReplace, .notSupported), (.openUnnamed, .notSupported),
+      (.openUnnamed, .isDirectory), (.linkUnnamed, .notPermitted), (.linkUnnamed, .noSuchFileOrDirectory),
     ] as [(SystemCall, Errno)])
   func whatTheKernelLacksIsDoneWithout(script: FaultScript, lacks: (call: SystemCall, errno: Errno)) throws {
     var run = try FaultRun(script, .automatic)

@@ -92,6 +92,8 @@ import Testing
     let collector = try cache.store()
     let store = try cache.store(files: trace.files)
     trace.onCall { call, _ in
+      // Without a name, nothing is there that could be left alone.
+      if call == .openUnnamed { return .fail(.notSupported) }
       guard call == .write else { return nil }
       trace.onCall(nil)
       #expect(throws: Never.self) {
@@ -102,6 +104,28 @@ import Testing
     }
     try store.store(payload(5), for: "key")
     #expect(trace.count(.write) > 0)
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// C4: where it replaces a record, a file without a name gets one for a moment.
+  @Test func collectionLeavesAFileThatIsAboutToReplaceARecord() throws {
+    let trace = CallTrace()
+    let cache = cache
+    let collector = try cache.store()
+    let store = try cache.store(files: trace.files) { $0.recycling = .off }
+    try store.store(payload(4), for: "key")
+    trace.onCall { call, _ in
+      guard call == .rename else { return nil }
+      trace.onCall(nil)
+      #expect(throws: Never.self) {
+        let report = try collector.collect()
+        #expect(report.temporary == 0)
+      }
+      return nil
+    }
+    _ = trace.take()
+    try store.store(payload(5), for: "key")
+    #expect(trace.count(.rename) == 1)
     #expect(try store.load("key")?.payload == payload(5))
   }
 

@@ -192,7 +192,7 @@ import Testing
   }
 
   /// M6: the file with the record has no room, until a collection has made some.
-  @Test(arguments: [SystemCall.write, .open, .renameNoReplace]) func aFullVolumeLeadsToOneCollectionAndOneMoreTry(
+  @Test(arguments: [SystemCall.write, .creation, .publication]) func aFullVolumeLeadsToOneCollectionAndOneMoreTry(
     call: SystemCall
   ) throws {
     let trace = CallTrace()

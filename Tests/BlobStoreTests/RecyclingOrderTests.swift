@@ -20,7 +20,7 @@
     private func recycles(_ key: BlobKey, with store: BlobStore, byteCount: Int = 1000) throws -> Bool {
       _ = bench.trace.take()
       try store.store(payload(byteCount), for: key)
-      return !bench.trace.take().contains { $0.call == .open && $0.path.contains("/.tmp-") }
+      return !bench.trace.take().contains { $0.call == .creation && !$0.path.contains("/.recycled/") }
     }
 
     /// A store that knows nothing of the files in the bin but what it finds in them.

@@ -56,7 +56,8 @@ import Testing
     for key: BlobKey in ["bea", "beb", "bec"] { try store.remove(key) }
   }
 
-  @Test(arguments: scenarios) func callsAreThoseOfTheDocument(scenario: Scenario) throws {
+  @Test(.enabled(if: SystemCall.hasUnnamedFiles), arguments: scenarios)
+  func callsAreThoseOfTheDocument(scenario: Scenario) throws {
     let cache = try Cache()
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) {

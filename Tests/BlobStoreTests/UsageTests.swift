@@ -162,7 +162,7 @@ import Testing
       return nil
     }
     trace.onCall { call, _ in
-      guard call == .renameNoReplace else { return nil }
+      guard call == .publication else { return nil }
       trace.onCall(nil)
       Thread.detachNewThread {
         #expect(throws: Never.self) { _ = try counting.usage() }

@@ -14,7 +14,8 @@ enum FaultPlan {
       // A header that is changed where it lies is 64 bytes of one page: the kernel copies them without looking at
       // signals, so a process cannot be killed half-way, and RELIABILITY's 145 million reads never saw it torn. A
       // short count, which a full volume gives, is another matter.
-      let isHeaderInPlace = call.effect == "write" && !call.path.contains(".tmp-")
+      let isNew = call.path.contains(".tmp-") || call.path.contains("/#")
+      let isHeaderInPlace = call.effect == "write" && !isNew
       if call.effect == "write", !isHeaderInPlace {
         faults += cuts(count).map { Fault(call: call.number, kind: .torn($0)) }
       }

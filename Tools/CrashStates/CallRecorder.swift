@@ -56,8 +56,8 @@ package final class CallRecorder: Sendable {
         guard let number = state.reader.paths[relative] else { return }
         let isDirectory = state.reader.image.directories[number] != nil
         state.recording.events.append(.change(.sync(number, isDirectory: isDirectory)))
-      case .open, .write, .truncate, .rename, .renameNoReplace, .renameExchange, .link, .unlink, .makeDirectory,
-        .removeDirectory, .allocate:
+      case .open, .openUnnamed, .write, .truncate, .rename, .renameNoReplace, .renameExchange, .link, .linkUnnamed,
+        .unlink, .makeDirectory, .removeDirectory, .allocate:
         state.mayHaveChanged = true
       default: break
       }

@@ -1,3 +1,5 @@
+internal import PosixFiles
+
 #if canImport(Darwin)
   internal import Darwin
 #elseif canImport(Glibc)
@@ -26,6 +28,7 @@ struct DiskReader {
     var seen: [ino_t: Int] = [:]
     paths = ["": DiskImage.root]
     read(DiskImage.root, "", into: &next, &seen)
+    readUnnamed(into: &next, &seen)
     // The file system may give a number that was freed to another file.
     numbers = seen
     image = next
@@ -55,6 +58,31 @@ struct DiskReader {
         next.files[number] = Self.bytes(of: full, status)
       }
     }
+  }
+
+  /// The file that this process is writing and that has no name yet: by its descriptor, which the kernel shows as a link to
+  /// where it was made. Outside Linux there is none.
+  private mutating func readUnnamed(into next: inout DiskImage, _ seen: inout [ino_t: Int]) {
+    let descriptors = "/proc/self/fd"
+    for name in Self.names(in: descriptors) {
+      guard let descriptor = CInt(name), let path = Self.target(ofLink: descriptors + "/" + name),
+        path.hasPrefix(top + "/"), path.contains("/#"), path.hasSuffix(" (deleted)")
+      else { continue }
+      var status = stat()
+      guard fstat(descriptor, &status) == 0, status.st_nlink == 0 else { continue }
+      let number = numbers[status.st_ino] ?? nextNumber
+      if number == nextNumber { nextNumber += 1 }
+      seen[status.st_ino] = number
+      let directory = path.dropFirst(top.count + 1).prefix { $0 != "#" }
+      paths[directory + UnnamedFile.label] = number
+      next.files[number] = Self.bytes(of: descriptor, status)
+    }
+  }
+
+  private static func target(ofLink path: String) -> String? {
+    var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+    let count = readlink(path, &bytes, bytes.count)
+    return count < 0 ? nil : String(decoding: bytes[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
   private static func names(in path: String) -> [String] {

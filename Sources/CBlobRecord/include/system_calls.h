@@ -21,6 +21,13 @@ int blob_rename_no_replace(int from_directory, const char *from, int to_director
 /// renameat2(2) with RENAME_EXCHANGE; renameatx_np(2) with RENAME_SWAP on Darwin.
 int blob_rename_exchange(int from_directory, const char *from, int to_directory, const char *to);
 
+/// Creates a file that has no name yet, for reading and writing: openat(2) with O_TMPFILE. Fails with ENOTSUP on Darwin.
+int blob_create_unnamed(int directory, int flags, mode_t mode);
+
+/// Gives such a file its name: linkat(2) with AT_EMPTY_PATH, or by way of /proc where that is refused. Fails with EEXIST if
+/// the name is taken.
+int blob_link_unnamed(int descriptor, int directory, const char *name);
+
 /// Takes a write lease of an open file: fcntl(2) with F_SETLEASE, after F_SETSIG has chosen SIGURG, which is ignored by
 /// default, to tell that somebody opens the file. Fails with EAGAIN if it is open elsewhere or mapped; with ENOTSUP on
 /// Darwin, which has no leases.

@@ -2,6 +2,7 @@ import CLRU
 import Foundation
 import Measuring
 import MemoryCache
+import Synchronization
 
 /// A value that is shared with whoever asks for it, as those of the caches compared are.
 final class CachedValue: Sendable {
@@ -54,6 +55,17 @@ extension Contender {
     }
   }
 
+  /// No cache at all, but what each needs at least: Swift's dictionary under a lock, without an order, a clock or counters.
+  static func dictionary(_ material: HitMaterial) -> Contender {
+    let values = material.storedKeys.indices.map { CachedValue(UInt64($0)) }
+    let cache = LockedDictionary(Dictionary(uniqueKeysWithValues: zip(material.storedKeys, values)))
+    return Contender(name: "Dictionary in a Mutex, no order") { positions in
+      var sum: UInt64 = 0
+      for position in positions { sum &+= cache.value(forKey: material.keys[Int(position)])?.number ?? 0 }
+      return sum
+    }
+  }
+
   static func memoryCache<Key: Hashable & Sendable>(
     _ name: String, _ material: HitMaterial, _ makeKey: (String) -> Key, policy: EvictionPolicy = .lru, shards: Int = 1
   ) -> Contender {
@@ -82,6 +94,14 @@ extension Contender {
       contender("NSCache, String", { NSString(string: material.keys[$0]) }),
     ]
   }
+}
+
+private final class LockedDictionary: Sendable {
+  private let values: Mutex<[String: CachedValue]>
+
+  init(_ values: [String: CachedValue]) { self.values = Mutex(values) }
+
+  func value(forKey key: String) -> CachedValue? { values.withLock { $0[key] } }
 }
 
 func filledCache<Key: Hashable & Sendable>(

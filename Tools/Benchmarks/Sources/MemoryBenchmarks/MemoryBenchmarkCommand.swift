@@ -58,7 +58,7 @@ struct MemoryBenchmarkCommand: ParsableCommand {
         .memoryCache("MemoryCache, BlobKey", material, { BlobKey($0) }),
         .memoryCache("MemoryCache, String, wTinyLFU", material, { $0 }, policy: .wTinyLFU),
         .memoryCache("MemoryCache, String, 8 shards", material, { $0 }, shards: 8),
-      ] + Contender.foundation(material), material.positions, rounds: rounds)
+      ] + Contender.foundation(material) + [.dictionary(material)], material.positions, rounds: rounds)
     for (index, name) in comparison.names.enumerated() {
       let time = String(format: "%7.1f ns", comparison.time(index))
       print(Self.line("hit: \(name)", comparison.ratio(index, to: 0)) + time)
@@ -67,6 +67,7 @@ struct MemoryBenchmarkCommand: ParsableCommand {
     print(Self.line("hit: NSCache, NSString against MemoryCache", prepared))
     let foundation = comparison.ratio(6, to: 1)
     print(Self.line("hit: NSCache, String against MemoryCache", foundation))
+    print(Self.line("hit: NSCache, String against the Dictionary", comparison.ratio(6, to: 7)))
     return [
       ("hit, String keys, at most 1.2 times C++", comparison.ratio(1, to: 0).median <= 1.2),
       ("hit, blob keys, at most 1.2 times C++", comparison.ratio(2, to: 0).median <= 1.2),
