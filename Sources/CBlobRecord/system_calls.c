@@ -79,6 +79,14 @@ int blob_rename_exchange(int from_directory, const char *from, int to_directory,
 #endif
 }
 
+int blob_no_access_time(void) {
+#if defined(O_NOATIME)
+  return O_NOATIME;
+#else
+  return 0;
+#endif
+}
+
 int blob_create_unnamed(int directory, int flags, mode_t mode) {
 #if defined(__linux__) && defined(O_TMPFILE)
   return openat(directory, ".", O_TMPFILE | O_RDWR | flags, mode);

@@ -43,7 +43,9 @@ extension Directory {
     let opened: CInt
     do {
       opened = try passingLeases { () throws(FileError) in
-        try openBeneath(relativePath, access.flags | fileFlags, fileLocation)
+        try files.sparingAccessTime { flags throws(FileError) in
+          try openBeneath(relativePath, access.flags | fileFlags | flags, fileLocation)
+        }
       }
     } catch {
       switch error.errno {
@@ -101,8 +103,10 @@ extension Directory {
   /// Opens the file `name`, itself no link, for reading and writing; never waits.
   func openFileToWrite(_ name: String) throws(FileError) -> OpenFile {
     let fileLocation = at(name)
-    let opened = try files.perform(.open, fileLocation) {
-      unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_RDWR | O_NOFOLLOW | fileFlags, 0) }
+    let opened = try files.sparingAccessTime { flags throws(FileError) in
+      try files.perform(.open, fileLocation) {
+        unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_RDWR | O_NOFOLLOW | fileFlags | flags, 0) }
+      }
     }
     return OpenFile(descriptor: opened, location: fileLocation, files: files)
   }

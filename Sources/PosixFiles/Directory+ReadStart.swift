@@ -29,8 +29,10 @@ extension Directory {
     let descriptor: CInt
     do {
       descriptor = try passingLeases { () throws(FileError) in
-        try files.perform(.open, stream.entryLocation) {
-          unsafe blob_openat(self.descriptor, stream.entryName, O_RDONLY | O_NOFOLLOW | fileFlags, 0)
+        try files.sparingAccessTime { flags throws(FileError) in
+          try files.perform(.open, stream.entryLocation) {
+            unsafe blob_openat(self.descriptor, stream.entryName, O_RDONLY | O_NOFOLLOW | fileFlags | flags, 0)
+          }
         }
       }
     } catch {

@@ -30,6 +30,7 @@ package final class Files: Sendable {
   private let isIntercepted: Bool
   private let openBeneathRefused = Atomic(false)
   private let unnamedFilesRefused = Atomic(false)
+  private let accessTimeRefused = Atomic(false)
 
   package init(intercepting intercept: Interceptor? = nil) {
     self.intercept = intercept
@@ -52,6 +53,11 @@ package final class Files: Sendable {
   package var refusesUnnamedFiles: Bool { unnamedFilesRefused.load(ordering: .relaxed) }
 
   func noteUnnamedFilesRefused() { unnamedFilesRefused.store(true, ordering: .relaxed) }
+
+  /// Whether a file was met whose time of access is not ours to leave alone.
+  var refusesToSpareAccessTime: Bool { accessTimeRefused.load(ordering: .relaxed) }
+
+  func noteAccessTimeRefused() { accessTimeRefused.store(true, ordering: .relaxed) }
 
   /// Makes a call that answers -1 and sets errno when it fails; EINTR is retried.
   @inline(__always)

@@ -11,8 +11,8 @@ package import Synchronization
 /// Owns a shared mapping of a file, whose words all processes that map it read and write atomically.
 @safe package struct MappedFile: ~Copyable, @unchecked Sendable {
   // Unchecked because of the pointer: it is set once, and what it points to is only touched atomically.
-  private let base: UnsafeMutableRawPointer
-  private let byteCount: Int
+  @usableFromInline let base: UnsafeMutableRawPointer
+  @usableFromInline let byteCount: Int
 
   init(adopting base: UnsafeMutableRawPointer, byteCount: Int) {
     unsafe self.base = unsafe base
@@ -23,7 +23,9 @@ package import Synchronization
     unsafe munmap(base, byteCount)
   }
 
-  /// Calls `body` with the word at an offset.
+  /// Calls `body` with the word at an offset. Inlined in other modules too: there are several for each store, and what is
+  /// generic elsewhere asks the runtime for its types each time.
+  @inlinable
   @inline(__always)
   package func withWord<Word: AtomicRepresentable, Result>(
     at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result

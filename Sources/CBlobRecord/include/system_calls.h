@@ -21,6 +21,9 @@ int blob_rename_no_replace(int from_directory, const char *from, int to_director
 /// renameat2(2) with RENAME_EXCHANGE; renameatx_np(2) with RENAME_SWAP on Darwin.
 int blob_rename_exchange(int from_directory, const char *from, int to_directory, const char *to);
 
+/// O_NOATIME, a GNU name; 0 where there is none.
+int blob_no_access_time(void);
+
 /// Creates a file that has no name yet, for reading and writing: openat(2) with O_TMPFILE. Fails with ENOTSUP on Darwin.
 int blob_create_unnamed(int directory, int flags, mode_t mode);
 
