@@ -246,7 +246,7 @@ extension BlobStore {
     of root: RootDirectory.Opened
   ) throws -> TemporaryFile {
     if mayBeRecycled, let recycled = recycledFile(for: header, byteCount: Self.fileByteCount(header), of: root) {
-      return TemporaryFile(recycled, in: directory)
+      return TemporaryFile(recycled, in: directory, names: temporaryNames)
     }
     if mayBeUnnamed, let file = try directory.createUnnamedFile(permissions: root.filePermissions) {
       return try TemporaryFile(unnamed: file, in: directory, of: root, names: temporaryNames)

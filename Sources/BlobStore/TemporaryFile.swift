@@ -12,7 +12,7 @@ struct TemporaryFile: ~Copyable {
   /// Where it is to be published.
   let directory: Directory
   let file: OpenFile
-  private let names: TemporaryNames?
+  private let names: TemporaryNames
   private var place: Place
   private var isLeased = false
 
@@ -54,7 +54,7 @@ struct TemporaryFile: ~Copyable {
     guard let file = file.take() else {
       throw FileError(obstacle.call, Location(directory.path, name), obstacle.errno)
     }
-    self.names = nil
+    self.names = names
     self.file = file
     self.directory = directory
     place = .beside(name)
@@ -75,8 +75,8 @@ struct TemporaryFile: ~Copyable {
   }
 
   /// Takes a file from the recycling bin.
-  init(_ file: consuming RecycledFile, in directory: consuming Directory) {
-    names = nil
+  init(_ file: consuming RecycledFile, in directory: consuming Directory, names: TemporaryNames) {
+    self.names = names
     place = .inBin(file.place)
     isLeased = true
     self.file = file.file
@@ -206,7 +206,7 @@ struct TemporaryFile: ~Copyable {
     _ = try file.tryLock()
     var name = ""
     for _ in 0...Self.tries {
-      name = (names ?? TemporaryNames()).next()
+      name = names.next()
       if try directory.name(file, ifAbsent: name) {
         place = .beside(name)
         return name

@@ -42,7 +42,7 @@ extension Directory {
     let fileLocation = at(relativePath)
     let opened: CInt
     do {
-      opened = try passingLeases { () throws(FileError) in
+      opened = try passingMoves { () throws(FileError) in
         try files.sparingAccessTime { flags throws(FileError) in
           try openBeneath(relativePath, access.flags | fileFlags | flags, fileLocation)
         }
@@ -121,5 +121,22 @@ extension Directory {
       }
     }
     return OpenFile(descriptor: created, location: fileLocation, files: files)
+  }
+}
+
+/// Calls `open` until it meets no file that is on its way to another name: what has this one by now, the next look finds.
+/// Such a file has a lease on it (EWOULDBLOCK), or is moved out of the directory while it is looked up beneath it (EXDEV).
+/// What somebody holds a lease on for longer, some other program, is an error.
+func passingMoves<Result>(_ open: () throws(FileError) -> Result) throws(FileError) -> Result {
+  var triesLeft = 16
+  while true {
+    do {
+      return try open()
+    } catch {
+      guard error.errno == .wouldBlock || error.errno == .improperLink, triesLeft > 0 else { throw error }
+      triesLeft -= 1
+      // At once at first; then 50 us and twice as long each time, 13 ms in all.
+      if triesLeft < 8 { SystemClock.sleep(microseconds: 50 << (7 - triesLeft)) }
+    }
   }
 }

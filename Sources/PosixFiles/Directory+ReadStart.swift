@@ -28,7 +28,7 @@ extension Directory {
   ) throws(FileError) -> FileStart {
     let descriptor: CInt
     do {
-      descriptor = try passingLeases { () throws(FileError) in
+      descriptor = try passingMoves { () throws(FileError) in
         try files.sparingAccessTime { flags throws(FileError) in
           try files.perform(.open, stream.entryLocation) {
             unsafe blob_openat(self.descriptor, stream.entryName, O_RDONLY | O_NOFOLLOW | fileFlags | flags, 0)

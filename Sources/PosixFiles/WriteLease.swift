@@ -97,19 +97,3 @@ extension OpenFile {
     try perform(.lease) { blob_release_lease($0) }
   }
 }
-
-/// Calls `open` until it meets no file with a lease on it. Such a file is on its way to another name: what has this one
-/// by now, the next look finds. What somebody holds a lease on for longer, some other program, is an error.
-func passingLeases<Result>(_ open: () throws(FileError) -> Result) throws(FileError) -> Result {
-  var triesLeft = 16
-  while true {
-    do {
-      return try open()
-    } catch {
-      guard error.errno == .wouldBlock, triesLeft > 0 else { throw error }
-      triesLeft -= 1
-      // At once at first; then 50 us and twice as long each time, 13 ms in all.
-      if triesLeft < 8 { SystemClock.sleep(microseconds: 50 << (7 - triesLeft)) }
-    }
-  }
-}

@@ -1,5 +1,6 @@
 import Foundation
 import PosixFiles
+import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -129,6 +130,32 @@ import Testing
     #expect(found[String(describing: Array("a".utf8))]?.kind == .regular)
     #expect(found[String(describing: Array("sub".utf8))]?.kind == .directory)
     #expect(found[String(describing: Array("link".utf8))]?.kind == .other)
+  }
+
+  /// openat2(2) answers EXDEV for a file that is moved out of the directory while it is looked up. Found by the torture: a
+  /// collection came upon a file just when it was moved into the recycling bin.
+  @Test(arguments: [("top", "sub/file"), ("top/sub", "file")])
+  func fileThatIsMovedAwayIsThereOrNot(start: String, path: String) throws {
+    for name in ["top", "top/sub", "elsewhere"] {
+      #expect(mkdir(temporary.path.string + "/" + name, 0o700) == 0)
+    }
+    try put("elsewhere/file")
+    let (inside, elsewhere) = (temporary.path.string + "/top/sub/file", temporary.path.string + "/elsewhere/file")
+    let isDone = Atomic(false)
+    let mover = try OwnedThread {
+      while !isDone.load(ordering: .relaxed) {
+        rename(elsewhere, inside)
+        rename(inside, elsewhere)
+      }
+    }
+    defer {
+      isDone.store(true, ordering: .relaxed)
+      mover.join()
+    }
+    let directory = try openDirectory(at: temporary.path.appending(start), plan.files())
+    var kinds: Set<String> = []
+    for _ in 0..<100_000 { kinds.insert(Self.kind(try directory.openFile(path, for: .read))) }
+    #expect(kinds == ["regular", "absent"])
   }
 
   @Test func renamingIfAbsentReplacesNothing() throws {
