@@ -42,6 +42,7 @@ struct MemoryBenchmarkCommand: ParsableCommand {
     let throughput = ThroughputComparison(material, shards: 8, rounds: max(rounds / 10, 3))
     print(Self.line("two threads against one, 8 shards", throughput.ratios))
     print(Self.line("the same, by processor time", throughput.processorRatios))
+    print(Self.line("two threads with a cache each", throughput.machineRatios))
     results.append(("two threads against one", throughput.ratios.median >= 1.3))
     printHitRatios()
     guard check else { return }
