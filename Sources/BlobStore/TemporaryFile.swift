@@ -147,7 +147,7 @@ struct TemporaryFile: ~Copyable {
   mutating func publishRecycledIfAbsent(as fileName: String) throws(FileError) {
     guard let recycled else { return try publish(as: fileName) }
     try releaseLease()
-    switch try recycled.bin.directory.renameIfAbsent(recycled.entry.name, to: fileName, in: directory) {
+    switch try recycled.bin.directory.renameIfAbsent(recycled.name, to: fileName, in: directory) {
     case true: place = .published
     // Somebody who knows no stripes has put something there just now.
     case false: throw FileError(.renameNoReplace, Location(directory.path, fileName), .fileExists)
@@ -199,7 +199,7 @@ struct TemporaryFile: ~Copyable {
   private mutating func name() throws(FileError) -> String {
     switch place {
     case .beside(let name): return name
-    case .inBin(let recycled): return recycled.entry.name
+    case .inBin(let recycled): return recycled.name
     case .nowhere, .published: break
     }
     // Before it has a name nobody else can lock it.

@@ -51,7 +51,7 @@ extension HostileThing {
       },
       HostileThing(name: "bin: of a tebibyte") { cache in
         try cache.makeDirectory(".recycled")
-        try cache.write([], to: cache.path(".recycled/f-1"), size: 1 << 40)
+        try cache.write([], to: cache.path(".recycled/" + RecycledName.of("1")), size: 1 << 40)
       },
     ]
     + OddKind.allCases.map { kind in
@@ -62,7 +62,7 @@ extension HostileThing {
     }
 
   /// Names that the bin gives.
-  private static let names = ["f-0", "f-1", "f-ffffffffffffffff"]
+  private static let names = ["0", "1", "ffffffffffffffff"].map(RecycledName.of)
 
   private static func fill(_ cache: HostileCache) throws {
     for name in names {

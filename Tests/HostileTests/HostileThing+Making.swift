@@ -28,7 +28,12 @@ enum OddKind: String, CaseIterable {
       try cache.require(path.withPlatformString { mkdir($0, 0o700) }, "mkdir")
       try cache.write([1], to: path.appending("file"))
     case .fifo: try cache.require(path.withPlatformString { mkfifo($0, 0o600) }, "mkfifo")
-    case .unixSocket: try Self.makeSocket(at: path)
+    case .unixSocket:
+      // An address is short.
+      let made = cache.outside.appending("socket")
+      try Self.makeSocket(at: made)
+      try cache.require(
+        made.withPlatformString { from in path.withPlatformString { rename(from, $0) } }, "rename")
     case .linkToGood: try link(to: cache.path("go/good").string)
     case .linkOutside: try link(to: cache.outside.appending(FilePath(HostileCache.oddPath).components).string)
     case .linkDangling: try link(to: cache.outside.appending("missing").string)
