@@ -22,20 +22,54 @@ extension BlobStore {
         if pass.report.wasStopped { return true }
         if let usage = control.counters, !limit.isExceeded(by: usage) { return true }
       }
-      let pass = CollectionPass(store: self, options: options, control: control)
-      pass.isSpared = isSpared
-      pass.nextVictims = NextVictims()
-      try timed(pass, isPass: true) {
-        try correctingCounters {
-          try pass.run(since: .now)
-          return pass.enumeration
-        }
-      }
-      victims = pass.nextVictims ?? NextVictims()
+      let pass = try findVictims(options, &victims, control, looksAhead: false, isSpared)
       if pass.report.wasStopped { return true }
       let left = UsageEstimate(records: pass.report.recordsAfter, bytes: pass.report.bytesAfter)
       return control.countersAreKnown && !limit.isExceeded(by: left)
     }
+  }
+
+  /// Finds the records that are next to go ahead of the store that needs room, if those that are known will not do for a
+  /// portion: so the recycling bin does not run dry during the walk.
+  func lookAhead(
+    _ options: CollectionOptions, _ victims: inout NextVictims, isSpared: @escaping (UInt64) -> Bool
+  ) throws {
+    guard let portion = evictionPortion, victims.areFewer(than: portion) else { return }
+    var options = options
+    options.looksAtEverything = true
+    try withCollectorLock(options) { _ = try findVictims(options, &victims, $0, looksAhead: true, isSpared) }
+  }
+
+  /// Makes a whole collection, which finds the records that are next to go.
+  private func findVictims(
+    _ options: CollectionOptions, _ victims: inout NextVictims, _ control: ControlFile?,
+    looksAhead: Bool, _ isSpared: @escaping (UInt64) -> Bool
+  ) throws -> CollectionPass {
+    let pass = CollectionPass(store: self, options: options, control: control, looksAhead: looksAhead)
+    pass.isSpared = isSpared
+    pass.nextVictims = NextVictims()
+    try timed(pass, isPass: true) {
+      try correctingCounters {
+        try pass.run(since: .now)
+        return pass.enumeration
+      }
+    }
+    victims = pass.nextVictims ?? NextVictims()
+    return pass
+  }
+
+  /// What a store's collection evicts at a time, where that is recycled: three quarters of what the recycling bin holds.
+  ///
+  /// To evict more would unlink what stores then have to make anew. And while a quarter is left, there is nearly always a
+  /// file whose digest is below a record's (`DeadRecord`): of n files, with a probability of n / (n + 1).
+  fileprivate var evictionPortion: EvictionPortion? {
+    guard let limit = recyclingLimit else { return nil }
+    func share(_ bound: Int64, ofWhatLies limit: Int64?, above target: Int64?) -> Int64 {
+      min(bound / 4 * 3, limit.flatMap { limit in target.map { limit - $0 } } ?? .max)
+    }
+    return EvictionPortion(
+      bytes: share(limit.bytes, ofWhatLies: configuration.sizeLimit, above: configuration.sizeTarget),
+      files: share(limit.files, ofWhatLies: configuration.countLimit, above: configuration.countTarget))
   }
 
   /// Runs a collection, takes its time and records it.
@@ -55,17 +89,27 @@ extension BlobStore {
 
 extension CollectionPass {
   /// Removes records that were found to be next by an earlier walk, until by the counters the limits' targets are
-  /// reached.
+  /// reached; or until the limits are kept and a portion is gone, where that is less.
   func evict(_ victims: inout NextVictims) throws {
     guard let control, let root = try store.root.opened() else { return }
-    let fraction = store.configuration.evictionTarget
-    let bytes = store.configuration.sizeLimit.map { $0.share(fraction) } ?? .max
-    let records = store.configuration.countLimit.map { $0.share(fraction) } ?? .max
+    let limit = store.configuration
+    let target = (bytes: limit.sizeTarget ?? .max, records: limit.countTarget ?? .max)
+    let portion = recycles ? store.evictionPortion : nil
     let subdirectories = LastSubdirectory(root)
-    while !isStopped, let usage = control.counters, usage.bytes > bytes || usage.records > records,
-      let victim = victims.next()
-    {
+    while !isStopped, let usage = control.counters, usage.bytes > target.bytes || usage.records > target.records {
+      if let portion, portion.isReached(files: report.evicted, bytes: report.bytesFreed),
+        usage.bytes <= limit.sizeLimit ?? .max, usage.records <= limit.countLimit ?? .max
+      {
+        break
+      }
+      guard let victim = victims.next() else { break }
       surviving { try evict(victim, in: subdirectories) }
     }
   }
+}
+
+extension BlobStore.Configuration {
+  /// What an eviction leaves: bytes; nil without a limit.
+  fileprivate var sizeTarget: Int64? { sizeLimit?.share(evictionTarget) }
+  fileprivate var countTarget: Int64? { countLimit?.share(evictionTarget) }
 }

@@ -6,7 +6,7 @@ extension CollectionPass {
   func evict() throws {
     guard hasLimit else { return }
     if report.wasCutShort { try measureAll() }
-    if try !startPlan() { return }
+    if try !startPlan() { return rememberOldest() }
     if passedOver > 0, !report.wasCutShort {
       // What was passed over has to be looked at after all, to see how old it is.
       try measureAll()
@@ -51,6 +51,14 @@ extension CollectionPass {
     }
     nextVictims?.seal()
     return plan.isDone || isComplete || isStopped
+  }
+
+  /// Nothing has to go now: those that were met are next, if that was all.
+  private func rememberOldest() {
+    guard looksAhead, passedOver == 0, !isStopped, var oldest, oldest.isUsable else { return }
+    self.oldest = nil
+    for victim in oldest.take() { nextVictims?.add(victim) }
+    nextVictims?.seal()
   }
 
   private func evictByWalking(_ root: RootDirectory.Opened) throws {

@@ -29,11 +29,13 @@ final class CollectionPass {
   private(set) var quarantineBytes: Int64 = 0
   /// Whether what stays is measured, because the oldest of it may have to go.
   let hasLimit: Bool
+  /// Whether those are to be found that are next to go, even if nothing has to go now.
+  let looksAhead: Bool
   /// Whether the files of what goes may go into the recycling bin.
   let recycles: Bool
   private var progress: CollectionProgress
 
-  init(store: BlobStore, options: CollectionOptions, control: ControlFile?) {
+  init(store: BlobStore, options: CollectionOptions, control: ControlFile?, looksAhead: Bool = false) {
     self.store = store
     self.options = options
     self.control = control
@@ -51,7 +53,8 @@ final class CollectionPass {
     let hasAmount = options.goal?.isAmount ?? false
     hasLimit = limit != nil || hasAmount
     let mayEvict = hasAmount || (limit != nil && isKept != true)
-    oldest = mayEvict ? OldestRecords(capacity: options.rememberedRecords) : nil
+    self.looksAhead = looksAhead
+    oldest = mayEvict || looksAhead ? OldestRecords(capacity: options.rememberedRecords) : nil
     recycles = !options.emptiesBin
     report = CollectionReport(directory: store.directory)
     report.dryRun = options.dryRun

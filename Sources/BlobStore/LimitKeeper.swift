@@ -139,12 +139,15 @@ extension LimitKeeper {
       defer { state.nextVictims = NextVictims() }
       return state.nextVictims
     }
+    // Who has evicted already will do so again.
+    let isSteady = !victims.isEmpty
     var options = CollectionOptions()
     options.isStopped = { [self] in isStopped.load(ordering: .relaxed) }
     var hasHelped = true
     var isElsewhere = false
     do {
       hasHelped = try store.keepLimits(options, &victims, isSpared: isSpared)
+      if hasHelped, isSteady { lookAhead(options, &victims) }
     } catch let error as BlobStoreError where error.code == .collectionRunning {
       // Somebody else makes room, for all: that takes longer than to ask again at once.
       isElsewhere = true
@@ -162,6 +165,15 @@ extension LimitKeeper {
       state.nextVictims = victims
       state.collections += 1
       state.isRunning = false
+    }
+  }
+
+  private func lookAhead(_ options: CollectionOptions, _ victims: inout NextVictims) {
+    do {
+      try store.lookAhead(options, &victims, isSpared: isSpared)
+    } catch {
+      // The store that needs room looks again, and reports what keeps it from that.
+      store.configuration.logger.debug("\(BlobStoreError(error, operation: "collect", key: nil))")
     }
   }
 }

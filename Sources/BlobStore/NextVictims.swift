@@ -21,10 +21,19 @@ struct NextVictims {
   /// Newest first, once sealed.
   private var victims: [Victim] = []
 
+  private var bytes: Int64 = 0
+
   var isEmpty: Bool { victims.isEmpty }
 
+  /// Whether they will not do for a portion.
+  func areFewer(than portion: EvictionPortion) -> Bool {
+    Int64(victims.count) < portion.files && bytes < portion.bytes
+  }
+
   mutating func add(_ victim: Victim) {
-    if victims.count < Self.capacity { victims.append(victim) }
+    guard victims.count < Self.capacity else { return }
+    victims.append(victim)
+    bytes.saturatingAdd(victim.size.bytes)
   }
 
   /// Puts them in order.
@@ -33,5 +42,9 @@ struct NextVictims {
   }
 
   /// The oldest.
-  mutating func next() -> Victim? { victims.popLast() }
+  mutating func next() -> Victim? {
+    let victim = victims.popLast()
+    if let victim { bytes.saturatingAdd(-victim.size.bytes) }
+    return victim
+  }
 }

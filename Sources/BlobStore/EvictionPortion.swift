@@ -1,0 +1,12 @@
+/// How much is evicted at a time: so much, or so many, whichever comes first.
+struct EvictionPortion {
+  let bytes: Int64
+  let files: Int64
+
+  /// A thread for fewer records than these is not worth it.
+  private static let leastFiles: Int64 = 8
+
+  func isReached(files evicted: Int64, bytes freed: Int64) -> Bool {
+    evicted >= Self.leastFiles && (evicted >= files || freed >= bytes)
+  }
+}
