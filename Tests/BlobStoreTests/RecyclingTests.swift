@@ -106,6 +106,26 @@
       #expect(try other.load("key")?.payload == payload(10))
     }
 
+    /// B5: a bin that was not there is looked for again when something else proves to be gone; and once a second.
+    @Test func binThatIsMadeLaterIsFound() throws {
+      let store = try bench.store()
+      // It knows the control file then, and that there is no bin.
+      for key: BlobKey in ["first", "second"] { try store.store(payload(10), for: key) }
+      let inode = try bench.warm(bench.store(), 10)
+      let once = Once()
+      trace.onCall { call, path in
+        switch call {
+        case .openUnnamed: .fail(.notSupported)
+        case .open where path.string.contains(".tmp-") && once.isFirst(): .fail(.noSuchFileOrDirectory)
+        default: nil
+        }
+      }
+      try store.store(payload(10), for: "key")
+      #expect(!once.isFirst())
+      #expect(try bench.inode("ke/key") == inode)
+      #expect(try store.load("key")?.payload == payload(10))
+    }
+
     // MARK: What is not recycled
 
     enum Obstacle: String, CaseIterable, Sendable {
