@@ -1,5 +1,6 @@
 public import BlobRecord
 internal import PosixFiles
+internal import Synchronization
 public import SystemPackage
 
 #if canImport(FoundationEssentials)
@@ -286,7 +287,7 @@ extension BlobStore {
       }
       let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
         let byteCount = Self.fileByteCount(header)
-        if header.refCount == askedRefCount, !temporary.isRecycled {
+        if header.refCount == askedRefCount, try mayTryWithoutLooking(temporary, keepingLocks: keepingLocks) {
           let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
           let counted = try hold.counting(from: nil, to: new, within: keeper?.limit) {
             try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
@@ -295,6 +296,7 @@ extension BlobStore {
           // Where it replaces something, it may take no more room than that.
         }
         let displaced = try recordToDisplace(at: path, in: temporary.directory, of: root)
+        lastStoreReplaced.store(displaced != nil, ordering: .relaxed)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
         let refCount = keepingLocks ? max(askedRefCount, displaced?.header?.refCount ?? 0) : askedRefCount
         if refCount != header.refCount {
@@ -336,6 +338,18 @@ extension BlobStore {
         return StoreReceipt(header: header, generation: generation)
       }
     }
+  }
+
+  /// Whether a file may take its name, if that is free, before anybody has looked whether it is.
+  ///
+  /// To look where there is nothing is a call too many, and so is to try where there is something. A new file tries; a
+  /// recycled one does what would have been right for the last store. But once it has tried, nobody may write to a recycled
+  /// file, as who keeps locks may have to.
+  private func mayTryWithoutLooking(_ temporary: borrowing TemporaryFile, keepingLocks: Bool) throws -> Bool {
+    guard let place = temporary.recycled else { return true }
+    guard !keepingLocks, !lastStoreReplaced.load(ordering: .relaxed) else { return false }
+    guard place.isStillSafe else { throw NotToBeRecycled() }
+    return true
   }
 
   /// Puts a record in its place under its stripe, and what it displaces where it belongs.

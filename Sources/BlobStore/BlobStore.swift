@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import Logging
 package import PosixFiles
+internal import Synchronization
 public import SystemPackage
 
 /// A directory of blobs, one record file each.
@@ -22,6 +23,8 @@ public final class BlobStore: Sendable {
   let collectionObservation: CollectionObservation
   /// nil where nothing is recycled.
   let recyclingLimit: RecyclingLimit?
+  /// Whether the last store found a record under its key: the next one then looks for one before it tries to do without.
+  let lastStoreReplaced = Atomic(false)
   /// nil where stores start no collections.
   let keeper: LimitKeeper?
 

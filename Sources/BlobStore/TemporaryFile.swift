@@ -109,14 +109,16 @@ struct TemporaryFile: ~Copyable {
     if let recycled, recycled.entry.byteCount > byteCount { try file.truncate(to: byteCount) }
   }
 
-  /// Takes the name unless something has it: for a new file.
+  /// Takes the name unless something has it.
   ///
   /// - Returns: nil where the file system cannot tell.
   mutating func publishIfAbsent(as fileName: String) throws(FileError) -> Bool? {
     let isNamed =
       switch place {
       case .nowhere: try directory.name(file, ifAbsent: fileName)
-      default: try directory.renameIfAbsent(try name(), to: fileName)
+      case .beside(let name): try directory.renameIfAbsent(name, to: fileName)
+      case .inBin(let recycled): try renameIfAbsent(recycled, to: fileName)
+      case .published: true
       }
     if isNamed == true { place = .published }
     return isNamed
@@ -146,13 +148,17 @@ struct TemporaryFile: ~Copyable {
   /// Takes the name unless something has it: for a file from the recycling bin.
   mutating func publishRecycledIfAbsent(as fileName: String) throws(FileError) {
     guard let recycled else { return try publish(as: fileName) }
-    try releaseLease()
-    switch try recycled.bin.directory.renameIfAbsent(recycled.name, to: fileName, in: directory) {
+    switch try renameIfAbsent(recycled, to: fileName) {
     case true: place = .published
     // Somebody who knows no stripes has put something there just now.
     case false: throw FileError(.renameNoReplace, Location(directory.path, fileName), .fileExists)
     case nil: try publish(as: fileName)
     }
+  }
+
+  private mutating func renameIfAbsent(_ recycled: RecycledPlace, to fileName: String) throws(FileError) -> Bool? {
+    try releaseLease()
+    return try recycled.bin.directory.renameIfAbsent(recycled.name, to: fileName, in: directory)
   }
 
   /// Takes the name, and what has it goes into the recycling bin.

@@ -81,8 +81,12 @@
       #expect(try store.usage().records == counted.records)
     }
 
-    /// Somebody who takes no stripe puts a file where a new record is about to go.
+    /// Somebody who takes no stripe puts a file where a new record is about to go, when it has been looked whether there
+    /// is one.
     @Test func nameThatSomebodyTakesIsNotReplaced() throws {
+      // After a store that replaced something, the next one looks first.
+      for seed: UInt64 in 1...2 { try store.store(payload(50_000, seed), for: "other") }
+      let recycled = try recycledFiles
       let path = cache.path("ke/key")
       trace.onCall { call, _ in
         guard call == .renameNoReplace else { return nil }
@@ -92,7 +96,36 @@
       #expect(expect(.fileSystem) { try store.store(payload(900), for: "key") }?.errno == .fileExists)
       trace.onCall(nil)
       #expect(try Data(contentsOf: URL(filePath: path)) == Data("somebody's".utf8))
-      #expect(try recycledFiles == 1)
+      #expect(try recycledFiles == recycled)
+    }
+
+    /// The same, when nobody has looked yet: it is taken for what was there.
+    @Test func nameThatSomebodyTookIsReplaced() throws {
+      let path = cache.path("ke/key")
+      trace.onCall { call, _ in
+        guard call == .renameNoReplace else { return nil }
+        #expect(FileManager.default.createFile(atPath: path, contents: Data("somebody's".utf8)))
+        return nil
+      }
+      try store.store(payload(900), for: "key")
+      trace.onCall(nil)
+      #expect(try store.load("key")?.payload == payload(900))
+      #expect(try store.usage().records == 1)
+      #expect(try store.verify().damagedFiles == 0)
+    }
+
+    /// What is found in the name's place may be locked: then the record is not left in a recycled file.
+    @Test func lockedRecordThatIsFoundLateIsReplacedDurably() throws {
+      let store = try cache.store(files: trace.files) { $0.durability = .automatic }
+      try store.store(payload(10), for: "key", locked: true)
+      try store.store(payload(50_000), for: "other")
+      let dead = try inode(".recycled/" + #require(cache.names(in: ".recycled").first))
+      _ = trace.take()
+      try store.store(payload(900), for: "key")
+      #expect(trace.count(.renameNoReplace) == 1)
+      #expect(trace.count(.sync) > 0)
+      #expect(try inode("ke/key") != dead)
+      #expect(try store.load("key")?.payload == payload(900))
     }
 
     @Test(arguments: [true, false]) func recordThatSomebodyElseRemovesIsNotFound(purging: Bool) throws {

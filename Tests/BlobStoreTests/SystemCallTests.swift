@@ -42,7 +42,14 @@ import Testing
     Scenario(
       name: "store, new, recycled", recycles: true, prepare: fillBin, run: { try $0.store(payload, for: "kept") }),
     Scenario(
-      name: "store, replaced, recycled", recycles: true, prepare: fillBin, run: { try $0.store(payload, for: "key") }),
+      name: "store, new, recycled, after a replaced one", recycles: true, prepare: fillBinAndReplace,
+      run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, replaced, recycled", recycles: true, prepare: fillBinAndReplace,
+      run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, replaced, recycled, after a new one", recycles: true, prepare: fillBin,
+      run: { try $0.store(payload, for: "key") }),
     Scenario(name: "remove, recycled", recycles: true, prepare: fillBin, run: { _ = try $0.remove("key") }),
     Scenario(name: "remove", run: { _ = try $0.remove("key") }),
     Scenario(name: "remove, full", change: { $0.durability = .full }, run: { _ = try $0.remove("key") }),
@@ -54,6 +61,11 @@ import Testing
   @Sendable private static func fillBin(_ store: BlobStore) throws {
     for key: BlobKey in ["bea", "beb", "bec"] { try store.store(payload, for: key, ttl: .seconds(1000)) }
     for key: BlobKey in ["bea", "beb", "bec"] { try store.remove(key) }
+  }
+
+  @Sendable private static func fillBinAndReplace(_ store: BlobStore) throws {
+    try fillBin(store)
+    try store.store(payload, for: "key", ttl: .seconds(1000))
   }
 
   @Test(.enabled(if: SystemCall.hasUnnamedFiles), arguments: scenarios)
