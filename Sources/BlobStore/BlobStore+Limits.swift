@@ -49,6 +49,8 @@ extension BlobStore {
     pass.isSpared = isSpared
     pass.nextVictims = NextVictims()
     try timed(pass, isPass: true) {
+      // What is stored meanwhile would count twice, and that much would be evicted too early.
+      if looksAhead { return try pass.run(since: .now) }
       try correctingCounters {
         try pass.run(since: .now)
         return pass.enumeration

@@ -5,8 +5,9 @@ internal import PosixFiles
 extension CollectionPass {
   func evict() throws {
     guard hasLimit else { return }
+    if looksAhead { return rememberOldest() }
     if report.wasCutShort { try measureAll() }
-    if try !startPlan() { return rememberOldest() }
+    if try !startPlan() { return }
     if passedOver > 0, !report.wasCutShort {
       // What was passed over has to be looked at after all, to see how old it is.
       try measureAll()
@@ -53,9 +54,9 @@ extension CollectionPass {
     return plan.isDone || isComplete || isStopped
   }
 
-  /// Nothing has to go now: those that were met are next, if that was all.
+  /// The oldest that were met are next, if that was all. What has to go by now, the next store sees to, by portions.
   private func rememberOldest() {
-    guard looksAhead, passedOver == 0, !isStopped, var oldest, oldest.isUsable else { return }
+    guard passedOver == 0, !isStopped, var oldest, oldest.isUsable else { return }
     self.oldest = nil
     for victim in oldest.take() { nextVictims?.add(victim) }
     nextVictims?.seal()

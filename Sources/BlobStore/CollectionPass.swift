@@ -29,7 +29,7 @@ final class CollectionPass {
   private(set) var quarantineBytes: Int64 = 0
   /// Whether what stays is measured, because the oldest of it may have to go.
   let hasLimit: Bool
-  /// Whether those are to be found that are next to go, even if nothing has to go now.
+  /// Whether those are only to be found that are next to go, and none evicted.
   let looksAhead: Bool
   /// Whether the files of what goes may go into the recycling bin.
   let recycles: Bool
