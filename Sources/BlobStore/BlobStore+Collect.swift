@@ -18,7 +18,7 @@ extension BlobStore {
     try reporting("collect") {
       try withCollectorLock(options) { control in
         let pass = CollectionPass(store: self, options: options, control: control)
-        try timed(pass, isPass: true) {
+        try timed(pass, .whole) {
           try correctingCounters {
             try pass.run(since: .now)
             return pass.enumeration

@@ -278,6 +278,7 @@ extension BlobStore {
     var level = configuration.durability.level(concernsLock: header.isLocked)
     var isSynced = false
     var wait: LimitKeeper.Wait?
+    defer { keeper?.end(wait) }
     keeper?.willStore(path.digest)
     while true {
       if level > .none, !isSynced {
@@ -328,7 +329,7 @@ extension BlobStore {
         level = needed
         isSynced = false
       case .mustWait(let usage):
-        try keeper?.waitForRoom(&wait, usage)
+        try keeper?.waitForRoom(&wait, usage, for: Self.fileByteCount(header))
       case .done(let reached, let usage, let generation):
         if let usage { keeper?.start(usage) }
         if reached == .full {

@@ -23,7 +23,8 @@ public final class BlobStore: Sendable {
   let collectionObservation: CollectionObservation
   /// nil where nothing is recycled.
   let recyclingLimit: RecyclingLimit?
-  /// Whether the last store found a record under its key: the next one then looks for one before it tries to do without.
+  /// Whether the last store that looked found a record under its key: the next one with a recycled file looks then, before it
+  /// tries to do without.
   let lastStoreReplaced = Atomic(false)
   /// nil where stores start no collections.
   let keeper: LimitKeeper?

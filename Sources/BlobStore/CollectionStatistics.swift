@@ -73,23 +73,36 @@ extension ControlFile {
 
   /// Adds a collection. By the one who holds the collector's lock.
   ///
-  /// - Parameter isPass: whether it looked at the directory, rather than only removed what was known.
-  func record(_ report: CollectionReport, isPass: Bool, at now: UnixTime) {
+  func record(_ report: CollectionReport, _ kind: CollectionKind, at now: UnixTime) {
     guard isMapped else { return }
     func add(_ value: Int64, at offset: Int) {
       if value != 0 { setWord(max(0, word(at: offset)).saturatingAdding(value), at: offset) }
     }
     let milliseconds = Int64(report.seconds * 1000)
-    add(1, at: isPass ? ControlLayout.passesOffset : ControlLayout.evictionsOffset)
+    switch kind {
+    case .whole: add(1, at: ControlLayout.passesOffset)
+    case .eviction: add(1, at: ControlLayout.evictionsOffset)
+    case .lookAhead: break
+    }
     add(report.expired, at: ControlLayout.expiredOffset)
     add(report.evicted, at: ControlLayout.evictedOffset)
     add(report.damaged, at: ControlLayout.damagedOffset)
     add(report.temporary, at: ControlLayout.temporaryOffset)
     add(report.bytesFreed, at: ControlLayout.bytesFreedOffset)
     add(milliseconds, at: ControlLayout.millisecondsOffset)
-    guard isPass else { return }
+    guard kind == .whole else { return }
     setWord(Int64(CurrentProcess.identifier), at: ControlLayout.lastPassProcessOffset)
     setWord(milliseconds, at: ControlLayout.lastPassMillisecondsOffset)
     setWord(now.seconds, at: ControlLayout.lastPassTimeOffset)
   }
+}
+
+/// What a collection has done.
+enum CollectionKind {
+  /// It has done all that a collection does.
+  case whole
+  /// It has removed the oldest records, known from an earlier one.
+  case eviction
+  /// It has removed what had expired, and found the oldest. It keeps no limits: another one is due as if it had not been.
+  case lookAhead
 }

@@ -3,6 +3,8 @@ struct EvictionPortion {
   let bytes: Int64
   let files: Int64
 
+  /// Of a directory with more records, no portions are evicted.
+  static let mostRecords = Int64(NextVictims.capacity) * 8
   /// A thread for fewer records than these is not worth it.
   private static let leastFiles: Int64 = 8
 

@@ -27,6 +27,9 @@ final class LimitKeeper: Sendable {
     var fellShort = false
     var rest: Rest?
     var nextVictims = NextVictims()
+    /// Bytes of the records that wait for room, by the numbers of their waits.
+    var waiting: [Int: Int64] = [:]
+    var nextWait = 0
     var lastRescue: ContinuousClock.Instant?
   }
 
@@ -104,18 +107,33 @@ extension LimitKeeper {
   struct Wait {
     fileprivate var backoff: Backoff
     fileprivate let collections: Int
+    fileprivate let number: Int
   }
 
-  private func beginWait() -> Wait {
-    Wait(backoff: Backoff(timeout: store.configuration.lockTimeout), collections: state.withLock { $0.collections })
+  private func beginWait(for byteCount: Int64) -> Wait {
+    state.withLock { state in
+      defer { state.nextWait += 1 }
+      state.waiting[state.nextWait] = byteCount
+      return Wait(
+        backoff: Backoff(timeout: store.configuration.lockTimeout), collections: state.collections,
+        number: state.nextWait)
+    }
+  }
+
+  /// The store has found room, or has given up.
+  func end(_ wait: Wait?) {
+    guard let wait else { return }
+    state.withLock { $0.waiting[wait.number] = nil }
   }
 
   /// Waits a little for the collection that makes room.
   ///
-  /// - Parameter waited: nil at first; a store's own from one time to the next.
+  /// - Parameters:
+  ///   - waited: nil at first; a store's own from one time to the next.
+  ///   - byteCount: of the file that is to be stored.
   /// - Throws: `limitReached` if it made none, or not in time.
-  func waitForRoom(_ waited: inout Wait?, _ usage: UsageEstimate) throws(BlobStoreError) {
-    var wait = waited ?? beginWait()
+  func waitForRoom(_ waited: inout Wait?, _ usage: UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
+    var wait = waited ?? beginWait(for: byteCount)
     defer { waited = wait }
     start(usage)
     let isHopeless = state.withLock { state in
@@ -132,6 +150,9 @@ extension LimitKeeper {
     }
   }
 
+  /// Bytes of the largest record that waits for room just now.
+  private func room() -> Int64 { state.withLock { $0.waiting.values.max() ?? 0 } }
+
   /// The thread's work.
   private func keep() {
     let start = ContinuousClock.now
@@ -146,8 +167,11 @@ extension LimitKeeper {
     var hasHelped = true
     var isElsewhere = false
     do {
-      hasHelped = try store.keepLimits(options, &victims, isSpared: isSpared)
-      if hasHelped, isSteady { lookAhead(options, &victims) }
+      hasHelped = try store.keepLimits(options, &victims, room: room, isSpared: isSpared)
+      // Stores go on during the walk, and may come to an end before it does.
+      if hasHelped, isSteady, lookAhead(options, &victims) {
+        hasHelped = try store.keepLimits(options, &victims, room: room, isSpared: isSpared)
+      }
     } catch let error as BlobStoreError where error.code == .collectionRunning {
       // Somebody else makes room, for all: that takes longer than to ask again at once.
       isElsewhere = true
@@ -168,12 +192,15 @@ extension LimitKeeper {
     }
   }
 
-  private func lookAhead(_ options: CollectionOptions, _ victims: inout NextVictims) {
+  /// - Returns: whether a walk was made for it.
+  private func lookAhead(_ options: CollectionOptions, _ victims: inout NextVictims) -> Bool {
+    guard !isStopped.load(ordering: .relaxed) else { return false }
     do {
-      try store.lookAhead(options, &victims, isSpared: isSpared)
+      return try store.lookAhead(options, &victims, isSpared: isSpared)
     } catch {
       // The store that needs room looks again, and reports what keeps it from that.
       store.configuration.logger.debug("\(BlobStoreError(error, operation: "collect", key: nil))")
+      return true
     }
   }
 }

@@ -22,12 +22,14 @@ struct NextVictims {
   private var victims: [Victim] = []
 
   private var bytes: Int64 = 0
+  /// Whether a look ahead has found no more than these, so that another one would be in vain.
+  var areAll = false
 
   var isEmpty: Bool { victims.isEmpty }
 
   /// Whether they will not do for a portion.
   func areFewer(than portion: EvictionPortion) -> Bool {
-    Int64(victims.count) < portion.files && bytes < portion.bytes
+    !areAll && Int64(victims.count) < portion.files && bytes < portion.bytes
   }
 
   mutating func add(_ victim: Victim) {

@@ -2,7 +2,7 @@ internal import PosixFiles
 
 /// What a directory may hold, and by how much stores may exceed it while a collection catches up.
 struct StoreLimit: Sendable {
-  let bytes: Int64?
+  private(set) var bytes: Int64?
   let records: Int64?
   /// What the quarantine may take, which the counters do not count.
   let quarantineBytes: Int64
@@ -19,6 +19,13 @@ struct StoreLimit: Sendable {
   private static func slack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16 << 20) }
   /// The same for records: of a kilobyte each, they make sixteen MiB.
   private static func recordSlack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16_384) }
+
+  /// The same, if so many bytes are to be left free of it.
+  func leavingFree(_ room: Int64) -> StoreLimit {
+    var limit = self
+    limit.bytes = bytes.map { max(0, $0 - room) }
+    return limit
+  }
 
   /// Whether there is more than may stay, so that a collection is due.
   func isExceeded(by usage: UsageEstimate) -> Bool {

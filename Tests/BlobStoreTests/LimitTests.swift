@@ -153,6 +153,31 @@ import Testing
     #expect(try stores[0].statistics().evicted > 100)
   }
 
+  /// M4: what waits for room finds it, though without it the limit is kept; whether the victims are known already or not.
+  @Test(arguments: [BlobStore.Recycling.automatic, .off], [false, true])
+  func aLargeRecordIsGivenRoom(recycling: BlobStore.Recycling, knowsVictims: Bool) throws {
+    let mebibyte: Int64 = 1 << 20
+    let store = try store {
+      $0.sizeLimit = 24 * mebibyte
+      $0.recycling = recycling
+      $0.lockTimeout = .seconds(60)
+    }
+    for key in 0..<(knowsVictims ? 60 : 23) {
+      try store.store(payload(1 << 20), for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    let before = try #require(try store.usageEstimate())
+    #expect(before.bytes > 20 * mebibyte && before.bytes <= 24 * mebibyte)
+    let large = payload(Int(19 * mebibyte))
+    try store.store(large, for: "large")
+    #expect(try store.load("large")?.payload == large)
+    store.waitForCollection()
+    let after = try #require(try store.usageEstimate())
+    #expect(after.bytes <= 24 * mebibyte)
+    #expect(after.records > 1)
+  }
+
   /// M5: a steady stream walks the directory once in a while only.
   @Test func nextVictimsSpareWalks() throws {
     let store = try store { $0.sizeLimit = 100_000 }

@@ -51,6 +51,18 @@
       #expect(try store.verify().damagedFiles == 0)
     }
 
+    /// A file system that takes no names as long as those in the bin.
+    @Test func namesThatAreTooLongTurnRecyclingOff() throws {
+      for key: BlobKey in ["a", "b"] { try store.store(payload(50_000), for: key) }
+      refuse(.rename, .fileNameTooLong, at: ".recycled")
+      #expect(try store.remove("a") == .done)
+      _ = trace.take()
+      #expect(try store.remove("b") == .done)
+      #expect(trace.count(.rename) == 0)
+      #expect(trace.count(.unlink) == 1)
+      #expect(try recycledFiles == 1)
+    }
+
     /// A bin whose files may be written to, and that may not be changed itself: it is given up.
     @Test(arguments: [true, false]) func filesThatMayNotBeTakenOutAreLeft(replaces: Bool) throws {
       if replaces { try store.store(payload(50_000), for: "key") }
