@@ -288,7 +288,7 @@ extension BlobStore {
       }
       let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
         let byteCount = Self.fileByteCount(header)
-        if header.refCount == askedRefCount, try mayTryWithoutLooking(temporary, keepingLocks: keepingLocks) {
+        if header.refCount == askedRefCount, mayTryWithoutLooking(temporary, keepingLocks: keepingLocks) {
           let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
           let counted = try hold.counting(from: nil, to: new, within: keeper?.limit) {
             try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
@@ -346,11 +346,9 @@ extension BlobStore {
   /// To look where there is nothing is a call too many, and so is to try where there is something. A new file tries; a
   /// recycled one does what would have been right for the last store. But once it has tried, nobody may write to a recycled
   /// file, as who keeps locks may have to.
-  private func mayTryWithoutLooking(_ temporary: borrowing TemporaryFile, keepingLocks: Bool) throws -> Bool {
+  private func mayTryWithoutLooking(_ temporary: borrowing TemporaryFile, keepingLocks: Bool) -> Bool {
     guard let place = temporary.recycled else { return true }
-    guard !keepingLocks, !lastStoreReplaced.load(ordering: .relaxed) else { return false }
-    guard place.isStillSafe else { throw NotToBeRecycled() }
-    return true
+    return !keepingLocks && !lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
   }
 
   /// Puts a record in its place under its stripe, and what it displaces where it belongs.

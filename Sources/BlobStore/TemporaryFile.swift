@@ -116,9 +116,8 @@ struct TemporaryFile: ~Copyable {
     let isNamed =
       switch place {
       case .nowhere: try directory.name(file, ifAbsent: fileName)
-      case .beside(let name): try directory.renameIfAbsent(name, to: fileName)
       case .inBin(let recycled): try renameIfAbsent(recycled, to: fileName)
-      case .published: true
+      default: try directory.renameIfAbsent(try name(), to: fileName)
       }
     if isNamed == true { place = .published }
     return isNamed

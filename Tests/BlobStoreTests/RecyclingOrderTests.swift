@@ -74,11 +74,13 @@
       #expect(try recycles("key", with: store))
     }
 
-    /// A durable change that comes while the key's own file is overwritten: the record gets a new one.
-    @Test func durableChangeWhileTheFileIsOverwritten() throws {
+    /// A durable change that comes while the key's own file is overwritten: the record gets a new one, whether there is one
+    /// to replace or not.
+    @Test(arguments: [true, false]) func durableChangeWhileTheFileIsOverwritten(replaces: Bool) throws {
       let store = try bench.store()
       let other = try cache.store { $0.durability = .full }
-      for _ in 0..<3 { try store.store(payload(1000), for: "key") }
+      for _ in 0..<(replaces ? 3 : 1) { try store.store(payload(1000), for: "key") }
+      if !replaces { try store.remove("key") }
       let (trace, dead) = (bench.trace, try bench.inode(".recycled/" + #require(bench.bin().first)))
       trace.onCall { call, _ in
         guard call == .write else { return nil }
