@@ -129,7 +129,7 @@ import Testing
     let stores = try (0..<3).map { _ in
       try store {
         $0.sizeLimit = limit
-        $0.lockTimeout = .seconds(60)
+        $0.lockTimeout = .seconds(20)
         $0.now = { UnixTime(seconds: Int64(Date().timeIntervalSince1970)) }
       }
     }
