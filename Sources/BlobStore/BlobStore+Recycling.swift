@@ -87,7 +87,8 @@ extension BlobStore {
   func noteFailure(_ error: FileError, of root: RootDirectory.Opened) {
     // Perhaps somebody has removed the bin.
     if error.errno == .noSuchFileOrDirectory { root.forgetRecyclingBin() }
-    // Some file systems take no names as long as those in the bin. What cannot be looked up now has no use either.
+    // Some file systems take no names as long as those in the bin. A bin that cannot be opened here needs no refusal: nothing
+    // goes into it.
     if error.errno == .fileNameTooLong { try? root.recyclingBin(makesIt: false)?.refuse() }
     configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
   }

@@ -1,0 +1,232 @@
+internal import BlobRecord
+internal import PosixFiles
+internal import Synchronization
+internal import SystemPackage
+
+extension BlobStore {
+  /// Writes a record beside its place and puts it there.
+  ///
+  /// - Parameters:
+  ///   - canWriteAgain: whether the header has the payload's size, and `write` may be called more than once.
+  ///   - write: fills the file, and may complete the header.
+  func publish(
+    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, canWriteAgain: Bool,
+    _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
+  ) throws -> StoreReceipt {
+    let path = try path(for: key)
+    var header = header
+    if configuration.format == .checksummed { header.keyDigest = path.digest }
+    // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
+    // was put into it. Making it again is cheap; writing the payload again is not.
+    var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
+    var (mayRecycle, mayBeUnnamed, mayEmptyBin) = (canWriteAgain, canWriteAgain, true)
+    while true {
+      var (hasWritten, wasRecycled, wasUnnamed) = (false, false, false)
+      do {
+        let root = try root.openedOrMade()
+        let directory = try root.openOrMakeSubdirectory(path.subdirectory)
+        var temporary = try fileToWrite(
+          header, mayBeRecycled: mayRecycle, mayBeUnnamed: mayBeUnnamed, in: directory, of: root)
+        (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
+        try write(temporary.file, &header)
+        try temporary.cutOff(at: Self.fileByteCount(header))
+        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks)
+      } catch is NotToBeRecycled {
+        // Only a payload in memory is written to a recycled file.
+        mayRecycle = false
+      } catch let error as FileError where wasRecycled && error.isRefusalOfARename {
+        // Perhaps files may be written to in the bin, and not be renamed from it.
+        try refuseBin(error)
+        mayRecycle = false
+      } catch let error as FileError where wasUnnamed && error.call == .linkUnnamed && root.files.refusesUnnamedFiles {
+        mayBeUnnamed = false
+      } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
+        // Somebody removed the subdirectory (a collection does, when it is empty), the recycled file or the root under us.
+        if wasRecycled || wasUnnamed {
+          // A file with a name keeps its subdirectory from being empty.
+          (mayRecycle, mayBeUnnamed) = (false, false)
+        } else if hasWritten {
+          guard canWriteAgain, mayWriteAgain > 0 else { throw error }
+          mayWriteAgain -= 1
+        } else {
+          guard mayMakeAgain > 0 else { throw error }
+          mayMakeAgain -= 1
+        }
+        _ = try root.forgetIfReplacedNow()
+      } catch let error as FileError where error.errno == .noSpace || error.errno == .diskQuotaExceeded {
+        guard canWriteAgain || !hasWritten else { throw error }
+        if mayEmptyBin, makesRoomByEmptyingBin() {
+          mayEmptyBin = false
+        } else {
+          guard keeper?.rescue() == true else { throw error }
+        }
+      }
+    }
+  }
+
+  /// A file from the recycling bin, if there is one of that size, else a new one.
+  private func fileToWrite(
+    _ header: RecordHeader, mayBeRecycled: Bool, mayBeUnnamed: Bool, in directory: consuming Directory,
+    of root: RootDirectory.Opened
+  ) throws -> TemporaryFile {
+    if mayBeRecycled, let recycled = recycledFile(for: header, byteCount: Self.fileByteCount(header), of: root) {
+      return TemporaryFile(recycled, in: directory, names: temporaryNames)
+    }
+    if mayBeUnnamed, let file = try directory.createUnnamedFile(permissions: root.filePermissions) {
+      return try TemporaryFile(unnamed: file, in: directory, of: root, names: temporaryNames)
+    }
+    return try TemporaryFile(in: directory, of: root, names: temporaryNames)
+  }
+
+  /// The bytes of a record's file.
+  private static func fileByteCount(_ header: RecordHeader) -> Int64 {
+    Int64(RecordHeader.byteCount).saturatingAdding(Int64(clamping: header.payloadSize))
+  }
+
+  /// What one try to publish under the stripe has come to.
+  private enum Publication {
+    case done(Durability.Level, exceeding: UsageEstimate?, generation: UInt32?)
+    /// There is too much in the directory.
+    case mustWait(UsageEstimate)
+    /// The record must be on the medium before it is published, which is not done under the stripe.
+    case mustSync(Durability.Level)
+  }
+
+  private func publish(
+    _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
+    keepingLocks: Bool
+  ) throws -> StoreReceipt {
+    let askedRefCount = header.refCount
+    var header = header
+    var level = configuration.durability.level(concernsLock: header.isLocked)
+    var isSynced = false
+    var wait: LimitKeeper.Wait?
+    defer { keeper?.end(wait) }
+    keeper?.willStore(path.digest)
+    while true {
+      if level > .none, !isSynced {
+        // After a failure the file is given up, never synced again.
+        try temporary.file.synchronize(level == .full ? .full : .barrier)
+        isSynced = true
+      }
+      let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
+        let byteCount = Self.fileByteCount(header)
+        if header.refCount == askedRefCount, mayTryWithoutLooking(temporary, keepingLocks: keepingLocks) {
+          let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
+          let counted = try hold.counting(from: nil, to: new, within: keeper?.limit) {
+            try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
+          }
+          if case .done(let usage) = counted { return .done(level, exceeding: usage, generation: hold.generation) }
+          // Where it replaces something, it may take no more room than that.
+        }
+        let displaced = try recordToDisplace(at: path, in: temporary.directory, of: root)
+        lastStoreReplaced.store(displaced != nil, ordering: .relaxed)
+        // Counted anew on each try: between two, while this one syncs, others lock and unlock.
+        let refCount = keepingLocks ? max(askedRefCount, displaced?.header?.refCount ?? 0) : askedRefCount
+        if refCount != header.refCount {
+          header.refCount = refCount
+          try header.withEncodedBytes { head throws(FileError) in try temporary.file.write(head, at: 0) }
+          isSynced = false
+        }
+        let concernsLock = header.isLocked || displaced?.header?.isLocked ?? false
+        let needed = configuration.durability.level(concernsLock: concernsLock)
+        if let place = temporary.recycled, needed > .none || header.isLocked || !place.isStillSafe {
+          throw NotToBeRecycled()
+        }
+        guard needed == .none || (isSynced && needed <= level) else { return .mustSync(needed) }
+        let counted = try hold.counting(
+          from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
+          to: RecordSize(bytes: byteCount, isLocked: header.isLocked), within: keeper?.limit
+        ) {
+          try hold.changingPayload(needed) { try publish(&temporary, as: path.fileName, displaced, needed, of: root) }
+          return true
+        }
+        switch counted {
+        case .mustWait(let usage): return .mustWait(usage)
+        case .done(let usage): return .done(needed, exceeding: usage, generation: hold.generation)
+        case .notPublished: return .done(needed, exceeding: nil, generation: nil)
+        }
+      }
+      switch publication {
+      case .mustSync(let needed):
+        level = needed
+        isSynced = false
+      case .mustWait(let usage):
+        try keeper?.waitForRoom(&wait, usage, for: Self.fileByteCount(header))
+      case .done(let reached, let usage, let generation):
+        if let usage { keeper?.start(usage) }
+        if reached == .full {
+          try temporary.directory.synchronize()
+          if !path.subdirectory.isEmpty { try root.directory.synchronize() }
+        }
+        return StoreReceipt(header: header, generation: generation)
+      }
+    }
+  }
+
+  /// Whether a file may take its name, if that is free, before anybody has looked whether it is.
+  ///
+  /// To look where there is nothing is a call too many, and so is to try where there is something. A new file tries; a
+  /// recycled one does what would have been right for the last store. But once it has tried, nobody may write to a recycled
+  /// file, as who keeps locks may have to.
+  private func mayTryWithoutLooking(_ temporary: borrowing TemporaryFile, keepingLocks: Bool) -> Bool {
+    guard let place = temporary.recycled else { return true }
+    return !keepingLocks && !lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
+  }
+
+  /// Puts a record in its place under its stripe, and what it displaces where it belongs.
+  private func publish(
+    _ temporary: inout TemporaryFile, as fileName: String, _ displaced: Displaced?, _ level: Durability.Level,
+    of root: RootDirectory.Opened
+  ) throws {
+    guard let displaced else { return try temporary.publishRecycledIfAbsent(as: fileName) }
+    guard let room = roomInBin(for: displaced.file, level, of: root) else { return try temporary.publish(as: fileName) }
+    if let failure = try temporary.publish(as: fileName, keepingDisplacedIn: room) { noteFailure(failure, of: root) }
+  }
+
+  /// A record that is about to be replaced.
+  private struct Displaced {
+    var byteCount: Int64
+    var hasOtherNames: Bool
+    /// nil if it is damaged: then it tells of no locks.
+    var header: RecordHeader?
+
+    var file: DisplacedFile {
+      DisplacedFile(byteCount: byteCount, header: header, hasOtherNames: hasOtherNames)
+    }
+  }
+
+  /// - Returns: nil if there is no record.
+  /// - Throws: `foreignFile` if what lies there is none of ours, and so not to be replaced.
+  private func recordToDisplace(
+    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+  ) throws -> Displaced? {
+    switch try directory.openFile(path.fileName, for: .read) {
+    case .absent: return nil
+    case .regular(let file, let status):
+      guard root.owns(status) else { break }
+      var displaced = Displaced(byteCount: status.size, hasOtherNames: status.linkCount > 1)
+      if case .success(let stored) = try file.readHeader() {
+        // A damaged header tells of no locks.
+        displaced.header = try? stored.validated()
+      }
+      return displaced
+    case .notRegular: break
+    }
+    throw BlobStoreError(
+      .foreignFile, "what lies where the record belongs is no file of this cache's, and is left alone",
+      path: directory.path.appending(path.fileName))
+  }
+}
+
+/// A record was written to a recycled file, and gets a new one, which was not known before: it must be on the medium before
+/// it takes its place, because the one that it replaces is locked; or what the file held before must not come back with a
+/// power cut any more.
+private struct NotToBeRecycled: Error {}
+
+extension FileError {
+  /// Whether a directory may not be changed.
+  fileprivate var isRefusalOfARename: Bool {
+    [.rename, .renameExchange, .renameNoReplace].contains(call) && [.permissionDenied, .notPermitted].contains(errno)
+  }
+}
