@@ -38,6 +38,16 @@ import Testing
     #expect(sum.violations.isEmpty)
   }
 
+  /// The journal has the cut of a recycled file, and a sync writes the file's data later: it is as long as it was cut to.
+  @Test func aFileThatWasCutStaysCut() throws {
+    let script = CrashScript(
+      start: .warmAbsent,
+      operations: [
+        .store("su-other", PayloadName("new", 0)), .collect(evicting: false), .lock("x"), .lock("su-other"),
+      ], durability: .automatic)
+    try Self.expectNone(script, under: .ext4)
+  }
+
   // MARK: - Planted bugs
 
   static let store = FaultOperation.store(CrashScript.subject, PayloadName("new", 5000))
@@ -74,15 +84,19 @@ import Testing
     try expectNone(script)
   }
 
-  private static func expectNone(_ script: CrashScript) throws {
-    for violation in try violations(script, plant: { $0 }).prefix(3) { Issue.record(Comment(rawValue: violation)) }
+  private static func expectNone(_ script: CrashScript, under model: DiskModel = .weak) throws {
+    for violation in try violations(script, under: model, plant: { $0 }).prefix(3) {
+      Issue.record(Comment(rawValue: violation))
+    }
   }
 
-  private static func violations(_ script: CrashScript, plant: (Recording) -> Recording) throws -> [String] {
+  private static func violations(
+    _ script: CrashScript, under model: DiskModel = .weak, plant: (Recording) -> Recording
+  ) throws -> [String] {
     var run = try script.run()
     run.recording = plant(run.recording)
     var generator = SeededGenerator(seed: 1)
-    var checker = CrashStateChecker(script, .weak, statesPerPoint: 48)
+    var checker = CrashStateChecker(script, model, statesPerPoint: 48)
     try checker.check(run, using: &generator)
     return checker.violations
   }

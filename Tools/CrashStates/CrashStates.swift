@@ -16,9 +16,20 @@ package struct CrashStates: Sendable {
     if case .sync(let number, _) = change {
       let forced = model.forced(bySyncOf: number, among: pending)
       for index in forced.sorted() { durable.apply(pending[index], dataExtends: model.dataExtends) }
+      for index in forced { dropWhatWasCut(at: index) }
       pending = pending.indices.filter { !forced.contains($0) }.map { pending[$0] }
     } else {
       pending += model.units(of: change)
+    }
+  }
+
+  /// A system that has cut a file has forgotten what it was to write behind the cut: that does not come back after it.
+  private mutating func dropWhatWasCut(at index: Int) {
+    guard case .cut(let file, let byteCount) = pending[index] else { return }
+    for earlier in 0..<index {
+      guard case .data(file, let offset, let bytes, let extends) = pending[earlier] else { continue }
+      let kept = bytes.prefix(max(byteCount - offset, 0))
+      pending[earlier] = .data(file: file, offset: offset, bytes: Array(kept), extends: extends)
     }
   }
 
