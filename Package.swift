@@ -108,7 +108,8 @@ let package = Package(
         "CBlobRecord",
         // What computes CRC-32 fastest: on Apple's platforms their own libz, which uses the processor's instructions too.
         .target(name: "CDeflate", condition: .when(platforms: [.linux])),
-        .target(name: "CZlib", condition: .when(platforms: [.macOS, .iOS])),
+        .target(
+          name: "CZlib", condition: .when(platforms: [.macOS, .macCatalyst, .iOS, .tvOS, .watchOS, .visionOS])),
         .product(name: "Crypto", package: "swift-crypto"),
       ]),
 
@@ -132,7 +133,8 @@ let package = Package(
     .testTarget(
       name: "ToolTests",
       dependencies: [
-        "blobcache", "BlobCacheCommands", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
+        "blobcache", "BlobCacheCommands", "BlobStore", "BlobRecord", "TestSupport",
+        .product(name: "SystemPackage", package: "swift-system"),
       ],
       exclude: ["Snapshots"]),
     .testTarget(

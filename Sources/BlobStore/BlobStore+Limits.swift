@@ -26,9 +26,17 @@ extension BlobStore {
       let goal = limit.leavingFree(room)
       var options = options
       if let bytes = goal.bytes { options.goal = .byteCount(bytes) }
-      let pass = try findVictims(options, &victims, control, looksAhead: false, isSpared)
+      var pass = try findVictims(options, &victims, control, isSpared)
+      if pass.passedOver > 0, pass.unmeasured == 0, !pass.report.wasStopped, !goal.isExceeded(by: pass.left), !isKept()
+      {
+        // The counters say too much: somebody else has removed records, or a power cut has. A whole look corrects them.
+        options.looksAtEverything = true
+        pass = try findVictims(options, &victims, control, isSpared)
+      }
       if pass.report.wasStopped { return true }
-      let left = UsageEstimate(records: pass.report.recordsAfter, bytes: pass.report.bytesAfter)
+      // What was not seen may be what is too much: another try is of no use for a while.
+      if pass.unmeasured > 0, !isKept() { return false }
+      let left = pass.left
       if !control.countersAreKnown { return false }
       // Who waits for room needs less than that, if need be.
       let filled = left + UsageEstimate(records: 1, bytes: room)
@@ -36,38 +44,41 @@ extension BlobStore {
     }
   }
 
-  private var keeperLimit: StoreLimit? { StoreLimit(configuration, quarantineBytes: quarantineByteLimit) }
+  fileprivate var keeperLimit: StoreLimit? { StoreLimit(configuration, quarantineBytes: quarantineByteLimit) }
 
-  /// Finds the records that are next to go ahead of the store that needs room, if those that are known will not do for a
-  /// portion: so the recycling bin does not run dry during the walk.
+  /// Finds the records that are next to go ahead of the stores that need room, if those that are known do not fill the
+  /// recycling bin. What stores need during the walk, they get from those.
   ///
   /// - Returns: whether a walk was made for it.
   func lookAhead(
     _ options: CollectionOptions, _ victims: inout NextVictims, isSpared: @escaping (UInt64) -> Bool
   ) throws -> Bool {
-    guard let usage = try usageEstimate(), let portion = evictionPortion(usage), victims.areFewer(than: portion) else {
-      return false
-    }
+    guard let usage = try usageEstimate(), let portion = evictionPortion(usage),
+      victims.areFewer(thanFill: portion)
+    else { return false }
     var options = options
     options.looksAtEverything = true
-    var found = victims
-    try withCollectorLock(options) { _ = try findVictims(options, &found, $0, looksAhead: true, isSpared) }
-    if !found.isEmpty { victims = found }
-    victims.areAll = victims.areFewer(than: portion)
+    try withCollectorLock(options) { control in
+      let pass = CollectionPass(store: self, options: options, control: control, evictingMeanwhile: victims)
+      pass.isSpared = isSpared
+      pass.nextVictims = NextVictims()
+      defer { victims = pass.nextVictims.flatMap { $0.isEmpty ? nil : $0 } ?? pass.victimsMeanwhile ?? NextVictims() }
+      // It corrects no counters: what is stored meanwhile would count twice, and that much be evicted too early.
+      try timed(pass, .lookAhead) { try pass.run(since: .now) }
+    }
+    victims.areAll = victims.areFewer(thanFill: portion)
     return true
   }
 
   /// Makes a whole collection, which finds the records that are next to go.
   private func findVictims(
     _ options: CollectionOptions, _ victims: inout NextVictims, _ control: ControlFile?,
-    looksAhead: Bool, _ isSpared: @escaping (UInt64) -> Bool
+    _ isSpared: @escaping (UInt64) -> Bool
   ) throws -> CollectionPass {
-    let pass = CollectionPass(store: self, options: options, control: control, looksAhead: looksAhead)
+    let pass = CollectionPass(store: self, options: options, control: control)
     pass.isSpared = isSpared
     pass.nextVictims = NextVictims()
-    try timed(pass, looksAhead ? .lookAhead : .whole) {
-      // What is stored meanwhile would count twice, and that much would be evicted too early.
-      if looksAhead { return try pass.run(since: .now) }
+    try timed(pass, .whole) {
       try correctingCounters {
         try pass.run(since: .now)
         return pass.enumeration
@@ -77,17 +88,17 @@ extension BlobStore {
     return pass
   }
 
-  /// What a store's collection evicts at a time, where that is recycled: three quarters of what the recycling bin holds.
+  /// What a store's collection evicts at a time, where that is recycled: a quarter of what the recycling bin holds.
   ///
-  /// To evict more would unlink what stores then have to make anew. And while a quarter is left, there is nearly always a
-  /// file whose digest is below a record's (`DeadRecord`): of n files, with a probability of n / (n + 1). But each look ahead
-  /// walks over all there is: where that is very much, it costs more than it saves.
+  /// To evict more than it holds would unlink what stores then have to make anew. And the fuller it is, the more often a
+  /// file lies there whose digest is below a record's (`DeadRecord`). But each look ahead walks over all there is: where
+  /// that is very much, it costs more than it saves.
   fileprivate func evictionPortion(_ usage: UsageEstimate) -> EvictionPortion? {
     guard let bin = recyclingLimit, configuration.format == .checksummed,
       configuration.durability.level(concernsLock: false) == .none, usage.records <= EvictionPortion.mostRecords
     else { return nil }
     func share(_ bound: Int64, ofWhatLies limit: Int64?, above target: Int64?) -> Int64 {
-      min(bound / 4 * 3, limit.flatMap { limit in target.map { limit - $0 } } ?? .max)
+      min(bound / EvictionPortion.perBin, limit.flatMap { limit in target.map { limit - $0 } } ?? .max)
     }
     return EvictionPortion(
       bytes: share(bin.bytes, ofWhatLies: configuration.sizeLimit, above: configuration.sizeTarget),
@@ -99,7 +110,7 @@ extension BlobStore {
     let start = ContinuousClock.now
     collectionObservation.observer?.willBegin()
     try body()
-    pass.report.seconds = start.duration(to: .now) / .seconds(1)
+    pass.report.seconds = start.duration(to: .now) / .seconds(1) - pass.secondsMeanwhile
     collectionObservation.observer?.didEnd(pass.report)
     guard configuration.recordsCollections, !pass.options.dryRun else { return }
     pass.control?.record(pass.report, kind, at: configuration.now())
@@ -126,6 +137,21 @@ extension CollectionPass {
       guard let victim = victims.next() else { break }
       surviving { try evict(victim, in: subdirectories) }
     }
+  }
+}
+
+extension CollectionPass {
+  /// Evicts, during a walk that looks ahead, what is known already, if stores have exceeded the limits since.
+  func evictMeanwhile() {
+    guard var victims = victimsMeanwhile, !victims.isEmpty, let control, let limit = store.keeperLimit,
+      let usage = control.counters, limit.isExceeded(by: usage)
+    else { return }
+    victimsMeanwhile = nil
+    defer { victimsMeanwhile = victims }
+    let pass = CollectionPass(store: store, options: options, control: control)
+    pass.isSpared = isSpared
+    surviving { try store.timed(pass, .eviction) { try pass.evict(&victims) { limit } } }
+    secondsMeanwhile += pass.report.seconds
   }
 }
 

@@ -21,7 +21,7 @@ extension BlobStore {
   /// A load of a record with ttl 0 moves its update time to now: at most once per second of change, never back, only
   /// the 64 bytes of the header, and only if that can be done without waiting.
   ///
-  /// System calls of a hit: open, fstat, one read, close; where the update time moves, five more for that.
+  /// System calls of a hit: open, fstat, one read, two above a MiB, close; where the update time moves, five more for that.
   ///
   /// - Parameter touching: whether to move the update time.
   /// - Returns: nil if there is no record, or it is expired and not locked.
@@ -149,13 +149,17 @@ extension BlobStore {
   private func readRecord(_ path: RecordPath, _ now: UnixTime) throws -> Reading<Data> {
     guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
     let expectedCount = status.size - Int64(RecordHeader.byteCount)
-    guard expectedCount <= configuration.maximumPayload else {
-      // Only a header that is sound and live makes the size an error of its own.
+    let isTooLarge = expectedCount > configuration.maximumPayload
+    if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
+      // Neither memory nor time for what is expired, or whatever the file may be.
       switch try readHeader(file, status, path, now) {
       case .absent: return .absent
+      // The payload's checksum is asked for first, where there is one.
+      case .damaged(.keyMismatch) where !isTooLarge: break
       case .damaged(let error): return .damaged(error)
       case .live(let header, _):
-        throw tooLarge(header, file.location.path)
+        // Only a header that is sound and live makes the size an error of its own.
+        guard !isTooLarge else { throw tooLarge(header, file.location.path) }
       }
     }
     let payloadCount = Int(max(expectedCount, 0))
@@ -166,7 +170,9 @@ extension BlobStore {
     return try unsafe withUnsafeTemporaryAllocation(
       byteCount: isSmall ? fileCount : RecordHeader.byteCount, alignment: 8
     ) { start in
-      let payload = PayloadBuffer(byteCount: payloadCount)
+      guard let payload = PayloadBuffer(byteCount: payloadCount) else {
+        throw FileError(.read, file.location, .noMemory)
+      }
       let readCount: Int
       if isSmall {
         readCount = try unsafe file.read(into: start, at: 0)
@@ -190,6 +196,10 @@ extension BlobStore {
       }
     }
   }
+
+  /// The largest payload that is read together with its header, before that was looked at: beyond this, a call more does not
+  /// count.
+  private static var unseenPayloadByteCount: Int64 { 1 << 20 }
 
   /// The largest file that is read in one piece: up to about this, copying costs less than the second vector (100 ns).
   private static var copiedFileByteCount: Int { 1024 }
@@ -248,9 +258,11 @@ extension RecordHeader {
 @safe private struct PayloadBuffer: ~Copyable {
   let bytes: UnsafeMutableRawBufferPointer
 
-  init(byteCount: Int) {
+  /// - Returns: nil where there is no memory.
+  init?(byteCount: Int) {
     // malloc, because Data frees so what it is given; of nothing, it may be nil, and need not be.
     let base = byteCount > 0 ? unsafe malloc(byteCount) : nil
+    if byteCount > 0, unsafe base == nil { return nil }
     unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
   }
 

@@ -20,6 +20,9 @@ extension BlobStore {
     // was put into it. Making it again is cheap; writing the payload again is not.
     var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
     var (mayRecycle, mayBeUnnamed, mayEmptyBin) = (canWriteAgain, canWriteAgain, true)
+    // Kept while the record is written again: a collection is not to end meanwhile, as if nobody waited for room.
+    var wait: LimitKeeper.Wait?
+    defer { keeper?.end(wait) }
     while true {
       var (hasWritten, wasRecycled, wasUnnamed) = (false, false, false)
       do {
@@ -30,17 +33,20 @@ extension BlobStore {
         (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
         try write(temporary.file, &header)
         try temporary.cutOff(at: Self.fileByteCount(header))
-        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks)
+        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks, &wait)
       } catch is NotToBeRecycled {
         // Only a payload in memory is written to a recycled file.
         mayRecycle = false
-      } catch let error as FileError where wasRecycled && error.isRefusalOfARename {
-        // Perhaps files may be written to in the bin, and not be renamed from it.
-        try refuseBin(error)
+      } catch let error as Published {
+        // Not to be done again: others may have locked the record meanwhile.
+        throw error.cause
+      } catch let error as FileError where wasRecycled && error.mayBeOfRecycledFilesOnly {
+        // A file of another volume, a lease that the kernel has taken away, a bin that may be written to but not renamed from.
+        if error.isLackOfPermission { try refuseBin(error) }
         mayRecycle = false
       } catch let error as FileError where wasUnnamed && error.call == .linkUnnamed && root.files.refusesUnnamedFiles {
         mayBeUnnamed = false
-      } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
+      } catch let error as FileError where error.isLackOfDirectory {
         // Somebody removed the subdirectory (a collection does, when it is empty), the recycled file or the root under us.
         if wasRecycled || wasUnnamed {
           // A file with a name keeps its subdirectory from being empty.
@@ -53,7 +59,7 @@ extension BlobStore {
           mayMakeAgain -= 1
         }
         _ = try root.forgetIfReplacedNow()
-      } catch let error as FileError where error.errno == .noSpace || error.errno == .diskQuotaExceeded {
+      } catch let error as FileError where error.isLackOfRoom {
         guard canWriteAgain || !hasWritten else { throw error }
         if mayEmptyBin, makesRoomByEmptyingBin() {
           mayEmptyBin = false
@@ -94,20 +100,20 @@ extension BlobStore {
 
   private func publish(
     _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
-    keepingLocks: Bool
+    keepingLocks: Bool, _ wait: inout LimitKeeper.Wait?
   ) throws -> StoreReceipt {
     let askedRefCount = header.refCount
     var header = header
     var level = configuration.durability.level(concernsLock: header.isLocked)
     var isSynced = false
-    var wait: LimitKeeper.Wait?
-    defer { keeper?.end(wait) }
+    var syncs = 0
     keeper?.willStore(path.digest)
     while true {
       if level > .none, !isSynced {
         // After a failure the file is given up, never synced again.
-        try temporary.file.synchronize(level == .full ? .full : .barrier)
+        try temporary.synchronize(level)
         isSynced = true
+        syncs += 1
       }
       let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
         let byteCount = Self.fileByteCount(header)
@@ -117,7 +123,7 @@ extension BlobStore {
             try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
           }
           if case .done(let usage) = counted { return .done(level, exceeding: usage, generation: hold.generation) }
-          // Where it replaces something, it may take no more room than that.
+          // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
         }
         let displaced = try recordToDisplace(at: path, in: temporary.directory, of: root)
         lastStoreReplaced.store(displaced != nil, ordering: .relaxed)
@@ -133,7 +139,11 @@ extension BlobStore {
         if let place = temporary.recycled, needed > .none || header.isLocked || !place.isStillSafe {
           throw NotToBeRecycled()
         }
-        guard needed == .none || (isSynced && needed <= level) else { return .mustSync(needed) }
+        if needed > .none, !isSynced || needed > level {
+          guard syncs >= Self.syncsBesideOthers else { return .mustSync(needed) }
+          try temporary.synchronize(needed)
+          (level, isSynced) = (needed, true)
+        }
         let counted = try hold.counting(
           from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
           to: RecordSize(bytes: byteCount, isLocked: header.isLocked), within: keeper?.limit
@@ -156,13 +166,21 @@ extension BlobStore {
       case .done(let reached, let usage, let generation):
         if let usage { keeper?.start(usage) }
         if reached == .full {
-          try temporary.directory.synchronize()
-          if !path.subdirectory.isEmpty { try root.directory.synchronize() }
+          do throws(FileError) {
+            try temporary.directory.synchronize()
+            if !path.subdirectory.isEmpty { try root.directory.synchronize() }
+          } catch {
+            throw Published(cause: error)
+          }
         }
         return StoreReceipt(header: header, generation: generation)
       }
     }
   }
+
+  /// How often a record is written and synced while others lock and unlock the one it is to replace. After that they wait
+  /// for it: else, if they are at it without end, so would it be.
+  private static let syncsBesideOthers = 3
 
   /// Whether a file may take its name, if that is free, before anybody has looked whether it is.
   ///
@@ -179,7 +197,7 @@ extension BlobStore {
     _ temporary: inout TemporaryFile, as fileName: String, _ displaced: Displaced?, _ level: Durability.Level,
     of root: RootDirectory.Opened
   ) throws {
-    guard let displaced else { return try temporary.publishRecycledIfAbsent(as: fileName) }
+    guard let displaced else { return try temporary.publishNew(as: fileName) }
     guard let room = roomInBin(for: displaced.file, level, of: root) else { return try temporary.publish(as: fileName) }
     if let failure = try temporary.publish(as: fileName, keepingDisplacedIn: room) { noteFailure(failure, of: root) }
   }
@@ -219,14 +237,32 @@ extension BlobStore {
   }
 }
 
-/// A record was written to a recycled file, and gets a new one, which was not known before: it must be on the medium before
-/// it takes its place, because the one that it replaces is locked; or what the file held before must not come back with a
+/// A record that was written to a recycled file needs a new one, as shows only once its place is looked at: it must be on the
+/// medium before it takes that, because the record there is locked; or what the file held before must not come back with a
 /// power cut any more.
 private struct NotToBeRecycled: Error {}
 
-extension FileError {
-  /// Whether a directory may not be changed.
-  fileprivate var isRefusalOfARename: Bool {
-    [.rename, .renameExchange, .renameNoReplace].contains(call) && [.permissionDenied, .notPermitted].contains(errno)
+/// The record has taken its place, and is not known to be on the medium.
+private struct Published: Error {
+  let cause: FileError
+}
+
+extension TemporaryFile {
+  /// Brings the record to the medium.
+  fileprivate borrowing func synchronize(_ level: Durability.Level) throws(FileError) {
+    try file.synchronize(level == .full ? .full : .barrier)
   }
+}
+
+extension FileError {
+  /// Whether it is one of the calls that give a recycled file its place, and a new file may be given it: not where there
+  /// is no room or no directory, and not where somebody else has just taken the name.
+  fileprivate var mayBeOfRecycledFilesOnly: Bool {
+    [.rename, .renameExchange, .renameNoReplace, .lease].contains(call) && !isLackOfRoom && !isLackOfDirectory
+      && errno != .fileExists
+  }
+  /// Whether it is the caller who may not change a directory.
+  fileprivate var isLackOfPermission: Bool { [.permissionDenied, .notPermitted].contains(errno) }
+  fileprivate var isLackOfRoom: Bool { [.noSpace, .diskQuotaExceeded].contains(errno) }
+  fileprivate var isLackOfDirectory: Bool { errno == .noSuchFileOrDirectory }
 }

@@ -51,8 +51,10 @@ extension BlobStore {
       let path = try path(for: key)
       guard let root = try root.opened(), let directory = try recordDirectory(of: path, root) else { return .notFound }
       let level = try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
-        guard let (record, file) = try recordToRemove(at: path, in: directory, of: root) else { return nil }
-        let level = configuration.durability.level(concernsLock: record.isLocked)
+        guard let (record, file, mayBeLocked) = try recordToRemove(at: path, in: directory, of: root) else {
+          return nil
+        }
+        let level = configuration.durability.level(concernsLock: mayBeLocked)
         let isRemoved = try hold.changingPayload(level) {
           try recycling
             ? takeAway(path.fileName, file, level, in: directory, of: root) : directory.unlink(path.fileName)
@@ -190,7 +192,7 @@ extension BlobStore {
   /// The record at a path, sound or not; nil if there is none. What cannot be read may be locked.
   private func recordToRemove(
     at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
-  ) throws -> (RecordSize, DisplacedFile)? {
+  ) throws -> (RecordSize, DisplacedFile, mayBeLocked: Bool)? {
     do {
       guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read), root.owns(status)
       else { return nil }
@@ -200,7 +202,7 @@ extension BlobStore {
       let isLocked = header?.isLocked ?? false
       return (
         RecordSize(bytes: status.size, isLocked: isLocked),
-        DisplacedFile(byteCount: status.size, header: header, hasOtherNames: status.linkCount > 1)
+        DisplacedFile(byteCount: status.size, header: header, hasOtherNames: status.linkCount > 1), isLocked
       )
     } catch {
       // Unreadable is no reason to keep it: the removal is unconditional.
@@ -208,8 +210,8 @@ extension BlobStore {
         return nil
       }
       return (
-        RecordSize(bytes: status.size, isLocked: true),
-        DisplacedFile(byteCount: status.size, header: nil, hasOtherNames: status.linkCount > 1)
+        RecordSize(bytes: status.size, isLocked: false),
+        DisplacedFile(byteCount: status.size, header: nil, hasOtherNames: status.linkCount > 1), true
       )
     }
   }

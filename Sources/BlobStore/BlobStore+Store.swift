@@ -147,6 +147,8 @@ extension BlobStore {
     let header = try newHeader(ttl: ttl, locked: locked)
     let receipt = try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
       try copyPayload(from: input, to: file, header: &header)
+      // The input may have been a while in coming.
+      header.updateTime = UInt64(clamping: configuration.now().seconds)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }
     return Int64(clamping: receipt.header.payloadSize)

@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import Logging
 internal import PosixFiles
 public import SystemPackage
 
@@ -66,7 +67,7 @@ extension BlobStore {
       while let item = try walk.next() {
         let finding: VerificationFinding
         switch item {
-        case .record(let entry): finding = try repaired(verified(entry), policy)
+        case .record(let entry): finding = repaired(try verified(entry), policy)
         case .temporary(let name):
           finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
         case .foreign(let name): finding = .foreign(root.path.appending(name))
@@ -80,14 +81,20 @@ extension BlobStore {
   }
 
   /// Does with a damaged file what the policy says, if it is still damaged when nobody can change it.
-  private func repaired(_ entry: RecordEntry, _ policy: DamagePolicy) throws -> VerificationFinding {
+  private func repaired(_ entry: RecordEntry, _ policy: DamagePolicy) -> VerificationFinding {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
-    let isDone = try stripes.withStripe(of: path.digest) { hold in
-      guard case .damaged = try verifyRecord(path) else { return false }
-      try discard(path, policy, hold)
-      return true
+    do {
+      let isDone = try stripes.withStripe(of: path.digest) { hold in
+        guard case .damaged = try verifyRecord(path) else { return false }
+        try discard(path, policy, hold)
+        return true
+      }
+      return isDone ? .repaired(entry) : .record(entry)
+    } catch {
+      // One file that is in use or cannot be removed does not keep the others from it.
+      configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
+      return .record(entry)
     }
-    return isDone ? .repaired(entry) : .record(entry)
   }
 
   /// The entry, with what its payload says.

@@ -52,6 +52,8 @@ extension CollectionPass {
     defer { if stays, walk.isInSubdirectory { subdirectoryHoldsSomething = true } }
     switch item {
     case .record(let entry):
+      // Where case does not count in names, what changes its header may look for another mark.
+      defer { if let path = entry.path, path.subdirectory != walk.subdirectoryName { mark = nil } }
       stays = try !expire(entry, in: walk, root)
     case .temporary(let name):
       let byteCount = try walk.withCurrentDirectory {
@@ -94,7 +96,10 @@ extension CollectionPass {
 
   /// - Returns: whether the record was removed.
   private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened) throws -> Bool {
-    if let error = entry.accessError { throw error }
+    if let error = entry.accessError {
+      countUnread(entry, error)
+      throw error
+    }
     report.examined += 1
     advance()
     var isRemoved = false
@@ -119,6 +124,15 @@ extension CollectionPass {
     case .locked, .unreadable: break
     }
     return isRemoved
+  }
+
+  /// Counts what cannot be read, as far as that can be done.
+  private func countUnread(_ entry: RecordEntry, _ error: BlobStoreError) {
+    if entry.isMeasured { return stay(entry) }
+    // Who may not list a subdirectory never will. Those who may have counted it, or nobody has, and then limits that leave
+    // it out are better than none.
+    if error.isLackOfPermission, control?.countersAreKnown == false { return }
+    unmeasured += 1
   }
 
   /// Whether a trim's goal leaves no place for such a record.
@@ -175,7 +189,7 @@ extension CollectionPass {
       return true
     }
     while !isStopped, let item = try walk.next() {
-      if case .record(let entry) = item, entry.state != .unreadable { stay(entry) }
+      if case .record(let entry) = item, entry.isMeasured { stay(entry) }
     }
   }
 }

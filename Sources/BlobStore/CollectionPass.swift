@@ -26,16 +26,23 @@ final class CollectionPass {
   var mark: SubdirectoryLedger.Mark?
   /// Subdirectories that were known to hold nothing to remove.
   var passedOver = 0
+  /// Subdirectories and files that were not counted, because nobody could tell their size.
+  var unmeasured = 0
   private(set) var quarantineBytes: Int64 = 0
   /// Whether what stays is measured, because the oldest of it may have to go.
   let hasLimit: Bool
+  /// Of a pass that looks ahead, which finds those that are next to go and evicts none of them: those that are known
+  /// already, and go meanwhile if stores need room. Else nil.
+  var victimsMeanwhile: NextVictims?
+  /// What that took, which counts as evictions.
+  var secondsMeanwhile = 0.0
   /// Whether those are only to be found that are next to go, and none evicted.
   let looksAhead: Bool
   /// Whether the files of what goes may go into the recycling bin.
   let recycles: Bool
   private var progress: CollectionProgress
 
-  init(store: BlobStore, options: CollectionOptions, control: ControlFile?, looksAhead: Bool = false) {
+  init(store: BlobStore, options: CollectionOptions, control: ControlFile?, evictingMeanwhile: NextVictims? = nil) {
     self.store = store
     self.options = options
     self.control = control
@@ -53,7 +60,8 @@ final class CollectionPass {
     let hasAmount = options.goal?.isAmount ?? false
     hasLimit = limit != nil || hasAmount
     let mayEvict = hasAmount || (limit != nil && isKept != true)
-    self.looksAhead = looksAhead
+    victimsMeanwhile = evictingMeanwhile
+    looksAhead = evictingMeanwhile != nil
     oldest = mayEvict || looksAhead ? OldestRecords(capacity: options.rememberedRecords) : nil
     recycles = !options.emptiesBin
     report = CollectionReport(directory: store.directory)
@@ -62,11 +70,14 @@ final class CollectionPass {
     progress = CollectionProgress(phase: .expiry, examined: 0, expected: expected.map { max(0, $0) }, bytesFreed: 0)
   }
 
-  /// The same, if all was seen.
+  /// `counted`, if all was seen.
   var enumeration: BlobStore.Enumeration? {
-    let isWhole = !report.wasCutShort && !report.wasStopped && report.failed == 0 && passedOver == 0
+    let isWhole = !report.wasCutShort && !report.wasStopped && unmeasured == 0 && passedOver == 0
     return options.dryRun || !isWhole ? nil : counted
   }
+
+  /// What is left, the quarantine included.
+  var left: UsageEstimate { UsageEstimate(records: report.recordsAfter, bytes: report.bytesAfter) }
 
   func run(since start: ContinuousClock.Instant) throws {
     try expire { start.duration(to: .now) >= options.maximumTime ?? .zero }
@@ -117,6 +128,7 @@ extension CollectionPass {
     let isDue = progress.examined / step != (progress.examined + count) / step
     progress.examined += count
     if isDue { reportProgress() }
+    evictMeanwhile()
   }
 
   private func reportProgress() {

@@ -1,5 +1,6 @@
 public import BlobRecord
-internal import Logging
+internal import Locks
+public import Logging
 internal import PosixFiles
 public import SystemPackage
 
@@ -33,18 +34,36 @@ public final class CollectionSchedule: Sendable {
     options: CollectionOptions = CollectionOptions(), slots: CollectionSlots? = nil,
     report: (@Sendable (Outcome) -> Void)? = nil
   ) {
-    let logger = store.configuration.logger
-    timing.warnIfRaised(logger)
     self.init(
-      of: store.directory, timing: timing, slots: slots, clock: ScheduleClock(),
+      of: store.directory, timing: timing, options: options, slots: slots, logger: store.configuration.logger,
+      opening: { store }, report: report)
+  }
+
+  /// Makes a schedule of a directory whose store is opened for each pass, in constant time, so that what has changed
+  /// since the last one counts: the hint of a program that came later, for example. It does nothing before it is started.
+  ///
+  /// - Parameters:
+  ///   - slots: shared with other schedules, to bound how many passes are made at once; nil for no bound.
+  ///   - logger: for warnings of the schedule itself; a store has its own.
+  ///   - opening: called on the schedule's thread, for each pass that is due. What it throws is a `failed` pass.
+  ///   - report: receives what became of each pass, on the schedule's thread; nil to log failures.
+  public convenience init(
+    of directory: FilePath, timing: CollectionTiming = CollectionTiming(),
+    options: CollectionOptions = CollectionOptions(), slots: CollectionSlots? = nil,
+    logger: Logger = Logger(label: "BlobStore"),
+    opening: @escaping @Sendable () throws(BlobStoreError) -> BlobStore,
+    report: (@Sendable (Outcome) -> Void)? = nil
+  ) {
+    timing.warnIfRaised(logger)
+    let due = DueStore(opening)
+    self.init(
+      of: directory, timing: timing, slots: slots, clock: ScheduleClock(),
       work: CollectionRunner.Work(
-        time: store.configuration.now,
-        // What keeps them from being read will keep the pass from being made, which reports it.
-        lastPass: { (try? store.statistics())?.lastPass?.time },
+        time: { due.time() }, lastPass: { due.lastPass() },
         pass: { isStopping throws(BlobStoreError) in
           var options = options
           options.isStopped = isStopping
-          return try store.collect(options)
+          return try due.take().collect(options)
         },
         report: report ?? { $0.log(to: logger) }))
   }
@@ -94,6 +113,33 @@ public final class CollectionSchedule: Sendable {
 
   /// For clocks that tests set: has the schedule look again.
   package func clockWasSet() { runner.wake() }
+}
+
+/// The store of the pass that is due: opened to ask for the last pass, and let go with the pass, or by the next that is
+/// due. Used by the schedule's thread alone.
+private final class DueStore: Sendable {
+  private let open: @Sendable () throws(BlobStoreError) -> BlobStore
+  private let opened = Lock<BlobStore?>(nil)
+
+  init(_ open: @escaping @Sendable () throws(BlobStoreError) -> BlobStore) { self.open = open }
+
+  func lastPass() -> UnixTime? {
+    // What keeps it from being opened or asked will keep the pass from being made, which reports it.
+    let store = try? open()
+    opened.withLock { $0 = store }
+    return (try? store?.statistics())?.lastPass?.time
+  }
+
+  /// By the clock of the store that was asked for the last pass.
+  func time() -> UnixTime {
+    let configuration = opened.withLock { $0?.configuration } ?? BlobStore.Configuration()
+    return configuration.now()
+  }
+
+  func take() throws(BlobStoreError) -> BlobStore {
+    if let store = opened.withLock({ $0.take() }) { return store }
+    return try open()
+  }
 }
 
 /// The clock that a schedule waits by.

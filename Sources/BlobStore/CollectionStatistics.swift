@@ -72,7 +72,6 @@ extension ControlFile {
   }
 
   /// Adds a collection. By the one who holds the collector's lock.
-  ///
   func record(_ report: CollectionReport, _ kind: CollectionKind, at now: UnixTime) {
     guard isMapped else { return }
     func add(_ value: Int64, at offset: Int) {

@@ -28,26 +28,40 @@ final class ControlFile: Sendable {
   ///
   /// - Returns: nil if the file was deleted or replaced, so that its locks bind nobody: open it again.
   func tryLock(_ bytes: Range<Int64>, in root: RootDirectory.Opened) throws -> Bool? {
-    guard try file.tryLock(bytes: bytes) else { return false }
+    do {
+      guard try file.tryLock(bytes: bytes) else { return false }
+    } catch {
+      guard error.errno == .staleNFSFileHandle else { throw error }
+      return nil
+    }
     var isTaken = false
     // However the look at the file ends, a lock that is not handed out must not stay: the file is open as long as the
     // process lives, and everybody else would wait for it.
     defer { if !isTaken { unlock(bytes) } }
-    isTaken = try isCurrent(in: root)
+    // One that was moved away is noticed a second later.
+    isTaken = try isCurrent(in: root, isTrusted: true)
     return isTaken ? true : nil
   }
 
-  /// Whether the file has lost its name, so that what is in it concerns nobody.
-  func isDeleted() throws -> Bool {
-    try file.status().linkCount == 0
+  /// Whether the file still has its name. If not, what is in it concerns nobody.
+  ///
+  /// - Parameter isTrusted: spares a look at the name in nearly all cases. A file that was moved away is current then.
+  func isCurrent(in root: RootDirectory.Opened, isTrusted: Bool = false) throws -> Bool {
+    guard let status = try existingStatus() else { return false }
+    // A file with another name, such as a backup's, lives on when it loses this one. So does one that is damaged and
+    // somebody's who has linked it here: it is replaced.
+    if isTrusted, status.linkCount == 1, !isDamaged { return true }
+    return try Self.isLinked(status, in: root)
   }
 
-  /// Whether the file still has its name.
-  private func isCurrent(in root: RootDirectory.Opened) throws -> Bool {
-    let status = try file.status()
-    guard status.linkCount > 0 else { return false }
-    // A damaged file is replaced, and may be somebody's who has linked it here: it lives on under another name then.
-    return try !isDamaged || Self.isLinked(status, in: root)
+  /// nil if another host of a network file system has deleted the file.
+  private func existingStatus() throws(FileError) -> Stat? {
+    do {
+      return try file.status()
+    } catch {
+      guard error.errno == .staleNFSFileHandle else { throw error }
+      return nil
+    }
   }
 
   private static func isLinked(_ status: Stat, in root: RootDirectory.Opened) throws -> Bool {
@@ -185,10 +199,11 @@ extension MappingHazard {
 extension OpenFile {
   /// The first two words of a control file; zeros for what is missing.
   fileprivate borrowing func magicAndVersion() throws(FileError) -> (magic: UInt64, version: UInt64) {
-    var words: [2 of UInt64] = [0, 0]
-    var bytes = words.mutableSpan
-    _ = try unsafe bytes.withUnsafeMutableBytes { buffer throws(FileError) in try unsafe read(into: buffer, at: 0) }
-    return (UInt64(littleEndian: words[0]), UInt64(littleEndian: words[1]))
+    try unsafe withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 2) { words throws(FileError) in
+      unsafe words.initialize(repeating: 0)
+      _ = try unsafe read(into: UnsafeMutableRawBufferPointer(words), at: 0)
+      return unsafe (UInt64(littleEndian: words[0]), UInt64(littleEndian: words[1]))
+    }
   }
 }
 

@@ -20,6 +20,8 @@ final class LimitKeeper: Sendable {
   private struct State {
     var thread: OwnedThread?
     var isRunning = false
+    /// Whether a store has exceeded the limits since the collection under way was begun, which may have looked before.
+    var isAskedAgain = false
     var isClosed = false
     /// Collections that ended.
     var collections = 0
@@ -36,7 +38,8 @@ final class LimitKeeper: Sendable {
   /// How long nothing is tried again after a collection that did not help, times what it took.
   private static let restFactor = 10.0
   private static let shortestRest: Duration = .seconds(1)
-  private static let restBesideOthers: Duration = .milliseconds(20)
+  /// How often it is looked whether somebody else's collection has ended, in microseconds.
+  private static let pauseBesideOthers = 20_000
   /// How often a full volume leads to a collection.
   private static let rescueInterval: Duration = .seconds(60)
 
@@ -63,13 +66,14 @@ final class LimitKeeper: Sendable {
 
   /// Ends the collection under way with the file in hand, and starts none any more.
   func close() {
+    // The threads of a process are not in its forked child; one of them may have held the lock when it was forked.
+    guard CurrentProcess.forkCount == forkCount else { return }
     isStopped.store(true, ordering: .relaxed)
     let thread = state.withLock { state in
       state.isClosed = true
       return state.thread.take()
     }
-    // The threads of a process are not in its forked child.
-    if CurrentProcess.forkCount == forkCount { thread?.join() }
+    thread?.join()
   }
 
   /// Waits for the collection under way, if there is one.
@@ -81,10 +85,15 @@ final class LimitKeeper: Sendable {
 // MARK: - The limits
 
 extension LimitKeeper {
-  /// Starts a collection unless one is under way, or the last one did not help and nothing has changed since.
+  /// Starts a collection unless the last one did not help and nothing has changed since; if one is under way, another
+  /// after it, should that be needed then.
   func start(_ usage: UsageEstimate) {
     state.withLock { state in
-      guard !state.isRunning, !state.isClosed, !isResting(state, usage) else { return }
+      guard !state.isRunning else {
+        state.isAskedAgain = true
+        return
+      }
+      guard !state.isClosed, !isResting(state, usage) else { return }
       // It has ended.
       state.thread?.join()
       do {
@@ -155,12 +164,41 @@ extension LimitKeeper {
 
   /// The thread's work.
   private func keep() {
+    var isMade = makeCollection()
+    while !isMade || takeUpRequest() {
+      if !isMade { SystemClock.sleep(microseconds: Self.pauseBesideOthers) }
+      // Most who have asked need no more than has been made.
+      isMade = isStopped.load(ordering: .relaxed) || isKept() || makeCollection()
+    }
+  }
+
+  /// Takes up what stores have asked for meanwhile.
+  ///
+  /// - Returns: false if that is nothing: then whoever asks next starts a thread.
+  private func takeUpRequest() -> Bool {
+    state.withLock { state in
+      // After a collection that has not helped, stores know better when another would.
+      state.isRunning = state.isAskedAgain && !state.isClosed && state.rest == nil
+      state.isAskedAgain = false
+      return state.isRunning
+    }
+  }
+
+  private func isKept() -> Bool {
+    // What is not known, or cannot be read, the collection finds out, and reports.
+    guard let limit, let usage = try? store.usageEstimate() else { return false }
+    return !limit.leavingFree(room()).isExceeded(by: usage)
+  }
+
+  /// - Returns: false if somebody else is making one. That makes room for all, but may have looked before the store that
+  ///   needs it.
+  private func makeCollection() -> Bool {
     let start = ContinuousClock.now
     var victims = state.withLock { state in
       defer { state.nextVictims = NextVictims() }
       return state.nextVictims
     }
-    // Who has evicted already will do so again.
+    // Victims that are known from an earlier pass tell of a steady stream of stores.
     let isSteady = !victims.isEmpty
     var options = CollectionOptions()
     options.isStopped = { [self] in isStopped.load(ordering: .relaxed) }
@@ -173,7 +211,6 @@ extension LimitKeeper {
         hasHelped = try store.keepLimits(options, &victims, room: room, isSpared: isSpared)
       }
     } catch let error as BlobStoreError where error.code == .collectionRunning {
-      // Somebody else makes room, for all: that takes longer than to ask again at once.
       isElsewhere = true
     } catch {
       hasHelped = false
@@ -183,13 +220,11 @@ extension LimitKeeper {
     state.withLock { state in
       state.fellShort = !hasHelped
       state.rest =
-        isElsewhere
-        ? Rest(end: .now + Self.restBesideOthers, usage)
-        : hasHelped ? nil : Rest(end: .now + max((.now - start) * Self.restFactor, Self.shortestRest), usage)
+        hasHelped ? nil : Rest(end: .now + max((.now - start) * Self.restFactor, Self.shortestRest), usage)
       state.nextVictims = victims
       state.collections += 1
-      state.isRunning = false
     }
+    return !isElsewhere
   }
 
   /// - Returns: whether a walk was made for it.

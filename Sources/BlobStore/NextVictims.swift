@@ -27,9 +27,9 @@ struct NextVictims {
 
   var isEmpty: Bool { victims.isEmpty }
 
-  /// Whether they will not do for a portion.
-  func areFewer(than portion: EvictionPortion) -> Bool {
-    !areAll && Int64(victims.count) < portion.files && bytes < portion.bytes
+  /// Whether they will not fill the recycling bin.
+  func areFewer(thanFill portion: EvictionPortion) -> Bool {
+    !areAll && portion.isLessThanBin(files: Int64(victims.count), bytes: bytes)
   }
 
   mutating func add(_ victim: Victim) {

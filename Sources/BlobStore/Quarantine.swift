@@ -31,7 +31,10 @@ struct Quarantine: ~Copyable {
     return files
   }
 
-  /// Removes the oldest files until the rest is within the limit.
+  /// How many files it may hold: people look at them.
+  static let fileLimit = 4096
+
+  /// Removes the oldest files until the rest is within the limits.
   ///
   /// - Returns: what was removed, or in a dry run would be, and the bytes of the rest.
   @discardableResult
@@ -40,7 +43,7 @@ struct Quarantine: ~Copyable {
     var byteCount = files.reduce(Int64(0)) { $0.saturatingAdding($1.byteCount) }
     var removed: (files: Int64, bytes: Int64) = (0, 0)
     files.sort { ($0.modifiedSeconds, $0.name) > ($1.modifiedSeconds, $1.name) }
-    while byteCount > byteLimit, let oldest = files.popLast() {
+    while byteCount > byteLimit || files.count > Self.fileLimit, let oldest = files.popLast() {
       if !dryRun { _ = try directory.unlink(oldest.name) }
       removed.files += 1
       removed.bytes.saturatingAdd(oldest.byteCount)
@@ -104,18 +107,35 @@ extension BlobStore {
       let status = try directory.status(of: path.fileName)
     else { return }
     let level = configuration.durability.level(concernsLock: false)
+    let size = RecordSize(bytes: status.size, isLocked: try isCountedAsLocked(path, in: directory))
     switch policy {
     case .report: break
-    case .remove: _ = try hold.changingPayload(level) { try directory.unlink(path.fileName) }
+    case .remove:
+      _ = try hold.changingPayload(level) { try directory.unlink(path.fileName) }
+      hold.count(from: size, to: nil)
     case .quarantine:
       let quarantine = Quarantine(
         directory: try root.openOrMakeSubdirectory(Quarantine.directoryName), byteLimit: quarantineByteLimit)
       try hold.changingPayload(level) {
         try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
       }
-      try quarantine.trim()
+      hold.count(from: size, to: nil)
+      do {
+        try quarantine.trim()
+      } catch {
+        // The next collection trims it too.
+        configuration.logger.warning(
+          "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
+      }
     }
-    // A damaged record counts as unlocked: its lock count cannot be believed.
-    hold.count(from: RecordSize(bytes: status.size, isLocked: false), to: nil)
+  }
+
+  /// Whether a damaged record was counted as locked: all but its payload is sound. Else it tells of no locks.
+  private func isCountedAsLocked(_ path: RecordPath, in directory: borrowing Directory) throws(FileError) -> Bool {
+    guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read),
+      case .success(let stored) = try file.readHeader(), let header = try? stored.validated(),
+      (try? header.validateShape(fileSize: status.size, digest: path.digest)) != nil
+    else { return false }
+    return header.isLocked
   }
 }

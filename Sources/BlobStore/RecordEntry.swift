@@ -1,4 +1,6 @@
 public import BlobRecord
+internal import PosixFiles
+internal import SystemPackage
 
 /// How a record stands.
 public enum RecordState: String, CaseIterable, Sendable {
@@ -39,6 +41,8 @@ public struct RecordEntry: Sendable {
   let path: RecordPath?
   /// Whether the file has more than one hard link.
   let hasOtherNames: Bool
+  /// Whether `fileSize` is known.
+  let isMeasured: Bool
 
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
 
@@ -55,6 +59,7 @@ extension RecordEntry {
   ) {
     self.path = path
     self.hasOtherNames = hasOtherNames
+    isMeasured = true
     self.key = key
     file = path.relative
     self.fileSize = fileSize
@@ -82,12 +87,15 @@ extension RecordEntry {
   }
 
   /// A file or subdirectory that could not be read.
-  init(unreadable file: String, path: RecordPath? = nil, _ error: BlobStoreError) {
+  ///
+  /// - Parameter status: nil where nobody could tell it.
+  init(unreadable file: String, path: RecordPath? = nil, status: Stat? = nil, _ error: BlobStoreError) {
     self.path = path
     hasOtherNames = false
+    isMeasured = status != nil
     key = nil
     self.file = file
-    fileSize = 0
+    fileSize = status?.size ?? 0
     modified = UnixTime(seconds: 0)
     state = .unreadable
     header = nil
@@ -105,6 +113,7 @@ extension RecordEntry {
   private init(_ entry: RecordEntry, state: RecordState, damage: RecordError?) {
     path = entry.path
     hasOtherNames = entry.hasOtherNames
+    isMeasured = entry.isMeasured
     key = entry.key
     file = entry.file
     fileSize = entry.fileSize

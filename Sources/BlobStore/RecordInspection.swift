@@ -20,7 +20,8 @@ public struct RecordInspection: Sendable {
   public let state: RecordState
   /// When an unlocked record expires; nil where the header is not sound.
   public let expiry: UnixTime?
-  /// The CRC-32 of the payload as it is; nil where the header carries none to compare it with.
+  /// The CRC-32 of the payload as it is; nil where the header carries none to compare it with, is not sound, or states
+  /// another size or more than `maximumPayload`.
   public let payloadChecksum: UInt32?
   /// A guess.
   public let payloadKind: PayloadKind
@@ -88,12 +89,16 @@ extension RecordInspection {
     do {
       let stored = try unsafe StoredHeader(decoding: head.span.bytes)
       storedHeader = stored
-      if stored.flags.contains(.payloadChecksum) { payloadChecksum = try file.payloadChecksum().checksum }
       let sound = try stored.validated()
       header = sound
       try sound.validateComplete()
       try sound.validate(payloadByteCount: status.size - Int64(RecordHeader.byteCount))
-      if let payloadChecksum { try sound.validate(payloadCRC: payloadChecksum) }
+      // A file may claim to be endless; what no load would return is not read.
+      if sound.payloadChecksum != nil, sound.payloadSize <= store.configuration.maximumPayload {
+        let checksum = try file.payloadChecksum().checksum
+        payloadChecksum = checksum
+        try sound.validate(payloadCRC: checksum)
+      }
       try sound.validate(keyDigest: fileNameDigest)
     } catch let error as RecordError {
       damage = error
@@ -148,7 +153,8 @@ extension RecordInspection {
       let isRight = stored.reserved2 == fileNameDigest
       return isRight ? .ok : .broken(.keyMismatch(stated: stored.reserved2, expected: fileNameDigest))
     case .reserved3:
-      guard let payloadChecksum else { return zero(stored.reserved3) }
+      guard stored.flags.contains(.payloadChecksum) else { return zero(stored.reserved3) }
+      guard let payloadChecksum else { return .unusual("not compared with the payload") }
       let isRight = stored.reserved3 == payloadChecksum
       return isRight ? .ok : .broken(.payloadChecksumMismatch(stated: stored.reserved3, computed: payloadChecksum))
     case .updateTimeSec:

@@ -39,7 +39,7 @@ internal import SystemPackage
   /// Entries of the root of which something was met.
   private(set) var entriesBegun = 0
   private var subdirectory: Directory?
-  private var subdirectoryName = ""
+  private(set) var subdirectoryName = ""
   private var subdirectoryBytes: [UInt8] = []
   private var subdirectoryStream: DirectoryStream?
   /// What opening the only subdirectory has come to, if not to a listing.
@@ -78,15 +78,26 @@ internal import SystemPackage
         if subdirectoryStream == nil {
           subdirectory = nil
           subdirectoryBytes = []
-        } else if try subdirectoryStream!.advance() {
-          if let item = try subdirectoryItem() { return item }
         } else {
-          subdirectoryStream = nil
-          return .endOfSubdirectory(subdirectoryName)
+          do throws(FileError) {
+            guard try subdirectoryStream!.advance() else {
+              subdirectoryStream = nil
+              return .endOfSubdirectory(subdirectoryName)
+            }
+          } catch {
+            // One subdirectory that cannot be listed to its end does not end the walk over the others.
+            subdirectoryStream = nil
+            return .record(
+              RecordEntry(unreadable: subdirectoryName, BlobStoreError(error, operation: "list", key: nil)))
+          }
+          if let item = try subdirectoryItem() { return item }
         }
       } else {
-        guard let item = try nextRootItem() else { return nil }
-        if let item { return item }
+        switch try nextOfRoot() {
+        case .end: return nil
+        case .nothing: break
+        case .item(let item): return item
+        }
       }
     }
   }
@@ -99,17 +110,24 @@ internal import SystemPackage
     }
   }
 
-  /// - Returns: nil at the end; within it, nil if the entry comes to nothing.
-  private func nextRootItem() throws -> Item?? {
+  /// What the next entry of the root comes to.
+  private enum Step {
+    case end, nothing
+    case item(Item)
+
+    init(_ item: Item?) { self = item.map { .item($0) } ?? .nothing }
+  }
+
+  private func nextOfRoot() throws -> Step {
     if orderedEntries != nil {
-      guard let entry = try orderedEntries!.next(of: root.directory) else { return nil }
-      return .some(try rootItem(for: entry))
+      guard let entry = try orderedEntries!.next(of: root.directory) else { return .end }
+      return Step(try rootItem(for: entry))
     }
-    guard try rootStream?.advance() == true else { return nil }
+    guard try rootStream?.advance() == true else { return .end }
     switch try skimEntry(of: rootStream!, in: root.directory) {
-    case .done: return .some(nil)
-    case .item(let item): return .some(item)
-    case .toBeMet: return .some(try rootItem(for: entry(of: rootStream!)))
+    case .done: return .nothing
+    case .item(let item): return .item(item)
+    case .toBeMet: return Step(try rootItem(for: entry(of: rootStream!)))
     }
   }
 
@@ -178,6 +196,19 @@ internal import SystemPackage
     return item
   }
 
+  /// The place of a record of this name, if it is one's.
+  private func path(ofFileName name: String) -> RecordPath? {
+    guard subdirectory != nil else { return layout.path(ofFileName: name, in: "") }
+    if let path = layout.path(ofFileName: name, in: subdirectoryName) { return path }
+    // Where case does not count in names, "abcd" lies in "AB" if "ABcd" came first.
+    let own = layout.subdirectory(ofFileName: name)
+    guard own.utf8.count == subdirectoryName.utf8.count, let path = layout.path(ofFileName: name, in: own),
+      // What cannot be looked at is foreign, and stays.
+      let status = try? root.directory.status(of: own), let current = try? subdirectory!.status()
+    else { return nil }
+    return status.inode == current.inode && status.deviceID == current.deviceID ? path : nil
+  }
+
   private func item(for entry: DirectoryEntry) throws -> Item? {
     let isMatch = entry.name.utf8.starts(with: fileNamePrefix.utf8)
     let name = subdirectory == nil ? entry.name : subdirectoryName + "/" + entry.name
@@ -185,9 +216,9 @@ internal import SystemPackage
     if TemporaryFile.isName(entry.name), !isOfOtherKind {
       return fileNamePrefix.isEmpty ? .temporary(name: entry.name) : nil
     }
-    guard !isOfOtherKind, entry.isNameExact, isMatch,
-      let path = layout.path(ofFileName: entry.name, in: subdirectory == nil ? "" : subdirectoryName)
-    else { return fileNamePrefix.isEmpty ? .foreign(name) : nil }
+    guard !isOfOtherKind, entry.isNameExact, isMatch, let path = path(ofFileName: entry.name) else {
+      return fileNamePrefix.isEmpty ? .foreign(name) : nil
+    }
     switch try withCurrentDirectory({ directory in
       try RecordExamination(path, in: directory, of: root, layout, defaultExpiration, now)
     }) {
@@ -223,10 +254,12 @@ extension RecordWalk {
       start = try unsafe directory.readStart(of: stream, into: head)
     } catch {
       let path = skimmedPath
+      let status = directory.statusOfUnreadable(stream.entry.name)
+      if let status, !root.mayBeRecord(status) { return .item(.foreign(path?.relative ?? stream.entry.name)) }
       return .item(
         .record(
           RecordEntry(
-            unreadable: path?.relative ?? stream.entry.name, path: path,
+            unreadable: path?.relative ?? stream.entry.name, path: path, status: status,
             BlobStoreError(error, operation: "read", key: nil))))
     }
     switch start {
@@ -271,9 +304,28 @@ enum RecordExamination {
             defaultExpiration: defaultExpiration))
       }
     } catch {
+      let status = directory.statusOfUnreadable(path.fileName)
+      if let status, !root.mayBeRecord(status) {
+        self = .foreign
+        return
+      }
       // One file that cannot be read does not end a walk over the others.
       self = .record(
-        RecordEntry(unreadable: path.relative, path: path, BlobStoreError(error, operation: "read", key: nil)))
+        RecordEntry(
+          unreadable: path.relative, path: path, status: status, BlobStoreError(error, operation: "read", key: nil)))
     }
   }
+}
+
+extension Directory {
+  /// nil if nobody can tell.
+  fileprivate func statusOfUnreadable(_ name: String) -> Stat? {
+    // Why it cannot be read is reported already.
+    (try? status(of: name)) ?? nil
+  }
+}
+
+extension RootDirectory.Opened {
+  /// Whether a file that cannot be read may be a record all the same.
+  fileprivate func mayBeRecord(_ status: Stat) -> Bool { status.type == .regular && owns(status) }
 }

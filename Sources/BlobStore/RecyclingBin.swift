@@ -208,7 +208,14 @@ extension RecyclingBin {
     _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
     let name = entry.name
-    switch try directory.leaseFile(name, if: { root.isRecyclable($0) }) {
+    var isWorn = false
+    switch try directory.leaseFile(
+      name,
+      if: {
+        isWorn = root.isWorn($0)
+        return root.isRecyclable($0)
+      })
+    {
     case .taken(let file, let status):
       // What nobody can tell of, may be anything: it grows old.
       guard let header = try? file.readHeader().get().validated(), let found = header.recyclableDigest else {
@@ -224,11 +231,21 @@ extension RecyclingBin {
       control.countRecycled(files: -1, bytes: -status.size)
       let place = RecycledPlace(bin: self, entry: current, name: name, keyDigest: keyDigest, control: control)
       return RecycledFile(file: file, place: place)
-    case .refused(.file): return nil
+    case .refused(.file):
+      if isWorn { try discard(name, byteCount: entry.byteCount, control) }
+      return nil
+    case .refused(.attributes):
+      try discard(name, byteCount: entry.byteCount, control)
+      return nil
     case .refused(.leases):
       refuse()
       return nil
     }
+  }
+
+  /// Unlinks a file that nobody will ever overwrite.
+  private func discard(_ name: String, byteCount: Int64, _ control: ControlFile) throws(FileError) {
+    if try directory.unlink(name) { control.countRecycled(files: -1, bytes: -byteCount) }
   }
 
   private func next(

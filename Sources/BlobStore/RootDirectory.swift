@@ -52,9 +52,9 @@ final class RootDirectory: Sendable {
       }
     }
 
-    /// Closes the control file if it was deleted: who changes nothing finds out no other way.
-    func forgetControlFileIfDeleted() throws {
-      guard let opened = control.withLock({ $0 }), try opened.isDeleted() else { return }
+    /// Closes the control file if it was deleted or moved away: who changes nothing finds out no other way.
+    func forgetControlFileIfReplaced() throws {
+      guard let opened = control.withLock({ $0 }), try !opened.isCurrent(in: self) else { return }
       forget(opened)
     }
 
@@ -114,8 +114,14 @@ final class RootDirectory: Sendable {
         && (file.groupID == status.groupID || file.groupID == callerGroup)
     }
 
+    /// Whether a file cannot become a record's for anybody: it has another name, or the permissions that the root had once.
+    func isWorn(_ file: Stat) -> Bool { file.linkCount > 1 || file.permissions != filePermissions }
+
+    /// Whether it is the same directory, and has the same owner and permissions, which its files get too.
     func isSame(as status: Stat) -> Bool {
       status.deviceID == self.status.deviceID && status.inode == self.status.inode
+        && status.permissions == self.status.permissions && status.userID == self.status.userID
+        && status.groupID == self.status.groupID
     }
 
     var isWorldWritable: Bool {
@@ -216,7 +222,7 @@ final class RootDirectory: Sendable {
   func forgetIfReplacedNow() throws -> Bool {
     guard let opened = state.withLock({ $0.opened }) else { return false }
     if let status = try files.status(of: path), opened.isSame(as: status) {
-      try opened.forgetControlFileIfDeleted()
+      try opened.forgetControlFileIfReplaced()
       try opened.forgetRecyclingBinIfReplaced()
       return false
     }

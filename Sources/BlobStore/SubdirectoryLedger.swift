@@ -26,6 +26,9 @@ struct SubdirectoryLedger {
     var bytes: Int64 = 0
   }
 
+  /// More are not in a subdirectory: the sum of all marks is a number.
+  private static let mostRecords: Int64 = 1 << 40
+
   /// Words of a slot.
   private enum Word: Int {
     case tag, changeTime, inode, judge, oldestUpdate, earliestExpiry, records, bytes
@@ -56,7 +59,7 @@ struct SubdirectoryLedger {
     guard mark.changeTime != 0, mark.changeTime == status.changeNanoseconds, mark.inode == status.inodeNumber,
       word(.judge, slot) == judge, now.seconds <= mark.earliestExpiry,
       now <= UnixTime(seconds: mark.oldestUpdate).advanced(bySeconds: defaultExpiration),
-      mark.records >= 0, mark.bytes >= 0
+      (0...Self.mostRecords).contains(mark.records), mark.bytes >= 0
     else { return nil }
     return mark
   }

@@ -92,7 +92,8 @@ struct TemporaryFile: ~Copyable {
     }
   }
 
-  /// Where it lies in the recycling bin; nil for a new one. Nothing may be written to it once it was tried to publish it.
+  /// Where it lies in the recycling bin; nil for a new one. Nothing may be written to it after the first attempt to publish
+  /// it.
   var recycled: RecycledPlace? {
     if case .inBin(let recycled) = place { recycled } else { nil }
   }
@@ -144,12 +145,12 @@ struct TemporaryFile: ~Copyable {
     place = .published
   }
 
-  /// Takes the name unless something has it: for a file from the recycling bin.
-  mutating func publishRecycledIfAbsent(as fileName: String) throws(FileError) {
+  /// Takes a name that was free a moment ago. What somebody who knows no stripes has put there since, a file from the
+  /// recycling bin leaves alone.
+  mutating func publishNew(as fileName: String) throws(FileError) {
     guard let recycled else { return try publish(as: fileName) }
     switch try renameIfAbsent(recycled, to: fileName) {
     case true: place = .published
-    // Somebody who knows no stripes has put something there just now.
     case false: throw FileError(.renameNoReplace, Location(directory.path, fileName), .fileExists)
     case nil: try publish(as: fileName)
     }

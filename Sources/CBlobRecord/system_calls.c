@@ -233,6 +233,14 @@ ssize_t blob_read_attribute(int descriptor, const char *name, void *value, size_
 #endif
 }
 
+ssize_t blob_list_attributes(int descriptor, char *names, size_t size) {
+#if defined(__APPLE__)
+  return flistxattr(descriptor, names, size, 0);
+#else
+  return flistxattr(descriptor, names, size);
+#endif
+}
+
 static int fork_count;
 
 static void note_fork(void) { fork_count += 1; }

@@ -14,7 +14,9 @@ extension Files {
   ///
   /// System calls: realpath(3), once for each missing component besides.
   package func canonical(_ path: FilePath) -> FilePath {
-    var existing = path.isEmpty ? "." : path.lexicallyNormalized()
+    var existing = path.lexicallyNormalized()
+    // So are "." and "a/..".
+    if existing.isEmpty { existing = "." }
     var missing: [FilePath.Component] = []
     while true {
       if let real = resolved(existing) { return real.appending(missing.reversed()) }

@@ -52,7 +52,7 @@ extension Directory {
       case .noSuchFileOrDirectory: return .absent
       // A link; a file for a subdirectory; a socket or a FIFO nobody reads; a directory; a device without a driver.
       case .tooManySymbolicLinkLevels, .notDirectory, .noSuchAddressOrDevice, .isDirectory,
-        .operationNotSupportedByDevice:
+        .operationNotSupportedByDevice, .openedSocket:
         return .notRegular
       default: throw error
       }

@@ -38,7 +38,8 @@ extension Directory {
     } catch {
       switch error.errno {
       case .noSuchFileOrDirectory: return .absent
-      case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice, .isDirectory, .operationNotSupportedByDevice:
+      case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice, .isDirectory, .operationNotSupportedByDevice,
+        .openedSocket:
         return .notRegular
       default: throw error
       }

@@ -19,3 +19,14 @@ extension FileError: CustomStringConvertible {
   /// Such as `openat(2): Permission denied: /var/cache/x`.
   package var description: String { "\(call.manualPage): \(errno): \(path.string)" }
 }
+
+extension Errno {
+  /// What open(2) says of a socket.
+  static var openedSocket: Errno {
+    #if canImport(Darwin)
+      .notSupportedOnSocket
+    #else
+      .noSuchAddressOrDevice
+    #endif
+  }
+}

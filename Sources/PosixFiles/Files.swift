@@ -89,7 +89,8 @@ package final class Files: Sendable {
   ) throws(FileError) -> Int {
     var done = 0
     while done < count {
-      var limit = count - done
+      // Darwin refuses more than 2 GiB at once.
+      var limit = min(count - done, 1 << 30)
       var failure: Errno?
       if isIntercepted {
         switch interception(of: call, location()) {

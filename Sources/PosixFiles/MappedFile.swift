@@ -1,4 +1,4 @@
-package import Synchronization
+public import Synchronization
 
 #if canImport(Darwin)
   internal import Darwin
@@ -9,7 +9,9 @@ package import Synchronization
 #endif
 
 /// Owns a shared mapping of a file, whose words all processes that map it read and write atomically.
-@safe package struct MappedFile: ~Copyable, @unchecked Sendable {
+///
+/// Public for `withWord` alone: the compiler takes no body of a `package` function into another module, inlinable or not.
+@safe public struct MappedFile: ~Copyable, @unchecked Sendable {
   // Unchecked because of the pointer: it is set once, and what it points to is only touched atomically.
   @usableFromInline let base: UnsafeMutableRawPointer
   @usableFromInline let byteCount: Int
@@ -26,8 +28,7 @@ package import Synchronization
   /// Calls `body` with the word at an offset. Inlined in other modules too: there are several for each store, and what is
   /// generic elsewhere asks the runtime for its types each time.
   @inlinable
-  @inline(__always)
-  package func withWord<Word: AtomicRepresentable, Result>(
+  public func withWord<Word: AtomicRepresentable, Result>(
     at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
   ) -> Result {
     let end = offset + MemoryLayout<Atomic<Word>>.size

@@ -60,6 +60,33 @@ package struct OpenFile: ~Copyable, Sendable {
     return Array(value.prefix(count))
   }
 
+  /// Whether somebody has given the file extended attributes, or an access control list; not what the system gives it for
+  /// itself.
+  package func hasAttributes() throws(FileError) -> Bool {
+    // Enough for what security modules write; whoever needs more has written it.
+    try unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 256) { names throws(FileError) in
+      var count = 0
+      do throws(FileError) {
+        try files.perform(.listAttributes, location) {
+          unsafe count = blob_list_attributes(descriptor, names.baseAddress, names.count)
+          return CInt(clamping: count)
+        }
+      } catch {
+        switch error.errno {
+        case .notSupported: return false
+        case .outOfRange: return true
+        default: throw error
+        }
+      }
+      guard count > 0 else { return false }
+      return unsafe names[..<count].split(separator: 0).contains { name in
+        Self.attributesOfOthers.contains { unsafe name.starts(with: $0.utf8) }
+      }
+    }
+  }
+
+  private static let attributesOfOthers = ["user.", "system."]
+
   /// For poll(2), which must not outlive the file.
   var descriptorToPoll: CInt { descriptor }
 

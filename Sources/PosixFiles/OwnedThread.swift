@@ -11,9 +11,9 @@ package import SystemPackage
 
 /// A thread for work that blocks, which neither the caller nor the concurrency runtime's threads should do. Its owner
 /// joins it; one that nobody joins ends by itself.
-@safe package final class OwnedThread: @unchecked Sendable {
-  // Unchecked because of the handle, which on some platforms is a pointer: it is set once, and taken once.
-  private let handle: Lock<pthread_t?>
+package final class OwnedThread: Sendable {
+  /// A number, as which a pointer is kept too, where it is one: it is never followed. nil once the thread was joined.
+  private let handle: Lock<UInt?>
 
   /// Starts the work, on a thread to which no signal is delivered: those are the program's business.
   ///
@@ -21,10 +21,10 @@ package import SystemPackage
   @discardableResult
   package init(_ work: @escaping @Sendable () -> Void) throws(Errno) {
     let argument = unsafe Unmanaged.passRetained(Work(work)).toOpaque()
-    #if canImport(Darwin)
-      var thread: pthread_t?
-    #else
+    #if canImport(Glibc)
       var thread = pthread_t()
+    #else
+      var thread: pthread_t?
     #endif
     var all = sigset_t()
     var before = sigset_t()
@@ -37,27 +37,43 @@ package import SystemPackage
       unsafe Unmanaged<Work>.fromOpaque(argument).release()
       throw Errno(rawValue: failure)
     }
-    handle = Lock(thread)
+    #if canImport(Glibc)
+      handle = Lock(thread)
+    #else
+      handle = Lock(unsafe UInt(bitPattern: thread))
+    #endif
   }
 
-  /// Waits for the work's end. Not for the thread itself to call.
+  /// Waits for the work's end; called by the work itself, does not.
   package func join() {
-    guard let thread = handle.withLock({ $0.take() }) else { return }
-    // Fails only for threads that are none, that are joined already, and for one that would join itself.
-    #if canImport(Darwin)
-      unsafe pthread_join(thread, nil)
+    guard let thread = takeHandle() else { return }
+    // These fail only for threads that are none, or were joined or detached already.
+    #if canImport(Glibc)
+      if pthread_equal(thread, pthread_self()) == 0 { pthread_join(thread, nil) } else { pthread_detach(thread) }
     #else
-      pthread_join(thread, nil)
+      if unsafe pthread_equal(thread, pthread_self()) == 0 {
+        unsafe pthread_join(thread, nil)
+      } else {
+        unsafe pthread_detach(thread)
+      }
     #endif
   }
 
   deinit {
-    guard let thread = handle.withLock({ $0.take() }) else { return }
-    // Fails only for threads that are none.
-    #if canImport(Darwin)
-      unsafe pthread_detach(thread)
-    #else
+    guard let thread = takeHandle() else { return }
+    #if canImport(Glibc)
       pthread_detach(thread)
+    #else
+      unsafe pthread_detach(thread)
+    #endif
+  }
+
+  private func takeHandle() -> pthread_t? {
+    guard let handle = handle.withLock({ $0.take() }) else { return nil }
+    #if canImport(Glibc)
+      return handle
+    #else
+      return unsafe pthread_t(bitPattern: handle)
     #endif
   }
 }

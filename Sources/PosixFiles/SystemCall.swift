@@ -5,7 +5,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case rename, renameNoReplace, renameExchange, link, linkUnnamed, unlink
   case makeDirectory, removeDirectory, listDirectory
   case setPermissions, setOwner, lock, lockByte, unlockByte, lease
-  case volumeStatus, allocate, map, readAttribute
+  case volumeStatus, allocate, map, readAttribute, listAttributes
   case pipe, poll
 
   /// The manual page to look the call up in.
@@ -33,6 +33,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .allocate: "posix_fallocate(3)"
     case .map: "mmap(2)"
     case .readAttribute: "fgetxattr(2)"
+    case .listAttributes: "flistxattr(2)"
     case .pipe: "pipe2(2)"
     case .poll: "poll(2)"
     }

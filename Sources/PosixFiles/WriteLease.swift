@@ -33,6 +33,8 @@ package enum WriteLease {
   package enum Refusal: Sendable {
     /// The file is open, mapped or leased elsewhere, or it is gone, unwanted, or no regular file.
     case file
+    /// Somebody has given the file attributes or an access control list.
+    case attributes
     /// Leases are refused to this process, or unknown to this file system: another try is of no use.
     case leases
   }
@@ -47,7 +49,7 @@ package enum WriteLease {
 extension Directory {
   /// Opens the regular file `name`, a single component, locks it, and takes a write lease of it. Never waits.
   ///
-  /// System calls: `openat(2)`, `fstat(2)`, `flock(2)`, `fstatat(2)`, `fcntl(2)` twice.
+  /// System calls: `openat(2)`, `fstat(2)`, `flock(2)`, `fstatat(2)`, `flistxattr(2)`, `fcntl(2)` twice.
   ///
   /// - Parameter isWanted: asked with the file's status, before anything else is done with it.
   package func leaseFile(_ name: String, if isWanted: (Stat) -> Bool) throws(FileError) -> WriteLease.Outcome {
@@ -57,7 +59,7 @@ extension Directory {
     } catch {
       switch error.errno {
       case .noSuchFileOrDirectory, .wouldBlock, .tooManySymbolicLinkLevels, .noSuchAddressOrDevice, .isDirectory,
-        .operationNotSupportedByDevice, .permissionDenied, .notPermitted, .textFileBusy:
+        .operationNotSupportedByDevice, .openedSocket, .permissionDenied, .notPermitted, .textFileBusy:
         return .refused(.file)
       default: throw error
       }
@@ -70,6 +72,7 @@ extension Directory {
     guard let named = try self.status(of: name), named.inode == status.inode, named.deviceID == status.deviceID,
       isWanted(named)
     else { return .refused(.file) }
+    guard try !file.hasAttributes() else { return .refused(.attributes) }
     if let refusal = try file.takeWriteLease() { return .refused(refusal) }
     return .taken(file, named)
   }

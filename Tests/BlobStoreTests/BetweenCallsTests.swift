@@ -34,6 +34,28 @@ import Testing
     return { try FileManager.default.removeItem(atPath: path) }
   }
 
+  // MARK: Storing
+
+  /// S2, P9: somebody else locks the record whenever this one is being written to the medium. After some tries, they wait.
+  @Test func aStoreThatKeepsLocksComesToAnEnd() throws {
+    let store = try tracedStore { $0.durability = .full }
+    let other = try cache.store { $0.lockTimeout = .zero }
+    try store.store(payload(5), for: "key", locked: true)
+    let syncs = Lock(0)
+    trace.onCall { call, path in
+      guard call == .sync, !path.string.hasSuffix("/cache"), !path.string.hasSuffix("/ke") else { return nil }
+      syncs.withLock { $0 += 1 }
+      // Refused while the store has the stripe.
+      if syncs.withLock({ $0 }) < 50 { _ = try? other.lock("key") }
+      return nil
+    }
+    try store.store(payload(6), for: "key", keepingLocks: true)
+    trace.onCall(nil)
+    #expect(syncs.withLock { $0 } == 4)
+    #expect(try store.header(for: "key")?.refCount == 4)
+    #expect(try store.load("key")?.payload == payload(6))
+  }
+
   // MARK: Removing
 
   /// Before the record is looked at again, and before it is unlinked.

@@ -110,6 +110,31 @@ extension stat {
   }
 }
 
+/// Gives a file an extended attribute.
+func setAttribute(_ name: String, _ bytes: [UInt8], ofFile path: String) throws {
+  #if os(Linux)
+    // The C library has it, and its Swift module has not.
+    typealias Call = @convention(c) (UnsafePointer<CChar>, UnsafePointer<CChar>, UnsafeRawPointer, Int, CInt) -> CInt
+    let setxattr = unsafeBitCast(try #require(dlsym(nil, "setxattr")), to: Call.self)
+    try check(setxattr(path, name, bytes, bytes.count, 0), "setxattr")
+  #else
+    try check(setxattr(path, name, bytes, bytes.count, 0, 0), "setxattr")
+  #endif
+}
+
+func hasAttribute(_ name: String, ofFile path: String) throws -> Bool {
+  #if os(Linux)
+    typealias Call = @convention(c) (UnsafePointer<CChar>, UnsafePointer<CChar>, UnsafeMutableRawPointer?, Int) -> Int
+    let getxattr = unsafeBitCast(try #require(dlsym(nil, "getxattr")), to: Call.self)
+    let count = getxattr(path, name, nil, 0)
+    if count < 0, errno != ENODATA { throw CallFailure(call: "getxattr", errno: errno) }
+  #else
+    let count = getxattr(path, name, nil, 0, 0, 0)
+    if count < 0, errno != ENOATTR { throw CallFailure(call: "getxattr", errno: errno) }
+  #endif
+  return count >= 0
+}
+
 func bytes(ofFile path: String) throws -> [UInt8] {
   Array(try Data(contentsOf: URL(filePath: path)))
 }
@@ -214,9 +239,17 @@ func expect(
 
 /// Writes calls down, and makes some of them fail or wait.
 final class CallTrace: Sendable {
-  struct Entry: Equatable, CustomStringConvertible {
+  struct Entry: CustomStringConvertible {
     let call: SystemCall
-    let path: String
+    private let location: Location
+
+    init(_ call: SystemCall, at location: Location) {
+      self.call = call
+      self.location = location
+    }
+
+    /// Joined only when somebody looks: without optimization, that takes longer than the calls themselves.
+    var path: String { location.path.string }
     var description: String { "\(call) \(path)" }
   }
 
@@ -225,7 +258,7 @@ final class CallTrace: Sendable {
 
   var files: Files {
     Files { call, location in
-      self.entries.withLock { $0.append(Entry(call: call, path: location.path.string)) }
+      self.entries.withLock { $0.append(Entry(call, at: location)) }
       let action = self.action.withLock { $0 }
       return action?(call, location.path)
     }

@@ -136,6 +136,17 @@ import Testing
     #expect(try cache.files() == [])
   }
 
+  /// G4: also of files without a payload, however many there are.
+  @Test func quarantineHoldsSoManyFiles() throws {
+    let store = try cache.store { $0.damagePolicy = .quarantine }
+    try cache.makeDirectory(".quarantine")
+    for index in 0..<4096 { try check(close(creat(cache.path(".quarantine/\(index)"), 0o600)), "creat") }
+    try store.store(payload(5), for: "key")
+    try Damage.payloadChecksumMismatch.inflict(on: "ke/key", in: cache)
+    expect(.damaged) { _ = try store.load("key") }
+    #expect(try store.usage().quarantinedFiles == 4096)
+  }
+
   /// G2: the same key, damaged again.
   @Test func quarantineKeepsTheLatestOfAKey() throws {
     let store = try cache.store { $0.damagePolicy = .quarantine }

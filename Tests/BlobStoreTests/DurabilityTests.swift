@@ -178,4 +178,20 @@ import Testing
     let synced = made.prefix { $0.call != SystemCall.publication }.filter { $0.call == .sync }.map(\.path)
     #expect(synced == [outside, outside + "/a", outside + "/a/b"])
   }
+
+  /// D3: the record is there, and locked by somebody else, when the directory finds no room on the medium: it is not
+  /// stored a second time.
+  @Test func aStoreTakesEffectOnce() throws {
+    let store = try store(.full)
+    let other = try cache.store()
+    trace.onCall { call, path in
+      guard call == .sync, path.string.hasSuffix("/ke") else { return nil }
+      #expect(throws: Never.self) { try other.lock("key") }
+      return .fail(.noSpace)
+    }
+    let error = expect(.fileSystem) { try store.store(payload(5), for: "key") }
+    #expect(error?.errno == .noSpace)
+    trace.onCall(nil)
+    #expect(try store.header(for: "key")?.refCount == 1)
+  }
 }

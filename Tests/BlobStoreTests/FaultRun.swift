@@ -267,9 +267,12 @@ extension FaultRun {
     if call.kind == .lease || call.path.string.hasPrefix(root.appending(".recycled").string) { return true }
     // Where no file may be given a name later, it has one from the start.
     if [.openUnnamed, .linkUnnamed].contains(call.kind), errno == .permissionDenied { return true }
-    // Where no file may be renamed from the bin, a new one is made.
-    if errno == .permissionDenied, [.rename, .renameExchange, .renameNoReplace].contains(call.kind),
-      calls.contains(where: { $0.kind == .lease })
+    // Where a file cannot be renamed from the bin, a new one is made.
+    if [.rename, .renameExchange, .renameNoReplace].contains(call.kind), calls.contains(where: { $0.kind == .lease }) {
+      return true
+    }
+    // Another host may have deleted it: then there is a new one.
+    if errno == .staleNFSFileHandle, [.status, .lockByte].contains(call.kind), call.path == root.appending(".blobcache")
     {
       return true
     }

@@ -73,6 +73,26 @@ import Testing
     #expect(try reader.generation(of: "key") == store.generation(of: "key"))
   }
 
+  /// Moved away, or kept alive by the other name that a backup has given it.
+  @Test(arguments: [true, false]) func aControlFileThatHasLostItsNameIsReplaced(hasOtherName: Bool) throws {
+    try store.store(Data([1]), for: "key")
+    let file = directory.url("cache/.blobcache")
+    if hasOtherName { try FileManager.default.linkItem(at: file, to: directory.url("backup")) }
+    let other = try BlobStore(directory: directory.path.appending("cache"))
+    _ = try other.lock("key")
+    if hasOtherName {
+      try FileManager.default.removeItem(at: file)
+    } else {
+      try FileManager.default.moveItem(at: file, to: directory.url("backup"))
+      Thread.sleep(forTimeInterval: 1.1)
+    }
+    try store.store(Data([2]), for: "key")
+    _ = try other.lock("key")
+    #expect(try other.generation(of: "key") == store.generation(of: "key"))
+    try store.store(Data([3]), for: "key")
+    #expect(try other.generation(of: "key") == store.generation(of: "key"))
+  }
+
   @Test func anotherStoreOfTheDirectorySeesTheSame() throws {
     try store.store(Data([1]), for: "key")
     let other = try BlobStore(directory: directory.path.appending("cache"))

@@ -121,15 +121,7 @@ extension ImportTests {
   #endif
 
   private func setAttribute(_ bytes: [UInt8], of name: String) throws {
-    let path = source.url(name).path
-    #if os(Linux)
-      // The C library has it, and its Swift module has not.
-      typealias Call = @convention(c) (UnsafePointer<CChar>, UnsafePointer<CChar>, UnsafeRawPointer, Int, CInt) -> CInt
-      let setxattr = unsafeBitCast(try #require(dlsym(nil, "setxattr")), to: Call.self)
-      try check(setxattr(path, Self.ageLimit, bytes, bytes.count, 0), "setxattr")
-    #else
-      try check(setxattr(path, Self.ageLimit, bytes, bytes.count, 0, 0), "setxattr")
-    #endif
+    try BlobStoreTests.setAttribute(Self.ageLimit, bytes, ofFile: source.url(name).path)
   }
 
   private func setAgeLimit(_ seconds: Double, of name: String) throws {

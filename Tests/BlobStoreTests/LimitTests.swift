@@ -47,6 +47,34 @@ import Testing
     #expect(try store.usageEstimate()?.bytes == 900)
   }
 
+  /// M1: stores that come when the collection under way, its own or another process's, has looked and is about to end.
+  @Test(arguments: [true, false]) func whoComesDuringACollectionIsNotForgotten(isOwn: Bool) throws {
+    let store = try store { $0.sizeLimit = 1000 }
+    for key in 0..<10 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    let collections = Atomic(0)
+    let collector = isOwn ? store : try cache.store()
+    collector.observeCollections(
+      by: CollectionObserver(willBegin: {}, didRemove: { _ in }) { _ in
+        guard collections.add(1, ordering: .relaxed).newValue == 1 else { return }
+        for key in 0..<10 {
+          #expect(throws: Never.self) { try store.store(payload(36), for: "late \(key)") }
+        }
+        // Time for its thread to find that somebody else is collecting.
+        if !isOwn { usleep(50_000) }
+      })
+    // It holds the store, which holds it.
+    defer { collector.observeCollections(by: CollectionObserver(willBegin: {}, didRemove: { _ in }, didEnd: { _ in })) }
+    if isOwn { try store.store(payload(36), for: "one more") } else { _ = try collector.collect() }
+    store.waitForCollection()
+    #expect(collections.load(ordering: .relaxed) > 0)
+    #expect([9, 10].contains(try store.usage().records))
+    #expect(try store.contains("late 9"))
+  }
+
   /// M1: without the option, somebody else collects.
   @Test func aStoreMayLeaveItToOthers() throws {
     let store = try cache.store { $0.sizeLimit = 1000 }

@@ -1,6 +1,7 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import PosixFiles
 import SystemPackage
 import TestSupport
@@ -262,6 +263,47 @@ import Testing
     #expect(try store.load(prefix: "key") { _ in "key1" } != nil)
     #expect(try cache.header("ke/key1").updateTime == UInt64(cache.now))
     #expect(try cache.header("ke/key2").updateTime == UInt64(cache.now - 5))
+  }
+
+  /// P10: neither memory nor time for a large payload that is expired, or is none.
+  @Test(arguments: ["expired", "zeros", "other size"]) func largeFilesAreJudgedByTheirHeaders(what: String) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key", ttl: .seconds(10))
+    switch what {
+    case "expired":
+      try cache.changeHeader("ke/key") { ($0.payloadSize, $0.payloadChecksum) = (1 << 29, 0) }
+      cache.clock.advance(by: 11)
+    case "zeros": try cache.write([UInt8](repeating: 0, count: 64), to: "ke/key")
+    default: break
+    }
+    try check(truncate(cache.path("ke/key"), 64 + 1 << 29), "truncate")
+    let largest = Lock(0)
+    trace.onCall { call, path in
+      guard call == .read else { return nil }
+      // A payload would be read in pieces of this size.
+      largest.withLock { $0 += 1 }
+      return .transferAtMost(4096)
+    }
+    if what == "expired" {
+      #expect(try store.load("key") == nil)
+    } else {
+      expect(.damaged) { _ = try store.load("key") }
+    }
+    #expect(largest.withLock { $0 } <= 3)
+  }
+
+  /// RecordFormat.md, 4: the payload's checksum is judged before the name, also where the header is read first.
+  @Test func largeFilesBreakTheirFirstRule() throws {
+    let store = try cache.store()
+    try store.store(payload(2 << 20), for: "key")
+    try cache.makeDirectory("ot")
+    try FileManager.default.copyItem(atPath: cache.path("ke/key"), toPath: cache.path("ot/other"))
+    var error = expect(.damaged) { _ = try store.load("other") }
+    #expect(error?.recordError?.name == Damage.keyMismatch.rawValue)
+    try Damage.payloadChecksumMismatch.inflict(on: "ot/other", in: cache)
+    error = expect(.damaged) { _ = try store.load("other") }
+    #expect(error?.recordError?.name == Damage.payloadChecksumMismatch.rawValue)
   }
 
   /// L8.

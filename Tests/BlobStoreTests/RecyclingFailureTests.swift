@@ -51,6 +51,27 @@
       #expect(try store.verify().damagedFiles == 0)
     }
 
+    /// Another volume, a lease that the kernel has taken away: a new file is made.
+    @Test(
+      arguments: [
+        (.renameNoReplace, .improperLink), (.renameExchange, .improperLink), (.lease, .resourceTemporarilyUnavailable),
+      ] as [(SystemCall, Errno)]) func aPublicationThatFailsIsMadeWithANewFile(call: SystemCall, errno: Errno) throws
+    {
+      if call == .renameExchange { try store.store(payload(50_000), for: "key") }
+      let calls = CallCount()
+      trace.onCall { found, _ in
+        guard found == call else { return nil }
+        calls.add(1)
+        // The first call for a lease takes it.
+        return calls.value == (call == .lease ? 2 : 1) ? .fail(errno) : nil
+      }
+      try store.store(payload(900, 2), for: "key")
+      trace.onCall(nil)
+      #expect(calls.value > 0)
+      #expect(try store.load("key")?.payload == payload(900, 2))
+      #expect(try store.verify().damagedFiles == 0)
+    }
+
     /// A file system that takes no names as long as those in the bin.
     @Test func namesThatAreTooLongTurnRecyclingOff() throws {
       for key: BlobKey in ["a", "b"] { try store.store(payload(50_000), for: key) }

@@ -221,6 +221,18 @@ import Testing
     #expect(try looks(1) == 1)
   }
 
+  /// P3: files get the permissions that the root has by then.
+  @Test func changedPermissionsAreNoticed() throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    #expect(try cache.state("ke/key")?.permissions == 0o600)
+    try check(chmod(cache.root.string, 0o750), "chmod")
+    waitForNextLook()
+    try store.store(payload(5), for: "other")
+    #expect(try cache.state("ot")?.permissions == 0o750)
+    #expect(try cache.state("ot/other")?.permissions == 0o640)
+  }
+
   /// P8.
   @Test func otherThanADirectoryIsATypedError() throws {
     try Data("x".utf8).write(to: URL(filePath: cache.root.string))

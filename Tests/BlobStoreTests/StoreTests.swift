@@ -294,6 +294,26 @@ import Testing
     #expect(try cache.store().load("key")?.payload == payload(10))
   }
 
+  /// S7: a blob's time begins when all of it is there.
+  @Test(.timeLimit(.minutes(1))) func slowInputDoesNotExpireMeanwhile() throws {
+    let (reader, writer) = try FileDescriptor.pipe()
+    defer { try? reader.close() }
+    let store = try cache.store()
+    let clock = cache.clock
+    let thread = Thread {
+      #expect(throws: Never.self) {
+        try writer.closeAfter {
+          // More than a pipe holds: the reader has begun.
+          try writer.writeAll(payload(200_000))
+          clock.advance(by: 100)
+        }
+      }
+    }
+    thread.start()
+    #expect(try store.store(contentsOf: reader, for: "key", ttl: .seconds(60)) == 200_000)
+    #expect(try store.load("key")?.payload == payload(200_000))
+  }
+
   /// S5: waiting for the input fails.
   @Test(.timeLimit(.minutes(1))) func inputThatCannotBeWaitedForIsAnError() throws {
     let (reader, writer) = try FileDescriptor.pipe()

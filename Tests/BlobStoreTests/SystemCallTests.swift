@@ -21,6 +21,9 @@ import Testing
 
   static let scenarios: [Scenario] = [
     Scenario(name: "load", run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, above 1 MiB", prepare: { try $0.store(Data(count: 1 << 20 + 1), for: "kept", ttl: .seconds(1000)) },
+      run: { _ = try $0.load("kept") }),
     Scenario(name: "load, absent", run: { _ = try $0.load("kept out") }),
     Scenario(
       name: "load that touches", prepare: { try $0.store(Data("aged".utf8), for: "kept") },

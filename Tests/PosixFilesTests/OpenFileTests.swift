@@ -155,6 +155,17 @@ import Testing
     #expect(error?.errno == errno)
   }
 
+  /// Names that do not fit are somebody's; a file system without attributes has none.
+  @Test(arguments: [(.notSupported, false), (.outOfRange, true), (.ioError, nil)] as [(Errno, Bool?)])
+  func attributesThatCannotBeListed(errno: Errno, answer: Bool?) throws {
+    let file = try newFile()
+    #expect(try !file.hasAttributes())
+    plan.arm(FaultPlan.Fault(errno, call: 1, of: [.listAttributes]))
+    if let answer { return #expect(try file.hasAttributes() == answer) }
+    let error = #expect(throws: FileError.self) { _ = try file.hasAttributes() }
+    #expect(error?.errno == errno)
+  }
+
   @Test func writeThatMovesNothingIsAnError() throws {
     let file = try newFile()
     plan.limitTransfers { _ in 0 }

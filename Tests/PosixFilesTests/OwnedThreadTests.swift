@@ -18,6 +18,17 @@ import Testing
     thread.join()
   }
 
+  @Test func workThatJoinsItselfGoesOn() throws {
+    let own = Monitor<OwnedThread?>(nil)
+    let hasEnded = Monitor(false)
+    let thread = try OwnedThread {
+      own.wait { thread in thread.map { .done($0) } ?? .wait(nil) }.join()
+      hasEnded.change { $0 = true }
+    }
+    own.change { $0 = thread }
+    hasEnded.wait { $0 ? .done(()) : .wait(nil) }
+  }
+
   @Test func oneThatNobodyJoinsEndsByItself() throws {
     let hasEnded = Monitor(false)
     try OwnedThread { hasEnded.change { $0 = true } }

@@ -64,6 +64,10 @@ int blob_allocate(int descriptor, int64_t length);
 /// Darwin, where the file has none of the name.
 ssize_t blob_read_attribute(int descriptor, const char *name, void *value, size_t size);
 
+/// Lists the names of a file's extended attributes, each with a 0 after it: flistxattr(2), which has one more argument on
+/// Darwin. Fails with ERANGE where they need more than `size` bytes.
+ssize_t blob_list_attributes(int descriptor, char *names, size_t size);
+
 /// Mappings are not coherent between hosts, or locks may be missing: NFS, SMB, 9p, FUSE.
 #define BLOB_MAPPING_INCOHERENT 1
 /// Writes go to new blocks, whatever was allocated: on a full volume, one to a mapping raises SIGBUS.
