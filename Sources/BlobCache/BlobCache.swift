@@ -1,5 +1,6 @@
 public import BlobStore
 package import PosixFiles
+internal import Locks
 internal import Synchronization
 public import SystemPackage
 
@@ -16,13 +17,15 @@ public import SystemPackage
 /// ```
 ///
 /// Memory and disk agree, also when other processes change the directory: a blob is answered from memory only while
-/// nobody has changed it, and never past its time. Spec/Semantics.md, M, has the rules.
+/// nobody has changed it, and never past its time. Spec/Semantics.md, V, has the rules.
 ///
 /// Two caches on one directory in one process share everything. A cache that nobody holds any more is closed; what it has
 /// staged is written first.
 public final class BlobCache: Sendable {
   let engine: CacheEngine
   private let isOver = Atomic(false)
+  /// Set by the first who closes it.
+  private let closing = Lock<Task<Result<Void, any Error>, Never>?>(nil)
 
   /// Takes a directory as a cache. Nothing is read or made here; the first store makes the directory.
   ///
@@ -64,12 +67,16 @@ public final class BlobCache: Sendable {
 extension BlobCache {
   /// Threads that the cache has now.
   package var threadCount: Int { engine.lanes.threadCount }
+  /// Has the system give no more threads to the cache; nil for as many as it has.
+  package func failThreads(with errno: Errno?) { for lane in engine.lanes.all { lane.failThreads(with: errno) } }
   /// Loads that wait for a thread.
   package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
-  /// Keys that are being produced.
-  package var productionCount: Int { engine.flights.count }
+  /// Keys that are being produced, or produced anew.
+  package var productionCount: Int { engine.flights.count + engine.refreshes.count }
   /// Tasks that wait for the production of a key.
   package func waiterCount(of key: BlobKey) -> Int { engine.flights.waiterCount(of: key) }
+  /// Those of them that wait for it to be produced anew.
+  package func refreshWaiterCount(of key: BlobKey) -> Int { engine.refreshes.waiterCount(of: key) }
   /// The blob of a key as the disk has it, kept in memory as by a load.
   package func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
     try openEngine().read(key, touching: touching)
@@ -94,32 +101,42 @@ extension BlobCache {
   }
 
   /// Writes what is staged, tells the disk of the latest uses, and ends the threads. Operations under way are finished;
-  /// those that come later throw `closed`. Closing a closed cache does nothing.
+  /// those that come later throw `closed`. Closing a closed cache does nothing; while another closes it, it waits for
+  /// that.
   ///
-  /// - Throws: `writeFailed`, as `flush`. The cache is closed all the same.
+  /// - Throws: `writeFailed`, as `flush`, to the first who closes it. The cache is closed all the same.
   public func close() async throws {
-    guard !isClosed else { return }
-    let isLast = beginClosing()
-    let result = await engine.settled()
-    if isLast {
-      engine.shutDown()
-      await engine.lanes.closed()
+    let (task, isFirst) = closing.withLock { task in
+      if let task { return (task, false) }
+      let isLast = beginClosing()
+      // A task that was cancelled closes its cache all the same.
+      let first = Task { [engine] in await engine.close(isLast: isLast) }
+      task = first
+      return (first, true)
     }
-    try result.get()
+    let result = await task.value
+    if isFirst { try result.get() }
   }
 }
 
 extension CacheEngine {
+  /// - Parameter isLast: whether no other cache holds the engine.
+  fileprivate func close(isLast: Bool) async -> Result<Void, any Error> {
+    let result = await settled()
+    if isLast {
+      shutDown()
+      await lanes.closed()
+    }
+    return result
+  }
+
   /// Brings to disk what is not there yet.
-  fileprivate func settled() async -> Result<Void, any Error> {
+  private func settled() async -> Result<Void, any Error> {
     do {
-      // A task that was cancelled closes its cache all the same.
-      try await Task {
-        try await lanes.upkeep.run { _ in
-          self.touches.write(all: true)
-          try self.flushStaged()
-        }
-      }.value
+      try await lanes.upkeep.run { _ in
+        self.touches.write(all: true)
+        try self.flushStaged()
+      }
       return .success(())
     } catch {
       return .failure(error)
@@ -130,7 +147,14 @@ extension CacheEngine {
   fileprivate func shutDown() {
     rota.stop()
     lanes.upkeep.submit(.medium) { self.touches.write(all: true) }
-    if staging != nil { lanes.writes.submit(.medium) { self.writeStaged() } }
+    if staging != nil {
+      lanes.writes.submit(.medium) {
+        self.finishWriting()
+      } orFail: { [departure] _ in
+        // What is staged is lost; nobody is to wait for it.
+        departure.finish()
+      }
+    }
     lanes.close()
     observer.events.finish()
   }

@@ -25,24 +25,23 @@ struct StoreRequest: Sendable {
 extension CacheEngine {
   /// Stores a blob as the configuration says: on disk, or staged to be written. Blocks.
   func store(_ request: StoreRequest, for key: BlobKey) throws {
-    guard try !stage(request, for: key) else { return }
-    try writeInTurn(request, for: key)
+    if try stage(request, for: key) == nil { try writeInTurn(request, for: key) }
   }
 
   /// Stages a blob, without the disk.
   ///
-  /// - Returns: false if it has to be written by the caller: stores are written through, or there is no room.
-  func stage(_ request: StoreRequest, for key: BlobKey) throws -> Bool {
-    guard let staging, request.mayBeStaged else { return false }
+  /// - Returns: nil if it has to be written by the caller: stores are written through, or there is no room.
+  func stage(_ request: StoreRequest, for key: BlobKey) throws -> Blob? {
+    guard let staging, request.mayBeStaged else { return nil }
     // What would be refused is refused now, when somebody is there to hear it.
     try store.checkStore(byteCount: request.payload.count, for: key, ttl: request.ttl)
     let header = try store.prospectiveHeader(byteCount: request.payload.count, ttl: request.ttl)
     let blob = Blob(key: key, payload: request.payload, header: header)
-    guard staging.stage(blob, request) else { return false }
+    guard staging.stage(blob, request) else { return nil }
     failures.forget(key)
     observer.tell(CacheEvent(.stored(staged: true), key, byteCount: request.payload.count))
     startWritingStaged()
-    return true
+    return blob
   }
 
   func startWritingStaged() {
@@ -53,11 +52,22 @@ extension CacheEngine {
   /// Writes a blob after those staged before it. Blocks.
   @discardableResult
   func writeInTurn(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
-    guard let staging else { return try write(request, for: key, queueTime: queueTime) }
+    try inPlaceOfStaged(key) { wasStaged in
+      var request = request
+      // The locks of what is replaced, which has none: not of what lies on disk, which it has replaced already.
+      if wasStaged { request.keepingLocks = false }
+      return try write(request, for: key, queueTime: queueTime)
+    }
+  }
+
+  /// Runs a change that takes the place of what is staged for a key; if it fails, that is staged as before. Blocks.
+  ///
+  /// - Parameter change: is told whether something was staged.
+  private func inPlaceOfStaged<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
+    guard let staging else { return try change(false) }
     do {
-      return try staging.withoutStaged(key) { try write(request, for: key, queueTime: queueTime) }
+      return try staging.replacing(key, change)
     } catch {
-      // What was staged before is staged again.
       startWritingStaged()
       throw error
     }
@@ -96,12 +106,12 @@ extension CacheEngine {
   ) throws -> Int64 {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key)
-    func write() throws -> Int64 {
+    let byteCount = try inPlaceOfStaged(key) { wasStaged in
       try generations.changing(digest) {
-        try store.store(contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+        try store.store(
+          contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks && !wasStaged)
       }
     }
-    let byteCount = try staging.map { try $0.withoutStaged(key, write) } ?? write()
     memory?.discard(key)
     failures.forget(key)
     mark.leave()
@@ -143,10 +153,12 @@ extension CacheEngine {
   func remove(_ key: BlobKey, queueTime: Duration = .zero) throws -> Outcome {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key)
-    let wasStaged = staging?.discard(key) ?? false
-    let outcome = try generations.changing(digest) { try store.remove(key) }
+    let outcome = try inPlaceOfStaged(key) { wasStaged in
+      let outcome = try generations.changing(digest) { try store.remove(key) }
+      return wasStaged ? .done : outcome
+    }
     memory?.discard(key)
-    guard outcome == .done || wasStaged else { return outcome }
+    guard outcome == .done else { return outcome }
     observer.tell(CacheEvent(.removed, key, duration: stopwatch.elapsed, queueTime: queueTime))
     return .done
   }
@@ -164,15 +176,25 @@ extension CacheEngine {
       do {
         return KeyResult(key: key, result: .success(try operation(key)))
       } catch {
+        // Why a staged blob could not be written says more than that it could not be.
+        let error = (error as? BlobCacheError)?.cause as? BlobStoreError ?? error
         return KeyResult(key: key, result: .failure(BlobStoreError(anything: error, operation: "", key: key)))
       }
     }
   }
 
   func removeAll(_ scope: RemovalScope, _ options: RemovalOptions) throws -> RemovalReport {
-    if scope == .all { staging?.discardAll() } else { try flushStaged() }
-    defer { memory?.cache.removeAll() }
-    return try generations.changingAll { try store.removeAll(scope, options) }
+    func wipe() throws -> RemovalReport {
+      defer { memory?.cache.removeAll() }
+      return try generations.changingAll { try store.removeAll(scope, options) }
+    }
+    guard scope == .all, let staging else {
+      try flushStaged()
+      return try wipe()
+    }
+    // What a wipe that fails or is stopped has not come to is still to be written.
+    defer { startWritingStaged() }
+    return try staging.replacingAll(wipe) { !$0.wasStopped }
   }
 
   func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {

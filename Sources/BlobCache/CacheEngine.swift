@@ -16,15 +16,20 @@ final class CacheEngine: Sendable {
   /// nil where stores are written through.
   let staging: StagingArea?
   let flights = FlightTable()
+  /// Apart from these, so that who finds an old blob on disk does not wait for the new one.
+  let refreshes = FlightTable()
   let failures: FailureMemory
   let observer: Observer
   let mark: DirectoryMark
   let rota = CollectionRota()
 
-  init(store: BlobStore, configuration: BlobCache.Configuration) {
+  let departure = Departure()
+
+  /// - Parameter predecessor: of the engine before it on the directory, if that may still be writing.
+  init(store: BlobStore, configuration: BlobCache.Configuration, after predecessor: Departure?) {
     self.configuration = configuration
     self.store = store
-    lanes = Lanes(width: configuration.maxConcurrentOperations)
+    lanes = Lanes(width: configuration.maxConcurrentOperations, after: predecessor)
     let generations = Generations(of: store)
     let observer = Observer(cache: store.directory.string)
     let touches = TouchBatch(of: store, interval: configuration.touchInterval, lane: lanes.upkeep)
@@ -59,5 +64,6 @@ final class CacheEngine: Sendable {
   deinit {
     rota.stop()
     lanes.close()
+    departure.finish()
   }
 }

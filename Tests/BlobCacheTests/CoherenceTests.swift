@@ -5,7 +5,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Memory and disk are one: Spec/Semantics.md, M.
+/// Memory and disk are one: Spec/Semantics.md, V.
 @Suite struct CoherenceTests {
   let test: TestCache
   let cache: BlobCache

@@ -156,6 +156,22 @@ import Testing
     await #expect(throws: Errno.ioError) { try await lane.run { _ in throw Errno.ioError } }
   }
 
+  @Test func withoutThreadsWhatWaitsIsRefused() async throws {
+    let lane = Lane(width: 2)
+    lane.failThreads(with: .resourceTemporarilyUnavailable)
+    let failures = Counter()
+    lane.submit(.high) {
+    } orFail: { _ in
+      failures.increment()
+    }
+    #expect(failures.count == 1)
+    let error = await expect(.noThread) { try await lane.run { _ in } }
+    #expect(error?.cause as? Errno == .resourceTemporarilyUnavailable)
+    #expect(lane.threadCount == 0)
+    lane.failThreads(with: nil)
+    #expect(try await lane.run { _ in 1 } == 1)
+  }
+
   // MARK: - The lanes of a cache
 
   @Test func loadsDoNotWaitBehindRemovalsOrCollections() async throws {

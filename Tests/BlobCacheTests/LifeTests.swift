@@ -126,6 +126,30 @@ import Testing
     }
   }
 
+  /// Who is told to end, while another already sees to it, ends only when all is on disk.
+  @Test func whoClosesACacheThatIsBeingClosedWaitsToo() async throws {
+    let cache = try test.cache { $0.writing = .behind(.init()) }
+    test.disk.hold(.publication)
+    try await cache.store(payload(10), for: "a")
+    let first = Task { try await cache.close() }
+    try await until { cache.isClosed }
+    let isOver = Counter()
+    let others = (0..<3).map { _ in
+      Task {
+        try await cache.close()
+        isOver.increment()
+      }
+    }
+    // One who does not wait would long be done.
+    try await Task.sleep(for: .milliseconds(20))
+    #expect(isOver.count == 0)
+    test.disk.letGo()
+    for task in others { try await task.value }
+    #expect(try test.otherStore().load("a")?.payload == payload(10))
+    #expect(cache.threadCount == 0)
+    try await first.value
+  }
+
   @Test func aCacheThatIsLetGoEndsItsThreads() async throws {
     weak var store: BlobStore?
     do {

@@ -139,35 +139,6 @@ private struct Refusal: Error, Equatable {
     await #expect(throws: Refusal(number: 3)) { try await load() }
   }
 
-  @Test func anOldBlobIsAnsweredAndProducedAnew() async throws {
-    let options = ProductionOptions(ttl: .seconds(600), refreshesAfter: .seconds(60))
-    let version = Counter()
-    func load() async throws -> UInt8? {
-      try await cache.load("a", options: options) { Data([UInt8(version.increment())]) }.payload.first
-    }
-    #expect(try await load() == 1)
-    test.clock.advance(by: 59)
-    #expect(try await load() == 1)
-    test.clock.advance(by: 1)
-    #expect(try await load() == 1)
-    try await until { cache.productionCount == 0 }
-    #expect(try await load() == 2)
-    #expect(version.count == 2)
-    test.clock.advance(by: 601)
-    #expect(try await load() == 3)
-  }
-
-  @Test func aRefreshThatFailsLeavesWhatIsThere() async throws {
-    try await cache.store(payload(1), for: "a", ttl: .seconds(600))
-    test.clock.advance(by: 100)
-    for _ in 0..<3 {
-      let options = ProductionOptions(ttl: .seconds(600), refreshesAfter: .seconds(60))
-      #expect(try await cache.load("a", options: options) { throw Refusal(number: 1) }.payload == payload(1))
-      try await until { cache.productionCount == 0 }
-    }
-    #expect(try test.otherStore().load("a")?.payload == payload(1))
-  }
-
   @Test func aDamagedBlobIsProducedAnew() async throws {
     try await cache.store(payload(100), for: "abc")
     cache.removeAllFromMemory()
@@ -193,12 +164,47 @@ private struct Refusal: Error, Equatable {
     }
   }
 
+  @Test func theSameKeyOfAnotherCacheIsAnotherKey() async throws {
+    let other = try BlobCache(directory: test.outside.path.appending("other"), configuration: test.configuration())
+    let blob = try await cache.load("a") { try await other.load("a") { payload(3) }.payload }
+    #expect(blob.payload == payload(3))
+    #expect(other.cachedBlob(for: "a") != nil)
+  }
+
   @Test func aStoreThatFailsReachesWhoAsked() async throws {
     test.disk.fail(.write, .noSpace)
     let error = await #expect(throws: BlobStoreError.self) { try await cache.load("a") { payload(1) } }
     #expect(error?.errno == .noSpace)
     test.disk.fail(.write, nil)
     #expect(try await cache.load("a") { payload(2) }.payload == payload(2))
+  }
+
+  @Test(arguments: [BlobCache.Writing.through, .behind(BlobCache.WriteBehind())])
+  func whatCannotBeStoredIsAnsweredWhereTheOptionsSaySo(writing: BlobCache.Writing) async throws {
+    let test = try TestCache()
+    let cache = try test.cache {
+      $0.store.maximumPayload = 100
+      $0.writing = writing
+    }
+    var events = cache.events.makeAsyncIterator()
+    let options = ProductionOptions(ttl: .seconds(60), answersUnstored: true)
+    for number in 1...2 {
+      let blob = try await cache.load("a", options: options) { payload(101, UInt64(number)) }
+      #expect(blob.payload == payload(101, UInt64(number)))
+      #expect(blob.header.ttl == 60 && blob.header.payloadSize == 101)
+    }
+    while let event = await events.next() {
+      guard case .writeFailed(let error) = event.kind else { continue }
+      #expect(event.key == "a" && (error as? BlobStoreError)?.code == .payloadTooLarge)
+      break
+    }
+    #expect(try await cache.load("a") == nil)
+    #expect(try await cache.load("a", options: options) { payload(100) }.payload == payload(100))
+    try await cache.flush()
+    #expect(try test.otherStore().load("a")?.payload == payload(100))
+    await #expect(throws: BlobStoreError.self) {
+      try await cache.load("b", options: ProductionOptions(ttl: .seconds(-1), answersUnstored: true)) { payload(1) }
+    }
   }
 
   /// Two stores of one process are to each other as two processes are: their locks exclude each other.
@@ -227,8 +233,7 @@ private struct Refusal: Error, Equatable {
 
   @Test func whoWaitsForAnotherProcessDoesNotWaitForEver() async throws {
     let release = try #require(try test.otherStore().tryProductionLock(of: "a"))
-    var options = ProductionOptions(acrossProcesses: true)
-    options.waitsForOthers = .milliseconds(20)
+    let options = ProductionOptions(acrossProcesses: true, waitsForOthers: .milliseconds(20))
     #expect(try await cache.load("a", options: options) { payload(3) }.payload == payload(3))
     release()
   }

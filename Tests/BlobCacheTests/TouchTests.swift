@@ -113,6 +113,16 @@ import Testing
     #expect(cache.cachedBlob(for: "a") == nil)
   }
 
+  @Test func aTouchForWhichThereIsNoThreadIsMadeUpFor() async throws {
+    for key: BlobKey in ["a", "b"] { try await cache.store(payload(1), for: key) }
+    test.clock.advance(by: 100)
+    cache.failThreads(with: .resourceTemporarilyUnavailable)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    cache.failThreads(with: nil)
+    #expect(cache.cachedBlob(for: "b") != nil)
+    try await until { try updateOnDisk() == test.clock.now.seconds }
+  }
+
   @Test func anExplicitTouchExtendsTheLifeInMemory() async throws {
     try await cache.store(payload(1), for: "a")
     test.clock.advance(by: 500)

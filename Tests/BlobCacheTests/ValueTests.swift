@@ -64,6 +64,52 @@ import Testing
     #expect(try await covers.value(for: "a")?.title == "new")
   }
 
+  /// Whoever has locked the blob counts on the lock, whatever the blob is.
+  @Test(arguments: [(0, false, 0), (0, true, 1), (2, false, 2), (2, true, 2)])
+  func whatTakesThePlaceOfOneThatDoesNotDecodeHasItsLocks(before: Int, isLocked: Bool, after: Int) async throws {
+    for isInMemory in [true, false] {
+      let key = BlobKey("in memory: \(isInMemory)")
+      try await cache.store(Data("{}".utf8), for: key)
+      for _ in 0..<before { try await cache.lock(key) }
+      if isInMemory { _ = try await cache.load(key) } else { cache.removeAllFromMemory() }
+      let covers = cache.values(of: Cover.self)
+      let cover = Cover(title: "new", width: 1)
+      #expect(try await covers.value(for: key, options: ProductionOptions(locked: isLocked)) { cover } == cover)
+      #expect(try await cache.header(for: key).map { Int($0.refCount) } == after)
+      try await cache.unlock(key, force: true)
+    }
+  }
+
+  /// Memory has it, so that it is found twice: before the load stands in line, and when it is its turn.
+  @Test func whatIsFoundIsDecodedOnce() async throws {
+    let decoded = Counter()
+    let coder = CustomValueCoder<Int> {
+      Data("\($0)".utf8)
+    } decode: { payload in
+      decoded.increment()
+      guard let value = Int(String(decoding: payload, as: UTF8.self)) else { throw CocoaError(.coderInvalidValue) }
+      return value
+    }
+    let numbers = cache.values(of: Int.self, coder: coder)
+    let events = cache.events
+    try await numbers.store(42, for: "a")
+    for _ in 0..<3 { #expect(try await numbers.value(for: "a") { 0 } == 42) }
+    #expect(decoded.count == 3)
+    cache.removeAllFromMemory()
+    #expect(try await numbers.value(for: "a") { 0 } == 42)
+    #expect(decoded.count == 4)
+    try await cache.store(Data("none".utf8), for: "b")
+    #expect(try await numbers.value(for: "b") { 7 } == 7)
+    // The one that does not decode, and what was produced in its place.
+    #expect(decoded.count == 6)
+    try await cache.close()
+    var damages = 0
+    for await event in events {
+      if case .damaged = event.kind { damages += 1 }
+    }
+    #expect(damages == 1)
+  }
+
   @Test func aCoderOfOnesOwn() async throws {
     let coder = CustomValueCoder<Int> {
       Data("\($0)".utf8)

@@ -172,6 +172,26 @@ import Testing
     #expect(try await cache.load("a")?.payload == payload(10, 1))
   }
 
+  @Test func manyKeysTellWhyTheyAreNotOnDisk() async throws {
+    test.disk.fail(.write, .noSpace)
+    try await cache.store(payload(10), for: "a")
+    for result in try await cache.lock(["a"]) {
+      let error = #expect(throws: BlobStoreError.self) { try result.result.get() }
+      #expect(error?.code == .fileSystem)
+      #expect(error?.errno == .noSpace)
+    }
+  }
+
+  @Test func withoutAThreadTheNextStoreHasAllWritten() async throws {
+    cache.failThreads(with: .resourceTemporarilyUnavailable)
+    try await cache.store(payload(10), for: "a")
+    #expect(try await cache.load("a") != nil)
+    cache.failThreads(with: nil)
+    #expect(try onDisk("a") == nil)
+    try await cache.store(payload(10), for: "b")
+    try await until { try onDisk("a") != nil && onDisk("b") != nil }
+  }
+
   @Test func whatWouldBeRefusedIsRefusedAtOnce() async throws {
     let error = await #expect(throws: BlobStoreError.self) { try await cache.store(payload(1), for: "") }
     #expect(error?.code == .invalidKey)

@@ -1,6 +1,6 @@
 internal import PosixFiles
 internal import Locks
-internal import SystemPackage
+package import SystemPackage
 
 /// A few threads of its own for calls that block, and the line of those who wait for one.
 ///
@@ -24,18 +24,24 @@ package final class Lane: Sendable {
     var threadCount = 0
     var isClosed = false
     var closeWaiters: [CheckedContinuation<Void, Never>] = []
+    var threadFailure: Errno?
   }
 
   package let width: Int
   private let idleTime: Duration
+  private let prepare: @Sendable () -> Void
   private let state = Lock(State())
 
   /// - Parameters:
   ///   - width: threads at the most.
   ///   - idleTime: how long a thread waits for work before it ends.
-  package init(width: Int, idleTime: Duration = .seconds(5)) {
+  ///   - prepare: what each thread does before its first job; it may block.
+  package init(
+    width: Int, idleTime: Duration = .seconds(5), prepare: @escaping @Sendable () -> Void = {}
+  ) {
     self.width = max(width, 1)
     self.idleTime = idleTime
+    self.prepare = prepare
   }
 
   deinit { close() }
@@ -44,6 +50,8 @@ package final class Lane: Sendable {
   package var threadCount: Int { state.withLock { $0.threadCount } }
   /// Jobs that no thread has taken yet.
   package var waitingCount: Int { state.withLock { $0.line.count } }
+  /// Has the system give no more threads; nil for as many as it has. For tests.
+  package func failThreads(with errno: Errno?) { state.withLock { $0.threadFailure = errno } }
 }
 
 // MARK: - Work
@@ -125,6 +133,7 @@ extension Lane {
 extension Lane {
   private func startThread() {
     do {
+      if let failure = state.withLock({ $0.threadFailure }) { throw failure }
       let thread = LaneThread()
       try OwnedThread { self.work(on: thread) }
     } catch {
@@ -143,6 +152,7 @@ extension Lane {
   }
 
   private func work(on thread: LaneThread) {
+    prepare()
     while let job = next(on: thread) { job.run(job.queued.duration(to: .now)) }
     finishClosing()
   }

@@ -11,13 +11,15 @@ struct Lanes: Sendable {
   /// Collections, and touches that were put off.
   let upkeep: Lane
 
-  init(width: Int) {
-    reads = Lane(width: width)
-    writes = Lane(width: width)
+  /// - Parameter predecessor: whose end is waited for before anything is done.
+  init(width: Int, after predecessor: Departure?) {
+    func lane(_ width: Int) -> Lane { Lane(width: width) { predecessor?.wait() } }
+    reads = lane(width)
+    writes = lane(width)
     // A quarter, because removals in hand keep the disk, and the cores, from loads.
-    removals = Lane(width: max(width / 4, 1))
-    scans = Lane(width: max(width / 2, 1))
-    upkeep = Lane(width: 2)
+    removals = lane(max(width / 4, 1))
+    scans = lane(max(width / 2, 1))
+    upkeep = lane(2)
   }
 
   var all: [Lane] { [reads, writes, removals, scans, upkeep] }

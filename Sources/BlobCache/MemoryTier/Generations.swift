@@ -20,7 +20,7 @@ final class Generations: Sendable {
 
   /// The generation of a digest; nil where there is none, or something is being changed: then only the disk knows.
   ///
-  /// - Complexity: no system call, but for two, once a second, that see whether the control file is still there.
+  /// - Complexity: no system call, but for a few, once a second, that see whether the control file is still there.
   func stamp(of digest: UInt64) -> GenerationStamp? {
     do {
       if let shared = try store.generation(ofDigest: digest) {

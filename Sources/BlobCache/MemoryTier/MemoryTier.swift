@@ -3,7 +3,7 @@ internal import BlobStore
 internal import MemoryCache
 internal import SystemPackage
 
-/// The blobs in memory. Spec/Semantics.md, M: a blob is answered from here only while its key's generation is the one
+/// The blobs in memory. Spec/Semantics.md, V: a blob is answered from here only while its key's generation is the one
 /// that was in force before it was read from disk, and before its own deadline.
 final class MemoryTier: Sendable {
   let cache: MemoryCache<BlobKey, CachedBlob>

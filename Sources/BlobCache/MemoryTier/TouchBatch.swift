@@ -55,8 +55,12 @@ final class TouchBatch: Sendable {
       return !state.isScheduled
     }
     guard starts else { return }
-    // Where the lane is closed, `close` writes what is noted.
-    lane.submit(.low) { self.write(all: false) }
+    // Where the lane is closed, `close` writes what is noted; without a thread, the next to come due has it written.
+    lane.submit(.low) {
+      self.write(all: false)
+    } orFail: { _ in
+      self.state.withLock { $0.isScheduled = false }
+    }
   }
 
   /// Writes what is due, or all that was noted. Blocks.

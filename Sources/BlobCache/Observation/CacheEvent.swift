@@ -20,7 +20,7 @@ public struct CacheEvent: Sendable {
     case damaged(any Error)
     /// A producer made a blob that was missing, or made it anew.
     case produced
-    /// A blob that was staged could not be written.
+    /// A blob that was staged could not be written, or one that was produced could not be stored and was answered all the same.
     case writeFailed(any Error)
     /// A collection or a trim has ended, whether it was asked for, is on schedule, or was begun by a store to keep a limit.
     /// What it removed was told before, one by one.

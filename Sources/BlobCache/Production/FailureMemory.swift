@@ -31,6 +31,4 @@ final class FailureMemory: Sendable {
   }
 
   func forget(_ key: BlobKey) { failures.removeValue(forKey: key) }
-
-  func forgetAll() { failures.removeAll() }
 }

@@ -34,6 +34,9 @@ final class FlightTable: Sendable {
   /// Those who wait for a key; for tests.
   func waiterCount(of key: BlobKey) -> Int { state.withLock { $0.flights[key]?.waiters.count ?? 0 } }
 
+  /// Whether a key is being produced.
+  func isUnderWay(_ key: BlobKey) -> Bool { state.withLock { $0.flights[key] != nil } }
+
   /// What is being produced for a key, by `produce` if nobody is at it.
   ///
   /// - Throws: what `produce` throws, to all who wait; `CancellationError` to one whose task is cancelled.

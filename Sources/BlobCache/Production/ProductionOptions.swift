@@ -2,8 +2,13 @@
 public struct ProductionOptions: Hashable, Sendable {
   /// The time to live of the blob produced; nil for the default expiration, counted from the last access.
   public var ttl: Duration?
-  /// Whether the blob is locked once when it is stored.
+  /// Whether the blob is locked once when it is stored. What is produced anew, for its age or because it does not decode,
+  /// keeps the locks there are; for its age it gets none.
   public var locked = false
+  /// Whether what was produced is answered also when it cannot be stored: the volume is full, the limit is reached by locked
+  /// records, the blob is too large. An event (`writeFailed`) and the log tell of it, and who asks next has it produced again. If
+  /// false, the default, the store's error is thrown.
+  public var answersUnstored = false
   /// For how long a failure of the producer is remembered, and thrown again to whoever asks for the key, without
   /// producing; nil not to. Rounded up to a second. A store of the key ends it, and so does the end of the process.
   /// Cancellations are not remembered.
@@ -15,16 +20,18 @@ public struct ProductionOptions: Hashable, Sendable {
   /// second waits until the blob is there, at most `waitsForOthers`.
   public var acrossProcesses = false
   /// How long to wait for another process, before producing all the same.
-  public var waitsForOthers: Duration = .seconds(10)
+  public var waitsForOthers: Duration
 
   public init(
-    ttl: Duration? = nil, locked: Bool = false, remembersFailuresFor: Duration? = nil, refreshesAfter: Duration? = nil,
-    acrossProcesses: Bool = false
+    ttl: Duration? = nil, locked: Bool = false, answersUnstored: Bool = false, remembersFailuresFor: Duration? = nil,
+    refreshesAfter: Duration? = nil, acrossProcesses: Bool = false, waitsForOthers: Duration = .seconds(10)
   ) {
     self.ttl = ttl
     self.locked = locked
+    self.answersUnstored = answersUnstored
     self.remembersFailuresFor = remembersFailuresFor
     self.refreshesAfter = refreshesAfter
     self.acrossProcesses = acrossProcesses
+    self.waitsForOthers = waitsForOthers
   }
 }

@@ -18,7 +18,20 @@ enum CacheRegistry {
     var holders: Int
   }
 
-  private static let entries = Lock<[Name: Entry]>([:])
+  private struct State {
+    var entries: [Name: Entry] = [:]
+    /// Of engines that no cache holds any more, while they write what was staged.
+    var departures: [Name: Departure] = [:]
+
+    mutating func depart(_ name: Name, _ engine: CacheEngine) {
+      entries[name] = nil
+      departures = departures.filter { !$0.value.isFinished }
+      // Without anything to write, it leaves the one before it in its place.
+      if engine.staging != nil { departures[name] = engine.departure }
+    }
+  }
+
+  private static let state = Lock(State())
 
   /// The engine of a directory, made if there is none. The caller gives it back by `release`.
   ///
@@ -27,33 +40,33 @@ enum CacheRegistry {
     for directory: FilePath, _ configuration: BlobCache.Configuration, _ files: Files
   ) throws -> CacheEngine {
     let name = Name(directory)
-    return try entries.withLock { entries in
-      if let entry = entries[name] {
+    return try state.withLock { state in
+      if let entry = state.entries[name] {
         if let setting = entry.engine.configuration.difference(from: configuration) {
           throw BlobCacheError(
             .invalidConfiguration, "another cache of this process has this directory open with another \(setting)",
             path: directory)
         }
-        entries[name] = Entry(engine: entry.engine, holders: entry.holders + 1)
+        state.entries[name] = Entry(engine: entry.engine, holders: entry.holders + 1)
         return entry.engine
       }
       let engine = CacheEngine(
         store: try BlobStore(directory: directory, configuration: configuration.store, files: files),
-        configuration: configuration)
-      entries[name] = Entry(engine: engine, holders: 1)
+        configuration: configuration, after: state.departures[name])
+      state.entries[name] = Entry(engine: engine, holders: 1)
       return engine
     }
   }
 
   /// - Returns: whether nobody else holds the engine: then it is to be shut down.
   static func release(_ engine: CacheEngine) -> Bool {
-    entries.withLock { entries in
-      guard let (name, entry) = entries.first(where: { $0.value.engine === engine }) else { return false }
+    state.withLock { state in
+      guard let (name, entry) = state.entries.first(where: { $0.value.engine === engine }) else { return false }
       guard entry.holders == 1 else {
-        entries[name] = Entry(engine: engine, holders: entry.holders - 1)
+        state.entries[name] = Entry(engine: engine, holders: entry.holders - 1)
         return false
       }
-      entries[name] = nil
+      state.depart(name, engine)
       return true
     }
   }

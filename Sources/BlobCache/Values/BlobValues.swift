@@ -53,11 +53,12 @@ extension BlobValues {
     orStore produce: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
     // What does not decode was stored by an earlier version, perhaps.
-    let isAcceptable = { @Sendable (blob: Blob) in (try? decode(blob)) != nil }
-    let blob = try await cache.load(key, options: options, accepting: isAcceptable) {
-      try encode(try await produce(), for: key)
-    }
-    return try decode(blob)
+    let decoding = SingleDecoding(decode)
+    let blob = try await cache.load(
+      ProductionRequest(key: key, options: options, isAcceptable: decoding.accepts) {
+        try encode(try await produce(), for: key)
+      })
+    return try decoding.value(of: blob)
   }
 
   /// Stores a value, as `BlobCache.store`.

@@ -63,7 +63,7 @@ extension BlobCache {
   /// The blob of a key if it is in memory, staged or kept, and still what the disk holds. Does not go to disk and does not
   /// wait, so it can be called where waiting is not allowed.
   ///
-  /// - Complexity: O(1), without a system call, but for two, once a second.
+  /// - Complexity: O(1), without a system call, but for a few, once a second.
   public func cachedBlob(for key: BlobKey, touching: Bool = true) -> Blob? {
     isClosed ? nil : engine.resident(key, touching: touching)
   }

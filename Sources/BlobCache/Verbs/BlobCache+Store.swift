@@ -27,7 +27,7 @@ extension BlobCache {
   ) async throws {
     let engine = try openEngine()
     let request = StoreRequest(payload: payload, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
-    if try engine.stage(request, for: key) { return }
+    guard try engine.stage(request, for: key) == nil else { return }
     try await withSpan("store", key) {
       _ = try await engine.lanes.writes.run { try engine.writeInTurn(request, for: key, queueTime: $0) }
     }

@@ -9,6 +9,12 @@ extension CacheEngine {
     while let staged = staging.next() { writeStaged(staged) }
   }
 
+  /// Writes what is staged, and says when all of it is on disk, whoever has it in hand. Blocks.
+  func finishWriting() {
+    repeat { writeStaged() } while staging?.closeIfEmpty() == false
+    departure.finish()
+  }
+
   /// A failure is kept for the next flush.
   private func writeStaged(_ staged: StagingArea.Staged) {
     let key = staged.blob.key

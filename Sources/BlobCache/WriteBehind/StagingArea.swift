@@ -19,6 +19,10 @@ final class StagingArea: Sendable {
     var byteCount = 0
     var failures: [BlobKey: any Error] = [:]
     var isWriterComing = false
+    /// Whether a writer waits for keys that others have in hand.
+    var hasWaitingWriter = false
+    /// Whether nobody writes any more what is staged from now on.
+    var isClosed = false
   }
 
   private let byteLimit: Int
@@ -52,7 +56,7 @@ extension StagingArea {
     state.change { state in
       let old = state.waiting[blob.key]
       let byteCount = state.byteCount - (old?.staged.blob.payload.count ?? 0) + blob.payload.count
-      guard byteCount <= byteLimit else { return false }
+      guard !state.isClosed, byteCount <= byteLimit else { return false }
       state.byteCount = byteCount
       // The place in the line stays: what a flush waits for does not move back.
       let ticket = old?.ticket ?? state.line.ticket()
@@ -63,38 +67,42 @@ extension StagingArea {
     }
   }
 
-  /// Drops what waits for a key, and waits for what is being written. Blocks.
-  ///
-  /// - Returns: whether there was something.
-  func discard(_ key: BlobKey) -> Bool {
-    state.wait { state in
-      guard state.inHand[key] == nil else { return .wait(nil) }
-      let wasWaiting = take(key, &state) != nil
-      noteCount(state)
-      return .done(wasWaiting)
-    }
-  }
-
-  /// Drops all that waits, and waits for what is being written. Blocks.
-  func discardAll() {
-    state.wait { state in
-      for key in state.waiting.keys.map({ $0 }) { _ = take(key, &state) }
-      noteCount(state)
-      return state.inHand.isEmpty ? .done(()) : .wait(nil)
-    }
-  }
-
   /// Runs a change of a key that takes the place of what waits for it, while nothing staged is written for it. Blocks.
-  func withoutStaged<Result>(_ key: BlobKey, _ change: () throws -> Result) throws -> Result {
+  ///
+  /// - Parameter change: is told whether something waited. If it throws, that waits again.
+  func replacing<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
     // In hand, so that loads see it until the change is done, and nobody else writes the key meanwhile.
     let replaced = next(for: key)
     do {
-      let result = try change()
+      let result = try change(replaced != nil)
       if replaced != nil { finish(key, nil) }
       return result
     } catch {
       // The store failed, and leaves the blob that was staged before as it was.
       if let replaced { putBack(replaced) }
+      throw error
+    }
+  }
+
+  /// Runs a change of all keys that takes the place of what waits, while nothing that was staged before is written.
+  /// Blocks.
+  ///
+  /// - Parameter isComplete: whether the change has come to its end. If not, or if it throws, what waited waits again.
+  func replacingAll<Result>(
+    _ change: () throws -> Result, isComplete: (Result) -> Bool
+  ) throws -> Result {
+    // In one order, so that of two who do this neither waits for what the other has in hand.
+    let replaced = keys.sorted { $0.string.utf8.lexicographicallyPrecedes($1.string.utf8) }.compactMap { next(for: $0) }
+    do {
+      let result = try change()
+      if isComplete(result) {
+        for staged in replaced { finish(staged.blob.key, nil) }
+      } else {
+        replaced.forEach(putBack)
+      }
+      return result
+    } catch {
+      replaced.forEach(putBack)
       throw error
     }
   }
@@ -133,27 +141,39 @@ extension StagingArea {
   /// Has a thread of the lane write what waits, unless one is coming already.
   func startWriting(on lane: Lane, _ write: @escaping @Sendable () -> Void) {
     let starts = state.change { state in
-      defer { state.isWriterComing = true }
-      return !state.isWriterComing
+      guard !state.waiting.isEmpty, !state.isWriterComing else { return false }
+      state.isWriterComing = true
+      return true
     }
     guard starts else { return }
-    guard delay > .zero else { return lane.submit(.medium, write) }
+    let submit = { @Sendable in
+      // Without a thread it stays staged, and the next to stage something, or to flush, has it written.
+      lane.submit(.medium, write) { _ in self.state.change { $0.isWriterComing = false } }
+    }
+    guard delay > .zero else { return submit() }
     Task { [delay] in
       // Cut short, it writes a little early.
       try? await Task.sleep(for: delay)
-      lane.submit(.medium, write)
+      submit()
     }
   }
 
   /// What is to be written next; the caller says `finish` afterwards. Blocks while all that waits is for keys that others
   /// are writing.
   ///
-  /// - Returns: nil if nothing waits.
+  /// - Returns: nil if nothing waits, or only what another who has called this waits for: a wipe may take long, and one
+  ///   thread is enough to wait for it.
   func next() -> Staged? {
-    state.wait { state in
+    var isWaiting = false
+    return state.wait { state in
       state.isWriterComing = false
-      guard let key = firstFree(&state) else { return state.waiting.isEmpty ? .done(nil) : .wait(nil) }
-      return .done(putInHand(key, &state))
+      if isWaiting { state.hasWaitingWriter = false }
+      isWaiting = false
+      if let key = firstFree(&state) { return .done(putInHand(key, &state)) }
+      guard !state.waiting.isEmpty, !state.hasWaitingWriter else { return .done(nil) }
+      state.hasWaitingWriter = true
+      isWaiting = true
+      return .wait(nil)
     }
   }
 
@@ -199,6 +219,18 @@ extension StagingArea {
         state.failures[key] = failure
       }
       noteCount(state)
+    }
+  }
+
+  /// Takes nothing more once all is written. Blocks while others have in hand all that there is.
+  ///
+  /// - Returns: false if something waits that nobody has in hand, as when a write has failed.
+  func closeIfEmpty() -> Bool {
+    state.wait { state in
+      if state.waiting.keys.contains(where: { state.inHand[$0] == nil }) { return .done(false) }
+      guard state.inHand.isEmpty else { return .wait(nil) }
+      state.isClosed = true
+      return .done(true)
     }
   }
 

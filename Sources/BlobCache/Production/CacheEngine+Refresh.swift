@@ -1,0 +1,30 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Logging
+
+extension CacheEngine {
+  /// Whether a blob is of an age at which it is to be produced anew.
+  func isAged(_ blob: Blob, _ options: ProductionOptions) -> Bool {
+    guard let age = options.refreshesAfter?.wholeSeconds, blob.header.ttl > 0 else { return false }
+    return store.configuration.now() >= blob.header.lastUpdate.advanced(bySeconds: age)
+  }
+
+  /// Has a blob that is live but old produced anew, without anybody waiting for it, unless that is being done.
+  func refresh(_ request: ProductionRequest) {
+    let key = request.key
+    guard failures.failure(of: key) == nil else { return }
+    let isDone = { @Sendable (blob: Blob) in !self.isAged(blob, request.options) && request.isAcceptable(blob) }
+    refreshes.refresh(key) {
+      do {
+        return try await ProductionChain.producing(key, of: self) {
+          if let blob = try await self.loadSound(key), isDone(blob) { return blob }
+          return try await self.produce(request, .aged, isDone: isDone)
+        }
+      } catch {
+        // Who asked has had an answer. What was stored stays, and the next who asks tries again.
+        self.store.configuration.logger.debug("not refreshed: \(key): \(error)")
+        throw error
+      }
+    }
+  }
+}

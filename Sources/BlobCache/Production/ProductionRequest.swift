@@ -1,0 +1,32 @@
+internal import BlobRecord
+internal import BlobStore
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// What is asked for by a load that produces what is missing.
+struct ProductionRequest: Sendable {
+  let key: BlobKey
+  let options: ProductionOptions
+  /// Whether a blob will do; one that will not is as good as missing.
+  let isAcceptable: @Sendable (Blob) -> Bool
+  let produce: @Sendable () async throws -> Data
+}
+
+/// What a blob that is produced takes the place of, which decides its locks.
+enum ProductionPlace: Sendable {
+  /// Nothing that is live.
+  case empty
+  /// A live blob that will not do: whoever has locked it still counts on the lock.
+  case unacceptable
+  /// A blob that is refreshed: it was locked when it was first stored, if that was asked for.
+  case aged
+
+  func storeRequest(_ payload: Data, _ options: ProductionOptions) -> StoreRequest {
+    StoreRequest(
+      payload: payload, ttl: options.ttl, locked: options.locked && self != .aged, keepingLocks: self != .empty)
+  }
+}

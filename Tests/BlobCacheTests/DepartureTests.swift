@@ -1,0 +1,87 @@
+import BlobCache
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// A cache that is made while the one before it still writes what was staged.
+@Suite(.timeLimit(.minutes(5))) struct DepartureTests {
+  let test: TestCache
+
+  init() throws { test = try TestCache() }
+
+  private func behind(_ configuration: inout BlobCache.Configuration) {
+    var writeBehind = BlobCache.WriteBehind()
+    writeBehind.delay = .seconds(1000)
+    configuration.writing = .behind(writeBehind)
+    configuration.excludesFromBackups = false
+    // One writer, so that what holds it holds all.
+    configuration.maxConcurrentOperations = 1
+  }
+
+  /// Lets a cache go that has a blob staged, which is not written before the disk is let go.
+  private func leaveStaged() async throws {
+    let cache = try test.cache(behind)
+    // The control file is made by the first.
+    try await cache.store(payload(1), for: "first")
+    try await cache.flush()
+    test.disk.hold(.publication)
+    try await cache.store(payload(1), for: "held")
+    try await cache.store(payload(10, 1), for: "a")
+  }
+
+  @Test(arguments: [true, false]) func theNextCacheFindsWhatWasStaged(isBehind: Bool) async throws {
+    try await leaveStaged()
+    try await test.disk.waitForHeld(1)
+    let cache = try test.cache { if isBehind { behind(&$0) } }
+    let load = Task { try await cache.load("a") }
+    // One that does not wait would have looked by then.
+    try await Task.sleep(for: .milliseconds(20))
+    test.disk.letGo()
+    #expect(try await load.value?.payload == payload(10, 1))
+    try await cache.close()
+  }
+
+  @Test func oneInBetweenThatHasNothingToWriteChangesNothing() async throws {
+    try await leaveStaged()
+    try await test.disk.waitForHeld(1)
+    _ = try test.cache()
+    _ = try test.cache(behind)
+    let cache = try test.cache()
+    let load = Task { try await cache.load("a") }
+    try await Task.sleep(for: .milliseconds(20))
+    test.disk.letGo()
+    #expect(try await load.value?.payload == payload(10, 1))
+  }
+
+  @Test func whatTheNextCacheStoresIsLater() async throws {
+    try await leaveStaged()
+    try await test.disk.waitForHeld(1)
+    let cache = try test.cache()
+    let store = Task { try await cache.store(payload(10, 2), for: "a") }
+    try await Task.sleep(for: .milliseconds(20))
+    test.disk.letGo()
+    try await store.value
+    try await cache.close()
+    #expect(try test.otherStore().load("a")?.payload == payload(10, 2))
+  }
+
+  @Test func aWriteThatFailsDoesNotKeepTheNextCacheWaiting() async throws {
+    do {
+      let cache = try test.cache(behind)
+      try await cache.store(payload(10), for: "a")
+      test.disk.fail(.write, .noSpace)
+    }
+    #expect(try await test.cache().load("a") == nil)
+  }
+
+  @Test func withoutAThreadToWriteTheNextCacheDoesNotWait() async throws {
+    do {
+      let cache = try test.cache(behind)
+      cache.failThreads(with: .resourceTemporarilyUnavailable)
+      try await cache.store(payload(10), for: "a")
+    }
+    #expect(try await test.cache().load("a") == nil)
+  }
+}

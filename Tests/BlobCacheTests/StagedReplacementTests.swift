@@ -1,0 +1,101 @@
+import BlobCache
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// What takes the place of a staged blob, and what becomes of that when it does not.
+@Suite(.timeLimit(.minutes(5))) struct StagedReplacementTests {
+  let test: TestCache
+  let cache: BlobCache
+
+  /// Nothing is written before it is flushed.
+  init() throws {
+    test = try TestCache()
+    var writeBehind = BlobCache.WriteBehind()
+    writeBehind.delay = .seconds(1000)
+    cache = try test.cache { [writeBehind] in
+      $0.writing = .behind(writeBehind)
+      // A removal is then one unlink.
+      $0.store.recycling = .off
+    }
+  }
+
+  private func onDisk(_ key: BlobKey) throws -> Data? { try test.otherStore().load(key)?.payload }
+
+  /// Has one blob on disk, and a newer one of the same key staged.
+  private func stageOver(_ key: BlobKey, locked: Bool = false) async throws {
+    try await cache.store(payload(10, 1), for: key, locked: locked)
+    try await cache.flush()
+    try await cache.store(payload(10, 2), for: key)
+  }
+
+  /// Expects the staged blob to be there as before.
+  private func expectStaged(_ key: BlobKey, seed: UInt64 = 2) async throws {
+    #expect(try await cache.load(key)?.payload == payload(10, seed))
+    try await cache.flush()
+    #expect(try onDisk(key) == payload(10, seed))
+  }
+
+  @Test func aRemovalTakesBoth() async throws {
+    try await stageOver("a")
+    #expect(try await cache.remove("a") == .done)
+    #expect(try await cache.load("a") == nil)
+    #expect(try await cache.remove("a") == .notFound)
+    try await cache.flush()
+    #expect(try onDisk("a") == nil)
+  }
+
+  @Test func aRemovalThatFailsLeavesIt() async throws {
+    try await stageOver("a")
+    test.disk.fail(.unlink, .ioError)
+    await #expect(throws: BlobStoreError.self) { try await cache.remove("a") }
+    test.disk.fail(.unlink, nil)
+    try await expectStaged("a")
+  }
+
+  @Test func aWipeThatFailsLeavesIt() async throws {
+    try await stageOver("a")
+    test.disk.fail(.unlink, .ioError)
+    await #expect(throws: BlobStoreError.self) { try await cache.removeAll(.all) }
+    test.disk.fail(.unlink, nil)
+    try await expectStaged("a")
+  }
+
+  @Test func aWipeThatIsStoppedLeavesIt() async throws {
+    try await stageOver("a")
+    var options = RemovalOptions()
+    options.isStopped = { true }
+    #expect(try await cache.removeAll(.all, options).wasStopped)
+    try await expectStaged("a")
+  }
+
+  /// What is staged during a wipe is written, whatever the wipe comes to.
+  @Test(arguments: [true, false]) func aNewerBlobStagedDuringAWipeStays(isStopped: Bool) async throws {
+    try await stageOver("a")
+    var options = RemovalOptions()
+    options.isStopped = { [cache] in
+      #expect(throws: Never.self) { try cache.blocking.store(payload(10, 3), for: "a") }
+      return isStopped
+    }
+    #expect(try await cache.removeAll(.all, options).wasStopped == isStopped)
+    try await expectStaged("a", seed: 3)
+  }
+
+  @Test func aWipeTakesAllThatIsStaged() async throws {
+    for number in 0..<10 { try await stageOver(BlobKey("key \(number)")) }
+    for number in 0..<10 { try await cache.store(payload(5), for: BlobKey("staged \(number)")) }
+    try await cache.removeAll(.all)
+    #expect(try await cache.load("staged 3") == nil)
+    #expect(try await cache.usage().records == 0)
+  }
+
+  /// The staged blob has none; those on disk are of the one before.
+  @Test(arguments: [false, true]) func theLocksKeptAreThoseOfTheStagedBlob(isLocked: Bool) async throws {
+    try await stageOver("a", locked: true)
+    try await cache.store(payload(10, 3), for: "a", locked: isLocked, keepingLocks: true)
+    #expect(try test.otherStore().header(for: "a")?.refCount == (isLocked ? 1 : 0))
+    try await expectStaged("a", seed: 3)
+  }
+}
