@@ -66,6 +66,20 @@ import Testing
     #expect(try await tool.run("dump", "cache/ke/key").text.contains(error))
   }
 
+  /// What a load would not read is not compared, and is not said to be something else.
+  @Test func theChecksumOfATruncatedPayloadIsNotCompared() async throws {
+    try await tool.store("12345", for: "key")
+    let file = try FileHandle(forUpdating: tool.directory.url("cache/ke/key"))
+    try file.truncate(atOffset: 66)
+    try file.close()
+    let run = try await tool.run("dump", "--json", "cache/ke/key")
+    #expect(run.status == 1)
+    let record = try #require(try run.objects().first)
+    #expect(record["error"] == "wrongPayloadSize")
+    #expect(verdicts(record)["reserved3"] == "unusual")
+    #expect(try await tool.run("dump", "cache/ke/key").text.contains("not compared with the payload"))
+  }
+
   @Test func aRecordMayLieOutsideACache() async throws {
     try await tool.store("12345", for: "key")
     try tool.create("backup/x")

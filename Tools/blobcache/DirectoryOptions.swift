@@ -14,8 +14,9 @@ struct DirectoryOptions: ParsableArguments {
   var defaultTimeToLive: TimeSpan?
 
   @Flag(
-    help: "The records lie in the directory itself, not in subdirectories; else as the directory's program has it.")
-  var flat = false
+    inversion: .prefixedNo,
+    help: "The records lie in the directory itself, or in subdirectories; else as the directory's program has it.")
+  var flat: Bool?
 
   @Option(help: "How keys become file names; else as the directory's program has it, or encoded.")
   var naming: RecordNaming?
@@ -49,16 +50,20 @@ extension DirectoryOptions {
     // What an operator removes is gone, but where a program waits for its files.
     configuration.recycling = (try? BlobStore.recyclesFiles(of: directory)) == true ? .automatic : .off
     if let naming { configuration.layout.naming = naming }
-    if flat { configuration.layout.separatesDirectories = false }
+    if let flat { configuration.layout.separatesDirectories = !flat }
     if let defaultTimeToLive { configuration.defaultExpiration = defaultTimeToLive.duration }
     if let now {
       configuration.now = { now }
       // Others go by when the last collection was made.
       configuration.recordsCollections = false
     }
-    let logLevel: Logger.Level = quiet ? .error : .warning
-    configuration.logger = Logger(label: "blobcache") { _ in StandardErrorLog(logLevel: logLevel) }
+    configuration.logger = logger
     return configuration
+  }
+
+  var logger: Logger {
+    let level: Logger.Level = quiet ? .error : .warning
+    return Logger(label: "blobcache") { _ in StandardErrorLog(logLevel: level) }
   }
 
   func store(at directory: FilePath, creatingDirectory: Bool = false) throws -> BlobStore {

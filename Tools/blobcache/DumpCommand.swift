@@ -7,7 +7,10 @@ internal import SystemPackage
 struct DumpCommand: Subcommand {
   static let configuration = CommandConfiguration(
     commandName: "dump", abstract: "Print the header of record files field by field, each with a verdict.",
-    discussion: "The exit status is 1 if any of the records is damaged.")
+    discussion: """
+      What lies in a subdirectory of a cache is judged as the cache's program has it. The exit status is 1 if any of the \
+      records is damaged.
+      """)
 
   @Argument(help: ArgumentHelp("Record files, or directories for every record below them.", valueName: "path"))
   var paths: [FilePath]
@@ -33,17 +36,24 @@ struct DumpCommand: Subcommand {
 
   private func dump(_ path: FilePath, _ output: inout Output) throws -> Answer {
     guard try Files().status(of: path)?.type == .directory else {
-      let store = try options.store(at: path.removingLastComponent().isEmpty ? "." : path.removingLastComponent())
+      let parent = path.removingLastComponent()
+      let place = CachePlace(of: parent.isEmpty ? "." : parent)
+      let store = try options.store(at: place.root)
       return print(try store.inspect(path), file: path.string, store, &output)
     }
-    let store = try options.store(at: path)
+    let place = CachePlace(of: path)
+    let store = try options.store(at: place.root)
     var answer = Answer.done
     var isEmpty = true
     for entry in try store.records() {
+      guard let file = place.relative(entry.file) else {
+        if let error = entry.accessError, place.isPart(of: entry.file) { throw error }
+        continue
+      }
       isEmpty = false
       do {
         if let error = entry.accessError { throw error }
-        answer.worsen(to: print(try store.inspect(path.appending(entry.file)), file: entry.file, store, &output))
+        answer.worsen(to: print(try store.inspect(path.appending(file)), file: file, store, &output))
       } catch let error as BlobStoreError where error.errno == .noSuchFileOrDirectory {
         // Removed since it was listed.
       } catch {

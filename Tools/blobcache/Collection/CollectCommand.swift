@@ -95,7 +95,7 @@ struct CollectCommand: Subcommand {
     settings[.maximumTime] = maximumTime?.description
     settings[.defaultTimeToLive] = options.defaultTimeToLive?.description
     settings[.naming] = options.naming?.rawValue
-    settings[.isFlat] = options.flat ? "true" : nil
+    settings[.isFlat] = options.flat.map { "\($0)" }
     settings[.interval] = schedule.every?.description
     settings[.jitter] = schedule.jitter?.description
     settings[.firstDelay] = schedule.firstDelay?.description

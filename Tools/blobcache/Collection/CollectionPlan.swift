@@ -15,7 +15,8 @@ struct CollectionPlan: Equatable {
     let maximumTime: TimeSpan?
     let defaultTimeToLive: TimeSpan?
     let naming: RecordNaming?
-    let isFlat: Bool
+    /// nil where it goes by the hint, as `naming` does.
+    let isFlat: Bool?
     /// nil where there is one pass.
     let interval: TimeSpan?
     let jitter: TimeSpan?
@@ -61,13 +62,13 @@ extension CollectionPlan.Directory {
     maximumTime = try settings.value(.maximumTime)
     defaultTimeToLive = try settings.value(.defaultTimeToLive)
     naming = try settings.value(.naming)
-    isFlat = try settings.value(.isFlat) ?? false
+    isFlat = try settings.value(.isFlat)
     interval = try settings.value(.interval)
     jitter = try settings.value(.jitter)
   }
 
   /// - Parameter options: what goes without saying in files, such as where warnings go.
-  func store(_ options: DirectoryOptions) throws -> BlobStore {
+  func store(_ options: DirectoryOptions) throws(BlobStoreError) -> BlobStore {
     var options = options
     options.defaultTimeToLive = defaultTimeToLive
     options.naming = naming

@@ -1,6 +1,5 @@
 internal import BlobStore
 internal import Locks
-internal import Logging
 internal import PosixFiles
 internal import ServiceLifecycle
 internal import SystemPackage
@@ -33,11 +32,9 @@ final class CollectionService: Service {
   /// Blocks until the service was told to stop and has stopped. Everything asynchronous begins here, so that it costs
   /// other subcommands nothing.
   func run() throws {
-    let level: Logger.Level = options.quiet ? .error : .warning
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
-        services: [.init(service: self)], gracefulShutdownSignals: [.sigterm, .sigint],
-        logger: Logger(label: "blobcache") { _ in StandardErrorLog(logLevel: level) }))
+        services: [.init(service: self)], gracefulShutdownSignals: [.sigterm, .sigint], logger: options.logger))
     let end = Monitor<Result<Void, any Error>?>(nil)
     Task {
       do {
@@ -70,11 +67,12 @@ extension CollectionService {
       for directory in state.plan.directories where state.schedules[directory] == nil {
         do {
           let schedule = CollectionSchedule(
-            of: try directory.store(options), timing: directory.timing(firstDelay: state.plan.firstDelay),
-            options: CollectionOptions(maximumTime: directory.maximumTime?.duration), slots: state.slots
-          ) { [weak self] outcome in
-            self?.report(outcome, directory)
-          }
+            of: directory.path, timing: directory.timing(firstDelay: state.plan.firstDelay),
+            options: CollectionOptions(maximumTime: directory.maximumTime?.duration), slots: state.slots,
+            logger: options.logger,
+            // Anew for each pass: the directory's program may come later than this service, and change its hint.
+            opening: { [options] () throws(BlobStoreError) in try directory.store(options) },
+            report: { [weak self] in self?.report($0, directory) })
           try schedule.start()
           state.schedules[directory] = schedule
         } catch {

@@ -1,0 +1,48 @@
+internal import PosixFiles
+internal import SystemPackage
+
+/// Where in a cache a directory lies: the root, which says how its records are judged, may be the directory above.
+struct CachePlace {
+  let root: FilePath
+  /// nil for the root itself, and for what is in no cache.
+  private let subdirectory: String?
+
+  /// ControlFile.md. Every directory has it in which a program, or this tool, has changed a record.
+  private static let controlFile = ".blobcache"
+
+  init(of directory: FilePath) {
+    // Normalized first: "." comes to nothing, which stands for the working directory.
+    let canonical = Files().canonical(directory.lexicallyNormalized())
+    let parent = canonical.removingLastComponent()
+    if let name = canonical.lastComponent?.string, Self.isSubdirectory(name), !Self.isRoot(directory),
+      Self.isRoot(parent)
+    {
+      root = parent
+      subdirectory = name
+    } else {
+      root = directory
+      subdirectory = nil
+    }
+  }
+
+  /// Whether what cannot be listed is the directory, or holds it.
+  func isPart(of unlisted: String) -> Bool { unlisted.isEmpty || unlisted == subdirectory }
+
+  /// - Parameter file: a path below the root.
+  /// - Returns: the path below the directory; nil if it lies elsewhere.
+  func relative(_ file: String) -> String? {
+    guard let subdirectory else { return file }
+    let prefix = subdirectory + "/"
+    // By bytes: names that Swift takes for equal may be two.
+    guard file.utf8.starts(with: prefix.utf8) else { return nil }
+    return String(decoding: file.utf8.dropFirst(prefix.utf8.count), as: UTF8.self)
+  }
+
+  /// Whether records may lie in a directory of this name: Semantics.md, N5.
+  private static func isSubdirectory(_ name: String) -> Bool { (2...3).contains(name.utf16.count) }
+
+  private static func isRoot(_ directory: FilePath) -> Bool {
+    // What cannot be looked at is found out by the work itself.
+    (try? Files().status(of: directory.appending(controlFile)))?.type == .regular
+  }
+}
