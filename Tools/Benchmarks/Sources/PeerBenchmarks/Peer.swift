@@ -33,7 +33,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   /// What the numbers depend on: how each is set up, and what it does besides.
   var settings: String {
     switch self {
-    case .blobStore: "durability none, sharing shared, checksummed: written, and compared by each load"
+    case .blobStore: "durability none, sharing shared, 8 GiB at most, checksummed: written, and compared by each load"
     case .raw: "temporary file, write, rename; open, fstat, read; no checksums, no locks"
     case .foundation:
       "Data.write(options: .atomic) of header and payload, which on Linux syncs the file; NSCache, empty when loads begin"

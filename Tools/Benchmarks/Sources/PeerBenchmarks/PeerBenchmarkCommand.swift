@@ -95,6 +95,7 @@ struct PeerBenchmarkCommand: ParsableCommand {
       python: python.flatMap { python in pythonScript.map { Python(interpreter: python, script: $0) } },
       manyEntries: quick ? 200 : 100_000,
       residentBytes: quick ? 2 << 20 : 64 << 20, residentEntries: quick ? 50 : 4000,
+      formerBytes: quick ? 2 << 20 : 80 << 20, formerEntries: quick ? 50 : 4096,
       filledBytes: quick ? 4 << 20 : 256 << 20, filledEntries: quick ? 200 : 20_000, separates: !quick)
     var conditions = Conditions(
       fileSystem: fileSystem(of: workspace.path), rounds: plan.rounds, operations: plan.operations,

@@ -17,6 +17,9 @@ struct Plan {
   let manyEntries: Int
   /// Bytes that each cache holds while it is worked on, and entries, whichever is less.
   let residentBytes, residentEntries: Int
+  /// What each cache has held and removed before, as one that evicts has: then the store's recycling bin is full, and what
+  /// others reuse is there to be reused.
+  let formerBytes, formerEntries: Int
   /// The same, of the caches that `disk` measures.
   let filledBytes, filledEntries: Int
   /// Whether peers are kept from paying for what others have left to be written. It takes its time.
@@ -95,6 +98,7 @@ struct PeerSuite {
     static let residents = 0
     static let lifecycle = 1 << 40
     static let absent = 1 << 41
+    static let former = 1 << 42
   }
 
   private func rounds(_ peers: [Peer], size: Int) throws -> [Measurement] {
@@ -106,7 +110,13 @@ struct PeerSuite {
     // A turn writes 4 MiB or so at the most, lest it be the disk's queue that is measured.
     let count = max(min(plan.operations, (4 << 20) / size), 4)
     let residents = max(min(plan.residentEntries, plan.residentBytes / size), count)
-    for contender in contenders { try contender.fill(payloads.entries(from: FirstKey.residents, count: residents)) }
+    let former = payloads.entries(
+      from: FirstKey.former, count: max(min(plan.formerEntries, plan.formerBytes / size), 1))
+    for contender in contenders {
+      try contender.fill(former)
+      try contender.fill(payloads.entries(from: FirstKey.residents, count: residents))
+      _ = try contender.perform(.remove, Batch(former), threads: 1)
+    }
     let isOfLifecycle = Work.lifecycle.contains(where: plan.includes)
     let lifecycle = isOfLifecycle ? Work.lifecycle.filter { plan.includes($0) || $0.changesWhatIsThere } : []
     let works = lifecycle + (plan.includes(.churn) ? [.churn] : [])

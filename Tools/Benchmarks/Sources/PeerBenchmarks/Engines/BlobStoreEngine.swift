@@ -5,13 +5,15 @@ import Synchronization
 import SystemPackage
 import Workbench
 
-/// This library's store with its defaults, but for what makes it comparable: without durability, as the others are.
+/// This library's store with its defaults and a limit, by which the recycling bin is bounded, but for what makes it
+/// comparable: without durability, as the others are.
 final class BlobStoreEngine: Engine, Session {
   private let store: BlobStore
 
   init(directory: FilePath) throws {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
+    configuration.sizeLimit = 8 << 30
     // The clock runs ahead, and nothing is to expire.
     configuration.defaultExpiration = .seconds(Int64.max)
     let clock = HastyClock(configuration.now)
