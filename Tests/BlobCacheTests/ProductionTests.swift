@@ -19,7 +19,7 @@ private struct Refusal: Error, Equatable {
     cache = try test.cache()
   }
 
-  @Test(.timeLimit(.minutes(3))) func tenThousandLoadsRunOneProducer() async throws {
+  @Test(.timeLimit(.minutes(10))) func tenThousandLoadsRunOneProducer() async throws {
     let produced = Counter()
     let latch = Latch()
     let tasks = (0..<10_000).map { _ in

@@ -36,6 +36,7 @@ struct TestCache {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
     configuration.freeSpaceFloor = 0
+    configuration.lockTimeout = .seconds(60)
     configuration.now = { [clock] in clock.now }
     return configuration
   }
@@ -101,7 +102,7 @@ final class TestDisk: Sendable {
 func until(_ condition: () async throws -> Bool) async throws {
   let start = ContinuousClock.now
   while try await !condition() {
-    try #require(start.duration(to: .now) < .seconds(60), "it never happens")
+    try #require(start.duration(to: .now) < .seconds(300), "it never happens")
     try await Task.sleep(for: .milliseconds(1))
   }
 }

@@ -8,7 +8,7 @@
   /// Spec/Guarantees.md, 2: forked children. Each test forks a process of its own: a fork of this one would have the locks of
   /// its other threads, but not the threads.
   @Suite struct ForkTests {
-    @Test(.timeLimit(.minutes(1))) func aStoreFromBeforeTheForkAnswersWithAnError() async {
+    @Test(.timeLimit(.minutes(10))) func aStoreFromBeforeTheForkAnswersWithAnError() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()
@@ -30,7 +30,7 @@
       }
     }
 
-    @Test(.timeLimit(.minutes(1))) func aStoreOfTheChildsOwnWorks() async {
+    @Test(.timeLimit(.minutes(10))) func aStoreOfTheChildsOwnWorks() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()

@@ -11,7 +11,7 @@ import Testing
   /// Operations of each of the twelve ways to lay out and write records; 24,000 in all.
   static let operationsPerRun = 2_000
 
-  @Test(.timeLimit(.minutes(5)), arguments: RecordNaming.allCases, [true, false])
+  @Test(.timeLimit(.minutes(10)), arguments: RecordNaming.allCases, [true, false])
   func storeIsADictionaryWithClockAndLocks(naming: RecordNaming, separatesDirectories: Bool) throws {
     let seed = SeededGenerator.announcedSeed(
       for: "storeIsADictionaryWithClockAndLocks", environment: ProcessInfo.processInfo.environment)

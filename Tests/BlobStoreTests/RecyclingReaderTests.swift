@@ -57,7 +57,7 @@
 
     /// P9: a store that has opened a file of the bin which another one is just publishing holds no lease on the record,
     /// however long it is held up.
-    @Test(.timeLimit(.minutes(1)), arguments: [SystemCall.lock, .status]) func heldUpStoreHasNoLeaseOnARecord(
+    @Test(.timeLimit(.minutes(10)), arguments: [SystemCall.lock, .status]) func heldUpStoreHasNoLeaseOnARecord(
       before heldCall: SystemCall
     ) throws {
       let (slowTrace, trace) = (CallTrace(), trace)
@@ -97,7 +97,7 @@
 
     /// P1, P2, P9: readers, of the same process and through descriptors of their own, while the files of few keys are
     /// overwritten again and again.
-    @Test(.timeLimit(.minutes(1))) func readersNeverSeeAMix() throws {
+    @Test(.timeLimit(.minutes(10))) func readersNeverSeeAMix() throws {
       let stores = try [cache.store(), cache.store()]
       let keys = (0..<3).map { BlobKey("key\($0)") }
       let group = DispatchGroup()

@@ -38,7 +38,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1)), arguments: [nil, .noFunction, .notPermitted] as [Errno?])
+  @Test(.timeLimit(.minutes(10)), arguments: [nil, .noFunction, .notPermitted] as [Errno?])
   func onlyRegularFilesBelowTheRootAreOpenedAndNothingBlocks(refusal: Errno?) throws {
     if let refusal { plan.refuse(.openBeneath, refusal) }
     let directory = try directory()

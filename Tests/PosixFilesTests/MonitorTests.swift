@@ -2,7 +2,7 @@ import Locks
 import PosixFiles
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct MonitorTests {
+@Suite(.timeLimit(.minutes(10))) struct MonitorTests {
   @Test func whoWaitsSeesTheChange() throws {
     let monitor = Monitor(0)
     let answer = Monitor<Int?>(nil)

@@ -13,7 +13,7 @@ import Testing
 
 /// `collect --every`, from outside. Intervals are a minute at least, so what is seen here are first passes, and a second one
 /// once; that they come again and again is for `ScheduleTests`.
-@Suite(.timeLimit(.minutes(3))) struct CollectionServiceTests {
+@Suite(.timeLimit(.minutes(10))) struct CollectionServiceTests {
   let tool: Tool
 
   init() throws {

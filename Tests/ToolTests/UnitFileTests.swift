@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What lies in Tools/systemd, held against the tools that read it.
-@Suite(.timeLimit(.minutes(2))) struct UnitFileTests {
+@Suite(.timeLimit(.minutes(10))) struct UnitFileTests {
   private static let units = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../../Tools/systemd").standardized
   private static let analyzer = "/usr/bin/systemd-analyze"

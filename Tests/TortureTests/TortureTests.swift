@@ -15,7 +15,7 @@ import Testing
   /// Arguments that name the seed, so that a failing run can be made again.
   func seeded(_ name: String) -> [String] { ["--seed", "\(SeededGenerator.announcedSeed(for: name))"] }
 
-  @Test(.timeLimit(.minutes(3))) func everyKeyIsLinearizableWhileProcessesAreKilledAndStopped() throws {
+  @Test(.timeLimit(.minutes(10))) func everyKeyIsLinearizableWhileProcessesAreKilledAndStopped() throws {
     let output = try TortureTool.run(
       ["run", "--processes", "6", "--operations", "60000", "--seconds", "9", "--kills", "--stops", "--collector"]
         + seeded("everyKeyIsLinearizableWhileProcessesAreKilledAndStopped"))
@@ -27,7 +27,7 @@ import Testing
     #expect(output.count("expired") > 0)
   }
 
-  @Test(.timeLimit(.minutes(3))) func memoryTiersThatLookAtTheGenerationAreLinearizableToo() throws {
+  @Test(.timeLimit(.minutes(10))) func memoryTiersThatLookAtTheGenerationAreLinearizableToo() throws {
     let output = try TortureTool.run(
       ["run", "--operations", "60000", "--seconds", "7", "--kills", "--stops", "--collector", "--memory"]
         + seeded("memoryTiersThatLookAtTheGenerationAreLinearizableToo"))
@@ -36,7 +36,7 @@ import Testing
     #expect(output.count("memoryHits") > 100)
   }
 
-  @Test(.timeLimit(.minutes(3))) func evictionsTakeNothingThatIsLocked() throws {
+  @Test(.timeLimit(.minutes(10))) func evictionsTakeNothingThatIsLocked() throws {
     let output = try TortureTool.run(
       ["run", "--operations", "60000", "--seconds", "8", "--stops", "--size-limit", "8192"]
         + seeded("evictionsTakeNothingThatIsLocked"))
@@ -45,7 +45,7 @@ import Testing
     #expect(output.count("evicted") > 10)
   }
 
-  @Test(.timeLimit(.minutes(3))) func readersAndWritersAtFullSpeedSeeOneOrder() throws {
+  @Test(.timeLimit(.minutes(10))) func readersAndWritersAtFullSpeedSeeOneOrder() throws {
     let output = try TortureTool.run(
       ["run", "--processes", "8", "--threads", "1", "--keys", "4", "--operations", "60000", "--seconds", "6"]
         + seeded("readersAndWritersAtFullSpeedSeeOneOrder"))
@@ -55,7 +55,7 @@ import Testing
 
   /// Each of these is a mistake that a store could make; a run that does not see it could not be believed.
   @Test(
-    .timeLimit(.minutes(3)),
+    .timeLimit(.minutes(10)),
     arguments: ["unlocked-header", "in-place", "blind-memory", "stale-header", "stale-control-file", "blind-collector"])
   func aPlantedFaultIsFound(plant: String) throws {
     // How often a mistake shows depends on how the processes meet, which no seed decides.
@@ -75,7 +75,7 @@ import Testing
       + seeded("aPlantedFaultIsFound(\(plant))")
   }
 
-  @Test(.timeLimit(.minutes(3))) func theLocksOfEightProcessesAreCountedExactlyAndNobodyIsBusy() throws {
+  @Test(.timeLimit(.minutes(10))) func theLocksOfEightProcessesAreCountedExactlyAndNobodyIsBusy() throws {
     let output = try TortureTool.run(["locks", "--processes", "8", "--iterations", "1000"])
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("failures") == 0)
@@ -85,7 +85,7 @@ import Testing
   }
 
   /// The directory is looked at all the time while several processes store more than it may hold.
-  @Test(.timeLimit(.minutes(3)), arguments: [(20_000, 1000), (1_000_000, 100)])
+  @Test(.timeLimit(.minutes(10)), arguments: [(20_000, 1000), (1_000_000, 100)])
   func processesThatStoreAtOnceKeepTheLimit(bytes: Int, operations: Int) throws {
     let output = try TortureTool.run(
       ["limit", "--processes", "4", "--bytes", "\(bytes)", "--operations", "\(operations)"])
