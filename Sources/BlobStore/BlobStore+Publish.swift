@@ -22,7 +22,7 @@ extension BlobStore {
     var (mayRecycle, mayBeUnnamed, mayEmptyBin) = (canWriteAgain, canWriteAgain, true)
     // Kept while the record is written again: a collection is not to end meanwhile, as if nobody waited for room.
     var wait: LimitKeeper.Wait?
-    defer { keeper?.end(wait) }
+    defer { keeper?.stopAsking(&wait) }
     while true {
       var (hasWritten, wasRecycled, wasUnnamed) = (false, false, false)
       do {
@@ -119,7 +119,7 @@ extension BlobStore {
         let byteCount = Self.fileByteCount(header)
         if header.refCount == askedRefCount, mayTryWithoutLooking(temporary, keepingLocks: keepingLocks) {
           let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
-          let counted = try hold.counting(from: nil, to: new, within: keeper?.limit) {
+          let counted = try counting(hold, from: nil, to: new, &wait) {
             try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
           }
           if case .done(let usage) = counted { return .done(level, exceeding: usage, generation: hold.generation) }
@@ -144,9 +144,9 @@ extension BlobStore {
           try temporary.synchronize(needed)
           (level, isSynced) = (needed, true)
         }
-        let counted = try hold.counting(
-          from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
-          to: RecordSize(bytes: byteCount, isLocked: header.isLocked), within: keeper?.limit
+        let counted = try counting(
+          hold, from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
+          to: RecordSize(bytes: byteCount, isLocked: header.isLocked), &wait
         ) {
           try hold.changingPayload(needed) { try publish(&temporary, as: path.fileName, displaced, needed, of: root) }
           return true
@@ -176,6 +176,19 @@ extension BlobStore {
         return StoreReceipt(header: header, generation: generation)
       }
     }
+  }
+
+  /// Publishes a record and counts it, if there is room for it.
+  private func counting(
+    _ hold: StripeHold, from before: RecordSize?, to after: RecordSize, _ wait: inout LimitKeeper.Wait?,
+    _ publish: () throws -> Bool
+  ) throws -> CountedPublication {
+    if let keeper, wait != nil {
+      // Who waits looks first: what it counted for a moment, the collection that makes room would make room for too.
+      if let usage = hold.usageBeyondBounds(from: before, to: after, keeper.limit) { return .mustWait(usage) }
+      keeper.stopAsking(&wait)
+    }
+    return try hold.counting(from: before, to: after, within: keeper?.limit, publish)
   }
 
   /// How often a record is written and synced while others lock and unlock the one it is to replace. After that they wait

@@ -115,45 +115,52 @@ extension LimitKeeper {
   /// A store that is waiting for room.
   struct Wait {
     fileprivate var backoff: Backoff
+    /// Those that had ended when it began.
     fileprivate let collections: Int
-    fileprivate let number: Int
+    /// nil while no room is asked for.
+    fileprivate var number: Int?
   }
 
-  private func beginWait(for byteCount: Int64) -> Wait {
+  private func askForRoom(_ wait: Wait?, for byteCount: Int64) -> Wait {
     state.withLock { state in
-      defer { state.nextWait += 1 }
-      state.waiting[state.nextWait] = byteCount
-      return Wait(
-        backoff: Backoff(timeout: store.configuration.lockTimeout), collections: state.collections,
-        number: state.nextWait)
+      var asking =
+        wait ?? Wait(backoff: Backoff(timeout: store.configuration.lockTimeout), collections: state.collections)
+      if asking.number == nil {
+        asking.number = state.nextWait
+        state.waiting[state.nextWait] = byteCount
+        state.nextWait += 1
+      }
+      return asking
     }
   }
 
-  /// The store has found room, or has given up.
-  func end(_ wait: Wait?) {
-    guard let wait else { return }
-    state.withLock { $0.waiting[wait.number] = nil }
+  /// The store has given up, or has found room and is about to be counted: to whoever looked at both, its record would be
+  /// there twice.
+  func stopAsking(_ wait: inout Wait?) {
+    guard let number = wait?.number else { return }
+    state.withLock { $0.waiting[number] = nil }
+    wait?.number = nil
   }
 
   /// Waits a little for the collection that makes room.
   ///
   /// - Parameters:
-  ///   - waited: nil at first; a store's own from one time to the next.
+  ///   - wait: nil at first; a store's own from one time to the next.
   ///   - byteCount: of the file that is to be stored.
   /// - Throws: `limitReached` if it made none, or not in time.
-  func waitForRoom(_ waited: inout Wait?, _ usage: UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
-    var wait = waited ?? beginWait(for: byteCount)
-    defer { waited = wait }
+  func waitForRoom(_ wait: inout Wait?, _ usage: UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
+    var asking = askForRoom(wait, for: byteCount)
+    defer { wait = asking }
     start(usage)
     let isHopeless = state.withLock { state in
-      state.fellShort && !state.isRunning && (state.collections > wait.collections || isResting(state, usage))
+      state.fellShort && !state.isRunning && (state.collections > asking.collections || isResting(state, usage))
     }
     guard !isHopeless else {
       throw BlobStoreError(
         .limitReached, "what the directory holds is locked or cannot be removed, and is as much as may be",
         path: store.root.path)
     }
-    guard wait.backoff.wait() else {
+    guard asking.backoff.wait() else {
       throw BlobStoreError(
         .limitReached, "no collection has made room for \(store.configuration.lockTimeout)", path: store.root.path)
     }

@@ -32,6 +32,12 @@ struct StoreLimit: Sendable {
     usage.bytes > bytes ?? .max || usage.records > records ?? .max
   }
 
+  /// Whether a change must wait for room, which would make it so much.
+  func refuses(from before: RecordSize?, to after: RecordSize, _ usage: UsageEstimate, isKnown: Bool) -> Bool {
+    // What is replaced by as much or less never exceeds anything.
+    after.bytes > before?.bytes ?? -1 && isFarExceeded(by: usage, isKnown: isKnown)
+  }
+
   /// Whether there is more than there may ever be.
   ///
   /// - Parameter isKnown: whether the counters are. If not, they tell what was added since they were made: to a

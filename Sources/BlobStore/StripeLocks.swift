@@ -169,13 +169,17 @@ struct StripeHold {
     var isDone = false
     defer { if !isDone { control.count(from: after, to: before) } }
     let isKnown = control.countersAreKnown
-    // What is replaced by as much or less never exceeds anything.
-    if let limit, after.bytes > before?.bytes ?? -1, limit.isFarExceeded(by: usage, isKnown: isKnown) {
-      return .mustWait(usage)
-    }
+    if let limit, limit.refuses(from: before, to: after, usage, isKnown: isKnown) { return .mustWait(usage) }
     isDone = try publish()
     guard isDone else { return .notPublished }
     return .done(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
+  }
+
+  /// What there would be after such a change, if that is more than there may ever be; nothing is counted for it.
+  func usageBeyondBounds(from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?) -> UsageEstimate? {
+    guard let control, let limit, let counted = control.counters else { return nil }
+    let usage = counted + UsageEstimate(after) - UsageEstimate(before)
+    return limit.refuses(from: before, to: after, usage, isKnown: control.countersAreKnown) ? usage : nil
   }
 
   /// The key's generation, which nobody else can change meanwhile; nil where there are none.

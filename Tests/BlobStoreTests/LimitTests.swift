@@ -190,20 +190,50 @@ import Testing
       $0.recycling = recycling
       $0.lockTimeout = .seconds(60)
     }
+    let blob = payload(1 << 20)
     for key in 0..<(knowsVictims ? 60 : 23) {
-      try store.store(payload(1 << 20), for: "key \(key)")
+      try store.store(blob, for: "key \(key)")
       store.waitForCollection()
       cache.clock.advance(by: 1)
     }
     let before = try #require(try store.usageEstimate())
     #expect(before.bytes > 20 * mebibyte && before.bytes <= 24 * mebibyte)
-    let large = payload(Int(19 * mebibyte))
+    let large = Data(repeating: 7, count: Int(19 * mebibyte))
     try store.store(large, for: "large")
     #expect(try store.load("large")?.payload == large)
     store.waitForCollection()
     let after = try #require(try store.usageEstimate())
     #expect(after.bytes <= 24 * mebibyte)
     #expect(after.records > 1)
+  }
+
+  /// M4: what has found room, and what only tries whether it has, is not there twice for the collection that makes room.
+  @Test func whatHasFoundRoomIsCountedOnce() throws {
+    let mebibyte: Int64 = 1 << 20
+    let trace = CallTrace()
+    let store = try store(files: trace.files) {
+      $0.sizeLimit = 24 * mebibyte
+      $0.recycling = .off
+    }
+    let blob = payload(1 << 20)
+    for key in 0..<26 {
+      try store.store(blob, for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    let storing = ObjectIdentifier(Thread.current)
+    let isPublished = Atomic(false)
+    trace.onCall { call, path in
+      guard ObjectIdentifier(Thread.current) == storing else { return nil }
+      if call == .publication, path.string.hasSuffix("/large") { isPublished.store(true, ordering: .relaxed) }
+      // Its next call.
+      if call == .unlockByte, isPublished.load(ordering: .relaxed) { store.waitForCollection() }
+      return nil
+    }
+    try store.store(Data(count: Int(19 * mebibyte)), for: "large")
+    trace.onCall(nil)
+    store.waitForCollection()
+    #expect(try store.usage().records > 1)
   }
 
   /// M5: a steady stream walks the directory once in a while only.

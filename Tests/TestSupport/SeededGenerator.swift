@@ -15,8 +15,19 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
     return z ^ (z >> 31)
   }
 
+  /// Eight at a time: without optimization, a call for each would take longer than most tests do besides.
   public mutating func bytes(_ count: Int) -> [UInt8] {
-    (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
+    [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
+      var rest = UnsafeMutableRawBufferPointer(buffer)[..<count]
+      while !rest.isEmpty {
+        withUnsafeBytes(of: next().littleEndian) { word in
+          let part = rest.prefix(word.count)
+          UnsafeMutableRawBufferPointer(rebasing: part).copyMemory(from: .init(rebasing: word.prefix(part.count)))
+          rest = rest.dropFirst(word.count)
+        }
+      }
+      initializedCount = count
+    }
   }
 }
 
