@@ -8,7 +8,7 @@ extension BlobStore {
   /// - Parameter room: bytes that are to be left free, for a record that waits for them; asked again and again.
   /// - Returns: whether the limits are kept now, as far as this can tell.
   func keepLimits(
-    _ options: CollectionOptions, _ victims: inout NextVictims, room: () -> Int64,
+    _ options: CollectionOptions, _ victims: inout NextVictims, room: @escaping () -> Int64,
     isSpared: @escaping (UInt64) -> Bool
   ) throws -> Bool {
     try withCollectorLock(options) { control in
@@ -22,25 +22,28 @@ extension BlobStore {
         try timed(pass, .eviction) { try pass.evict(&victims) { limit.leavingFree(room()) } }
         if pass.report.wasStopped || isKept() { return true }
       }
-      let room = room()
-      let goal = limit.leavingFree(room)
+      let goal = limit.leavingFree(room())
+      // Who has found room meanwhile may have been met by the walk, and would be there twice.
+      func isGoalWanted() -> Bool { room() > 0 }
       var options = options
       if let bytes = goal.bytes { options.goal = .byteCount(bytes) }
-      var pass = try findVictims(options, &victims, control, isSpared)
+      var pass = try findVictims(options, &victims, control, isSpared, isGoalWanted)
       if pass.passedOver > 0, pass.unmeasured == 0, !pass.report.wasStopped, !goal.isExceeded(by: pass.left), !isKept()
       {
         // The counters say too much: somebody else has removed records, or a power cut has. A whole look corrects them.
         options.looksAtEverything = true
-        pass = try findVictims(options, &victims, control, isSpared)
+        pass = try findVictims(options, &victims, control, isSpared, isGoalWanted)
       }
       if pass.report.wasStopped { return true }
       // What was not seen may be what is too much: another try is of no use for a while.
       if pass.unmeasured > 0, !isKept() { return false }
       let left = pass.left
+      let room = room()
       if !control.countersAreKnown { return false }
       // Who waits for room needs less than that, if need be.
       let filled = left + UsageEstimate(records: 1, bytes: room)
-      return !goal.isExceeded(by: left) || room > 0 && !limit.isFarExceeded(by: filled, isKnown: true)
+      return !limit.leavingFree(room).isExceeded(by: left)
+        || room > 0 && !limit.isFarExceeded(by: filled, isKnown: true)
     }
   }
 
@@ -73,9 +76,10 @@ extension BlobStore {
   /// Makes a whole collection, which finds the records that are next to go.
   private func findVictims(
     _ options: CollectionOptions, _ victims: inout NextVictims, _ control: ControlFile?,
-    _ isSpared: @escaping (UInt64) -> Bool
+    _ isSpared: @escaping (UInt64) -> Bool, _ isGoalWanted: @escaping () -> Bool
   ) throws -> CollectionPass {
     let pass = CollectionPass(store: self, options: options, control: control)
+    pass.isGoalWanted = isGoalWanted
     pass.isSpared = isSpared
     pass.nextVictims = NextVictims()
     try timed(pass, .whole) {

@@ -96,7 +96,7 @@ extension CollectionPass {
   private func startPlan() throws -> Bool {
     var bytes = try byteTarget().map { excess(of: report.bytesAfter, over: $0) } ?? 0
     var records = store.configuration.countLimit.map { excess(of: report.recordsAfter, over: $0) } ?? 0
-    if let limit = options.goal?.byteLimit { bytes = max(bytes, report.bytesAfter - limit) }
+    if let limit = options.goal?.byteLimit, isGoalWanted() { bytes = max(bytes, report.bytesAfter - limit) }
     if let limit = options.goal?.recordLimit { records = max(records, report.recordsAfter - limit) }
     guard !isStopped, bytes > 0 || records > 0 else { return false }
     return plan.start(freeing: bytes, records: records)

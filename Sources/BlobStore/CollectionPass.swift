@@ -12,6 +12,8 @@ final class CollectionPass {
   var plan = EvictionPlan<Victim>()
   /// Records that are not to be evicted, by their digests.
   var isSpared: (UInt64) -> Bool = { _ in false }
+  /// Whether the goal in bytes still is one once the walk has ended.
+  var isGoalWanted: () -> Bool = { true }
   /// The oldest, where it seems that some have to go.
   var oldest: OldestRecords?
   /// Receives those that are next to go, if it is there.
