@@ -151,7 +151,7 @@ extension LimitKeeper {
   func waitForRoom(_ wait: inout Wait?, _ usage: UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
     var asking = askForRoom(wait, for: byteCount)
     defer { wait = asking }
-    start(usage)
+    // Before another is started, which would be under way then, each time anew.
     let isHopeless = state.withLock { state in
       state.fellShort && !state.isRunning && (state.collections > asking.collections || isResting(state, usage))
     }
@@ -160,6 +160,7 @@ extension LimitKeeper {
         .limitReached, "what the directory holds is locked or cannot be removed, and is as much as may be",
         path: store.root.path)
     }
+    start(usage)
     guard asking.backoff.wait() else {
       throw BlobStoreError(
         .limitReached, "no collection has made room for \(store.configuration.lockTimeout)", path: store.root.path)
