@@ -240,6 +240,35 @@ import Testing
     #expect(try store.usage().records > 1)
   }
 
+  /// M4: nor for a walk that began when it still waited.
+  @Test func whatFindsRoomDuringAWalkIsCountedOnce() throws {
+    let mebibyte: Int64 = 1 << 20
+    let trace = CallTrace()
+    let store = try store(files: trace.files) {
+      $0.sizeLimit = 24 * mebibyte
+      $0.recycling = .off
+    }
+    let blob = payload(1 << 20)
+    for key in 0..<23 {
+      try store.store(blob, for: "key \(key)")
+      cache.clock.advance(by: 1)
+    }
+    let other = try cache.store { $0.recycling = .off }
+    let storing = ObjectIdentifier(Thread.current)
+    let isStored = Atomic(false)
+    trace.onCall { call, _ in
+      guard call == .listDirectory, ObjectIdentifier(Thread.current) != storing else { return nil }
+      trace.onCall(nil)
+      for key in 0..<20 { #expect(throws: Never.self) { try other.remove("key \(key)") } }
+      while !isStored.load(ordering: .acquiring) { Thread.sleep(forTimeInterval: 0.001) }
+      return nil
+    }
+    try store.store(Data(count: Int(19 * mebibyte)), for: "large")
+    isStored.store(true, ordering: .releasing)
+    store.waitForCollection()
+    #expect(try store.usage().records == 4)
+  }
+
   /// M5: a steady stream walks the directory once in a while only.
   @Test func nextVictimsSpareWalks() throws {
     let store = try store { $0.sizeLimit = 100_000 }
