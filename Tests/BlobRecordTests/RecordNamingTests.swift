@@ -57,6 +57,19 @@ import Testing
     // A name that has the byte itself, or an escape where none is due, is nobody's.
     #expect(RecordNaming.encoded.accepts(fileName: "x" + character) == !isEscaped)
     #expect(RecordNaming.encoded.accepts(fileName: "x" + escape) == isEscaped)
+    // Keys are looked at by eight bytes: wherever it is, and whatever is beside it.
+    for (length, neighbour) in product(2...20, ["x", "\u{7E}", "\u{20}", "\u{80}", "\u{FF}"]) {
+      for place in 1..<length {
+        let before = String(repeating: neighbour, count: place)
+        let after = String(repeating: neighbour, count: length - place - 1)
+        let name = try RecordNaming.encoded.fileName(for: BlobKey(before + character + after))
+        #expect(Self.isSame(name, before + (isEscaped ? escape : character) + after))
+      }
+    }
+  }
+
+  private func product<First, Second>(_ first: some Sequence<First>, _ second: [Second]) -> [(First, Second)] {
+    first.flatMap { element in second.map { (element, $0) } }
   }
 
   @Test(
