@@ -204,8 +204,8 @@ extension BlobStore {
     // Copied under the stripe: what no load returns would keep others waiting for nothing.
     guard header.payloadSize <= configuration.maximumPayload else { throw tooLarge(header, file.location.path) }
     let root = try root.openedOrMade()
-    let directory = try root.openOrMakeSubdirectory(path.subdirectory)
-    var temporary = try TemporaryFile(in: directory, of: root, names: temporaryNames)
+    let subdirectory = OpenSubdirectory(try root.openOrMakeSubdirectory(path.subdirectory))
+    var temporary = try TemporaryFile(in: subdirectory, of: root, names: temporaryNames)
     try header.withEncodedBytes { bytes throws(FileError) in try temporary.file.write(bytes, at: 0) }
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceByteCount, alignment: 16)
     defer { unsafe buffer.deallocate() }

@@ -27,9 +27,9 @@ extension BlobStore {
       var (hasWritten, wasRecycled, wasUnnamed) = (false, false, false)
       do {
         let root = try root.openedOrMade()
-        let directory = try root.openOrMakeSubdirectory(path.subdirectory)
+        let subdirectory = try root.madeSubdirectory(path.subdirectory)
         var temporary = try fileToWrite(
-          header, mayBeRecycled: mayRecycle, mayBeUnnamed: mayBeUnnamed, in: directory, of: root)
+          header, mayBeRecycled: mayRecycle, mayBeUnnamed: mayBeUnnamed, in: subdirectory, of: root)
         (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
         try write(temporary.file, &header)
         try temporary.cutOff(at: Self.fileByteCount(header))
@@ -58,6 +58,7 @@ extension BlobStore {
           guard mayMakeAgain > 0 else { throw error }
           mayMakeAgain -= 1
         }
+        try root.opened()?.forgetSubdirectory(path.subdirectory)
         _ = try root.forgetIfReplacedNow()
       } catch let error as FileError where error.isLackOfRoom {
         guard canWriteAgain || !hasWritten else { throw error }
@@ -72,16 +73,16 @@ extension BlobStore {
 
   /// A file from the recycling bin, if there is one of that size, else a new one.
   private func fileToWrite(
-    _ header: RecordHeader, mayBeRecycled: Bool, mayBeUnnamed: Bool, in directory: consuming Directory,
+    _ header: RecordHeader, mayBeRecycled: Bool, mayBeUnnamed: Bool, in subdirectory: OpenSubdirectory,
     of root: RootDirectory.Opened
   ) throws -> TemporaryFile {
     if mayBeRecycled, let recycled = recycledFile(for: header, byteCount: Self.fileByteCount(header), of: root) {
-      return TemporaryFile(recycled, in: directory, names: temporaryNames)
+      return TemporaryFile(recycled, in: subdirectory, names: temporaryNames)
     }
-    if mayBeUnnamed, let file = try directory.createUnnamedFile(permissions: root.filePermissions) {
-      return try TemporaryFile(unnamed: file, in: directory, of: root, names: temporaryNames)
+    if mayBeUnnamed, let file = try subdirectory.directory.createUnnamedFile(permissions: root.filePermissions) {
+      return try TemporaryFile(unnamed: file, in: subdirectory, of: root, names: temporaryNames)
     }
-    return try TemporaryFile(in: directory, of: root, names: temporaryNames)
+    return try TemporaryFile(in: subdirectory, of: root, names: temporaryNames)
   }
 
   /// The bytes of a record's file.
@@ -125,7 +126,7 @@ extension BlobStore {
           if case .done(let usage) = counted { return .done(level, exceeding: usage, generation: hold.generation) }
           // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
         }
-        let displaced = try recordToDisplace(at: path, in: temporary.directory, of: root)
+        let displaced = try recordToDisplace(at: path, in: temporary.subdirectory.directory, of: root)
         lastStoreReplaced.store(displaced != nil, ordering: .relaxed)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
         let refCount = keepingLocks ? max(askedRefCount, displaced?.header?.refCount ?? 0) : askedRefCount
@@ -167,7 +168,7 @@ extension BlobStore {
         if let usage { keeper?.start(usage) }
         if reached == .full {
           do throws(FileError) {
-            try temporary.directory.synchronize()
+            try temporary.subdirectory.directory.synchronize()
             if !path.subdirectory.isEmpty { try root.directory.synchronize() }
           } catch {
             throw Published(cause: error)

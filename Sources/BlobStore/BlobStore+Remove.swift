@@ -49,23 +49,34 @@ extension BlobStore {
   private func remove(_ key: BlobKey, recycling: Bool) throws(BlobStoreError) -> Outcome {
     try reporting("remove", key) {
       let path = try path(for: key)
-      guard let root = try root.opened(), let directory = try recordDirectory(of: path, root) else { return .notFound }
-      let level = try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
-        guard let (record, file, mayBeLocked) = try recordToRemove(at: path, in: directory, of: root) else {
-          return nil
+      guard let root = try root.opened() else { return .notFound }
+      while let subdirectory = try recordSubdirectory(of: path, root) {
+        if let level = try remove(path, in: subdirectory.directory, of: root, recycling: recycling) {
+          if level == .full { try subdirectory.directory.synchronize() }
+          return .done
         }
-        let level = configuration.durability.level(concernsLock: mayBeLocked)
-        let isRemoved = try hold.changingPayload(level) {
-          try recycling
-            ? takeAway(path.fileName, file, level, in: directory, of: root) : directory.unlink(path.fileName)
-        }
-        guard isRemoved else { return nil }
-        hold.count(from: record, to: nil)
-        return level
+        // It may have been removed since it was opened, and made again with a record in it.
+        guard try root.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
       }
-      guard let level else { return .notFound }
-      if level == .full { try directory.synchronize() }
-      return .done
+      return .notFound
+    }
+  }
+
+  /// - Returns: what the removal was to be on the medium by; nil if there was no record.
+  private func remove(
+    _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool
+  ) throws -> Durability.Level? {
+    try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
+      guard let (record, file, mayBeLocked) = try recordToRemove(at: path, in: directory, of: root) else {
+        return nil
+      }
+      let level = configuration.durability.level(concernsLock: mayBeLocked)
+      let isRemoved = try hold.changingPayload(level) {
+        try recycling ? takeAway(path.fileName, file, level, in: directory, of: root) : directory.unlink(path.fileName)
+      }
+      guard isRemoved else { return nil }
+      hold.count(from: record, to: nil)
+      return level
     }
   }
 
@@ -181,9 +192,9 @@ extension RemovalScope {
 
 extension BlobStore {
   /// The directory a record lies in; nil if there is none, or something that is no directory has its name.
-  private func recordDirectory(of path: RecordPath, _ root: RootDirectory.Opened) throws -> Directory? {
+  private func recordSubdirectory(of path: RecordPath, _ root: RootDirectory.Opened) throws -> OpenSubdirectory? {
     do {
-      return try root.openSubdirectory(path.subdirectory)
+      return try root.subdirectory(path.subdirectory)
     } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
       return nil
     }

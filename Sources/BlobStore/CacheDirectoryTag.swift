@@ -35,7 +35,8 @@ extension BlobStore {
       else { return }
       guard try root.directory.status(of: CacheDirectoryTag.name) == nil else { return }
       // Whole before it has its name: half a signature would be none.
-      var temporary = try TemporaryFile(in: root.directory.reopened(), of: root, names: temporaryNames)
+      var temporary = try TemporaryFile(
+        in: OpenSubdirectory(root.directory.reopened()), of: root, names: temporaryNames)
       let content = Array(CacheDirectoryTag.content.utf8)
       try temporary.file.write(unsafe content.span.bytes, at: 0)
       if try temporary.publishIfAbsent(as: CacheDirectoryTag.name) == nil {

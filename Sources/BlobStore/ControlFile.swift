@@ -170,7 +170,8 @@ extension ControlFile {
   private static func makeUnpublished(
     in root: RootDirectory.Opened, names: TemporaryNames
   ) throws -> TemporaryFile {
-    let temporary = try TemporaryFile(in: root.directory.reopened(), of: root, names: names)
+    let temporary = try TemporaryFile(
+      in: OpenSubdirectory(root.directory.reopened()), of: root, names: names)
     try temporary.file.allocate(byteCount: Int64(ControlLayout.byteCount))
     // Generations begin at random numbers, so that a memory tier never takes a new file's for an old one's.
     // Spread from two random ones: asking the system for each would take longer than all the rest.

@@ -14,6 +14,7 @@ final class RootDirectory: Sendable {
     private let callerGroup = Credentials.group
     private let control = Lock<ControlFile?>(nil)
     private let bin = Lock<BinState>(.notLookedFor)
+    private let subdirectories = OpenSubdirectories()
 
     private enum BinState {
       case notLookedFor
@@ -105,6 +106,40 @@ final class RootDirectory: Sendable {
         if named?.inode == status.inode, named?.deviceID == status.deviceID { return }
       }
       forgetRecyclingBin()
+    }
+
+    /// The subdirectory a record lies in, remembered for whoever works there next.
+    ///
+    /// - Returns: nil if there is none.
+    func subdirectory(_ name: String) throws -> OpenSubdirectory? {
+      if let opened = subdirectories.find(name) { return opened }
+      guard let directory = try openSubdirectory(name) else { return nil }
+      return remember(directory, name)
+    }
+
+    /// The same, made if it is not there.
+    func madeSubdirectory(_ name: String) throws -> OpenSubdirectory {
+      if let opened = subdirectories.find(name) { return opened }
+      return remember(try openOrMakeSubdirectory(name), name)
+    }
+
+    private func remember(_ directory: consuming Directory, _ name: String) -> OpenSubdirectory {
+      let opened = OpenSubdirectory(directory)
+      subdirectories.remember(opened, name)
+      return opened
+    }
+
+    /// Nothing could be put there: it is opened anew when it is needed.
+    func forgetSubdirectory(_ name: String) { subdirectories.forget(name) }
+
+    /// Forgets a subdirectory in which nothing was found, if it is not the one of its name any more.
+    ///
+    /// - Returns: whether to look again.
+    func forgetSubdirectoryIfReplaced(_ name: String, _ opened: OpenSubdirectory) throws -> Bool {
+      let (named, status) = (try directory.status(of: name.isEmpty ? "." : name), try opened.directory.status())
+      if named?.inode == status.inode, named?.deviceID == status.deviceID { return false }
+      forgetSubdirectory(name)
+      return true
     }
 
     /// Whether a file is as this process would make one for a record, and has one name only: then it may become one.

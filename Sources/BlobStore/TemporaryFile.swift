@@ -10,7 +10,7 @@ internal import SystemPackage
 /// from one whose writer is gone. A dead one is leased until the call before the one that publishes it (`RecyclingBin`).
 struct TemporaryFile: ~Copyable {
   /// Where it is to be published.
-  let directory: Directory
+  let subdirectory: OpenSubdirectory
   let file: OpenFile
   private let names: TemporaryNames
   private var place: Place
@@ -19,7 +19,7 @@ struct TemporaryFile: ~Copyable {
   /// Where it is to be found.
   private enum Place {
     case nowhere
-    /// In `directory`, under this name.
+    /// In `subdirectory`, under this name.
     case beside(String)
     case inBin(RecycledPlace)
     case published
@@ -36,27 +36,27 @@ struct TemporaryFile: ~Copyable {
       && number.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
   }
 
-  /// Creates a file with a name in `directory`, with the permissions and ownership that the root gives its files.
+  /// Creates a file with a name in `subdirectory`, with the permissions and ownership that the root gives its files.
   ///
   /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`.
   ///
   /// - Throws: ENOENT if the directory was removed: try again.
-  init(in directory: consuming Directory, of root: RootDirectory.Opened, names: TemporaryNames) throws {
+  init(in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened, names: TemporaryNames) throws {
     var name = names.next()
     var obstacle = Obstacle(call: .open, errno: .fileExists)
-    var file = try Self.createLocked(name, in: directory, of: root, &obstacle)
+    var file = try Self.createLocked(name, in: subdirectory.directory, of: root, &obstacle)
     var triesLeft = Self.tries
     while file == nil, triesLeft > 0 {
       name = names.next()
-      file = try Self.createLocked(name, in: directory, of: root, &obstacle)
+      file = try Self.createLocked(name, in: subdirectory.directory, of: root, &obstacle)
       triesLeft -= 1
     }
     guard let file = file.take() else {
-      throw FileError(obstacle.call, Location(directory.path, name), obstacle.errno)
+      throw FileError(obstacle.call, Location(subdirectory.directory.path, name), obstacle.errno)
     }
     self.names = names
     self.file = file
-    self.directory = directory
+    self.subdirectory = subdirectory
     place = .beside(name)
   }
 
@@ -64,30 +64,30 @@ struct TemporaryFile: ~Copyable {
   ///
   /// System call: `fstat(2)`.
   init(
-    unnamed file: consuming OpenFile, in directory: consuming Directory, of root: RootDirectory.Opened,
+    unnamed file: consuming OpenFile, in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened,
     names: TemporaryNames
   ) throws {
     try Self.adopt(file, try file.status(), of: root)
     self.names = names
     self.file = file
-    self.directory = directory
+    self.subdirectory = subdirectory
     place = .nowhere
   }
 
   /// Takes a file from the recycling bin.
-  init(_ file: consuming RecycledFile, in directory: consuming Directory, names: TemporaryNames) {
+  init(_ file: consuming RecycledFile, in subdirectory: OpenSubdirectory, names: TemporaryNames) {
     self.names = names
     place = .inBin(file.place)
     isLeased = true
     self.file = file.file
-    self.directory = directory
+    self.subdirectory = subdirectory
   }
 
   deinit {
     switch place {
     case .nowhere, .published: break
     // The store has failed and reports why; what cannot be unlinked now, a collection takes.
-    case .beside(let name): _ = try? directory.unlink(name)
+    case .beside(let name): _ = try? subdirectory.directory.unlink(name)
     case .inBin(let recycled): recycled.giveBack()
     }
   }
@@ -116,9 +116,9 @@ struct TemporaryFile: ~Copyable {
   mutating func publishIfAbsent(as fileName: String) throws(FileError) -> Bool? {
     let isNamed =
       switch place {
-      case .nowhere: try directory.name(file, ifAbsent: fileName)
+      case .nowhere: try subdirectory.directory.name(file, ifAbsent: fileName)
       case .inBin(let recycled): try renameIfAbsent(recycled, to: fileName)
-      default: try directory.renameIfAbsent(try name(), to: fileName)
+      default: try subdirectory.directory.renameIfAbsent(try name(), to: fileName)
       }
     if isNamed == true { place = .published }
     return isNamed
@@ -127,9 +127,9 @@ struct TemporaryFile: ~Copyable {
   /// Takes the name unless something has it, where `publishIfAbsent` cannot tell. The temporary name goes too.
   mutating func publishByLink(as fileName: String) throws(FileError) -> Bool {
     let name = try name()
-    guard try directory.linkIfAbsent(name, as: fileName) else { return false }
+    guard try subdirectory.directory.linkIfAbsent(name, as: fileName) else { return false }
     place = .published
-    _ = try directory.unlink(name)
+    _ = try subdirectory.directory.unlink(name)
     return true
   }
 
@@ -138,9 +138,9 @@ struct TemporaryFile: ~Copyable {
     let name = try name()
     if let recycled {
       try releaseLease()
-      try recycled.bin.directory.rename(name, to: fileName, in: directory)
+      try recycled.bin.directory.rename(name, to: fileName, in: subdirectory.directory)
     } else {
-      try directory.rename(name, to: fileName)
+      try subdirectory.directory.rename(name, to: fileName)
     }
     place = .published
   }
@@ -151,14 +151,14 @@ struct TemporaryFile: ~Copyable {
     guard let recycled else { return try publish(as: fileName) }
     switch try renameIfAbsent(recycled, to: fileName) {
     case true: place = .published
-    case false: throw FileError(.renameNoReplace, Location(directory.path, fileName), .fileExists)
+    case false: throw FileError(.renameNoReplace, Location(subdirectory.directory.path, fileName), .fileExists)
     case nil: try publish(as: fileName)
     }
   }
 
   private mutating func renameIfAbsent(_ recycled: RecycledPlace, to fileName: String) throws(FileError) -> Bool? {
     try releaseLease()
-    return try recycled.bin.directory.renameIfAbsent(recycled.name, to: fileName, in: directory)
+    return try recycled.bin.directory.renameIfAbsent(recycled.name, to: fileName, in: subdirectory.directory)
   }
 
   /// Takes the name, and what has it goes into the recycling bin.
@@ -173,9 +173,9 @@ struct TemporaryFile: ~Copyable {
       name = try self.name()
       if let recycled {
         try releaseLease()
-        isExchanged = try recycled.bin.directory.exchange(name, with: fileName, in: directory)
+        isExchanged = try recycled.bin.directory.exchange(name, with: fileName, in: subdirectory.directory)
       } else {
-        isExchanged = try directory.exchange(name, with: fileName, in: directory)
+        isExchanged = try subdirectory.directory.exchange(name, with: fileName, in: subdirectory.directory)
       }
       if !isExchanged { try publish(as: fileName) }
     } catch {
@@ -192,11 +192,11 @@ struct TemporaryFile: ~Copyable {
       return nil
     }
     do throws(FileError) {
-      try room.put(name, in: directory)
+      try room.put(name, in: subdirectory.directory)
       return nil
     } catch {
       // The record is published; what cannot be unlinked now, a collection takes.
-      _ = try? directory.unlink(name)
+      _ = try? subdirectory.directory.unlink(name)
       return error
     }
   }
@@ -213,12 +213,12 @@ struct TemporaryFile: ~Copyable {
     var name = ""
     for _ in 0...Self.tries {
       name = names.next()
-      if try directory.name(file, ifAbsent: name) {
+      if try subdirectory.directory.name(file, ifAbsent: name) {
         place = .beside(name)
         return name
       }
     }
-    throw FileError(.linkUnnamed, Location(directory.path, name), .fileExists)
+    throw FileError(.linkUnnamed, Location(subdirectory.directory.path, name), .fileExists)
   }
 
   /// The file is whole. From here on, nobody writes to it before it is a record.

@@ -15,4 +15,10 @@ package enum CurrentProcess {
   package static var forkCount: CInt { blob_fork_count() }
 
   package static var identifier: Int32 { getpid() }
+
+  /// How many files it may have open at a time; nil if that is not limited.
+  package static var openFileLimit: Int? {
+    let limit = sysconf(CInt(_SC_OPEN_MAX))
+    return limit < 0 ? nil : limit
+  }
 }

@@ -1,0 +1,162 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Subdirectories are kept open from one change to the next: what others do to them meanwhile.
+@Suite struct OpenSubdirectoriesTests {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private func openings() -> Int { trace.count(.openDirectory) }
+
+  private func removeSubdirectory(_ name: String) throws {
+    try FileManager.default.removeItem(atPath: cache.path(name))
+  }
+
+  private func move(_ file: String, to target: String) throws {
+    try FileManager.default.moveItem(atPath: cache.path(file), toPath: cache.path(target))
+  }
+
+  /// What a store is to put its record into.
+  enum Making: CaseIterable, Sendable { case recycled, unnamed, named }
+
+  private func store(_ making: Making) throws -> BlobStore {
+    let trace = trace
+    if making == .named {
+      trace.onCall { call, _ in call == .openUnnamed ? .fail(.notSupported) : nil }
+    }
+    let store = try cache.store(files: trace.files) { $0.recycling = making == .recycled ? .automatic : .off }
+    if making == .recycled {
+      try store.store(payload(5), for: "bea")
+      try store.remove("bea")
+    }
+    return store
+  }
+
+  @Test func changesThatFollowEachOtherOpenASubdirectoryOnce() throws {
+    let store = try cache.store(files: trace.files) { $0.recycling = .off }
+    try store.store(payload(5), for: "key")
+    _ = trace.take()
+    for key: BlobKey in ["key", "kettle", "kelp"] {
+      try store.store(payload(5), for: key)
+      #expect(try store.remove(key) == .done)
+    }
+    // None, or one where the machine took a second's rest.
+    #expect(openings() <= 1)
+  }
+
+  /// P7: as with a root that was replaced.
+  @Test func subdirectoryThatWasMovedAwayIsNoticedASecondLater() throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    try move("ke", to: "moved")
+    Thread.sleep(forTimeInterval: 1.1)
+    try store.store(payload(6), for: "kelp")
+    #expect(try store.load("kelp")?.payload == payload(6))
+    #expect(try cache.files() == ["ke/kelp", "moved/key"])
+  }
+
+  /// Somebody has put something else in its place: nothing is reached through that.
+  @Test func linkInTheSubdirectorysPlaceIsNotFollowed() throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    try move("ke", to: "moved")
+    try FileManager.default.createDirectory(atPath: cache.path("elsewhere"), withIntermediateDirectories: false)
+    try cache.write([1], to: "elsewhere/key")
+    try FileManager.default.createSymbolicLink(atPath: cache.path("ke"), withDestinationPath: "elsewhere")
+    #expect(try store.remove("kelp") == .notFound)
+    #expect(expect(.fileSystem) { try store.store(payload(6), for: "kelp") }?.path == cache.root.appending("ke"))
+    #expect(try cache.files() == ["elsewhere/key", "ke", "moved/key"])
+  }
+
+  /// A collection of another process has found it empty.
+  @Test(arguments: Making.allCases) func storeMakesASubdirectoryAgainThatSomebodyRemoved(making: Making) throws {
+    let store = try store(making)
+    try store.store(payload(5), for: "key")
+    try store.remove("key")
+    try removeSubdirectory("ke")
+    try store.store(payload(6), for: "kelp")
+    #expect(try store.load("kelp")?.payload == payload(6))
+    try store.store(payload(7), for: "kelp")
+    #expect(try store.load("kelp")?.payload == payload(7))
+  }
+
+  /// Where a store looks for what it replaces, nothing is left to be found.
+  @Test(arguments: Making.allCases) func storeReplacesWhatIsInASubdirectoryThatSomebodyMadeAgain(making: Making) throws
+  {
+    let store = try store(making)
+    try store.store(payload(5), for: "key")
+    try removeSubdirectory("ke")
+    let other = try cache.store()
+    try other.store(payload(6), for: "key", locked: true)
+    try store.store(payload(7), for: "key", keepingLocks: true)
+    #expect(try store.load("key")?.payload == payload(7))
+    #expect(try store.header(for: "key")?.refCount == 1)
+    #expect(try cache.files() == ["ke/key"])
+  }
+
+  @Test(arguments: [BlobStore.Recycling.automatic, .off])
+  func removalFindsWhatIsInASubdirectoryThatSomebodyMadeAgain(recycling: BlobStore.Recycling) throws {
+    let store = try cache.store { $0.recycling = recycling }
+    try store.store(payload(5), for: "key")
+    try removeSubdirectory("ke")
+    #expect(try store.remove("key") == .notFound)
+    try store.store(payload(5), for: "kelp")
+    try removeSubdirectory("ke")
+    try cache.store().store(payload(6), for: "key")
+    #expect(try store.remove("key") == .done)
+    #expect(try cache.files().isEmpty)
+  }
+
+  /// The Angstrom sign and the letter are equal strings, and two subdirectories.
+  @Test func equalStringsAreTwoSubdirectories() throws {
+    let store = try cache.store()
+    let keys: [BlobKey] = ["\u{212B}x1", "\u{C5}x1"]
+    for key in keys { try store.store(payload(5), for: key) }
+    for key in keys {
+      let directory = String(key.string.prefix(2))
+      #expect(try cache.exists(directory + "/" + key.string))
+    }
+  }
+
+  /// The root, where all records lie in a layout without subdirectories, is such a one too.
+  @Test func changesWithoutSubdirectoriesOpenTheRootOnce() throws {
+    let store = try cache.store(files: trace.files) {
+      $0.layout.separatesDirectories = false
+      $0.recycling = .off
+    }
+    try store.store(payload(5), for: "key")
+    _ = trace.take()
+    try store.store(payload(6), for: "kelp")
+    #expect(try store.remove("key") == .done)
+    #expect(try store.remove("key") == .notFound)
+    #expect(openings() <= 1)
+    #expect(try cache.files() == ["kelp"])
+  }
+
+  /// Descriptors are the process's.
+  @Test(arguments: [(nil, 256), (1 << 20, 256), (1024, 16), (64, 1), (63, 0), (0, 0)] as [(Int?, Int)])
+  func fewAreKeptOpenWhereAProcessMayOpenFew(openFileLimit: Int?, capacity: Int) {
+    #expect(OpenSubdirectories.capacity(ofProcess: openFileLimit) == capacity)
+  }
+
+  /// And all of them once there are too many.
+  @Test(arguments: [0, 1, 2, 3]) func noMoreAreKeptOpenThanMayBe(capacity: Int) throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    let table = OpenSubdirectories(capacity: capacity)
+    for name in ["aa", "ab", "ac", "ad"] {
+      #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute))
+      table.remember(OpenSubdirectory(try directory.openSubdirectory(name)!), name)
+      #expect((table.find(name) != nil) == (capacity > 0))
+      #expect(openPaths(below: cache.outside.path).count <= capacity + 1)
+    }
+    table.forget("ad")
+    #expect(table.find("ad") == nil)
+  }
+}
