@@ -50,13 +50,15 @@ extension BlobStore {
     try reporting("remove", key) {
       let path = try path(for: key)
       guard let root = try root.opened() else { return .notFound }
+      var mayLookAgain = true
       while let subdirectory = try recordSubdirectory(of: path, root) {
         if let level = try remove(path, in: subdirectory.directory, of: root, recycling: recycling) {
           if level == .full { try subdirectory.directory.synchronize() }
           return .done
         }
-        // It may have been removed since it was opened, and made again with a record in it.
-        guard try root.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
+        // One that is remembered may have been removed, and made again with a record in it.
+        guard mayLookAgain, try root.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
+        mayLookAgain = false
       }
       return .notFound
     }

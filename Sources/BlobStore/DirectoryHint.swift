@@ -25,8 +25,9 @@ extension BlobStore {
   /// - Returns: nil if there is none: no library program has changed the directory yet, or it cannot be read.
   public static func hint(at directory: FilePath) throws(BlobStoreError) -> DirectoryHint? {
     try reporting("hint") {
-      guard let directory = try Directory(at: directory, files: Files()) else { return nil }
-      let root = try RootDirectory.Opened(directory)
+      let files = Files()
+      guard let directory = try Directory(at: directory, files: files) else { return nil }
+      let root = try RootDirectory.Opened(directory, files.budget)
       do {
         return try root.controlFile(Logger(label: "BlobStore", factory: { _ in SwiftLogNoOpLogHandler() }))?.hint
       } catch {

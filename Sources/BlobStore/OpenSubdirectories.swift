@@ -12,54 +12,62 @@ package final class OpenSubdirectory: Sendable {
 /// The subdirectories that stores and removals have worked in lately, kept open for the next ones: to open one and to close
 /// it takes a tenth of the time of a small store.
 ///
-/// None is kept for longer than a second: so one that somebody has moved away, or replaced, is noticed as soon as a root is.
+/// None is used for longer than a second: so one that somebody has moved away, or replaced, is noticed as soon as a root is.
 /// One that was removed is noticed at once, by whoever finds that nothing can be put into it.
 package final class OpenSubdirectories: Sendable {
+  /// By their names, which are compared by their bytes, as keys are.
+  private typealias Table = [BlobKey: OpenSubdirectory]
+
   private struct State {
-    /// By their names, which are compared by their bytes, as keys are.
-    var opened: [BlobKey: OpenSubdirectory] = [:]
-    /// When they began to be remembered.
+    var table: Table = [:]
+    /// No later than the first of them was opened.
     var start: Int64 = 0
+
+    mutating func forgetAll() -> Table {
+      defer { table = [:] }
+      return table
+    }
   }
 
   private let state = Lock(State())
-  private let capacity: Int
+  private let budget: OpenFileBudget
 
-  /// - Parameter capacity: how many are kept open at a time.
-  package init(capacity: Int = OpenSubdirectories.capacity(ofProcess: CurrentProcess.openFileLimit)) {
-    self.capacity = capacity
-  }
+  package init(_ budget: OpenFileBudget) { self.budget = budget }
 
-  /// As many as two hexadecimal digits name, as long as the process may open many more files than that: they are its own.
-  ///
-  /// - Parameter openFileLimit: of the process; nil if there is none.
-  package static func capacity(ofProcess openFileLimit: Int?) -> Int {
-    min(256, (openFileLimit ?? .max) / 64)
-  }
+  deinit { budget.giveBack(state.withLock { $0.table.count }) }
 
   private static let milliseconds: Int64 = 1000
 
   /// - Returns: nil if the one of this name is not open.
   package func find(_ name: String) -> OpenSubdirectory? {
     let now = SystemClock.coarseMilliseconds()
-    return state.withLock { state in
-      if now - state.start >= Self.milliseconds { state.opened.removeAll(keepingCapacity: true) }
-      return state.opened[BlobKey(name)]
+    let (found, outdated): (OpenSubdirectory?, Table) = state.withLock { state in
+      guard now - state.start < Self.milliseconds else { return (nil, state.forgetAll()) }
+      return (state.table[BlobKey(name)], [:])
     }
+    close(outdated)
+    return found
   }
 
-  package func remember(_ subdirectory: OpenSubdirectory, _ name: String) {
-    guard capacity > 0 else { return }
-    let now = SystemClock.coarseMilliseconds()
-    state.withLock { state in
-      if state.opened.count >= capacity { state.opened.removeAll(keepingCapacity: true) }
-      if state.opened.isEmpty { state.start = now }
-      state.opened[BlobKey(name)] = subdirectory
+  /// - Parameter start: a moment before it was opened.
+  package func remember(_ subdirectory: OpenSubdirectory, _ name: String, since start: Int64) {
+    if !budget.take() {
+      close(state.withLock { $0.forgetAll() })
+      guard budget.take() else { return }
     }
+    let former = state.withLock { state in
+      if state.table.isEmpty { state.start = start }
+      return state.table.updateValue(subdirectory, forKey: BlobKey(name))
+    }
+    if former != nil { budget.giveBack(1) }
   }
 
   /// What has this name is not to be found any more.
   package func forget(_ name: String) {
-    state.withLock { $0.opened[BlobKey(name)] = nil }
+    let former = state.withLock { $0.table.removeValue(forKey: BlobKey(name)) }
+    if former != nil { budget.giveBack(1) }
   }
+
+  /// Nobody waits for the lock while they are closed.
+  private func close(_ forgotten: consuming Table) { budget.giveBack(forgotten.count) }
 }

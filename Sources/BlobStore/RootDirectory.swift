@@ -14,7 +14,7 @@ final class RootDirectory: Sendable {
     private let callerGroup = Credentials.group
     private let control = Lock<ControlFile?>(nil)
     private let bin = Lock<BinState>(.notLookedFor)
-    private let subdirectories = OpenSubdirectories()
+    private let subdirectories: OpenSubdirectories
 
     private enum BinState {
       case notLookedFor
@@ -22,8 +22,9 @@ final class RootDirectory: Sendable {
       case open(RecyclingBin)
     }
 
-    init(_ directory: consuming Directory) throws {
+    init(_ directory: consuming Directory, _ budget: OpenFileBudget) throws {
       status = try directory.status()
+      subdirectories = OpenSubdirectories(budget)
       self.directory = directory
     }
 
@@ -113,19 +114,22 @@ final class RootDirectory: Sendable {
     /// - Returns: nil if there is none.
     func subdirectory(_ name: String) throws -> OpenSubdirectory? {
       if let opened = subdirectories.find(name) { return opened }
+      let start = SystemClock.coarseMilliseconds()
       guard let directory = try openSubdirectory(name) else { return nil }
-      return remember(directory, name)
+      return remember(directory, name, since: start)
     }
 
     /// The same, made if it is not there.
     func madeSubdirectory(_ name: String) throws -> OpenSubdirectory {
       if let opened = subdirectories.find(name) { return opened }
-      return remember(try openOrMakeSubdirectory(name), name)
+      let start = SystemClock.coarseMilliseconds()
+      return remember(try openOrMakeSubdirectory(name), name, since: start)
     }
 
-    private func remember(_ directory: consuming Directory, _ name: String) -> OpenSubdirectory {
+    private func remember(_ directory: consuming Directory, _ name: String, since start: Int64) -> OpenSubdirectory {
       let opened = OpenSubdirectory(directory)
-      subdirectories.remember(opened, name)
+      // Where nothing can be shared in memory, another host may remove it, and calls may say so in other ways.
+      if openedControlFile?.isMapped == true { subdirectories.remember(opened, name, since: start) }
       return opened
     }
 
@@ -236,7 +240,7 @@ final class RootDirectory: Sendable {
   }
 
   private func adopt(_ directory: consuming Directory) throws -> Opened {
-    let opened = try Opened(directory)
+    let opened = try Opened(directory, files.budget)
     guard allowsWorldWritable || !opened.isWorldWritable else {
       throw BlobStoreError(
         .worldWritableDirectory,

@@ -28,11 +28,14 @@ package final class Files: Sendable {
   private let intercept: Interceptor?
   /// Whether there is an interceptor; asking this costs less than looking at the closure, which would be retained.
   private let isIntercepted: Bool
+  /// What may be kept open from one operation to the next.
+  package let budget: OpenFileBudget
   private let openBeneathRefused = Atomic(false)
   private let unnamedFilesRefused = Atomic(false)
   private let accessTimeRefused = Atomic(false)
 
-  package init(intercepting intercept: Interceptor? = nil) {
+  package init(budget: OpenFileBudget = .ofProcess, intercepting intercept: Interceptor? = nil) {
+    self.budget = budget
     self.intercept = intercept
     isIntercepted = intercept != nil
   }

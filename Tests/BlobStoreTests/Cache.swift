@@ -258,8 +258,11 @@ final class CallTrace: Sendable {
   private let entries = Lock<[Entry]>([])
   private let action: Lock<(@Sendable (SystemCall, FilePath) -> Files.Interception?)?> = Lock(nil)
 
+  /// Of its own: what other tests keep open is not to change the calls of this one.
+  private let budget = OpenFileBudget(limit: 256)
+
   var files: Files {
-    Files { call, location in
+    Files(budget: budget) { call, location in
       self.entries.withLock { $0.append(Entry(call, at: location)) }
       let action = self.action.withLock { $0 }
       return action?(call, location.path)

@@ -140,23 +140,52 @@ import Testing
     #expect(try cache.files() == ["kelp"])
   }
 
-  /// Descriptors are the process's.
-  @Test(arguments: [(nil, 256), (1 << 20, 256), (1024, 16), (64, 1), (63, 0), (0, 0)] as [(Int?, Int)])
-  func fewAreKeptOpenWhereAProcessMayOpenFew(openFileLimit: Int?, capacity: Int) {
-    #expect(OpenSubdirectories.capacity(ofProcess: openFileLimit) == capacity)
+  /// All of a cache's are closed once there are too many, and together its caches keep no more than may be.
+  @Test(arguments: [0, 1, 2, 3]) func noMoreAreKeptOpenThanMayBe(limit: Int) throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    let names = ["aa", "ab", "ac", "ad"]
+    for name in names { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
+    let budget = OpenFileBudget(limit: limit)
+    func remember(_ name: String, in table: OpenSubdirectories) throws {
+      let now = SystemClock.coarseMilliseconds()
+      table.remember(OpenSubdirectory(try directory.openSubdirectory(name)!), name, since: now)
+      #expect(openPaths(below: cache.outside.path).count <= limit + 1)
+    }
+    do {
+      let table = OpenSubdirectories(budget)
+      for name in names {
+        try remember(name, in: table)
+        #expect((table.find(name) != nil) == (limit > 0))
+      }
+      let other = OpenSubdirectories(budget)
+      for name in names { try remember(name, in: other) }
+      table.forget("ad")
+      #expect(table.find("ad") == nil)
+    }
+    // Both are gone, and leave all there was.
+    for _ in 0..<limit { #expect(budget.take()) }
+    #expect(!budget.take())
   }
 
-  /// And all of them once there are too many.
-  @Test(arguments: [0, 1, 2, 3]) func noMoreAreKeptOpenThanMayBe(capacity: Int) throws {
+  /// Of one cache: its own table is given up when it is too old.
+  @Test func whatIsOldIsClosed() throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
-    let table = OpenSubdirectories(capacity: capacity)
-    for name in ["aa", "ab", "ac", "ad"] {
-      #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute))
-      table.remember(OpenSubdirectory(try directory.openSubdirectory(name)!), name)
-      #expect((table.find(name) != nil) == (capacity > 0))
-      #expect(openPaths(below: cache.outside.path).count <= capacity + 1)
-    }
-    table.forget("ad")
-    #expect(table.find("ad") == nil)
+    #expect(try directory.makeSubdirectory("aa", permissions: .ownerReadWriteExecute))
+    let budget = OpenFileBudget(limit: 1)
+    let table = OpenSubdirectories(budget)
+    let now = SystemClock.coarseMilliseconds()
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa", since: now - 1000)
+    #expect(openPaths(below: cache.outside.path).count <= 2)
+    #expect(table.find("aa") == nil)
+    #expect(openPaths(below: cache.outside.path).count <= 1)
+    #expect(budget.take())
+  }
+
+  /// Nothing tells there that another host has removed one, but for calls that fail.
+  @Test func noneAreKeptOpenOnNetworkFileSystems() throws {
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in call == .volumeStatus ? .answer(Int(MappingHazard.incoherent.rawValue)) : nil }
+    for _ in 0..<3 { try store.store(payload(5), for: "key") }
+    #expect(openings() >= 3)
   }
 }

@@ -73,8 +73,22 @@ import Testing
 
   @Test(.enabled(if: SystemCall.hasUnnamedFiles), arguments: scenarios)
   func callsAreThoseOfTheDocument(scenario: Scenario) throws {
+    let documented = try Self.documented()[scenario.name]
+    var calls = try Self.calls(of: scenario)
+    // What was looked at a second ago is looked at again: where the machine has rested for so long, once more.
+    var triesLeft = 3
+    while calls.seconds >= 0.9, calls.names != documented, triesLeft > 0 {
+      calls = try Self.calls(of: scenario)
+      triesLeft -= 1
+    }
+    #expect(documented == calls.names, "\(scenario.name): \(calls.names)")
+  }
+
+  /// - Returns: the calls, and how long the store had been used by then.
+  private static func calls(of scenario: Scenario) throws -> (names: String, seconds: Double) {
     let cache = try Cache()
     let trace = CallTrace()
+    let start = ContinuousClock.now
     let store = try cache.store(files: trace.files) {
       $0.recycling = scenario.recycles ? .automatic : .off
       scenario.change(&$0)
@@ -84,11 +98,13 @@ import Testing
     // The first change finds out what the directory and its control file are.
     _ = try store.lock("key")
     _ = try store.unlock("key")
+    // And the next one opens the subdirectory.
+    _ = try store.remove("keel")
     cache.clock.advance(by: 1)
     _ = trace.take()
     try scenario.run(store)
     let calls = trace.take().map { Self.name(of: $0.call) }.joined(separator: " ")
-    #expect(try Self.documented()[scenario.name] == calls, "\(scenario.name): \(calls)")
+    return (calls, start.duration(to: .now) / .seconds(1))
   }
 
   /// No row of the document is left out.
