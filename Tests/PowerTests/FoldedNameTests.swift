@@ -14,12 +14,10 @@ import Testing
     configuration.durability = .none
     let start = UnixTime(seconds: 1_700_000_000)
     configuration.now = { start }
-    let store = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
-    try store.store(Data("first".utf8), for: "ABcd", ttl: .seconds(10))
+    try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
+      .store(Data("first".utf8), for: "ABcd", ttl: .seconds(10))
     try FileManager.default.createDirectory(atPath: volume.cache + "/ab", withIntermediateDirectories: false)
-    try Program.run("mount", ["--bind", volume.cache + "/AB", volume.cache + "/ab"])
-    do {
-      defer { #expect(throws: Never.self) { try Program.run("umount", [volume.cache + "/ab"]) } }
+    try withBothNames(volume, configuration) { store in
       try store.store(Data("second".utf8), for: "abcd", ttl: .seconds(10))
       #expect(try store.load("abcd")?.payload == Data("second".utf8))
       #expect(try store.load("ABcd")?.payload == Data("first".utf8))
@@ -30,15 +28,23 @@ import Testing
       #expect(try store.verify().soundRecords == 4)
     }
     // Under one name, the other record is nowhere to be found, and foreign.
+    let store = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
     #expect(try store.load("abcd") == nil)
     #expect(try store.usage().foreignFiles == 1)
-    try Program.run("mount", ["--bind", volume.cache + "/AB", volume.cache + "/ab"])
-    do {
-      defer { #expect(throws: Never.self) { try Program.run("umount", [volume.cache + "/ab"]) } }
-      configuration.now = { start.advanced(bySeconds: 11) }
-      let later = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
-      #expect(try later.collect().expired == 2)
+    configuration.now = { start.advanced(bySeconds: 11) }
+    try withBothNames(volume, configuration) { store in
+      let report = try store.collect()
+      #expect(report.expired == 2)
     }
     #expect(try FileManager.default.contentsOfDirectory(atPath: volume.cache + "/ab") == [])
+  }
+
+  /// - Parameter body: called with a store that is gone before the mount is: it keeps the subdirectory open.
+  private func withBothNames(
+    _ volume: Volume, _ configuration: BlobStore.Configuration, _ body: (BlobStore) throws -> Void
+  ) throws {
+    try Program.run("mount", ["--bind", volume.cache + "/AB", volume.cache + "/ab"])
+    defer { #expect(throws: Never.self) { try Program.run("umount", [volume.cache + "/ab"]) } }
+    try body(BlobStore(directory: FilePath(volume.cache), configuration: configuration))
   }
 }
