@@ -211,20 +211,25 @@ import Testing
     #expect(after.records > 1)
   }
 
-  /// M4: what has found room, and what only tries whether it has, is not there twice for the collection that makes room.
-  @Test func whatHasFoundRoomIsCountedOnce() throws {
-    let mebibyte: Int64 = 1 << 20
-    let trace = CallTrace()
+  /// A store that has that limit, and has stored records of a mebibyte.
+  private func storeOf24Mebibytes(_ trace: CallTrace, after count: Int) throws -> BlobStore {
     let store = try store(files: trace.files) {
-      $0.sizeLimit = 24 * mebibyte
+      $0.sizeLimit = 24 << 20
       $0.recycling = .off
     }
     let blob = payload(1 << 20)
-    for key in 0..<26 {
+    for key in 0..<count {
       try store.store(blob, for: "key \(key)")
       store.waitForCollection()
       cache.clock.advance(by: 1)
     }
+    return store
+  }
+
+  /// M4: what has found room, and what only tries whether it has, is not there twice for the collection that makes room.
+  @Test func whatHasFoundRoomIsCountedOnce() throws {
+    let trace = CallTrace()
+    let store = try storeOf24Mebibytes(trace, after: 26)
     let storing = ObjectIdentifier(Thread.current)
     let isPublished = Atomic(false)
     trace.onCall { call, path in
@@ -234,7 +239,7 @@ import Testing
       if call == .unlockByte, isPublished.load(ordering: .relaxed) { store.waitForCollection() }
       return nil
     }
-    try store.store(Data(count: Int(19 * mebibyte)), for: "large")
+    try store.store(Data(count: 19 << 20), for: "large")
     trace.onCall(nil)
     store.waitForCollection()
     #expect(try store.usage().records > 1)
@@ -242,17 +247,8 @@ import Testing
 
   /// M4: nor for a walk that began when it still waited.
   @Test func whatFindsRoomDuringAWalkIsCountedOnce() throws {
-    let mebibyte: Int64 = 1 << 20
     let trace = CallTrace()
-    let store = try store(files: trace.files) {
-      $0.sizeLimit = 24 * mebibyte
-      $0.recycling = .off
-    }
-    let blob = payload(1 << 20)
-    for key in 0..<23 {
-      try store.store(blob, for: "key \(key)")
-      cache.clock.advance(by: 1)
-    }
+    let store = try storeOf24Mebibytes(trace, after: 23)
     let other = try cache.store { $0.recycling = .off }
     let storing = ObjectIdentifier(Thread.current)
     let isStored = Atomic(false)
@@ -263,7 +259,7 @@ import Testing
       while !isStored.load(ordering: .acquiring) { Thread.sleep(forTimeInterval: 0.001) }
       return nil
     }
-    try store.store(Data(count: Int(19 * mebibyte)), for: "large")
+    try store.store(Data(count: 19 << 20), for: "large")
     isStored.store(true, ordering: .releasing)
     store.waitForCollection()
     #expect(try store.usage().records == 4)
