@@ -37,12 +37,17 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10))) func evictionsTakeNothingThatIsLocked() throws {
-    let output = try TortureTool.run(
-      ["run", "--operations", "60000", "--seconds", "8", "--stops", "--size-limit", "8192"]
-        + seeded("evictionsTakeNothingThatIsLocked"))
-    #expect(output.exitStatus == 0, "\(output.errors)")
-    #expect(output.count("violations") == 0)
-    #expect(output.count("evicted") > 10)
+    var evicted = 0
+    // A collection that meets a stopped process waits for it, so how many there are, no seed decides.
+    for attempt in 1...5 where evicted <= 10 {
+      let output = try TortureTool.run(
+        ["run", "--operations", "60000", "--seconds", "8", "--stops", "--size-limit", "4096"]
+          + seeded("evictionsTakeNothingThatIsLocked, attempt \(attempt)"))
+      #expect(output.exitStatus == 0, "\(output.errors)")
+      #expect(output.count("violations") == 0)
+      evicted += output.count("evicted")
+    }
+    #expect(evicted > 10)
   }
 
   @Test(.timeLimit(.minutes(10))) func readersAndWritersAtFullSpeedSeeOneOrder() throws {
