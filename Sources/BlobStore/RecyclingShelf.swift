@@ -14,7 +14,7 @@ struct RecyclingShelf {
   private var unread: [Entry] = []
 
   private static let stackCount = 64
-  /// How many files of the record's own stack are looked at.
+  /// How many files of a stack are looked at.
   private static let depth = 8
 
   private static func stack(of digest: UInt64) -> Int { Int(digest >> 58) }
@@ -38,31 +38,35 @@ struct RecyclingShelf {
   /// The file that the fewest records could overwrite, or nearly, if its digest is above this one.
   mutating func popHighest(above digest: UInt64) -> Entry? {
     guard occupied != 0 else { return nil }
-    let highest = 63 - occupied.leadingZeroBitCount
-    guard let last = stacks[highest].last?.dead, last.keyDigest > digest else { return nil }
-    return popLast(of: highest)
+    return popHighest(of: 63 - occupied.leadingZeroBitCount) { $0.keyDigest > digest }
   }
 
   private mutating func popSameStack(_ digest: UInt64, at moment: RecyclingMoment) -> Entry? {
     let number = Self.stack(of: digest)
     guard occupied & 1 << UInt64(number) != 0 else { return nil }
-    let last = stacks[number].count - 1
-    for index in stride(from: last, through: max(0, last - Self.depth + 1), by: -1)
-    where stacks[number][index].dead?.mayPrecede(digest, at: moment) == true {
-      stacks[number].swapAt(index, last)
-      return popLast(of: number)
-    }
-    return nil
+    return popHighest(of: number) { $0.mayPrecede(digest, at: moment) }
   }
 
   private mutating func popLowerStack(_ digest: UInt64) -> Entry? {
     let lower = occupied & (1 << UInt64(Self.stack(of: digest)) - 1)
-    return lower == 0 ? nil : popLast(of: 63 - lower.leadingZeroBitCount)
+    guard lower != 0 else { return nil }
+    return popHighest(of: 63 - lower.leadingZeroBitCount) { _ in true }
   }
 
-  private mutating func popLast(of number: Int) -> Entry? {
+  /// The file with the highest digest among those that came last to a stack and are wanted: the less a file's digest
+  /// rises, the more records it gets through.
+  private mutating func popHighest(of number: Int, where isWanted: (DeadRecord) -> Bool) -> Entry? {
+    let last = stacks[number].count - 1
+    var highest: (index: Int, digest: UInt64)?
+    for index in max(0, last - Self.depth + 1)...last {
+      if let dead = stacks[number][index].dead, isWanted(dead), dead.keyDigest >= highest?.digest ?? 0 {
+        highest = (index, dead.keyDigest)
+      }
+    }
+    guard let highest else { return nil }
+    stacks[number].swapAt(highest.index, last)
     let entry = stacks[number].popLast()
-    if stacks[number].isEmpty { occupied &= ~(1 << UInt64(number)) }
+    if last == 0 { occupied &= ~(1 << UInt64(number)) }
     return entry
   }
 }

@@ -135,6 +135,26 @@
       #expect(try cache.state(name) == before)
     }
 
+    /// A few keys whose digests begin with these six bits, in ascending order of their digests.
+    private func ascendingKeys(beginningWith bits: UInt64, count: Int) -> [BlobKey] {
+      let all = (0...).lazy.map { BlobKey("key-\($0)") }
+      let found = all.filter { KeyDigest.digest(ofFileName: $0.string) >> 58 == bits }.prefix(count)
+      return found.sorted { KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string) }
+    }
+
+    /// Of the files that a record may overwrite, it takes the one whose digest is next below its own: so the files get
+    /// through more records until none may overwrite them. Whether there are any of the record's own first bits, or not.
+    @Test(arguments: [20, 21]) func nearestFileIsTaken(bits: UInt64) throws {
+      let store = try bench.store()
+      let dead = ascendingKeys(beginningWith: 20, count: 4)
+      let next = try #require(ascendingKeys(beginningWith: bits, count: 5).last)
+      for key in dead { try store.store(payload(1000), for: key) }
+      let nearest = try #require(try bench.inode(file(dead[3])))
+      for key in [dead[1], dead[3], dead[0], dead[2]] { try store.remove(key) }
+      try store.store(payload(1000), for: next)
+      #expect(try bench.inode(file(next)) == nearest)
+    }
+
     /// A bin without room keeps what most records may overwrite.
     @Test func fullBinKeepsLowDigests() throws {
       let store = try bench.store { $0.recycling = .bounded(bytes: 1 << 20, files: 2) }
