@@ -140,6 +140,9 @@ import Testing
     #expect(try cache.files() == ["kelp"])
   }
 
+  /// Nothing that was opened then grows old during a test, however slow the machine.
+  private static var late: Int64 { SystemClock.coarseMilliseconds() + 600_000 }
+
   /// All of a cache's are closed once there are too many, and together its caches keep no more than may be.
   @Test(arguments: [0, 1, 2, 3]) func noMoreAreKeptOpenThanMayBe(limit: Int) throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
@@ -147,8 +150,7 @@ import Testing
     for name in names { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
     let budget = OpenFileBudget(limit: limit)
     func remember(_ name: String, in table: OpenSubdirectories) throws {
-      let now = SystemClock.coarseMilliseconds()
-      table.remember(OpenSubdirectory(try directory.openSubdirectory(name)!), name, since: now)
+      table.remember(OpenSubdirectory(try directory.openSubdirectory(name)!), name, since: Self.late)
       #expect(openPaths(below: cache.outside.path).count <= limit + 1)
     }
     do {
@@ -164,6 +166,22 @@ import Testing
     }
     // Both are gone, and leave all there was.
     for _ in 0..<limit { #expect(budget.take()) }
+    #expect(!budget.take())
+  }
+
+  /// Two threads have opened the same one, each for want of it: the first is closed, and counts no more.
+  @Test func theLastOfANameIsKept() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    #expect(try directory.makeSubdirectory("aa", permissions: .ownerReadWriteExecute))
+    let budget = OpenFileBudget(limit: 2)
+    let table = OpenSubdirectories(budget)
+    for _ in 0..<2 {
+      let opened = OpenSubdirectory(try directory.openSubdirectory("aa")!)
+      table.remember(opened, "aa", since: Self.late)
+      #expect(table.find("aa") === opened)
+    }
+    #expect(openPaths(below: cache.outside.path).count <= 2)
+    #expect(budget.take())
     #expect(!budget.take())
   }
 
