@@ -48,6 +48,17 @@ import Testing
     try Self.expectNone(script, under: .ext4)
   }
 
+  /// The name is on the medium, and of its file what that held before: a record of another key, which has expired.
+  @Test func anExpiredRecordUnderAnotherKeysNameIsNotFound() throws {
+    let script = CrashScript(
+      start: .warmAbsent,
+      operations: [
+        .lock(CrashScript.subject), .store("elsewhere", PayloadName("new", 448)), .collect(evicting: false),
+        .store(CrashScript.subject, PayloadName("new", 448), keepingLocks: true), .store("x", PayloadName("new", 100)),
+      ], durability: .automatic)
+    try Self.expectNone(script, under: .ext4)
+  }
+
   // MARK: - Planted bugs
 
   static let store = FaultOperation.store(CrashScript.subject, PayloadName("new", 5000))
