@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "include/raw_files.h"
+#include "record_path.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,20 +24,8 @@ enum { header_size = 64 };
 
 // MARK: - Names
 
-typedef struct path {
-  char text[2 + 1 + sizeof(raw_key)];
-} path;
-
-static path path_of(const raw_key *key) {
-  path result;
-  memcpy(result.text, key->text, 2);
-  result.text[2] = '/';
-  memcpy(result.text + 3, key->text, sizeof *key);
-  return result;
-}
-
-static path temporary_path_of(const raw_key *key, uint64_t number) {
-  path result;
+static record_path temporary_path_of(const raw_key *key, uint64_t number) {
+  record_path result;
   memcpy(result.text, key->text, 2);
   snprintf(result.text + 2, sizeof result.text - 2, "/.tmp-%llx", (unsigned long long)number);
   return result;
@@ -124,7 +113,7 @@ static int write_all(int file, const char *bytes, size_t count) {
 static atomic_uint_fast64_t temporary_number;
 
 static int store(int root, const raw_key *key, const char *record, size_t byte_count) {
-  path temporary = temporary_path_of(key, atomic_fetch_add_explicit(&temporary_number, 1, memory_order_relaxed));
+  record_path temporary = temporary_path_of(key, atomic_fetch_add_explicit(&temporary_number, 1, memory_order_relaxed));
   int file = openat(root, temporary.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return -1;
   int result = write_all(file, record, byte_count);

@@ -5,6 +5,8 @@ import SystemPackage
 enum Peer: String, CaseIterable, ExpressibleByArgument {
   /// This library's store.
   case blobStore = "blobstore"
+  /// The system calls that this library's store makes, in C.
+  case calls
   /// System calls in C.
   case raw
   /// Foundation's atomic write of whole files, as SPTPersistentCache does it, with an NSCache in front.
@@ -20,6 +22,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   var title: String {
     switch self {
     case .blobStore: "BlobStore"
+    case .calls: "its calls in C"
     case .raw: "raw files"
     case .foundation: "Data.write"
     case .sqliteNormal: "SQLite NORMAL"
@@ -34,6 +37,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   var settings: String {
     switch self {
     case .blobStore: "durability none, sharing shared, 8 GiB at most, checksummed: written, and compared by each load"
+    case .calls: "the system calls of BlobStore, recycling as it does; no checksums, nothing but calls"
     case .raw: "temporary file, write, rename; open, fstat, read; no checksums, no locks"
     case .foundation:
       "Data.write(options: .atomic) of header and payload, which on Linux syncs the file; NSCache, empty when loads begin"
@@ -48,7 +52,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   /// Whether it has a load that notes the use.
   var notesUses: Bool {
     switch self {
-    case .blobStore, .raw, .foundation, .sqliteNormal, .sqliteOff: true
+    case .blobStore, .calls, .raw, .foundation, .sqliteNormal, .sqliteOff: true
     case .lmdb, .rocksDB, .diskCache: false
     }
   }
@@ -56,7 +60,14 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   /// Whether it waits for the medium, if only now and then, and so for what others have left to be written.
   var syncs: Bool { [.foundation, .sqliteNormal, .diskCache].contains(self) }
 
-  func does(_ work: Work) -> Bool { work != .loadTouching || notesUses }
+  func does(_ work: Work) -> Bool {
+    switch work {
+    case .loadTouching: notesUses
+    // Those calls are for single records: how a cache begins and what it leaves is its own.
+    case .open, .disk: self != .calls
+    default: true
+    }
+  }
 }
 
 /// Where a peer is to be found that is not linked.
@@ -76,6 +87,12 @@ extension Peer {
   func contender(in directory: FilePath, _ payloads: Payloads, _ python: Python?) throws -> any Contender {
     switch self {
     case .blobStore: return try EngineContender(self) { try BlobStoreEngine(directory: directory) }
+    case .calls:
+      #if os(Linux)
+        return try EngineContender(self) { try RecycledFilesEngine(directory: directory) }
+      #else
+        throw PeerAbsence(reason: "leases, without which nothing is recycled, are Linux's")
+      #endif
     case .raw: return try EngineContender(self) { try RawFilesEngine(directory: directory) }
     case .foundation: return try EngineContender(self) { try FoundationEngine(directory: directory) }
     case .sqliteNormal, .sqliteOff:

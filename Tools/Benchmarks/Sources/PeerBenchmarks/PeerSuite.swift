@@ -61,8 +61,9 @@ struct PeerSuite {
     if (Work.lifecycle + [.churn]).contains(where: plan.includes) {
       for size in plan.sizes { measurements += try rounds(peers, size: size) }
     }
-    if plan.includes(.open) { measurements.append(try opening(peers)) }
+    if plan.includes(.open) { measurements.append(try opening(peers.filter { $0.does(.open) })) }
     if plan.includes(.disk) {
+      let peers = peers.filter { $0.does(.disk) }
       for size in plan.sizes { measurements.append(try disk(peers, size: size)) }
     }
     return (measurements, absences)

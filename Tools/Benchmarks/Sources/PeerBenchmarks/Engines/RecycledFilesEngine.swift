@@ -1,0 +1,56 @@
+#if os(Linux)
+  import CRawFiles
+  import Foundation
+  import SystemPackage
+  import Workbench
+
+  /// The system calls that the store makes, in C, and nothing else: what of its time is not the file system's.
+  ///
+  /// Unchecked: what the pointer leads to may be used from any thread.
+  final class RecycledFilesEngine: Engine, Session, @unchecked Sendable {
+    private let files: OpaquePointer
+
+    init(directory: FilePath) throws {
+      guard let files = recycled_files_open(directory.string) else {
+        throw BenchmarkFailure("opening \(directory): \(Errno(rawValue: errno))")
+      }
+      self.files = files
+    }
+
+    deinit { recycled_files_close(files) }
+
+    func session() -> any Session { self }
+
+    func store(_ entry: Entry) throws {
+      var key = entry.raw
+      let record = entry.payload.record
+      try BenchmarkFailure.check(recycled_files_store(files, &key, record, record.count), "recycled store")
+    }
+
+    func replace(_ entry: Entry) throws {
+      var key = entry.raw
+      let record = entry.payload.record
+      try BenchmarkFailure.check(recycled_files_replace(files, &key, record, record.count), "recycled replace")
+    }
+
+    /// What is read is freed at once: the bytes are not handed on, only their absence is told.
+    func load(_ entry: Entry) throws -> Data? {
+      var key = entry.raw
+      let found = recycled_files_load(files, &key)
+      try BenchmarkFailure.check(found, "recycled load")
+      return found == 1 ? entry.payload.bytes : nil
+    }
+
+    func loadTouching(_ entry: Entry) throws -> Data? {
+      var key = entry.raw
+      let found = recycled_files_load_touching(files, &key)
+      try BenchmarkFailure.check(found, "recycled touch")
+      return found == 1 ? entry.payload.bytes : nil
+    }
+
+    func remove(_ entry: Entry) throws {
+      var key = entry.raw
+      try BenchmarkFailure.check(recycled_files_remove(files, &key), "recycled remove")
+    }
+  }
+#endif
