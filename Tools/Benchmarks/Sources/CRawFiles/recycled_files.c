@@ -125,6 +125,10 @@ static bool put_dead(recycled_files *files, uint64_t number) {
   return has_room;
 }
 
+static uint64_t new_number(recycled_files *files) {
+  return atomic_fetch_add_explicit(&files->next_number, 1, memory_order_relaxed);
+}
+
 /// Answers a file that nobody else has open, leased.
 static int open_dead(const recycled_files *files, const char *name) {
   struct stat status;
@@ -196,14 +200,13 @@ int recycled_files_store(recycled_files *files, const raw_key *key, const void *
 
 int recycled_files_replace(recycled_files *files, const raw_key *key, const void *record, size_t byte_count) {
   uint64_t number;
-  if (!take_dead(files, &number)) {
-    errno = ENOENT;
-    return -1;
-  }
+  bool is_dead = take_dead(files, &number);
+  if (!is_dead) number = new_number(files);
   dead_name name = name_of(number);
-  int file = open_dead(files, name.text);
+  int file = is_dead ? open_dead(files, name.text)
+                     : openat(files->bin, name.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0 || write_record(file, record, byte_count) != 0 || lock_stripe(files, key) != 0) return -1;
-  if (look_at(files, key) != 0 || fcntl(file, F_SETLEASE, F_UNLCK) != 0) return -1;
+  if (look_at(files, key) != 0 || (is_dead && fcntl(file, F_SETLEASE, F_UNLCK) != 0)) return -1;
   if (renameat2(files->bin, name.text, subdirectory_of(files, key), key->text, RENAME_EXCHANGE) != 0) return -1;
   if (unlock_stripe(files, key) != 0) return -1;
   put_dead(files, number);
@@ -244,7 +247,7 @@ int recycled_files_load_touching(recycled_files *files, const raw_key *key) {
 int recycled_files_remove(recycled_files *files, const raw_key *key) {
   if (lock_stripe(files, key) != 0 || look_at(files, key) != 0) return -1;
   int subdirectory = subdirectory_of(files, key);
-  uint64_t number = atomic_fetch_add_explicit(&files->next_number, 1, memory_order_relaxed);
+  uint64_t number = new_number(files);
   dead_name name = name_of(number);
   bool has_room = renameat(subdirectory, key->text, files->bin, name.text) == 0 && put_dead(files, number);
   if (!has_room && unlinkat(files->bin, name.text, 0) != 0) return -1;
