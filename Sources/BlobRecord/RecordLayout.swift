@@ -32,9 +32,7 @@ public struct RecordLayout: Hashable, Sendable {
   /// The first two UTF-16 code units of a file name, rounded up to whole Unicode scalars; empty for a shorter name.
   public func subdirectory(ofFileName fileName: String) -> String {
     guard separatesDirectories else { return "" }
-    // Almost every name begins with two ASCII characters, which need no look at scalars.
-    let start = fileName.utf8.prefix(2)
-    if start.count == 2, start.allSatisfy({ $0 < 0x80 }) { return String(decoding: start, as: UTF8.self) }
+    if let start = Self.asciiStart(of: fileName) { return start }
     var units = 0
     var end = fileName.unicodeScalars.startIndex
     while units < 2, end < fileName.unicodeScalars.endIndex {
@@ -42,6 +40,15 @@ public struct RecordLayout: Hashable, Sendable {
       fileName.unicodeScalars.formIndex(after: &end)
     }
     return units < 2 ? "" : String(fileName.unicodeScalars[..<end])
+  }
+
+  /// The first two characters if they are ASCII, as almost all are: then they need no look at scalars.
+  private static func asciiStart(of fileName: String) -> String? {
+    var fileName = fileName
+    return fileName.withUTF8 { bytes in
+      guard bytes.count >= 2, unsafe (bytes[0] | bytes[1]) < 0x80 else { return nil }
+      return unsafe String(decoding: UnsafeBufferPointer(rebasing: bytes[..<2]), as: UTF8.self)
+    }
   }
 
   /// Whether a record of this file name lies in this subdirectory, empty for the root, as far as that can be told at a

@@ -13,18 +13,7 @@ public struct RecordPath: Sendable {
   }
 
   /// The path relative to the root, such as `ab/abcdef`.
-  ///
-  /// - Complexity: one allocation, unless the record lies at the root.
-  public var relative: String {
-    guard !subdirectory.isEmpty else { return fileName }
-    let directoryCount = subdirectory.utf8.count
-    // Written at once: appending string by string costs every load several times as much.
-    return unsafe String(unsafeUninitializedCapacity: directoryCount + 1 + fileName.utf8.count) { buffer in
-      _ = unsafe buffer.initialize(fromContentsOf: subdirectory.utf8)
-      unsafe buffer[directoryCount] = UInt8(ascii: "/")
-      return unsafe buffer[(directoryCount + 1)...].initialize(fromContentsOf: fileName.utf8)
-    }
-  }
+  public var relative: String { subdirectory.isEmpty ? fileName : subdirectory + "/" + fileName }
 }
 
 extension RecordPath: Hashable {

@@ -3,25 +3,32 @@ internal import PosixFiles
 /// Trying until a deadline: at once a few times, then after sleeps that grow and vary, so that those who wait for the
 /// same thing do not stay in step.
 struct Backoff {
-  private let deadline: ContinuousClock.Instant
-  private let longestSleep: Int
+  private let timeout: Duration
+  private let longestSleep: Duration
+  /// Since the first try failed: most do not, and need no clock.
+  private var deadline: ContinuousClock.Instant?
   private var tries = 0
 
-  /// - Parameter longestSleep: in the end; five milliseconds are little beside what a person notices, and much beside
-  ///   what a change takes.
+  /// - Parameters:
+  ///   - timeout: from the first wait on.
+  ///   - longestSleep: in the end; five milliseconds are little beside what a person notices, and much
+  ///     beside what a change takes.
   init(timeout: Duration, longestSleep: Duration = .milliseconds(5)) {
-    deadline = .now.advanced(by: min(timeout, .seconds(1 << 32)))
-    self.longestSleep = Int(longestSleep / .microseconds(1))
+    self.timeout = timeout
+    self.longestSleep = longestSleep
   }
 
   /// Waits before the next try.
   ///
   /// - Returns: false if the deadline has passed.
   mutating func wait() -> Bool {
-    guard ContinuousClock.now < deadline else { return false }
+    let now = ContinuousClock.now
+    let deadline = deadline ?? now.advanced(by: min(timeout, .seconds(1 << 32)))
+    self.deadline = deadline
+    guard now < deadline else { return false }
     tries += 1
     // A change under a stripe takes some microseconds; a sleep takes at least sixty here.
-    let longest = min(20 << min(tries, 16), longestSleep)
+    let longest = min(20 << min(tries, 16), Int(longestSleep / .microseconds(1)))
     SystemClock.sleep(microseconds: .random(in: longest / 2...longest))
     return true
   }

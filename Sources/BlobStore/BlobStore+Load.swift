@@ -130,7 +130,7 @@ extension BlobStore {
   /// Opens what lies at a path, if it is a file of ours.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
     guard let root = try root.opened() else { return .absent }
-    switch try root.directory.openFile(path.relative, for: access) {
+    switch try root.directory.openFile(path.fileName, in: path.subdirectory, for: access) {
     case .regular(let file, let status):
       return root.owns(status) ? .regular(file, status) : .notRegular
     case .absent: return .absent

@@ -15,8 +15,20 @@ package final class OpenSubdirectory: Sendable {
 /// None is used for longer than a second: so one that somebody has moved away, or replaced, is noticed as soon as a root is.
 /// One that was removed is noticed at once, by whoever finds that nothing can be put into it.
 package final class OpenSubdirectories: Sendable {
-  /// By their names, which are compared by their bytes, as keys are.
-  private typealias Table = [BlobKey: OpenSubdirectory]
+  private typealias Table = [PackedName: OpenSubdirectory]
+
+  /// A name in one word, which is hashed and compared much faster: those of a `RecordLayout` are of two UTF-16 code units,
+  /// rounded up to whole scalars, so of seven bytes at most.
+  private struct PackedName: Hashable {
+    private let word: UInt64
+
+    /// - Returns: nil for a longer one.
+    init?(_ name: String) {
+      guard name.utf8.count < 8 else { return nil }
+      // What the first byte is shifted by tells how many there are.
+      word = name.utf8.reduce(1) { $0 << 8 | UInt64($1) }
+    }
+  }
 
   private struct State {
     var table: Table = [:]
@@ -40,31 +52,34 @@ package final class OpenSubdirectories: Sendable {
 
   /// - Returns: nil if the one of this name is not open.
   package func find(_ name: String) -> OpenSubdirectory? {
+    guard let name = PackedName(name) else { return nil }
     let now = SystemClock.coarseMilliseconds()
-    let (found, outdated): (OpenSubdirectory?, Table) = state.withLock { state in
+    let (found, outdated): (OpenSubdirectory?, Table?) = state.withLock { state in
       guard now - state.start < Self.milliseconds else { return (nil, state.forgetAll()) }
-      return (state.table[BlobKey(name)], [:])
+      return (state.table[name], nil)
     }
-    close(outdated)
+    if let outdated { close(outdated) }
     return found
   }
 
   /// - Parameter start: a moment before it was opened.
   package func remember(_ subdirectory: OpenSubdirectory, _ name: String, since start: Int64) {
+    guard let name = PackedName(name) else { return }
     if !budget.take() {
       close(state.withLock { $0.forgetAll() })
       guard budget.take() else { return }
     }
     let former = state.withLock { state in
       if state.table.isEmpty { state.start = start }
-      return state.table.updateValue(subdirectory, forKey: BlobKey(name))
+      return state.table.updateValue(subdirectory, forKey: name)
     }
     if former != nil { budget.giveBack(1) }
   }
 
   /// What has this name is not to be found any more.
   package func forget(_ name: String) {
-    let former = state.withLock { $0.table.removeValue(forKey: BlobKey(name)) }
+    guard let name = PackedName(name) else { return }
+    let former = state.withLock { $0.table.removeValue(forKey: name) }
     if former != nil { budget.giveBack(1) }
   }
 

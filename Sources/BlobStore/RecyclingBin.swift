@@ -28,23 +28,11 @@ final class RecyclingBin: Sendable {
 
   /// A file in the bin, as it was when it was last seen.
   struct Entry {
-    let number: UInt64
+    /// Kept, not made anew for each use: it is long.
+    let name: String
     var byteCount: Int64
     /// nil if nobody has looked.
     var dead: DeadRecord?
-
-    /// - Complexity: one allocation.
-    var name: String {
-      let digits = String(number, radix: 16)
-      let (prefix, suffix) = (RecyclingBin.prefix, RecyclingBin.suffix)
-      let byteCount = prefix.utf8.count + digits.utf8.count + suffix.count
-      // Written at once: appending string by string costs every store several times as much.
-      return unsafe String(unsafeUninitializedCapacity: byteCount) { buffer in
-        var end = unsafe buffer.initialize(fromContentsOf: prefix.utf8)
-        end = unsafe buffer[end...].initialize(fromContentsOf: digits.utf8)
-        return unsafe buffer[end...].initialize(fromContentsOf: suffix)
-      }
-    }
   }
 
   private struct State {
@@ -78,7 +66,7 @@ final class RecyclingBin: Sendable {
   private static let prefix = "f-"
   /// So long that few names share a block of the directory: ext4 reads the whole block of a new name three times before
   /// the file has it, which with short names took a fifth of the time of a removal.
-  private static let suffix = [UInt8](repeating: UInt8(ascii: "-"), count: 224)
+  private static let suffix = String(repeating: "-", count: 224)
   /// How many files are tried before a new one is made instead.
   private static let tries = 4
 
@@ -98,12 +86,14 @@ final class RecyclingBin: Sendable {
   /// Nothing comes in or goes out from now on.
   func refuse() { isRefused.store(true, ordering: .relaxed) }
 
-  /// Names that the bin gives; whatever else lies there is foreign.
-  private static func number(ofName name: String) -> UInt64? {
-    guard name.utf8.starts(with: prefix.utf8), name.utf8.count > suffix.count,
+  private static func name(_ number: UInt64) -> String { prefix + String(number, radix: 16) + suffix }
+
+  /// Whether the bin gives such names; whatever else lies there is foreign.
+  private static func isName(_ name: String) -> Bool {
+    guard name.utf8.starts(with: prefix.utf8), name.utf8.count > suffix.utf8.count,
       let number = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count), radix: 16)
-    else { return nil }
-    return Entry(number: number, byteCount: 0, dead: nil).name == name ? number : nil
+    else { return false }
+    return self.name(number) == name
   }
 }
 
@@ -134,7 +124,7 @@ extension RecyclingBin {
     _ name: String, in source: borrowing Directory, _ file: DisplacedFile, _ control: ControlFile
   ) throws(FileError) {
     let entry = Entry(
-      number: numbers.wrappingAdd(1, ordering: .relaxed).newValue, byteCount: file.byteCount,
+      name: Self.name(numbers.wrappingAdd(1, ordering: .relaxed).newValue), byteCount: file.byteCount,
       dead: DeadRecord(file, displacedAt: RecyclingMoment(control)))
     do {
       try source.rename(name, to: entry.name, in: directory)
@@ -164,8 +154,6 @@ struct RecycledPlace {
   let bin: RecyclingBin
   /// As it was when it was taken.
   let entry: RecyclingBin.Entry
-  /// The entry's.
-  let name: String
   /// Of the key whose record the file is taken for.
   let keyDigest: UInt64
   let control: ControlFile
@@ -187,7 +175,7 @@ struct RecycledPlace {
   /// The file was published in exchange for another one, which lies under its name now, and is counted already.
   func didExchange(for file: DisplacedFile) {
     let dead = DeadRecord(file, displacedAt: RecyclingMoment(control))
-    bin.shelve(RecyclingBin.Entry(number: entry.number, byteCount: file.byteCount, dead: dead))
+    bin.shelve(RecyclingBin.Entry(name: entry.name, byteCount: file.byteCount, dead: dead))
   }
 }
 
@@ -212,35 +200,34 @@ extension RecyclingBin {
     _ entry: Entry, of sizeClass: SizeClass, for keyDigest: UInt64, of root: RootDirectory.Opened,
     _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
-    let name = entry.name
     var isWorn = false
     switch try directory.leaseFile(
-      name,
+      entry.name,
       if: {
         isWorn = root.isWorn($0)
         return root.isRecyclable($0)
       })
     {
-    case .taken(let file, let status):
+    case .taken(let file, let byteCount):
       // What nobody can tell of, may be anything: it grows old.
       guard let header = try? file.readHeader().get().validated(), let found = header.recyclableDigest else {
         return nil
       }
       // Another process may have exchanged it, after this one put something there.
       let dead = DeadRecord(keyDigest: found, displacement: entry.dead?.displacement)
-      let current = Entry(number: entry.number, byteCount: status.size, dead: dead)
-      guard SizeClass(status.size) == sizeClass, dead.mayPrecede(keyDigest, at: RecyclingMoment(control)) else {
+      let current = Entry(name: entry.name, byteCount: byteCount, dead: dead)
+      guard SizeClass(byteCount) == sizeClass, dead.mayPrecede(keyDigest, at: RecyclingMoment(control)) else {
         shelve(current)
         return nil
       }
-      control.countRecycled(files: -1, bytes: -status.size)
-      let place = RecycledPlace(bin: self, entry: current, name: name, keyDigest: keyDigest, control: control)
+      control.countRecycled(files: -1, bytes: -byteCount)
+      let place = RecycledPlace(bin: self, entry: current, keyDigest: keyDigest, control: control)
       return RecycledFile(file: file, place: place)
     case .refused(.file):
-      if isWorn { try discard(name, byteCount: entry.byteCount, control) }
+      if isWorn { try discard(entry, control) }
       return nil
     case .refused(.attributes):
-      try discard(name, byteCount: entry.byteCount, control)
+      try discard(entry, control)
       return nil
     case .refused(.leases):
       refuse()
@@ -249,8 +236,8 @@ extension RecyclingBin {
   }
 
   /// Unlinks a file that nobody will ever overwrite.
-  private func discard(_ name: String, byteCount: Int64, _ control: ControlFile) throws(FileError) {
-    if try directory.unlink(name) { control.countRecycled(files: -1, bytes: -byteCount) }
+  private func discard(_ entry: Entry, _ control: ControlFile) throws(FileError) {
+    if try directory.unlink(entry.name) { control.countRecycled(files: -1, bytes: -entry.byteCount) }
   }
 
   private func next(
@@ -278,12 +265,12 @@ extension RecyclingBin {
 
   private func list(of root: RootDirectory.Opened) throws(FileError) {
     let known = state.withLock { state in
-      Dictionary(state.entries.map { ($0.number, $0.dead) }, uniquingKeysWith: { first, _ in first })
+      Dictionary(state.entries.map { ($0.name, $0.dead) }, uniquingKeysWith: { first, _ in first })
     }
     var listed = State()
     try forEachFile(of: root) { entry, _ in
       var entry = entry
-      entry.dead = known[entry.number] ?? nil
+      entry.dead = known[entry.name] ?? nil
       listed.push(entry)
     }
     state.withLock { state in
@@ -302,10 +289,10 @@ extension RecyclingBin {
   ) throws(FileError) {
     var entries = try directory.entries()
     while let found = try entries.next() {
-      guard found.isNameExact, let number = Self.number(ofName: found.name),
+      guard found.isNameExact, Self.isName(found.name),
         let status = try directory.status(of: found.name), status.type == .regular, root.owns(status)
       else { continue }
-      try body(Entry(number: number, byteCount: status.size, dead: nil), status)
+      try body(Entry(name: found.name, byteCount: status.size, dead: nil), status)
     }
   }
 

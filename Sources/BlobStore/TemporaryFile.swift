@@ -158,7 +158,7 @@ struct TemporaryFile: ~Copyable {
 
   private mutating func renameIfAbsent(_ recycled: RecycledPlace, to fileName: String) throws(FileError) -> Bool? {
     try releaseLease()
-    return try recycled.bin.directory.renameIfAbsent(recycled.name, to: fileName, in: subdirectory.directory)
+    return try recycled.bin.directory.renameIfAbsent(recycled.entry.name, to: fileName, in: subdirectory.directory)
   }
 
   /// Takes the name, and what has it goes into the recycling bin.
@@ -205,7 +205,7 @@ struct TemporaryFile: ~Copyable {
   private mutating func name() throws(FileError) -> String {
     switch place {
     case .beside(let name): return name
-    case .inBin(let recycled): return recycled.name
+    case .inBin(let recycled): return recycled.entry.name
     case .nowhere, .published: break
     }
     // Before it has a name nobody else can lock it.

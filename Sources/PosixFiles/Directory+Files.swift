@@ -32,19 +32,21 @@ package enum FileAccess: Sendable {
 let fileFlags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY
 
 extension Directory {
-  /// Opens the regular file at `relativePath`, which may name a subdirectory too; never waits for a FIFO, or for a lease
+  /// Opens the regular file `name` in `subdirectory`, both of which may be paths; never waits for a FIFO, or for a lease
   /// to be broken: what is leased is looked up again, for some milliseconds.
   ///
   /// System calls: `openat2(2)` (a walk where it is refused) and `fstat(2)`.
   ///
   /// - Throws: EAGAIN if somebody holds a lease on the file all the while.
-  package func openFile(_ relativePath: String, for access: FileAccess) throws(FileError) -> OpenedFile {
-    let fileLocation = at(relativePath)
+  package func openFile(
+    _ name: String, in subdirectory: String = "", for access: FileAccess
+  ) throws(FileError) -> OpenedFile {
+    let fileLocation = location.appending(name, in: subdirectory)
     let opened: CInt
     do {
       opened = try passingMoves { () throws(FileError) in
         try files.sparingAccessTime { flags throws(FileError) in
-          try openBeneath(relativePath, access.flags | fileFlags | flags, fileLocation)
+          try openBeneath(name, in: subdirectory, access.flags | fileFlags | flags, fileLocation)
         }
       }
     } catch {
@@ -62,18 +64,20 @@ extension Directory {
     return status.type == .regular ? .regular(file, status) : .notRegular
   }
 
-  private func openBeneath(_ relativePath: String, _ flags: CInt, _ location: Location) throws(FileError) -> CInt {
+  private func openBeneath(
+    _ name: String, in subdirectory: String, _ flags: CInt, _ location: Location
+  ) throws(FileError) -> CInt {
     if !files.refusesOpenBeneath {
       do {
         return try files.perform(.openBeneath, location) {
-          unsafe relativePath.withCString { unsafe blob_open_beneath(descriptor, $0, flags, 0) }
+          unsafe withPath(name, in: subdirectory) { unsafe blob_open_beneath(descriptor, $0, flags, 0) }
         }
       } catch {
         // A kernel before 5.6 lacks the call; a seccomp filter may refuse what it does not know with EPERM.
         guard error.errno == .noFunction || error.errno == .notPermitted else { throw error }
         let refusal = error.errno
         do throws(FileError) {
-          let opened = try walk(relativePath, flags, location)
+          let opened = try walk(name, in: subdirectory, flags, location)
           files.noteOpenBeneathRefused()
           return opened
         } catch {
@@ -83,7 +87,13 @@ extension Directory {
         }
       }
     }
-    return try walk(relativePath, flags, location)
+    return try walk(name, in: subdirectory, flags, location)
+  }
+
+  private func walk(
+    _ name: String, in subdirectory: String, _ flags: CInt, _ location: Location
+  ) throws(FileError) -> CInt {
+    try walk(subdirectory.isEmpty ? name : subdirectory + "/" + name, flags, location)
   }
 
   /// Opens component by component, each without following a link.
@@ -138,5 +148,19 @@ func passingMoves<Result>(_ open: () throws(FileError) -> Result) throws(FileErr
       // At once at first; then 50 us and twice as long each time, 13 ms in all.
       if triesLeft < 8 { SystemClock.sleep(microseconds: 50 << (7 - triesLeft)) }
     }
+  }
+}
+
+/// Calls `body` with the path of `name` in `subdirectory`, or of `name` alone, as C takes it: without an allocation.
+private func withPath<Result>(
+  _ name: String, in subdirectory: String, _ body: (UnsafePointer<CChar>) -> Result
+) -> Result {
+  guard !subdirectory.isEmpty else { return unsafe name.withCString(body) }
+  let (directoryCount, nameCount) = (subdirectory.utf8.count, name.utf8.count)
+  return unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: directoryCount + 1 + nameCount + 1) { path in
+    unsafe subdirectory.withCString { unsafe path.baseAddress!.update(from: $0, count: directoryCount) }
+    unsafe path[directoryCount] = CChar(UInt8(ascii: "/"))
+    unsafe name.withCString { unsafe (path.baseAddress! + directoryCount + 1).update(from: $0, count: nameCount + 1) }
+    return unsafe body(path.baseAddress!)
   }
 }

@@ -123,9 +123,7 @@ package struct Directory: ~Copyable, Sendable {
     return try DirectoryStream(adopting: opened, location: location, files: files)
   }
 
-  func at(_ name: String) -> Location {
-    Location(location.directory, location.name.isEmpty ? name : location.name + "/" + name)
-  }
+  func at(_ name: String) -> Location { location.appending(name) }
 }
 
 let directoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC

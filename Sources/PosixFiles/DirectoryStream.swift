@@ -107,7 +107,7 @@ package struct DirectoryEntry: Sendable {
   }
 
   var entryLocation: Location {
-    Location(location.directory, location.name.isEmpty ? entry.name : location.name + "/" + entry.name)
+    location.appending(entry.name)
   }
 
   private static func kind(_ type: UInt8) -> DirectoryEntry.Kind {

@@ -1,17 +1,36 @@
 package import SystemPackage
 
-/// A place in the file system: a directory's path and a name relative to it, joined only when somebody looks.
+/// A place in the file system: a directory's path and names relative to it, joined only when somebody looks.
 ///
-/// Descriptors carry one for their errors; copying it allocates nothing.
+/// Descriptors carry one for their errors; copying it allocates nothing, and neither does going down by a name or two.
 package struct Location: Sendable {
   package let directory: FilePath
-  /// Relative to the directory; empty for the directory itself.
-  package let name: String
+  /// Where it lies below the directory; empty if it lies in the directory itself.
+  private let subdirectory: String
+  /// Empty for the directory itself.
+  private let name: String
 
   package init(_ directory: FilePath, _ name: String = "") {
+    self.init(directory, "", name)
+  }
+
+  private init(_ directory: FilePath, _ subdirectory: String, _ name: String) {
     self.directory = directory
+    self.subdirectory = subdirectory
     self.name = name
   }
 
-  package var path: FilePath { name.isEmpty ? directory : directory.appending(name) }
+  /// A place in this one, or in a subdirectory of this one.
+  func appending(_ name: String, in subdirectory: String = "") -> Location {
+    Location(directory, Self.joined(Self.joined(self.subdirectory, self.name), subdirectory), name)
+  }
+
+  package var path: FilePath {
+    let relative = Self.joined(subdirectory, name)
+    return relative.isEmpty ? directory : directory.appending(relative)
+  }
+
+  private static func joined(_ first: String, _ second: String) -> String {
+    first.isEmpty ? second : second.isEmpty ? first : first + "/" + second
+  }
 }

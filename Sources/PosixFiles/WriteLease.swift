@@ -40,8 +40,8 @@ package enum WriteLease {
   }
 
   package enum Outcome: ~Copyable {
-    /// The file, open for reading and writing, and its status.
-    case taken(OpenFile, Stat)
+    /// The file, open for reading and writing, and its length.
+    case taken(OpenFile, byteCount: Int64)
     case refused(Refusal)
   }
 }
@@ -74,7 +74,7 @@ extension Directory {
     else { return .refused(.file) }
     guard try !file.hasAttributes() else { return .refused(.attributes) }
     if let refusal = try file.takeWriteLease() { return .refused(refusal) }
-    return .taken(file, named)
+    return .taken(file, byteCount: named.size)
   }
 }
 

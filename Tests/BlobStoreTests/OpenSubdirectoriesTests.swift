@@ -185,6 +185,27 @@ import Testing
     #expect(!budget.take())
   }
 
+  /// Those of a layout have two UTF-16 code units, or three where the second and third are one scalar.
+  @Test func theLongestNamesOfALayoutAreKeptAndLongerOnesAreNot() throws {
+    let layout = RecordLayout(naming: .verbatim)
+    let names = ["", "ab", "abc", "\u{FFFD}b", "\u{FFFD}\u{FFFD}", "\u{FFFD}\u{10FFFF}", "\u{10FFFF}"]
+    #expect(names.dropFirst(3).allSatisfy { layout.isSubdirectory($0) })
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    let budget = OpenFileBudget(limit: names.count)
+    let table = OpenSubdirectories(budget)
+    let opened = try names.map { _ in OpenSubdirectory(try directory.reopened()) }
+    for (name, subdirectory) in zip(names, opened) { table.remember(subdirectory, name, since: Self.late) }
+    for (name, subdirectory) in zip(names, opened) { #expect(table.find(name) === subdirectory, "\(name)") }
+    #expect(!budget.take())
+    table.forget("ab")
+    let long = "\u{10FFFF}\u{10FFFF}"
+    table.remember(opened[0], long, since: Self.late)
+    #expect(table.find(long) == nil)
+    table.forget(long)
+    #expect(budget.take())
+    #expect(!budget.take())
+  }
+
   /// Of one cache: its own table is given up when it is too old.
   @Test func whatIsOldIsClosed() throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!

@@ -65,6 +65,9 @@ import Testing
     for (name, kind) in expected {
       for access in [FileAccess.read, .readWrite] {
         #expect(Self.kind(try directory.openFile(name, for: access)) == kind, "\(name)")
+        let parts = name.split(separator: "/").map(String.init)
+        guard parts.count == 2 else { continue }
+        #expect(Self.kind(try directory.openFile(parts[1], in: parts[0], for: access)) == kind, "\(parts)")
       }
     }
     #expect(refusal == nil || !plan.calls.allSatisfy { $0.kind != .open })

@@ -133,7 +133,7 @@ static uint64_t new_number(recycled_files *files) {
 static int open_dead(const recycled_files *files, const char *name) {
   struct stat status;
   char header[header_size];
-  int file = openat(files->bin, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  int file = openat(files->bin, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
   if (file < 0) return -1;
   if (fstat(file, &status) != 0 || flock(file, LOCK_EX | LOCK_NB) != 0) return -1;
   if (fstatat(files->bin, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || flistxattr(file, NULL, 0) < 0) return -1;
