@@ -146,8 +146,9 @@
     /// through more records until none may overwrite them. Whether there are any of the record's own first bits, or not.
     @Test(arguments: [20, 21]) func nearestFileIsTaken(bits: UInt64) throws {
       let store = try bench.store()
-      let dead = ascendingKeys(beginningWith: 20, count: 4)
-      let next = try #require(ascendingKeys(beginningWith: bits, count: 5).last)
+      let keys = ascendingKeys(beginningWith: 20, count: 5)
+      let dead = keys.dropLast()
+      let next = try #require(bits == 20 ? keys.last : ascendingKeys(beginningWith: bits, count: 1).last)
       for key in dead { try store.store(payload(1000), for: key) }
       let nearest = try #require(try bench.inode(file(dead[3])))
       for key in [dead[1], dead[3], dead[0], dead[2]] { try store.remove(key) }
