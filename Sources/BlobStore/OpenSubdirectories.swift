@@ -25,7 +25,7 @@ package final class OpenSubdirectories: Sendable {
     /// - Returns: nil for a longer one.
     init?(_ name: String) {
       guard name.utf8.count < 8 else { return nil }
-      // What the first byte is shifted by tells how many there are.
+      // After a leading one, which tells how many bytes there are.
       word = name.utf8.reduce(1) { $0 << 8 | UInt64($1) }
     }
   }

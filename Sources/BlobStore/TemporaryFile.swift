@@ -167,6 +167,8 @@ struct TemporaryFile: ~Copyable {
   /// - Returns: what kept that from the bin, if something did; then it was unlinked.
   mutating func publish(as fileName: String, keepingDisplacedIn room: ReservedRoom) throws(FileError) -> FileError? {
     let recycled = recycled
+    // What others change durably from here on, the displaced record may not outlast.
+    let moment = RecyclingMoment(room.control)
     let name: String
     let isExchanged: Bool
     do throws(FileError) {
@@ -188,7 +190,7 @@ struct TemporaryFile: ~Copyable {
       return nil
     }
     if let recycled {
-      recycled.didExchange(for: room.file)
+      recycled.didExchange(for: room.file, since: moment)
       return nil
     }
     do throws(FileError) {

@@ -4,7 +4,7 @@ package import SystemPackage
 ///
 /// Descriptors carry one for their errors; copying it allocates nothing, and neither does going down by a name or two.
 package struct Location: Sendable {
-  package let directory: FilePath
+  private let directory: FilePath
   /// Where it lies below the directory; empty if it lies in the directory itself.
   private let subdirectory: String
   /// Empty for the directory itself.

@@ -15,7 +15,7 @@ package import SystemPackage
 /// To write one and give it a name takes a third less time on ext4 than to create, write and rename a file: the directory
 /// is changed once, not three times.
 package enum UnnamedFile {
-  /// What errors call it. Short enough to be joined to a subdirectory's name without an allocation.
+  /// What errors call it.
   package static let label = ".unnamed"
 }
 

@@ -93,6 +93,75 @@
       #expect(try store.load("key")?.payload == payload(1000, 2))
     }
 
+    /// A durable change that comes while the key's own file is displaced may have been made before the medium has that: a power
+    /// cut must not bring back from before it what the file holds next.
+    @Test func durableChangeWhileTheFileIsDisplaced() throws {
+      let store = try bench.store()
+      let other = try cache.store { $0.durability = .full }
+      for _ in 0..<3 { try store.store(payload(1000), for: "key") }
+      let trace = bench.trace
+      trace.onCall { call, _ in
+        guard call == .renameExchange else { return nil }
+        trace.onCall(nil)
+        #expect(throws: Never.self) { try other.store(payload(10), for: "other") }
+        return nil
+      }
+      #expect(try recycles("key", with: store))
+      #expect(try !recycles("key", with: store))
+      #expect(try recycles("key", with: store))
+    }
+
+    private static let renames: [SystemCall] = [.rename, .renameNoReplace, .renameExchange]
+
+    /// Stores what is written to a file of the bin, and then to a new one, because the former cannot be published.
+    private func storeInVain(_ key: BlobKey, with store: BlobStore) throws {
+      bench.trace.onCall { call, path in
+        Self.renames.contains(call) && path.string.contains(key.string) ? .fail(.ioError) : nil
+      }
+      #expect(try !recycles(key, with: store))
+      bench.trace.onCall(nil)
+    }
+
+    /// A process remembers the file that it has put into the bin, where another one has then written to it, for the key whose
+    /// turn it is, and has not published it: nobody may ever see that, so the key does not take this file.
+    @Test func fileThatAnotherProcessHasWrittenToIsNotTheKeysOwn() throws {
+      let keys = Self.keys.sorted {
+        KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string)
+      }
+      let store = try bench.store()
+      let other = try newcomer()
+      let dead = try bench.warm(store, key: keys[0])
+      try storeInVain(keys[1], with: other)
+      let name = ".recycled/" + (try #require(bench.bin().first))
+      #expect(try bench.inode(name) == dead)
+      #expect(try cache.header(name).keyDigest == KeyDigest.digest(ofFileName: keys[1].string))
+      #expect(try !recycles(keys[1], with: store))
+      #expect(try bench.inode(name) == dead)
+      // Others do: one takes it, and one what was just displaced.
+      for key in keys[2...3] { #expect(try recycles(key, with: store)) }
+      #expect(try keys[2...3].contains { try bench.inode(file($0)) == dead })
+    }
+
+    /// The same by two threads, one of which lists the bin while the other one has the file in hand.
+    @Test func fileThatAnotherThreadHasWrittenToIsNotTheKeysOwn() throws {
+      let store = try bench.store()
+      let other = try bench.store()
+      let dead = try bench.warm(store, key: "key")
+      _ = try bench.warm(other, 10_000, key: "cmr")
+      let trace = bench.trace
+      // Of a size of which there are no files that the store knows, so that it lists the bin.
+      trace.onCall { call, path in
+        guard call == .listDirectory, path.string.contains(".recycled") else { return nil }
+        #expect(throws: Never.self) { try self.storeInVain("key", with: store) }
+        return nil
+      }
+      try store.store(payload(50_000), for: "large")
+      let name = try #require(try bench.bin().map { ".recycled/" + $0 }.first { try bench.inode($0) == dead })
+      #expect(try cache.header(name).keyDigest == KeyDigest.digest(ofFileName: "key"))
+      #expect(try !recycles("key", with: store))
+      #expect(try bench.inode(name) == dead)
+    }
+
     /// Without a digest and a checksum, what a power cut brings back would be taken for another key's record.
     @Test(arguments: ["remove", "store", "expire"]) func recordWithoutChecksumsIsUnlinked(operation: String) throws {
       let store = try bench.store()
