@@ -73,7 +73,7 @@ final class RecyclingBin: Sendable {
   let directory: Directory
   private let state = Lock(State())
   private let isRefused = Atomic(false)
-  /// From a random start, of up to thirteen digits.
+  /// From a random start, of up to thirteen digits, which with the prefix are a string without an allocation.
   private let numbers = Atomic(UInt64.random(in: 0..<1 << 51))
 
   init(_ directory: consuming Directory) {
