@@ -43,6 +43,18 @@ import Testing
     #expect(try await cache.load("a") == nil)
   }
 
+  @Test func aUseIsNotForgottenThatComesWhileTheDiskIsToldOfAnother() async throws {
+    try await cache.store(payload(1), for: "a")
+    test.clock.advance(by: 110)
+    test.disk.hold(.write)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    try await test.disk.waitForHeld(1)
+    test.clock.advance(by: 110)
+    #expect(cache.cachedBlob(for: "a") != nil)
+    test.disk.letGo()
+    try await until { try updateOnDisk() == test.clock.now.seconds }
+  }
+
   @Test func aPassKnowsOfTheLatestUse() async throws {
     try await cache.store(payload(1), for: "a")
     let start = test.clock.now.seconds

@@ -45,31 +45,32 @@ final class RecordUse: Sendable {
   var deadline: UnixTime { UnixTime(seconds: update).advanced(bySeconds: lifetime) }
 
   var update: Int64 { updateTime.load(ordering: .relaxed) }
-  var latest: Int64 { lastUse.load(ordering: .relaxed) }
+  var latest: Int64 { lastUse.load(ordering: .sequentiallyConsistent) }
 
   /// - Returns: whether the disk knows of an earlier use only.
   func use(at now: Int64) -> Bool {
     guard slides, now > update else { return false }
     // Of two threads in one second either may win: they write the same.
-    if latest < now { lastUse.store(now, ordering: .relaxed) }
+    if latest < now { lastUse.store(now, ordering: .sequentiallyConsistent) }
     return true
   }
 
-  /// - Returns: true for the first who asks since the last `wasWritten`.
-  func becomesNoted() -> Bool {
-    !isNoted.load(ordering: .relaxed) && !isNoted.exchange(true, ordering: .relaxed)
+  /// - Returns: true for the first who asks since `settle`.
+  func becomesNoted() -> Bool { Self.becomesTrue(isNoted) }
+
+  func becomesDue() -> Bool { Self.becomesTrue(isDue) }
+
+  private static func becomesTrue(_ flag: borrowing Atomic<Bool>) -> Bool {
+    !flag.load(ordering: .sequentiallyConsistent) && !flag.exchange(true, ordering: .sequentiallyConsistent)
   }
 
-  func becomesDue() -> Bool {
-    !isDue.load(ordering: .relaxed) && !isDue.exchange(true, ordering: .relaxed)
-  }
-
-  /// The disk was told, or could not be.
+  /// The disk was told, or could not be. Either who uses the record now finds that it is not noted, or who looks at `latest`
+  /// after this finds the use: all of that is in one order for all.
   ///
   /// - Parameter time: the update time on disk, as far as it is known: the deadline goes by nothing else.
   func settle(_ time: UnixTime?) {
     if let time { updateTime.store(max(time.seconds, update), ordering: .relaxed) }
-    isNoted.store(false, ordering: .relaxed)
-    isDue.store(false, ordering: .relaxed)
+    isNoted.store(false, ordering: .sequentiallyConsistent)
+    isDue.store(false, ordering: .sequentiallyConsistent)
   }
 }

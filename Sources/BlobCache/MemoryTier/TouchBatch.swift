@@ -74,19 +74,23 @@ final class TouchBatch: Sendable {
       return all ? state.due + state.noted : state.due
     }
     for use in uses {
-      // Noted, and due since: it is in both lists, and was written the first time.
       let latest = use.latest
-      guard latest > use.update else {
-        use.settle(nil)
-        continue
-      }
-      do {
-        use.settle(try store.refresh(use.key, to: UnixTime(seconds: latest)))
-      } catch {
-        // Its record lives a little shorter, as with a load whose touch did not succeed.
-        store.configuration.logger.debug("\(error)")
-        use.settle(nil)
-      }
+      use.settle(refresh(use, to: latest))
+      // Until now, whoever used it once more took it for noted.
+      if use.latest > latest { note(use, at: use.latest) }
+    }
+  }
+
+  /// - Returns: the update time on disk, as far as it is known.
+  private func refresh(_ use: RecordUse, to latest: Int64) -> UnixTime? {
+    // Else it was noted, and due since: it is in both lists, and was written the first time.
+    guard latest > use.update else { return nil }
+    do {
+      return try store.refresh(use.key, to: UnixTime(seconds: latest))
+    } catch {
+      // Its record lives a little shorter, as with a load whose touch did not succeed.
+      store.configuration.logger.debug("\(error)")
+      return nil
     }
   }
 }
