@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import Locks
 package import PosixFiles
+package import SystemPackage
 
 /// A subdirectory that is open for as long as somebody works in it, or it is remembered.
 package final class OpenSubdirectory: Sendable {
@@ -12,8 +13,9 @@ package final class OpenSubdirectory: Sendable {
 /// The subdirectories that stores and removals have worked in lately, kept open for the next ones: to open one and to close
 /// it takes a tenth of the time of a small store.
 ///
-/// None is used for longer than a second: so one that somebody has moved away, or replaced, is noticed as soon as a root is.
-/// One that was removed is noticed at once, by whoever finds that nothing can be put into it.
+/// None is used for longer than a second, unless a look at the root, which nobody has changed since before they were opened,
+/// shows that they are the ones of their names still: so one that somebody has moved away, or replaced, is noticed as soon as
+/// a root is. One that was removed is noticed at once, by whoever finds that nothing can be put into it.
 package final class OpenSubdirectories: Sendable {
   private typealias Table = [PackedName: OpenSubdirectory]
 
@@ -34,6 +36,10 @@ package final class OpenSubdirectories: Sendable {
     var table: Table = [:]
     /// No later than the first of them was opened.
     var start: Int64 = 0
+    /// When all of them were known last to be the ones of their names.
+    var confirmation: Int64 = 0
+    /// The root's change time, and a moment before that was looked at; nil if a further change might not show in it.
+    var root: (changeNanoseconds: Int64, moment: Int64)?
 
     mutating func forgetAll() -> Table {
       defer { table = [:] }
@@ -55,7 +61,7 @@ package final class OpenSubdirectories: Sendable {
     guard let name = PackedName(name) else { return nil }
     let now = SystemClock.coarseMilliseconds()
     let (found, outdated): (OpenSubdirectory?, Table?) = state.withLock { state in
-      guard now - state.start < Self.milliseconds else { return (nil, state.forgetAll()) }
+      guard now - max(state.start, state.confirmation) < Self.milliseconds else { return (nil, state.forgetAll()) }
       return (state.table[name], nil)
     }
     if let outdated { close(outdated) }
@@ -74,6 +80,22 @@ package final class OpenSubdirectories: Sendable {
       return state.table.updateValue(subdirectory, forKey: name)
     }
     if former != nil { budget.giveBack(1) }
+  }
+
+  /// The root was looked at.
+  ///
+  /// - Parameters:
+  ///   - systemTime: Unix nanoseconds, from before that.
+  ///   - moment: the same on the clock of `remember`.
+  package func confirm(_ root: Stat, systemTime: Int64, at moment: Int64) {
+    let changeNanoseconds = root.changeNanoseconds
+    state.withLock { state in
+      if let root = state.root, root.changeNanoseconds == changeNanoseconds {
+        if root.moment <= state.start { state.confirmation = moment }
+      } else {
+        state.root = Stat.isPast(changeNanoseconds, at: systemTime) ? (changeNanoseconds, moment) : nil
+      }
+    }
   }
 
   /// What has this name is not to be found any more.

@@ -133,6 +133,11 @@ final class RootDirectory: Sendable {
       return opened
     }
 
+    /// The directory is still the one at its path, and was looked at.
+    func confirmSubdirectories(_ status: Stat, systemTime: Int64, at moment: Int64) {
+      subdirectories.confirm(status, systemTime: systemTime, at: moment)
+    }
+
     /// Nothing could be put there: it is opened anew when it is needed.
     func forgetSubdirectory(_ name: String) { subdirectories.forget(name) }
 
@@ -260,7 +265,9 @@ final class RootDirectory: Sendable {
   /// - Returns: whether what was found before should be looked up again.
   func forgetIfReplacedNow() throws -> Bool {
     guard let opened = state.withLock({ $0.opened }) else { return false }
+    let (moment, systemTime) = (SystemClock.coarseMilliseconds(), SystemClock.unixNanoseconds())
     if let status = try files.status(of: path), opened.isSame(as: status) {
+      opened.confirmSubdirectories(status, systemTime: systemTime, at: moment)
       try opened.forgetControlFileIfReplaced()
       try opened.forgetRecyclingBinIfReplaced()
       return false

@@ -79,10 +79,7 @@ struct SubdirectoryLedger {
     set(.oldestUpdate, slot, .max)
     set(.earliestExpiry, slot, .max)
     set(.tag, slot, tag)
-    // File systems stamp with the time of the last tick, of ten milliseconds at the most, or in whole seconds or two.
-    let isExact = !status.changeNanoseconds.isMultiple(of: 1_000_000_000)
-    let (age, overflow) = systemTime.subtractingReportingOverflow(status.changeNanoseconds)
-    guard !overflow, age > (isExact ? 100_000_000 : 2_500_000_000) else { return nil }
+    guard Stat.isPast(status.changeNanoseconds, at: systemTime) else { return nil }
     return Mark(changeTime: status.changeNanoseconds, inode: status.inodeNumber)
   }
 

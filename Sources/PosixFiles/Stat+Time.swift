@@ -15,12 +15,32 @@ extension Stat {
   /// When the file or anything about it was last changed, in Unix nanoseconds; held at the ends of the type.
   package var changeNanoseconds: Int64 {
     #if canImport(Darwin)
-      let time = rawValue.st_ctimespec
+      Self.nanoseconds(rawValue.st_ctimespec)
     #else
-      let time = rawValue.st_ctim
+      Self.nanoseconds(rawValue.st_ctim)
     #endif
+  }
+
+  /// When the content was last changed, in Unix nanoseconds; held at the ends of the type.
+  package var modificationNanoseconds: Int64 {
+    #if canImport(Darwin)
+      Self.nanoseconds(rawValue.st_mtimespec)
+    #else
+      Self.nanoseconds(rawValue.st_mtim)
+    #endif
+  }
+
+  private static func nanoseconds(_ time: timespec) -> Int64 {
     let (nanoseconds, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
     return overflow ? (time.tv_sec > 0 ? .max : .min) : nanoseconds &+ Int64(time.tv_nsec)
+  }
+
+  /// Whether a change made now, or later, leaves a file with another time than this one, which it has: file systems stamp
+  /// with the time of the last tick, of ten milliseconds at the most, or in whole seconds or two.
+  package static func isPast(_ nanoseconds: Int64, at systemTime: Int64) -> Bool {
+    let isExact = !nanoseconds.isMultiple(of: 1_000_000_000)
+    let (age, overflow) = systemTime.subtractingReportingOverflow(nanoseconds)
+    return !overflow && age > (isExact ? 100_000_000 : 2_500_000_000)
   }
 
   package var inodeNumber: UInt64 { UInt64(rawValue.st_ino) }

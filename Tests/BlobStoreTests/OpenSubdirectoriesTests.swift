@@ -51,10 +51,14 @@ import Testing
     #expect(openings() <= 1)
   }
 
-  /// P7: as with a root that was replaced.
-  @Test func subdirectoryThatWasMovedAwayIsNoticedASecondLater() throws {
+  /// P7: as with a root that was replaced. Also after looks at the root that have shown that all is as it was.
+  @Test(arguments: [0, 2]) func subdirectoryThatWasMovedAwayIsNoticedASecondLater(seconds: Int) throws {
     let store = try cache.store()
     try store.store(payload(5), for: "key")
+    for _ in 0..<seconds {
+      Thread.sleep(forTimeInterval: 1.1)
+      try store.store(payload(5), for: "key")
+    }
     try move("ke", to: "moved")
     Thread.sleep(forTimeInterval: 1.1)
     try store.store(payload(6), for: "kelp")
@@ -204,6 +208,36 @@ import Testing
     table.forget(long)
     #expect(budget.take())
     #expect(!budget.take())
+  }
+
+  enum RootLook: CaseIterable, Sendable {
+    /// As it was when the subdirectory was opened.
+    case unchanged
+    /// So lately, before the first look, that a further change might not have shown.
+    case changedLately
+    case changedSince
+    /// Nobody knows what became of the subdirectory until then.
+    case firstLookAfterTheOpening
+  }
+
+  @Test(arguments: RootLook.allCases) func unchangedRootShowsThatASubdirectoryIsThere(look: RootLook) throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    #expect(try directory.makeSubdirectory("aa", permissions: .ownerReadWriteExecute))
+    let table = OpenSubdirectories(OpenFileBudget(limit: 1))
+    let now = SystemClock.coarseMilliseconds()
+    let first = try directory.status()
+    let systemTime = first.changeNanoseconds + (look == .changedLately ? 50_000_000 : 5_000_000_000)
+    table.confirm(first, systemTime: systemTime, at: now - 3000)
+    table.remember(
+      OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa",
+      since: now - (look == .firstLookAfterTheOpening ? 4000 : 2000))
+    if look == .changedSince {
+      // Longer than file systems take one time for.
+      Thread.sleep(forTimeInterval: 0.05)
+      #expect(try directory.makeSubdirectory("ab", permissions: .ownerReadWriteExecute))
+    }
+    table.confirm(try directory.status(), systemTime: systemTime + 1_000_000_000, at: Self.late)
+    #expect((table.find("aa") != nil) == (look == .unchanged))
   }
 
   /// Of one cache: its own table is given up when it is too old.
