@@ -146,7 +146,7 @@ extension BlobStore {
           (level, isSynced) = (needed, true)
         }
         let counted = try counting(
-          hold, from: displaced.map { RecordSize(bytes: $0.byteCount, isLocked: $0.header?.isLocked ?? false) },
+          hold, from: displaced.map { RecordSize(bytes: $0.file.byteCount, isLocked: $0.header?.isLocked ?? false) },
           to: RecordSize(bytes: byteCount, isLocked: header.isLocked), &wait
         ) {
           try hold.changingPayload(needed) { try publish(&temporary, as: path.fileName, displaced, needed, of: root) }
@@ -218,14 +218,9 @@ extension BlobStore {
 
   /// A record that is about to be replaced.
   private struct Displaced {
-    var byteCount: Int64
-    var hasOtherNames: Bool
+    let file: DisplacedFile
     /// nil if it is damaged: then it tells of no locks.
-    var header: RecordHeader?
-
-    var file: DisplacedFile {
-      DisplacedFile(byteCount: byteCount, header: header, hasOtherNames: hasOtherNames)
-    }
+    let header: RecordHeader?
   }
 
   /// - Returns: nil if there is no record.
@@ -237,12 +232,10 @@ extension BlobStore {
     case .absent: return nil
     case .regular(let file, let status):
       guard root.owns(status) else { break }
-      var displaced = Displaced(byteCount: status.size, hasOtherNames: status.linkCount > 1)
-      if case .success(let stored) = try file.readHeader() {
-        // A damaged header tells of no locks.
-        displaced.header = try? stored.validated()
-      }
-      return displaced
+      let stored = try file.readHeader()
+      // A damaged header tells of no locks.
+      let header = try? stored.get().validated()
+      return Displaced(file: DisplacedFile(status, header: header), header: header)
     case .notRegular: break
     }
     throw BlobStoreError(

@@ -140,11 +140,21 @@ struct DisplacedFile {
   /// The digest in its header, if the file may be overwritten once nobody reads it any more: it has no other name, and is
   /// sound and not locked. Else nil.
   let recyclableDigest: UInt64?
+  /// nil if the file was written to a moment ago.
+  let version: FileVersion?
 
-  /// - Parameter header: nil if it is damaged.
-  init(byteCount: Int64, header: RecordHeader?, hasOtherNames: Bool) {
+  /// - Parameters:
+  ///   - status: from before the header was read.
+  ///   - header: nil if it is damaged.
+  init(_ status: Stat, header: RecordHeader?) {
+    self.init(
+      byteCount: status.size, header: header, hasOtherNames: status.linkCount > 1, version: FileVersion(status))
+  }
+
+  init(byteCount: Int64, header: RecordHeader?, hasOtherNames: Bool, version: FileVersion?) {
     self.byteCount = byteCount
     recyclableDigest = hasOtherNames ? nil : header?.recyclableDigest
+    self.version = version
   }
 }
 

@@ -215,7 +215,7 @@ extension BlobStore {
       let isLocked = header?.isLocked ?? false
       return (
         RecordSize(bytes: status.size, isLocked: isLocked),
-        DisplacedFile(byteCount: status.size, header: header, hasOtherNames: status.linkCount > 1), isLocked
+        DisplacedFile(status, header: header), isLocked
       )
     } catch {
       // Unreadable is no reason to keep it: the removal is unconditional.
@@ -224,7 +224,7 @@ extension BlobStore {
       }
       return (
         RecordSize(bytes: status.size, isLocked: false),
-        DisplacedFile(byteCount: status.size, header: nil, hasOtherNames: status.linkCount > 1), true
+        DisplacedFile(status, header: nil), true
       )
     }
   }

@@ -41,29 +41,33 @@ public struct RecordEntry: Sendable {
   let path: RecordPath?
   /// Whether the file has more than one hard link.
   let hasOtherNames: Bool
+  let version: FileVersion?
   /// Whether `fileSize` is known.
   let isMeasured: Bool
 
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
 
   var displaced: DisplacedFile {
-    DisplacedFile(byteCount: fileSize, header: damage == nil ? header : nil, hasOtherNames: hasOtherNames)
+    DisplacedFile(
+      byteCount: fileSize, header: damage == nil ? header : nil, hasOtherNames: hasOtherNames,
+      version: version)
   }
 }
 
 extension RecordEntry {
   /// A file that was read.
   init(
-    path: RecordPath, key: BlobKey?, fileSize: Int64, hasOtherNames: Bool, modified: UnixTime,
-    stored: Result<StoredHeader, RecordError>, now: UnixTime, defaultExpiration: Int64
+    path: RecordPath, key: BlobKey?, status: Stat, stored: Result<StoredHeader, RecordError>, now: UnixTime,
+    defaultExpiration: Int64
   ) {
     self.path = path
-    self.hasOtherNames = hasOtherNames
+    hasOtherNames = status.linkCount > 1
+    version = FileVersion(status)
     isMeasured = true
     self.key = key
     file = path.relative
-    self.fileSize = fileSize
-    self.modified = modified
+    fileSize = status.size
+    modified = UnixTime(seconds: status.modifiedSeconds)
     accessError = nil
     // Too few bytes for a header: `damage` says so below.
     storedHeader = try? stored.get()
@@ -92,6 +96,7 @@ extension RecordEntry {
   init(unreadable file: String, path: RecordPath? = nil, status: Stat? = nil, _ error: BlobStoreError) {
     self.path = path
     hasOtherNames = false
+    version = nil
     isMeasured = status != nil
     key = nil
     self.file = file
@@ -113,6 +118,7 @@ extension RecordEntry {
   private init(_ entry: RecordEntry, state: RecordState, damage: RecordError?) {
     path = entry.path
     hasOtherNames = entry.hasOtherNames
+    version = entry.version
     isMeasured = entry.isMeasured
     key = entry.key
     file = entry.file

@@ -298,10 +298,8 @@ enum RecordExamination {
         }
         self = .record(
           RecordEntry(
-            path: path, key: layout.naming.key(ofFileName: path.fileName), fileSize: status.size,
-            hasOtherNames: status.linkCount > 1, modified: UnixTime(seconds: status.modifiedSeconds),
-            stored: try file.readHeader(), now: now,
-            defaultExpiration: defaultExpiration))
+            path: path, key: layout.naming.key(ofFileName: path.fileName), status: status,
+            stored: try file.readHeader(), now: now, defaultExpiration: defaultExpiration))
       }
     } catch {
       let status = directory.statusOfUnreadable(path.fileName)

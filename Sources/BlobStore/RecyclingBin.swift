@@ -33,6 +33,8 @@ final class RecyclingBin: Sendable {
     var byteCount: Int64
     /// nil if nobody has looked.
     var dead: DeadRecord?
+    /// As this process has put it there; nil for others' files, and if nobody can tell it from what they may make of it.
+    var version: FileVersion?
   }
 
   private struct State {
@@ -125,7 +127,7 @@ extension RecyclingBin {
   ) throws(FileError) {
     let entry = Entry(
       name: Self.name(numbers.wrappingAdd(1, ordering: .relaxed).newValue), byteCount: file.byteCount,
-      dead: DeadRecord(file, displacedAt: RecyclingMoment(control)))
+      dead: DeadRecord(file, displacedAt: RecyclingMoment(control)), version: file.version)
     do {
       try source.rename(name, to: entry.name, in: directory)
     } catch {
@@ -169,6 +171,7 @@ struct RecycledPlace {
     var entry = entry
     // It may have been written to.
     entry.dead = DeadRecord(keyDigest: keyDigest, displacement: nil)
+    entry.version = nil
     bin.shelve(entry)
   }
 
@@ -177,7 +180,7 @@ struct RecycledPlace {
   /// - Parameter moment: before that.
   func didExchange(for file: DisplacedFile, since moment: RecyclingMoment) {
     let dead = DeadRecord(file, displacedAt: moment)
-    bin.shelve(RecyclingBin.Entry(name: entry.name, byteCount: file.byteCount, dead: dead))
+    bin.shelve(RecyclingBin.Entry(name: entry.name, byteCount: file.byteCount, dead: dead, version: file.version))
   }
 }
 
@@ -202,25 +205,32 @@ extension RecyclingBin {
     _ entry: Entry, of sizeClass: SizeClass, for keyDigest: UInt64, of root: RootDirectory.Opened,
     _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
-    var isWorn = false
-    switch try directory.leaseFile(
-      entry.name,
-      if: {
-        isWorn = root.isWorn($0)
-        return root.isRecyclable($0)
-      })
-    {
+    var (isWorn, isUntouched) = (false, false)
+    let outcome = try directory.leaseFile(entry.name) { status in
+      isWorn = root.isWorn(status)
+      guard root.isRecyclable(status) else { return .unwanted }
+      // Whoever takes a file writes to it before it leaves this name.
+      isUntouched = entry.version?.isCurrent(in: status) ?? false
+      return isUntouched ? .untouched : .wanted
+    }
+    switch consume outcome {
     case .taken(let file, let byteCount):
-      // What nobody can tell of, may be anything: it grows old.
-      guard let header = try? file.readHeader().get().validated(), let found = header.recyclableDigest else {
-        return nil
+      var current = entry
+      if !isUntouched {
+        // What nobody can tell of, may be anything: it grows old.
+        guard let header = try? file.readHeader().get().validated(), let found = header.recyclableDigest else {
+          return nil
+        }
+        // Another digest is of another process, which has written to the file since this one put it there. The same one is
+        // this process's: others write higher ones only.
+        let displacement = entry.dead?.keyDigest == found ? entry.dead?.displacement : nil
+        current.dead = DeadRecord(keyDigest: found, displacement: displacement)
+        current.byteCount = byteCount
+        current.version = nil
       }
-      // Another digest is of another process, which has written to the file since this one put it there. The same one is
-      // this process's: others write higher ones only.
-      let displacement = entry.dead?.keyDigest == found ? entry.dead?.displacement : nil
-      let dead = DeadRecord(keyDigest: found, displacement: displacement)
-      let current = Entry(name: entry.name, byteCount: byteCount, dead: dead)
-      guard SizeClass(byteCount) == sizeClass, dead.mayPrecede(keyDigest, at: RecyclingMoment(control)) else {
+      guard SizeClass(byteCount) == sizeClass,
+        current.dead?.mayPrecede(keyDigest, at: RecyclingMoment(control)) ?? false
+      else {
         shelve(current)
         return nil
       }
@@ -297,7 +307,7 @@ extension RecyclingBin {
       guard found.isNameExact, Self.isName(found.name),
         let status = try directory.status(of: found.name), status.type == .regular, root.owns(status)
       else { continue }
-      try body(Entry(name: found.name, byteCount: status.size, dead: nil), status)
+      try body(Entry(name: found.name, byteCount: status.size), status)
     }
   }
 

@@ -39,6 +39,15 @@ package enum WriteLease {
     case leases
   }
 
+  /// What the caller makes of a file, by its status.
+  package enum Judgement: Sendable {
+    case unwanted
+    /// It is the one that is wanted, if the name still leads to it.
+    case wanted
+    /// Nobody has written to it since it got the name: so nobody has leased it, and it has kept the name.
+    case untouched
+  }
+
   package enum Outcome: ~Copyable {
     /// The file, open for reading and writing, and its length.
     case taken(OpenFile, byteCount: Int64)
@@ -49,10 +58,12 @@ package enum WriteLease {
 extension Directory {
   /// Opens the regular file `name`, a single component, locks it, and takes a write lease of it. Never waits.
   ///
-  /// System calls: `openat(2)`, `fstat(2)`, `flock(2)`, `fstatat(2)`, `flistxattr(2)`, `fcntl(2)` twice.
+  /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`, `fstatat(2)` unless untouched, `flistxattr(2)`, `fcntl(2)` twice.
   ///
-  /// - Parameter isWanted: asked with the file's status, before anything else is done with it.
-  package func leaseFile(_ name: String, if isWanted: (Stat) -> Bool) throws(FileError) -> WriteLease.Outcome {
+  /// - Parameter judge: asked with the file's status, when nobody else can give it another name.
+  package func leaseFile(
+    _ name: String, _ judge: (Stat) -> WriteLease.Judgement
+  ) throws(FileError) -> WriteLease.Outcome {
     let file: OpenFile
     do {
       file = try openFileToWrite(name)
@@ -64,17 +75,22 @@ extension Directory {
       default: throw error
       }
     }
-    let status = try file.status()
     // Whoever holds a lease from here keeps the lock until the file has another name, and has given the lease back before
     // that: without the lock, the file could get that name now, and those who come for it would meet this one's lease.
-    guard status.type == .regular, isWanted(status), try file.tryLock() else { return .refused(.file) }
-    // Between the look at the name and the lock, the file may have got another: then it is not ours to overwrite.
-    guard let named = try self.status(of: name), named.inode == status.inode, named.deviceID == status.deviceID,
-      isWanted(named)
-    else { return .refused(.file) }
+    guard try file.tryLock() else { return .refused(.file) }
+    let status = try file.status()
+    guard status.type == .regular else { return .refused(.file) }
+    switch judge(status) {
+    case .unwanted: return .refused(.file)
+    case .untouched: break
+    case .wanted:
+      // Between the look at the name and the lock, the file may have got another: then it is not ours to overwrite.
+      guard let named = try self.status(of: name), named.inode == status.inode, named.deviceID == status.deviceID
+      else { return .refused(.file) }
+    }
     guard try !file.hasAttributes() else { return .refused(.attributes) }
     if let refusal = try file.takeWriteLease() { return .refused(refusal) }
-    return .taken(file, byteCount: named.size)
+    return .taken(file, byteCount: status.size)
   }
 }
 

@@ -36,6 +36,11 @@
 
     func inode(_ file: String) throws -> UInt64? { try cache.state(file)?.inode }
 
+    /// Makes a record's file one that was written to so many seconds ago.
+    func setAge(_ seconds: Int64, of key: BlobKey) throws {
+      try cache.setModified("\(key.string.prefix(2))/\(key.string)", SystemClock.unixSeconds() - seconds)
+    }
+
     func open(_ file: String, _ flags: CInt = O_RDONLY) throws -> CInt {
       let descriptor = Glibc.open(cache.path(file), flags | O_CLOEXEC)
       try check(descriptor < 0 ? -1 : 0, "open")
@@ -44,9 +49,13 @@
 
     /// A store whose bin holds the file of a record of so many payload bytes.
     ///
+    /// - Parameter age: in seconds, of what the file holds by then.
     /// - Returns: the file's inode.
-    func warm(_ store: BlobStore, _ byteCount: Int = 1000, key: BlobKey = Self.dead) throws -> UInt64 {
+    func warm(
+      _ store: BlobStore, _ byteCount: Int = 1000, key: BlobKey = Self.dead, age: Int64 = 0
+    ) throws -> UInt64 {
       try store.store(payload(byteCount), for: key)
+      try setAge(age, of: key)
       let inode = try #require(try inode("\(key.string.prefix(2))/\(key.string)"))
       #expect(try store.remove(key) == .done)
       return inode

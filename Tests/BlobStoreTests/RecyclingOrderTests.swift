@@ -123,16 +123,19 @@
     }
 
     /// A process remembers the file that it has put into the bin, where another one has then written to it, for the key whose
-    /// turn it is, and has not published it: nobody may ever see that, so the key does not take this file.
-    @Test func fileThatAnotherProcessHasWrittenToIsNotTheKeysOwn() throws {
+    /// turn it is, and has not published it: nobody may ever see that, so the key does not take this file. Not even if the other
+    /// process has written to it so shortly after this one that the file has the same time.
+    @Test(arguments: [10, 0, -10]) func fileThatAnotherProcessHasWrittenToIsNotTheKeysOwn(age: Int64) throws {
       let keys = Self.keys.sorted {
         KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string)
       }
       let store = try bench.store()
       let other = try newcomer()
-      let dead = try bench.warm(store, key: keys[0])
-      try storeInVain(keys[1], with: other)
+      let dead = try bench.warm(store, key: keys[0], age: age)
       let name = ".recycled/" + (try #require(bench.bin().first))
+      let modified = try #require(try cache.state(name)).modified
+      try storeInVain(keys[1], with: other)
+      if age <= 0 { try cache.setModified(name, modified) }
       #expect(try bench.inode(name) == dead)
       #expect(try cache.header(name).keyDigest == KeyDigest.digest(ofFileName: keys[1].string))
       #expect(try !recycles(keys[1], with: store))
@@ -140,6 +143,32 @@
       // Others do: one takes it, and one what was just displaced.
       for key in keys[2...3] { #expect(try recycles(key, with: store)) }
       #expect(try keys[2...3].contains { try bench.inode(file($0)) == dead })
+    }
+
+    /// An exchange leaves another file under the name that this process has given one, and both may have the same time.
+    @Test func fileThatHasTakenTheNameOfTheKeysOwnIsLookedAt() throws {
+      let keys = Self.keys.sorted {
+        KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string)
+      }
+      let (store, other) = (try bench.store(), try bench.store())
+      _ = try bench.warm(store, key: keys[0], age: 10)
+      let name = ".recycled/" + (try #require(bench.bin().first))
+      try other.store(payload(1000), for: keys[2])
+      try check(rename(cache.path(file(keys[2])), cache.path(name)), "rename")
+      try cache.setModified(name, SystemClock.unixSeconds() - 10)
+      let before = try cache.state(name)
+      #expect(try !recycles(keys[1], with: store))
+      #expect(try cache.state(name) == before)
+    }
+
+    /// What a process has put into the bin, and nobody has written to since, it overwrites without reading it.
+    @Test(arguments: [10, -10]) func ownFileIsReadIfItMayHaveBeenWrittenTo(age: Int64) throws {
+      let store = try bench.store()
+      _ = try bench.warm(store, age: age)
+      _ = bench.trace.take()
+      try store.store(payload(1000), for: "key")
+      #expect(bench.trace.take().contains { $0.call == .read } == (age < 0))
+      #expect(try store.load("key")?.payload == payload(1000))
     }
 
     /// The same by two threads, one of which lists the bin while the other one has the file in hand.
@@ -236,7 +265,7 @@
     }
 
     /// Whatever stores do to few keys, and in which order: no file holds a record of a key after one of a higher.
-    @Test func filesAscendWhateverHappens() throws {
+    @Test(arguments: [false, true]) func filesAscendWhateverHappens(ages: Bool) throws {
       let seed = SeededGenerator.announcedSeed(for: "RecyclingOrderTests")
       var generator = SeededGenerator(seed: seed)
       let stores = try (0..<3).map { _ in try bench.store() }
@@ -253,6 +282,7 @@
         let isRecycled = try recycles(key, with: store, byteCount: .random(in: 0..<4000, using: &generator))
         let inode = try #require(try bench.inode(file(key)))
         let digest = try #require(try cache.header(file(key)).keyDigest)
+        if ages { try bench.setAge(.random(in: 2...9, using: &generator), of: key) }
         if isRecycled, let former = digests[inode] {
           recycled += 1
           #expect(former <= digest)

@@ -34,10 +34,10 @@
 
     /// What leasing a file comes to, and what `body` makes of it while the lease is held.
     private func lease(
-      _ name: String = "file", isWanted: (Stat) -> Bool = { _ in true },
+      _ name: String = "file", judging judge: (Stat) -> WriteLease.Judgement = { _ in .wanted },
       during body: (borrowing OpenFile) throws -> Void
     ) throws -> WriteLease.Refusal? {
-      switch try directory().leaseFile(name, if: isWanted) {
+      switch try directory().leaseFile(name, judge) {
       case .taken(let file, _):
         try body(file)
         return nil
@@ -93,7 +93,7 @@
     @Test func nameThatLeadsElsewhereByThenIsLookedUpAgain() throws {
       try Data("other".utf8).write(to: temporary.url("other"))
       let leased = try directory()
-      guard case .taken(let file, _) = try leased.leaseFile("file", if: { _ in true }) else {
+      guard case .taken(let file, _) = try leased.leaseFile("file", { _ in .wanted }) else {
         Issue.record("nobody else has the file open")
         return
       }
@@ -117,7 +117,7 @@
 
     @Test func unwantedFilesAreRefused() throws {
       #expect(try lease("absent") == .file)
-      #expect(try lease(isWanted: { $0.linkCount == 2 }, during: { _ in }) == .file)
+      #expect(try lease(judging: { _ in .unwanted }, during: { _ in }) == .file)
       #expect(symlink("file", temporary.path.string + "/link") == 0)
       #expect(try lease("link") == .file)
       #expect(mkfifo(temporary.path.string + "/fifo", 0o600) == 0)
@@ -126,18 +126,18 @@
       #expect(try lease("directory") == .file)
     }
 
-    /// The file got another name between the look at its old one and the lock.
-    @Test func fileThatLostItsNameIsRefused() throws {
+    /// The file got another name between the look at its old one and the lock; whoever knows that it has not, spares the call.
+    @Test(arguments: [WriteLease.Judgement.wanted, .untouched])
+    func fileThatLostItsNameIsRefused(judgement: WriteLease.Judgement) throws {
       try Data("other".utf8).write(to: temporary.url("other"))
       let path = temporary.path.string
       let files = Files { call, _ in
         if call == .lock { _ = rename(path + "/other", path + "/file") }
         return nil
       }
-      guard case .refused(.file) = try openDirectory(at: temporary.path, files).leaseFile("file", if: { _ in true })
-      else {
-        Issue.record("the file is another's by now")
-        return
+      switch try openDirectory(at: temporary.path, files).leaseFile("file", { _ in judgement }) {
+      case .refused(let refusal): #expect(refusal == .file && judgement == .wanted)
+      case .taken(_, let byteCount): #expect(byteCount == 7 && judgement == .untouched)
       }
     }
 
