@@ -68,34 +68,38 @@ package final class OpenSubdirectories: Sendable {
     return found
   }
 
-  /// - Parameter start: a moment before it was opened.
+  /// - Parameter start: a moment before it was opened. One that was opened before those that are remembered is not: what they
+  ///   are known by does not hold for it.
   package func remember(_ subdirectory: OpenSubdirectory, _ name: String, since start: Int64) {
     guard let name = PackedName(name) else { return }
     if !budget.take() {
       close(state.withLock { $0.forgetAll() })
       guard budget.take() else { return }
     }
-    let former = state.withLock { state in
-      if state.table.isEmpty { state.start = start }
-      return state.table.updateValue(subdirectory, forKey: name)
+    let isOneMore = state.withLock { state in
+      if state.table.isEmpty { (state.start, state.confirmation) = (start, start) }
+      return start >= state.start && state.table.updateValue(subdirectory, forKey: name) == nil
     }
-    if former != nil { budget.giveBack(1) }
+    if !isOneMore { budget.giveBack(1) }
   }
 
   /// The root was looked at.
   ///
   /// - Parameters:
   ///   - systemTime: Unix nanoseconds, from before that.
-  ///   - moment: the same on the clock of `remember`.
+  ///   - moment: of the clock of `remember`, from between the two: what is opened from then on, is so after the root's last
+  ///     change, if its change time was past before.
   package func confirm(_ root: Stat, systemTime: Int64, at moment: Int64) {
     let changeNanoseconds = root.changeNanoseconds
-    state.withLock { state in
+    let outdated: Table? = state.withLock { state in
       if let root = state.root, root.changeNanoseconds == changeNanoseconds {
-        if root.moment <= state.start { state.confirmation = moment }
-      } else {
-        state.root = Stat.isPast(changeNanoseconds, at: systemTime) ? (changeNanoseconds, moment) : nil
+        if root.moment <= state.start { state.confirmation = max(moment, state.confirmation) }
+        return nil
       }
+      defer { state.root = Stat.isSurelyPast(changeNanoseconds, at: systemTime) ? (changeNanoseconds, moment) : nil }
+      return state.root == nil ? nil : state.forgetAll()
     }
+    if let outdated { close(outdated) }
   }
 
   /// What has this name is not to be found any more.

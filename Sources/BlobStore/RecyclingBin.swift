@@ -18,7 +18,8 @@ internal import SystemPackage
 ///   of the key has changed too: a reader whose look led here, and who opens the file only now, notices.
 /// - The store keeps the file open until it is published, so nobody else can lease it.
 /// - Names are never given twice, but that an exchange leaves the displaced file under the name of the one that took its
-///   place: nobody overwrites by a name that he looked up before he had the lease.
+///   place: nobody overwrites a file before he has seen, with the lock, that the name still leads to it, or that it is as he has put
+///   it there: who takes one writes to it before it leaves its name.
 /// - What a file has held decides which records it may hold next (`DeadRecord`): after a power cut it may hold it again.
 ///
 /// The count and the bytes of what it holds are in the control file, for all; which files these are, each process

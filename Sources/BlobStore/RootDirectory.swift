@@ -194,6 +194,10 @@ final class RootDirectory: Sendable {
   /// passes can follow each other in between, and not for ever, should the file system be out of its mind.
   static let removalsOutlasted = 100
 
+  /// From one look at the root to the next. A little less than `OpenSubdirectories` go without one: other threads, which do
+  /// not wait for it, find them open meanwhile.
+  private static let milliseconds: Int64 = 950
+
   let path: FilePath
   private let forkCount = CurrentProcess.forkCount
   let files: Files
@@ -216,7 +220,7 @@ final class RootDirectory: Sendable {
     }
     let now = SystemClock.coarseMilliseconds()
     let (opened, isDue) = state.withLock { state in
-      let isDue = state.opened != nil && now - state.lastCheckMilliseconds >= 1000
+      let isDue = state.opened != nil && now - state.lastCheckMilliseconds >= Self.milliseconds
       if isDue { state.lastCheckMilliseconds = now }
       return (state.opened, isDue)
     }
@@ -265,7 +269,9 @@ final class RootDirectory: Sendable {
   /// - Returns: whether what was found before should be looked up again.
   func forgetIfReplacedNow() throws -> Bool {
     guard let opened = state.withLock({ $0.opened }) else { return false }
-    let (moment, systemTime) = (SystemClock.coarseMilliseconds(), SystemClock.unixNanoseconds())
+    // In this order.
+    let systemTime = SystemClock.unixNanoseconds()
+    let moment = SystemClock.coarseMilliseconds()
     if let status = try files.status(of: path), opened.isSame(as: status) {
       opened.confirmSubdirectories(status, systemTime: systemTime, at: moment)
       try opened.forgetControlFileIfReplaced()

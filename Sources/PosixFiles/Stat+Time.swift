@@ -38,10 +38,16 @@ extension Stat {
   /// Whether a change made now, or later, leaves a file with another time than this one, which it has: file systems stamp
   /// with the time of the last tick, of ten milliseconds at the most, or in whole seconds or two.
   package static func isPast(_ nanoseconds: Int64, at systemTime: Int64) -> Bool {
-    let isExact = !nanoseconds.isMultiple(of: 1_000_000_000)
     let (age, overflow) = systemTime.subtractingReportingOverflow(nanoseconds)
-    return !overflow && age > (isExact ? 100_000_000 : 2_500_000_000)
+    return !overflow && age > (isExact(nanoseconds) ? 100_000_000 : 2_500_000_000)
   }
+
+  /// The same, though somebody set the clock back: it would have to come by the same nanosecond. Whole seconds, it comes by.
+  package static func isSurelyPast(_ nanoseconds: Int64, at systemTime: Int64) -> Bool {
+    isExact(nanoseconds) && isPast(nanoseconds, at: systemTime)
+  }
+
+  private static func isExact(_ nanoseconds: Int64) -> Bool { !nanoseconds.isMultiple(of: 1_000_000_000) }
 
   package var inodeNumber: UInt64 { UInt64(rawValue.st_ino) }
 }

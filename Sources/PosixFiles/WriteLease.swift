@@ -15,7 +15,7 @@ package import SystemPackage
 ///
 /// The kernel orders opening a file and leasing it against each other: either the lease is refused because the file was
 /// opened, or the one who opens meets the lease. Names have no part in that, so whoever leases a file by its name locks
-/// it first, and looks whether the name still leads to it.
+/// it first, and looks whether the name still leads to it, unless he can tell by something else.
 ///
 /// A lease that somebody has met is taken away after `/proc/sys/fs/lease-break-time`, 45 seconds by default: a holder that
 /// is stopped for longer keeps nobody out.
@@ -44,7 +44,7 @@ package enum WriteLease {
     case unwanted
     /// It is the one that is wanted, if the name still leads to it.
     case wanted
-    /// Nobody has written to it since it got the name: so nobody has leased it, and it has kept the name.
+    /// Nobody has written to it since it got the name, as whoever gives it another one does: so it has kept the name.
     case untouched
   }
 
@@ -60,7 +60,7 @@ extension Directory {
   ///
   /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`, `fstatat(2)` unless untouched, `flistxattr(2)`, `fcntl(2)` twice.
   ///
-  /// - Parameter judge: asked with the file's status, when nobody else can give it another name.
+  /// - Parameter judge: asked with the file's status, when nobody else who locks it can give it another name.
   package func leaseFile(
     _ name: String, _ judge: (Stat) -> WriteLease.Judgement
   ) throws(FileError) -> WriteLease.Outcome {

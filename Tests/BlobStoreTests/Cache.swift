@@ -185,9 +185,22 @@ extension Cache {
   }
 
   /// Sets a file's modification time.
-  func setModified(_ file: String, _ seconds: Int64) throws {
-    let times = [timeval(tv_sec: Int(seconds), tv_usec: 0), timeval(tv_sec: Int(seconds), tv_usec: 0)]
-    try check(utimes(path(file), times), "utimes")
+  func setModified(_ file: String, _ seconds: Int64, nanoseconds: Int = 0) throws {
+    try setModified(file, timespec(tv_sec: Int(seconds), tv_nsec: nanoseconds))
+  }
+
+  func setModified(_ file: String, _ time: timespec) throws {
+    try check(utimensat(AT_FDCWD, path(file), [time, time], 0), "utimensat")
+  }
+
+  func modified(_ file: String) throws -> timespec {
+    var status = stat()
+    try check(lstat(path(file), &status), "lstat")
+    #if canImport(Darwin)
+      return status.st_mtimespec
+    #else
+      return status.st_mtim
+    #endif
   }
 }
 

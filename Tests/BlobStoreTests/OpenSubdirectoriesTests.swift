@@ -240,6 +240,36 @@ import Testing
     #expect((table.find("aa") != nil) == (look == .unchanged))
   }
 
+  /// What the others are known by does not hold for it: somebody may have moved it away before they were opened.
+  @Test func whatWasOpenedBeforeTheOthersIsNotKept() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    for name in ["aa", "ab"] { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
+    let budget = OpenFileBudget(limit: 2)
+    let table = OpenSubdirectories(budget)
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa", since: Self.late)
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("ab")!), "ab", since: Self.late - 1)
+    #expect(table.find("aa") != nil)
+    #expect(table.find("ab") == nil)
+    #expect(budget.take())
+    #expect(!budget.take())
+  }
+
+  /// Nor what others were known by that are forgotten.
+  @Test func confirmationIsForgottenWithTheLast() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    for name in ["aa", "ab"] { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
+    let table = OpenSubdirectories(OpenFileBudget(limit: 2))
+    let (now, root) = (SystemClock.coarseMilliseconds(), try directory.status())
+    let systemTime = root.changeNanoseconds + 5_000_000_000
+    table.confirm(root, systemTime: systemTime, at: now - 3000)
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa", since: now - 2000)
+    table.confirm(root, systemTime: systemTime, at: Self.late)
+    #expect(table.find("aa") != nil)
+    table.forget("aa")
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("ab")!), "ab", since: now - 2000)
+    #expect(table.find("ab") == nil)
+  }
+
   /// Of one cache: its own table is given up when it is too old.
   @Test func whatIsOldIsClosed() throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!

@@ -18,6 +18,7 @@
   struct RecyclingBench {
     let cache: Cache
     let trace = CallTrace()
+    private let ages = CallCount()
 
     /// A key with a low digest: any other one's record may overwrite its file.
     static let dead: BlobKey = "bea"
@@ -36,9 +37,11 @@
 
     func inode(_ file: String) throws -> UInt64? { try cache.state(file)?.inode }
 
-    /// Makes a record's file one that was written to so many seconds ago.
+    /// Makes a record's file one that was written to so many seconds ago, at a time that is no other file's.
     func setAge(_ seconds: Int64, of key: BlobKey) throws {
-      try cache.setModified("\(key.string.prefix(2))/\(key.string)", SystemClock.unixSeconds() - seconds)
+      ages.add(1)
+      let time = timespec(tv_sec: Int(SystemClock.unixSeconds() - seconds), tv_nsec: ages.value)
+      try cache.setModified("\(key.string.prefix(2))/\(key.string)", time)
     }
 
     func open(_ file: String, _ flags: CInt = O_RDONLY) throws -> CInt {
@@ -55,7 +58,7 @@
       _ store: BlobStore, _ byteCount: Int = 1000, key: BlobKey = Self.dead, age: Int64 = 0
     ) throws -> UInt64 {
       try store.store(payload(byteCount), for: key)
-      try setAge(age, of: key)
+      if age != 0 { try setAge(age, of: key) }
       let inode = try #require(try inode("\(key.string.prefix(2))/\(key.string)"))
       #expect(try store.remove(key) == .done)
       return inode

@@ -126,19 +126,37 @@
       #expect(try lease("directory") == .file)
     }
 
-    /// The file got another name between the look at its old one and the lock; whoever knows that it has not, spares the call.
-    @Test(arguments: [WriteLease.Judgement.wanted, .untouched])
-    func fileThatLostItsNameIsRefused(judgement: WriteLease.Judgement) throws {
+    /// The file got another name between the look at its old one and the lock.
+    @Test func fileThatLostItsNameIsRefused() throws {
       try Data("other".utf8).write(to: temporary.url("other"))
       let path = temporary.path.string
       let files = Files { call, _ in
         if call == .lock { _ = rename(path + "/other", path + "/file") }
         return nil
       }
-      switch try openDirectory(at: temporary.path, files).leaseFile("file", { _ in judgement }) {
-      case .refused(let refusal): #expect(refusal == .file && judgement == .wanted)
-      case .taken(_, let byteCount): #expect(byteCount == 7 && judgement == .untouched)
+      guard case .refused(.file) = try openDirectory(at: temporary.path, files).leaseFile("file", { _ in .wanted })
+      else {
+        Issue.record("the file is another's by now")
+        return
       }
+    }
+
+    /// Whoever knows that it has kept its name, spares a look at that.
+    @Test(arguments: [WriteLease.Judgement.wanted, .untouched])
+    func nameIsLookedAtUnlessNobodyHasTouchedTheFile(judgement: WriteLease.Judgement) throws {
+      let looks = Counter()
+      let files = Files { call, path in
+        if call == .status { _ = looks.next() }
+        return nil
+      }
+      let directory = try openDirectory(at: temporary.path, files)
+      let before = looks.next()
+      guard case .taken(_, let byteCount) = try directory.leaseFile("file", { _ in judgement }) else {
+        Issue.record("nobody else has the file open")
+        return
+      }
+      #expect(byteCount == 7)
+      #expect(looks.next() - before - 1 == (judgement == .wanted ? 2 : 1))
     }
 
     @Test func leasesThatAreRefusedAreToldFromFilesThatAre() throws {

@@ -50,8 +50,7 @@ final class RecordUse: Sendable {
   /// - Returns: whether the disk knows of an earlier use only.
   func use(at now: Int64) -> Bool {
     guard slides, now > update else { return false }
-    // Of two threads in one second either may win: they write the same.
-    if latest < now { lastUse.store(now, ordering: .sequentiallyConsistent) }
+    if latest < now { lastUse.max(now, ordering: .sequentiallyConsistent) }
     return true
   }
 
