@@ -140,7 +140,7 @@ struct DisplacedFile {
   /// The digest in its header, if the file may be overwritten once nobody reads it any more: it has no other name, and is
   /// sound and not locked. Else nil.
   let recyclableDigest: UInt64?
-  /// nil if the file was written to a moment ago.
+  /// nil if its time would not show what is written to it from now on.
   let version: FileVersion?
 
   /// - Parameters:

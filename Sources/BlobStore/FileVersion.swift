@@ -8,7 +8,8 @@ struct FileVersion {
   private let modificationNanoseconds: Int64
 
   /// - Parameter status: from under the stripe of the record, which is held still: nobody writes to it meanwhile.
-  /// - Returns: nil if the file was written to so lately that a further write might not show in its time.
+  /// - Returns: nil if the file was written to so lately that a further write might not show in its time, or if that is in
+  ///   whole seconds.
   init?(_ status: Stat) {
     guard Stat.isSurelyPast(status.modificationNanoseconds, at: SystemClock.unixNanoseconds()) else { return nil }
     inode = status.inodeNumber

@@ -269,7 +269,7 @@ final class RootDirectory: Sendable {
   /// - Returns: whether what was found before should be looked up again.
   func forgetIfReplacedNow() throws -> Bool {
     guard let opened = state.withLock({ $0.opened }) else { return false }
-    // In this order.
+    // In this order: what changes between the two is not past, and what is opened before the second is not confirmed.
     let systemTime = SystemClock.unixNanoseconds()
     let moment = SystemClock.coarseMilliseconds()
     if let status = try files.status(of: path), opened.isSame(as: status) {
