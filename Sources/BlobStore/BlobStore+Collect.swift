@@ -10,7 +10,7 @@ extension BlobStore {
   /// of other keys are never kept waiting. Records that cannot be removed are logged and counted, and left.
   ///
   /// - Throws: `collectionRunning` if a collection of the directory is going on already, in whatever process;
-  ///   `fileSystem` if the pass could not be made.
+  ///   `notACache`, if the options ask for that; `fileSystem` if the pass could not be made.
   /// - Complexity: one walk over all records; with a limit that is exceeded, two, or more where the update times of
   ///   very many records lie close together and those of others far away. Memory does not grow with their number.
   @discardableResult

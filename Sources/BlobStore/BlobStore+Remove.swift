@@ -156,10 +156,16 @@ extension BlobStore {
         break
       }
     }
-    if scope == .all, !progress.removed.wasStopped, let quarantine = try quarantine() {
-      let removed = try quarantine.removeAll()
-      progress.removed.files += removed.files
-      progress.removed.bytes.saturatingAdd(removed.bytes)
+    if scope == .all, !progress.removed.wasStopped {
+      do {
+        if let removed = try quarantine()?.removeAll() {
+          progress.removed.files += removed.files
+          progress.removed.bytes.saturatingAdd(removed.bytes)
+          firstFailure = firstFailure ?? removed.failure
+        }
+      } catch {
+        firstFailure = firstFailure ?? error
+      }
     }
     if scope == .all, !progress.removed.wasStopped {
       do {
@@ -282,12 +288,16 @@ extension BlobStore {
   }
 
   /// Refuses to clear out a directory that may be anything: a control file or one sound record shows that it is a cache.
-  func requireCache() throws {
-    if try hasControlFile() { return }
+  ///
+  /// - Returns: false if nothing shows that, and there is nothing either that could be taken for a record.
+  /// - Throws: `notACache`.
+  @discardableResult
+  func requireCache() throws -> Bool {
+    if try hasControlFile() { return true }
     var hasCandidates = false
     var firstFailure: BlobStoreError?
     for entry in try recordSequence(prefix: "") {
-      if entry.header != nil, entry.damage == nil { return }
+      if entry.header != nil, entry.damage == nil { return true }
       if let error = entry.accessError, entry.path == nil { throw error }
       hasCandidates = true
       firstFailure = firstFailure ?? entry.accessError
@@ -299,5 +309,6 @@ extension BlobStore {
         .notACache, "there is no control file and no sound record in this directory, so it may be no cache at all",
         path: root.path)
     }
+    return false
   }
 }

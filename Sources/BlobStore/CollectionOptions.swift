@@ -10,6 +10,10 @@ public struct CollectionOptions: Sendable {
   public var looksAtEverything = false
   /// Whether the recycling bin is emptied, and nothing is put into it: what the collection removes is unlinked.
   public var emptiesBin = false
+  /// Whether to refuse, with `notACache`, a directory that holds files where records would lie but nothing that shows that it
+  /// is a cache: no control file, and not one sound record. An operator's slip of the pen is not to cost files that look
+  /// like damaged records. Where there are no such files either, no control file is made.
+  public var requiresCache = false
   /// How long to wait for another collection of the directory to end; nil to wait for none.
   public var waitsForOther: Duration?
   /// Called with how far the collection has come, on the thread that makes it: every `progressStep` files, and at

@@ -30,7 +30,7 @@ extension CollectionPass {
       }
     }
     if isTimed, !options.dryRun { startPosition = report.wasCutShort ? walk.position : 0 }
-    if !report.wasCutShort, passedOver == 0, marks != nil {
+    if !report.wasCutShort, passedOver == 0, unmeasured == 0, marks != nil {
       control?.setWord(store.configuration.now().seconds, at: ControlLayout.lastWholePassTimeOffset)
     }
   }
@@ -197,9 +197,10 @@ extension CollectionPass {
 // MARK: - Subdirectories that are known
 
 extension CollectionPass {
-  /// Whether marks are gone by: a day after everything was looked at, it is again.
+  /// Whether marks are gone by: a day after everything was looked at, it is again. So it is while nobody knows how much there
+  /// is: only who looks at everything can tell.
   private var knowsMarks: Bool {
-    guard let control, control.isMapped, !options.looksAtEverything else { return false }
+    guard let control, control.isMapped, control.countersAreKnown, !options.looksAtEverything else { return false }
     let last = control.word(at: ControlLayout.lastWholePassTimeOffset)
     let now = store.configuration.now()
     // A time in the future is none.

@@ -136,8 +136,9 @@ extension CollectionPass {
     guard let root = try store.root.opened() else { return limit }
     let space = try root.directory.volumeSpace()
     let floor = store.configuration.freeSpaceFloor ?? min(space.total / 10, 4 << 30)
-    let (sum, overflow) = space.available.addingReportingOverflow(report.bytesAfter)
-    return max(0, min(limit, overflow ? .max : sum - floor))
+    // What a dry run would have removed is still there.
+    let available = options.dryRun ? space.available.saturatingAdding(report.bytesFreed) : space.available
+    return max(0, min(limit, available.saturatingAdding(report.bytesAfter).saturatingSubtracting(floor)))
   }
 
   /// What has to go; 0 where the limit is kept. More than the excess itself, so that the next store does not call for

@@ -83,7 +83,7 @@ final class CollectionPass {
 
   func run(since start: ContinuousClock.Instant) throws {
     try expire { start.duration(to: .now) >= options.maximumTime ?? .zero }
-    try trimQuarantine()
+    surviving(trimQuarantine)
     if !isStopped { try evict() }
     if !isStopped { surviving(trimBin) }
     reportProgress()
@@ -96,6 +96,7 @@ final class CollectionPass {
     report.bytesFreed.saturatingAdd(trimmed.bytes)
     quarantineBytes = trimmed.bytesLeft
     report.bytesAfter.saturatingAdd(quarantineBytes)
+    if let failure = trimmed.failure { throw failure }
   }
 
   /// Empties the recycling bin of what nobody has needed for a while, and of what is too much.

@@ -103,7 +103,7 @@ extension CollectionRunner {
 extension CollectionRunner {
   private func run(by timetable: CollectionTimetable) {
     var timetable = timetable
-    while isDue(timetable), let outcome = makePass(&timetable) { work.report(outcome) }
+    while begins(timetable) { work.report(makePass(&timetable)) }
     let waiters = state.change { state in
       state.hasStopped = true
       defer { state.waiters = [] }
@@ -125,11 +125,21 @@ extension CollectionRunner {
     }
   }
 
-  /// - Returns: nil if the schedule was stopped before the pass began.
-  private func makePass(_ timetable: inout CollectionTimetable) -> CollectionSchedule.Outcome? {
-    if let slots {
-      guard slots.take(unless: { isToStop }) else { return nil }
+  /// Waits for the time of the next pass, and for a slot, which `makePass` gives back.
+  ///
+  /// - Returns: false if there is to be none.
+  private func begins(_ timetable: CollectionTimetable) -> Bool {
+    while isDue(timetable) {
+      guard let slots else { return true }
+      guard slots.take(unless: { isToStop }) else { return false }
+      guard state.wait({ .done($0.isPaused) }) else { return true }
+      // Paused while it waited for the slot.
+      slots.giveBack()
     }
+    return false
+  }
+
+  private func makePass(_ timetable: inout CollectionTimetable) -> CollectionSchedule.Outcome {
     defer { slots?.giveBack() }
     // Asked for only now: another process may have made one while this waited for its turn.
     if let last = work.lastPass(), timetable.skipsPass(after: last, time: work.time(), at: clock.now()) {

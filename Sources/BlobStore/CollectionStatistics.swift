@@ -12,7 +12,7 @@ public struct CollectionStatistics: Hashable, Sendable {
     public var seconds: Double
   }
 
-  /// Collections that looked at the whole directory, or as much as their time allowed.
+  /// Collections that looked at the whole directory, or as much as their time allowed; not those that were stopped.
   public var passes: Int64 = 0
   /// Collections that only removed the oldest records, known from an earlier one, to keep the limits.
   public var evictions: Int64 = 0
@@ -79,7 +79,7 @@ extension ControlFile {
     }
     let milliseconds = Int64(report.seconds * 1000)
     switch kind {
-    case .whole: add(1, at: ControlLayout.passesOffset)
+    case .whole: if !report.wasStopped { add(1, at: ControlLayout.passesOffset) }
     case .eviction: add(1, at: ControlLayout.evictionsOffset)
     case .lookAhead: break
     }
@@ -89,7 +89,8 @@ extension ControlFile {
     add(report.temporary, at: ControlLayout.temporaryOffset)
     add(report.bytesFreed, at: ControlLayout.bytesFreedOffset)
     add(milliseconds, at: ControlLayout.millisecondsOffset)
-    guard kind == .whole else { return }
+    // Who was stopped has not done it: the next one is not to be spared.
+    guard kind == .whole, !report.wasStopped else { return }
     setWord(Int64(CurrentProcess.identifier), at: ControlLayout.lastPassProcessOffset)
     setWord(milliseconds, at: ControlLayout.lastPassMillisecondsOffset)
     setWord(now.seconds, at: ControlLayout.lastPassTimeOffset)

@@ -15,14 +15,15 @@ extension BlobStore {
   /// Runs a collection while nobody else collects the directory: no thread of this store, and no other process.
   ///
   /// - Parameter body: receives the control file; nil if there is none, or none that may be used.
-  /// - Throws: `collectionRunning` if somebody is at it, and stays at it as long as this one waits.
+  /// - Throws: `collectionRunning` if somebody is at it, and stays at it as long as this one waits; `notACache`.
   func withCollectorLock<Result>(
     _ options: CollectionOptions, _ body: (ControlFile?) throws -> Result
   ) throws -> Result {
+    let isCache = try !options.requiresCache || requireCache()
     var backoff = Backoff(timeout: options.waitsForOther ?? .zero, longestSleep: .milliseconds(100))
     while true {
       do {
-        return try tryCollectorLock(makesControlFile: !options.dryRun, body)
+        return try tryCollectorLock(makesControlFile: isCache && !options.dryRun, body)
       } catch let error as CollectorIsBusy {
         guard options.isStopped?() != true, !Task.isCancelled, backoff.wait() else { throw error.error(at: root.path) }
       }

@@ -34,28 +34,40 @@ struct Quarantine: ~Copyable {
   /// How many files it may hold: people look at them.
   static let fileLimit = 4096
 
+  /// What was removed, and what first kept a file from that: then the others went all the same.
+  typealias Removal = (files: Int64, bytes: Int64, failure: FileError?)
+
   /// Removes the oldest files until the rest is within the limits.
   ///
   /// - Returns: what was removed, or in a dry run would be, and the bytes of the rest.
-  @discardableResult
-  func trim(dryRun: Bool = false) throws -> (files: Int64, bytes: Int64, bytesLeft: Int64) {
+  func trim(dryRun: Bool = false) throws -> (files: Int64, bytes: Int64, failure: FileError?, bytesLeft: Int64) {
     var files = try files()
     var byteCount = files.reduce(Int64(0)) { $0.saturatingAdding($1.byteCount) }
-    var removed: (files: Int64, bytes: Int64) = (0, 0)
+    var removed: Removal = (0, 0, nil)
     files.sort { ($0.modifiedSeconds, $0.name) > ($1.modifiedSeconds, $1.name) }
     while byteCount > byteLimit || files.count > Self.fileLimit, let oldest = files.popLast() {
-      if !dryRun { _ = try directory.unlink(oldest.name) }
+      do throws(FileError) {
+        if !dryRun { _ = try directory.unlink(oldest.name) }
+      } catch {
+        removed.failure = removed.failure ?? error
+        continue
+      }
       removed.files += 1
       removed.bytes.saturatingAdd(oldest.byteCount)
       byteCount.saturatingAdd(-oldest.byteCount)
     }
-    return (removed.files, removed.bytes, byteCount)
+    return (removed.files, removed.bytes, removed.failure, byteCount)
   }
 
-  /// - Returns: the number of files removed, and their bytes.
-  func removeAll() throws -> (files: Int64, bytes: Int64) {
-    var removed: (files: Int64, bytes: Int64) = (0, 0)
-    for file in try files() where try directory.unlink(file.name) {
+  func removeAll() throws -> Removal {
+    var removed: Removal = (0, 0, nil)
+    for file in try files() {
+      do throws(FileError) {
+        guard try directory.unlink(file.name) else { continue }
+      } catch {
+        removed.failure = removed.failure ?? error
+        continue
+      }
       removed.files += 1
       removed.bytes.saturatingAdd(file.byteCount)
     }
@@ -121,7 +133,7 @@ extension BlobStore {
       }
       hold.count(from: size, to: nil)
       do {
-        try quarantine.trim()
+        if let failure = try quarantine.trim().failure { throw failure }
       } catch {
         // The next collection trims it too.
         configuration.logger.warning(

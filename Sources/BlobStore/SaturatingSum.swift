@@ -1,17 +1,17 @@
 extension Int64 {
   /// The sum, held at the ends of the type: file systems take sparse files of almost 2^63 bytes, and two of those must
   /// not end the process.
-  func saturatingAdding(_ other: Int64) -> Int64 {
+  package func saturatingAdding(_ other: Int64) -> Int64 {
     let (sum, overflow) = addingReportingOverflow(other)
     return overflow ? (other > 0 ? .max : .min) : sum
   }
 
-  func saturatingSubtracting(_ other: Int64) -> Int64 {
+  package func saturatingSubtracting(_ other: Int64) -> Int64 {
     let (difference, overflow) = subtractingReportingOverflow(other)
     return overflow ? (other > 0 ? .min : .max) : difference
   }
 
-  mutating func saturatingAdd(_ other: Int64) {
+  package mutating func saturatingAdd(_ other: Int64) {
     self = saturatingAdding(other)
   }
 }

@@ -82,12 +82,15 @@ extension BlobStore {
       case .endOfSubdirectory: break
       }
     }
-    if let quarantine = try quarantine() {
-      for file in try quarantine.files() {
+    do {
+      for file in try quarantine()?.files() ?? [] {
         usage.quarantinedFiles += 1
         usage.quarantinedBytes.saturatingAdd(file.byteCount)
         usage.bytes.saturatingAdd(file.byteCount)
       }
+    } catch let error as FileError {
+      configuration.logger.warning("\(BlobStoreError(error, operation: "usage", key: nil))")
+      usage.unreadableFiles += 1
     }
     do {
       if let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) {

@@ -70,6 +70,8 @@ extension BlobStore {
   func correctingCounters(_ enumerate: () throws -> Enumeration?) throws {
     let (control, start) = try settled()
     guard let found = try enumerate(), let control, let start else { return }
+    // Who was told of another layout, or naming, takes records for foreign files.
+    guard control.hint.map({ $0.layout == configuration.layout }) ?? true else { return }
     control.correctCounters(to: found.left, since: start - found.removed)
   }
 

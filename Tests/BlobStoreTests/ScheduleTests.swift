@@ -210,6 +210,34 @@ extension CollectionSchedule.Outcome {
     await first.stopped()
   }
 
+  /// C22.
+  @Test func whoIsPausedWhileItWaitsForASlotBeginsNoPass() async throws {
+    let slots = CollectionSlots(1)
+    let holder = Passes { isStopping throws(BlobStoreError) in
+      while !isStopping() {}
+      return CollectionReport(directory: "cache")
+    }
+    let first = try holder.schedule(CollectionTiming(), clock, slots: slots)
+    await holder.nextBegins()
+    let begun = Lock(0)
+    let passes = Passes { _ throws(BlobStoreError) in
+      begun.withLock { $0 += 1 }
+      return CollectionReport(directory: "cache")
+    }
+    let second = try passes.schedule(CollectionTiming(), clock, slots: slots)
+    // Long enough for it to stand in line; if it is not, this finds less.
+    SystemClock.sleep(microseconds: 50_000)
+    second.pause()
+    first.stop()
+    await first.stopped()
+    SystemClock.sleep(microseconds: 50_000)
+    #expect(begun.withLock { $0 } == 0)
+    second.resume()
+    #expect(await passes.next()?.kind == "finished")
+    second.stop()
+    await second.stopped()
+  }
+
   /// C23.
   @Test func aScheduleThatNobodyHoldsStops() async throws {
     let passes = Passes { isStopping throws(BlobStoreError) in

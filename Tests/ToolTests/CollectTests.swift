@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @Suite struct CollectTests {
@@ -24,6 +25,22 @@ import Testing
       ])
     #expect(try await tool.run("collect", "cache", now: Tool.now + 100).text.hasPrefix("cache: 2 examined, 1 expired"))
     #expect(try await tool.run("usage", "--json", "cache").objects().first?["records"] == 1)
+  }
+
+  /// A slip of the pen costs no file, nor does it make a directory look like a cache.
+  @Test func whatMayBeNoCacheIsRefused() async throws {
+    try tool.create("home/no/notes.txt", "buy milk")
+    let later = Tool.now + 1_000_000_000
+    for options in [[], ["--dry-run"], ["--empty-bin"]] {
+      let run = try await tool.run(arguments: ["collect"] + options + ["home"], now: later)
+      #expect(run.status == 2)
+      #expect(run.error.contains("may be no cache"))
+    }
+    #expect(try tool.directory.names(in: "home") == ["no"])
+    #expect(try tool.directory.names(in: "home/no") == ["notes.txt"])
+    try tool.create("documents/README.md", "text")
+    #expect(try await tool.run("collect", "documents", now: later).status == 0)
+    #expect(try tool.directory.names(in: "documents") == ["README.md"])
   }
 
   @Test func aSizeLimitEvicts() async throws {

@@ -34,7 +34,7 @@ final class ProgressBar: Sendable {
   func add(bytes: Int64) {
     change { line in
       line.files += 1
-      line.bytes += bytes
+      line.bytes.saturatingAdd(bytes)
     }
   }
 

@@ -39,6 +39,7 @@ extension CollectCommand {
     let store = try directory.store(options)
     var collection = CollectionOptions(dryRun: dryRun, maximumTime: directory.maximumTime?.duration)
     collection.emptiesBin = emptyBin
+    collection.requiresCache = true
     // As long as it takes.
     if wait { collection.waitsForOther = .seconds(Int64.max) }
     let bytesName = dryRun ? "to free" : "freed"

@@ -60,7 +60,7 @@ extension CollectionReport {
     temporary += report.temporary
     subdirectories += report.subdirectories
     failed += report.failed
-    bytesFreed += report.bytesFreed
+    bytesFreed.saturatingAdd(report.bytesFreed)
     seconds += report.seconds
   }
 }

@@ -66,9 +66,11 @@ extension CollectionService {
     state.withLock { state in
       for directory in state.plan.directories where state.schedules[directory] == nil {
         do {
+          var collection = CollectionOptions(maximumTime: directory.maximumTime?.duration)
+          collection.requiresCache = true
           let schedule = CollectionSchedule(
             of: directory.path, timing: directory.timing(firstDelay: state.plan.firstDelay),
-            options: CollectionOptions(maximumTime: directory.maximumTime?.duration), slots: state.slots,
+            options: collection, slots: state.slots,
             logger: options.logger,
             // Anew for each pass: the directory's program may come later than this service, and change its hint.
             opening: { [options] () throws(BlobStoreError) in try directory.store(options) },
