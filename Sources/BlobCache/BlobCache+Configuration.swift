@@ -11,8 +11,9 @@ extension BlobCache {
     public var store = BlobStore.Configuration()
     /// What is kept in memory; nil for nothing.
     public var memory: Memory? = Memory()
-    /// How many calls that block are made at once, of each kind: loads, stores, removals. Each is on a thread of its own,
-    /// which ends when it is not needed. At least one.
+    /// How many calls that block are made at once, of each kind: as many loads, and as many stores, touches and locks; a
+    /// quarter as many removals, half as many listings, at least one of each; and two for collections and what is put off. Each is on
+    /// a thread of its own, which ends when it is not needed. At least one.
     public var maxConcurrentOperations = 4
     /// When a store returns.
     public var writing = Writing.through

@@ -50,7 +50,9 @@ public final class BlobCache: Sendable {
   }
 
   deinit {
-    if beginClosing() { engine.shutDown() }
+    guard !isOver.exchange(true, ordering: .relaxed), CacheRegistry.release(engine) else { return }
+    engine.shutDown()
+    Task { [engine] in await engine.departed() }
   }
 
   public var directory: FilePath { engine.store.directory }
@@ -94,23 +96,17 @@ extension BlobCache {
     return engine
   }
 
-  /// - Returns: whether this was the last cache on its engine; false also if it was closed before.
-  private func beginClosing() -> Bool {
-    guard !isOver.exchange(true, ordering: .relaxed) else { return false }
-    return CacheRegistry.release(engine)
-  }
-
   /// Writes what is staged, tells the disk of the latest uses, and ends the threads. Operations under way are finished;
-  /// those that come later throw `closed`. Closing a closed cache does nothing; while another closes it, it waits for
-  /// that.
+  /// those that come later throw `closed`, and so does a `load(_:orStore:)` whose producer returns later. Closing a closed
+  /// cache does nothing; while another closes it, it waits for that.
   ///
   /// - Throws: `writeFailed`, as `flush`, to the first who closes it. The cache is closed all the same.
   public func close() async throws {
     let (task, isFirst) = closing.withLock { task in
       if let task { return (task, false) }
-      let isLast = beginClosing()
+      isOver.store(true, ordering: .relaxed)
       // A task that was cancelled closes its cache all the same.
-      let first = Task { [engine] in await engine.close(isLast: isLast) }
+      let first = Task { [engine] in await engine.close() }
       task = first
       return (first, true)
     }
@@ -120,14 +116,22 @@ extension BlobCache {
 }
 
 extension CacheEngine {
-  /// - Parameter isLast: whether no other cache holds the engine.
-  fileprivate func close(isLast: Bool) async -> Result<Void, any Error> {
+  /// Closes one of the caches that hold the engine.
+  fileprivate func close() async -> Result<Void, any Error> {
+    // Until then it is held: another cache that is let go meanwhile does not end the threads.
     let result = await settled()
-    if isLast {
+    if CacheRegistry.release(self) {
       shutDown()
-      await lanes.closed()
+      await departed()
     }
     return result
+  }
+
+  /// What goes on after `shutDown` has ended.
+  fileprivate func departed() async {
+    await lanes.closed()
+    departure.finish()
+    observer.events.finish()
   }
 
   /// Brings to disk what is not there yet.
@@ -147,15 +151,8 @@ extension CacheEngine {
   fileprivate func shutDown() {
     rota.stop()
     lanes.upkeep.submit(.medium) { self.touches.write(all: true) }
-    if staging != nil {
-      lanes.writes.submit(.medium) {
-        self.finishWriting()
-      } orFail: { [departure] _ in
-        // What is staged is lost; nobody is to wait for it.
-        departure.finish()
-      }
-    }
+    // Where there is no thread for it, what is staged is lost.
+    if staging != nil { lanes.writes.submit(.medium) { self.finishWriting() } }
     lanes.close()
-    observer.events.finish()
   }
 }

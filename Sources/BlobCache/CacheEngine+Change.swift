@@ -11,6 +11,7 @@ internal import SystemPackage
 
 /// How a blob is to be stored.
 struct StoreRequest: Sendable {
+  /// As the caller has it: perhaps a slice of something much larger, or a mapping of a file that somebody changes.
   var payload: Data
   var ttl: Duration?
   var locked = false
@@ -18,6 +19,11 @@ struct StoreRequest: Sendable {
 
   /// Locks are promised to outlive a power cut, which nothing in memory does.
   var mayBeStaged: Bool { !locked && !keepingLocks }
+}
+
+extension Data {
+  /// The same bytes in an allocation of their own size, with indices from 0 on, as when they are read from disk.
+  fileprivate var copied: Data { unsafe withUnsafeBytes { unsafe Data($0) } }
 }
 
 // MARK: - Stores
@@ -36,6 +42,8 @@ extension CacheEngine {
     // What would be refused is refused now, when somebody is there to hear it.
     try store.checkStore(byteCount: request.payload.count, for: key, ttl: request.ttl)
     let header = try store.prospectiveHeader(byteCount: request.payload.count, ttl: request.ttl)
+    var request = request
+    request.payload = request.payload.copied
     let blob = Blob(key: key, payload: request.payload, header: header)
     guard staging.stage(blob, request) else { return nil }
     failures.forget(key)
@@ -82,9 +90,10 @@ extension CacheEngine {
       try store.storeWithReceipt(
         request.payload.bytes, for: key, ttl: request.ttl, locked: request.locked, keepingLocks: request.keepingLocks)
     }
-    let blob = Blob(key: key, payload: request.payload, header: receipt.header)
+    var blob = Blob(key: key, payload: request.payload, header: receipt.header)
     if let memory {
       if let stamp = GenerationStamp(receipt), configuration.memory?.keepsStored ?? false {
+        blob = Blob(key: key, payload: request.payload.copied, header: receipt.header)
         memory.keep(blob, digest: digest, in: stamp, update: nil)
       } else {
         memory.discard(key)

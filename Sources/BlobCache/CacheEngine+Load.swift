@@ -22,8 +22,15 @@ extension CacheEngine {
   }
 
   /// The blob of a key, wherever it is. Blocks.
-  func load(_ key: BlobKey, touching: Bool, queueTime: Duration = .zero) throws -> Blob? {
+  func load(_ key: BlobKey, touching: Bool) throws -> Blob? {
     if let blob = resident(key, touching: touching) { return blob }
+    return try read(key, touching: touching)
+  }
+
+  /// The blob of a key that was not resident before this had its turn. Blocks.
+  func loadMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> Blob? {
+    // It was a miss in memory already, and is not to be counted as another one.
+    if residentContains(key), let blob = resident(key, touching: touching) { return blob }
     return try read(key, touching: touching, queueTime: queueTime)
   }
 
@@ -67,9 +74,15 @@ extension CacheEngine {
   func load(prefix: String, touching: Bool, choosing choose: ([BlobKey]) -> BlobKey?) throws -> Blob? {
     try flushStaged()
     var chosen: BlobKey?
-    let found = try store.load(prefix: prefix, touching: touching) { keys in
-      chosen = choose(keys)
-      return chosen
+    let found: Blob?
+    do {
+      found = try store.load(prefix: prefix, touching: touching) { keys in
+        chosen = choose(keys)
+        return chosen
+      }
+    } catch {
+      if error.code == .damaged { observer.tell(CacheEvent(.damaged(error), chosen)) }
+      throw error
     }
     guard let chosen else { return nil }
     observer.tell(CacheEvent(found == nil ? .miss : .hit(.disk), chosen, byteCount: found?.payload.count ?? 0))

@@ -75,7 +75,8 @@ extension MemoryCache {
     trim(to: limits)
   }
 
-  /// The limits. Others take effect at once: setting them evicts what is over them.
+  /// The limits. Others take effect at once: setting them evicts what is over them. The share of one entry is asked for
+  /// when an entry is set: what is there stays.
   ///
   /// The number of shards stays as it is, and each takes its share.
   public var limits: MemoryCacheLimits {

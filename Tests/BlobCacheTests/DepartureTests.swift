@@ -55,6 +55,47 @@ import Testing
     #expect(try await load.value?.payload == payload(10, 1))
   }
 
+  /// Nothing keeps the changes of two stores apart there: a header that the one writes would undo the other one's lock.
+  @Test func whereSharingIsExclusiveTheNextCacheWaitsForAllTheWork() async throws {
+    var cache: BlobCache? = try test.cache { $0.store.sharing = .exclusive }
+    try await cache?.store(payload(10), for: "a")
+    test.clock.advance(by: 2)
+    #expect(try await cache?.load("a") != nil)
+    // That was a use, of which the disk is told now.
+    test.disk.hold(.write)
+    cache = nil
+    try await test.disk.waitForHeld(1)
+    let next = try test.cache { $0.store.sharing = .exclusive }
+    let count = Counter()
+    let load = Task {
+      defer { count.increment() }
+      // Without a touch, which would have to wait for the disk anyway.
+      return try await next.load("a", touching: false)
+    }
+    try await Task.sleep(for: .milliseconds(20))
+    #expect(count.count == 0)
+    test.disk.letGo()
+    #expect(try await load.value != nil)
+    try await next.close()
+  }
+
+  /// A13: whoever is the last, who closes a cache has what is staged on disk when that returns.
+  @Test func oneIsClosedWhileTheOtherIsLetGo() async throws {
+    for round in 0..<200 as Range<UInt64> {
+      let first = try test.cache(behind)
+      var second: BlobCache? = try test.cache(behind)
+      try await first.store(payload(10, round), for: "a")
+      let closing = Task { try await first.close() }
+      // Some time after that has begun, each time another.
+      let moment = ContinuousClock.now + .microseconds(round)
+      while ContinuousClock.now < moment {}
+      second = nil
+      _ = second
+      try await closing.value
+      #expect(try test.otherStore().load("a")?.payload == payload(10, round))
+    }
+  }
+
   @Test func whatTheNextCacheStoresIsLater() async throws {
     try await leaveStaged()
     try await test.disk.waitForHeld(1)

@@ -72,6 +72,33 @@ import Testing
     #expect(events == ["stored abc 10", "damaged abc"])
   }
 
+  @Test func damageThatAChooserComesUponIsTold() async throws {
+    let events = try await events {
+      try await cache.store(payload(10), for: "abc")
+      try test.flipLastByte(of: "ab/abc")
+      await #expect(throws: BlobStoreError.self) { try await cache.load(prefix: "a") { $0.first } }
+    }
+    #expect(events == ["stored abc 10", "damaged abc"])
+  }
+
+  /// A13: the cache is gone, and so is nobody who could flush.
+  @Test func whatFailsAfterTheCacheIsGoneIsTold() async throws {
+    let test = try TestCache()
+    var cache: BlobCache? = try test.cache {
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(1000)
+      $0.writing = .behind(writeBehind)
+    }
+    let events = try #require(cache?.events)
+    try await cache?.store(payload(10), for: "a")
+    test.disk.fail(.write, .noSpace)
+    cache = nil
+    var words: [String] = []
+    for await event in events { words.append(word(event)) }
+    // A store that finds no room makes a collection.
+    #expect(words.filter { !$0.hasPrefix("collected") } == ["staged a 10", "failed a"])
+  }
+
   @Test func timesAreMeasuredWhileSomebodyListens() async throws {
     var events = cache.events.makeAsyncIterator()
     test.disk.slow(.write, by: .milliseconds(5))

@@ -47,6 +47,13 @@ struct TestCache {
   }
 
   func path(_ name: String) -> String { root.string + "/" + name }
+
+  /// Damages a file's payload.
+  func flipLastByte(of name: String) throws {
+    var bytes = try Data(contentsOf: URL(filePath: path(name)))
+    bytes[bytes.count - 1] ^= 0xFF
+    try bytes.write(to: URL(filePath: path(name)))
+  }
 }
 
 /// Counts system calls, makes some fail, and holds some until they are let go.

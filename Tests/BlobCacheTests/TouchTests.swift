@@ -32,6 +32,26 @@ import Testing
     #expect(try updateOnDisk() == start + 100)
   }
 
+  /// V3: also those that another thread is writing just then.
+  @Test func aCollectionWaitsForTheUsesThatAreBeingWritten() async throws {
+    try await cache.store(payload(10), for: "a")
+    test.clock.advance(by: 110)
+    test.disk.hold(.write)
+    #expect(try await cache.load("a") != nil)
+    try await test.disk.waitForHeld(1)
+    let count = Counter()
+    let collection = Task {
+      defer { count.increment() }
+      return try await cache.collect()
+    }
+    // Longer than a collection waits for the counters, which the change in hand is at.
+    try await Task.sleep(for: .milliseconds(500))
+    #expect(count.count == 0)
+    test.disk.letGo()
+    #expect(try await collection.value.examined == 1)
+    try await cache.close()
+  }
+
   @Test func aBlobThatIsAskedForLivesOn() async throws {
     try await cache.store(payload(1), for: "a")
     for _ in 0..<20 {

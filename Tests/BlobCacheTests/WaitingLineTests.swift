@@ -40,7 +40,15 @@ import Testing
     #expect(drained(line) == [2, 3, 4, 1])
   }
 
-  @Test func everyEighthTurnIsTheLowestPriority() {
+  /// A3.
+  @Test func whoHasWaitedLongestHasEveryEighthTurn() {
+    // What keeps coming at both ends does not keep those in the middle from their turn.
+    var (line, _) = line([(-1, 2), (-2, 1)] + (0..<20).map { ($0, 0) } + (20..<40).map { ($0, 3) })
+    let first = (0..<16).compactMap { _ in line.popFirst() }
+    #expect(first == [0, 1, 2, 3, 4, 5, 6, -1, 7, 8, 9, 10, 11, 12, 13, -2])
+  }
+
+  @Test func everyEighthTurnIsOfTheLowestPriorityThatCameFirst() {
     var (line, _) = line([(-1, 3)] + (0..<20).map { ($0, 0) })
     let first = (0..<8).compactMap { _ in line.popFirst() }
     #expect(first == [0, 1, 2, 3, 4, 5, 6, -1])

@@ -1,6 +1,6 @@
 /// First come, first served, by priority; whoever waits may also leave.
 ///
-/// Every eighth turn goes to whoever has waited longest in the lowest priority, so that nobody waits for ever.
+/// Every eighth turn goes to whoever has waited longest, whatever the priority, so that nobody waits for ever.
 package struct WaitingLine<Element> {
   /// What an element is known by until it has had its turn.
   package struct Ticket: Hashable, Sendable {
@@ -11,6 +11,13 @@ package struct WaitingLine<Element> {
   fileprivate struct Row {
     var first: UInt64 = 0
     var elements: [UInt64: Element] = [:]
+
+    /// The number of the element that has waited longest; nil if there is none.
+    mutating func oldest() -> UInt64? {
+      guard !elements.isEmpty else { return nil }
+      while elements[first] == nil { first += 1 }
+      return first
+    }
   }
 
   private var rows: [Row]
@@ -63,15 +70,16 @@ package struct WaitingLine<Element> {
   package mutating func popFirst() -> Element? {
     guard count > 0 else { return nil }
     turns = (turns + 1) % Self.fairTurn
-    let isFair = turns == 0
-    let isOccupied = { (row: Row) in !row.elements.isEmpty }
-    let found = isFair ? rows.lastIndex(where: isOccupied) : rows.firstIndex(where: isOccupied)
-    guard let index = found else { return nil }
-    count -= 1
-    while true {
-      defer { rows[index].first += 1 }
-      if let element = rows[index].elements.removeValue(forKey: rows[index].first) { return element }
+    var chosen: (index: Int, number: UInt64)?
+    for index in rows.indices {
+      guard let number = rows[index].oldest(), number < chosen?.number ?? .max else { continue }
+      chosen = (index, number)
+      // Else the one of the highest priority.
+      if turns != 0 { break }
     }
+    guard let chosen else { return nil }
+    count -= 1
+    return rows[chosen.index].elements.removeValue(forKey: chosen.number)
   }
 }
 

@@ -19,6 +19,17 @@ final class CachedBlob: Sendable {
   }
 }
 
+extension CachedBlob {
+  /// The blob, its header with the update time that the disk has, as far as that is known: touches move it.
+  var current: Blob {
+    let update = use.update
+    guard update > blob.header.lastUpdate.seconds else { return blob }
+    var header = blob.header
+    header.updateTime = UInt64(clamping: update)
+    return Blob(key: blob.key, payload: blob.payload, header: header)
+  }
+}
+
 /// When a record was used, as far as the disk knows and as memory knows. It outlives the blob in memory, so that a use
 /// is not lost when the blob is evicted before the disk was told.
 final class RecordUse: Sendable {

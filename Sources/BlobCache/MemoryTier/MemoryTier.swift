@@ -53,7 +53,7 @@ final class MemoryTier: Sendable {
       return .expired(cached.blob)
     }
     if touching, cached.use.use(at: now.seconds) { touches.note(cached.use, at: now.seconds) }
-    return .hit(cached.blob)
+    return .hit(cached.current)
   }
 
   /// Whether a load would be answered from here.

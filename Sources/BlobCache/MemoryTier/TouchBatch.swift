@@ -21,6 +21,8 @@ final class TouchBatch: Sendable {
   private let store: BlobStore
   private let lane: Lane
   private let state = Lock(State())
+  /// Held while a batch is written: who asks for that has all that was noted on disk afterwards, whoever has it in hand.
+  private let writing = Lock(())
 
   init(of store: BlobStore, interval: Duration, lane: Lane) {
     let longest = max(store.effectiveDefaultExpiration / 4, 1)
@@ -65,6 +67,10 @@ final class TouchBatch: Sendable {
 
   /// Writes what is due, or all that was noted. Blocks.
   func write(all: Bool) {
+    writing.withLock { _ in writeBatch(all: all) }
+  }
+
+  private func writeBatch(all: Bool) {
     let uses = state.withLock { state in
       state.isScheduled = false
       defer {

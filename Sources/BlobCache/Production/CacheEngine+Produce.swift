@@ -38,7 +38,7 @@ extension CacheEngine {
   /// - Returns: nil also for a damaged record, unless it may be another version's.
   func loadSound(_ key: BlobKey) async throws -> Blob? {
     do {
-      return try await lanes.reads.run { try self.load(key, touching: true, queueTime: $0) }
+      return try await lanes.reads.run { try self.loadMissing(key, touching: true, queueTime: $0) }
     } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
       return nil
     }

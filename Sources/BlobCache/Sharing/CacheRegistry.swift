@@ -20,14 +20,17 @@ enum CacheRegistry {
 
   private struct State {
     var entries: [Name: Entry] = [:]
-    /// Of engines that no cache holds any more, while they write what was staged.
+    /// Of engines that no cache holds any more, while they bring to disk what is not there yet.
     var departures: [Name: Departure] = [:]
 
     mutating func depart(_ name: Name, _ engine: CacheEngine) {
       entries[name] = nil
       departures = departures.filter { !$0.value.isFinished }
-      // Without anything to write, it leaves the one before it in its place.
-      if engine.staging != nil { departures[name] = engine.departure }
+      // The next one has to wait for what was staged; and for everything, where nothing else keeps their changes apart.
+      // Without that, it leaves the one before it in its place.
+      if engine.staging != nil || engine.configuration.store.sharing == .exclusive {
+        departures[name] = engine.departure
+      }
     }
   }
 

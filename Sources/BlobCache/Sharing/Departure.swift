@@ -1,6 +1,6 @@
 internal import PosixFiles
 
-/// Whether an engine has written what its caches had staged when the last of them was gone.
+/// Whether an engine has done what there was to do on disk when the last of its caches was gone.
 ///
 /// The next engine of the directory goes to disk after that: before, its loads would miss what was staged, and what is
 /// written late would take the place of what it stores.

@@ -18,7 +18,7 @@ extension BlobCache {
     let engine = try openEngine()
     if let blob = engine.resident(key, touching: touching) { return blob }
     return try await withSpan("load", key) {
-      try await engine.lanes.reads.run { try engine.load(key, touching: touching, queueTime: $0) }
+      try await engine.lanes.reads.run { try engine.loadMissing(key, touching: touching, queueTime: $0) }
     }
   }
 
@@ -96,6 +96,6 @@ public struct LoadResult: Sendable {
 
 extension CacheEngine {
   func loadResult(of key: BlobKey, touching: Bool, queueTime: Duration) -> LoadResult {
-    LoadResult(key: key, result: Result { try load(key, touching: touching, queueTime: queueTime) })
+    LoadResult(key: key, result: Result { try loadMissing(key, touching: touching, queueTime: queueTime) })
   }
 }

@@ -12,7 +12,6 @@ extension CacheEngine {
   /// Writes what is staged, and says when all of it is on disk, whoever has it in hand. Blocks.
   func finishWriting() {
     repeat { writeStaged() } while staging?.closeIfEmpty() == false
-    departure.finish()
   }
 
   /// A failure is kept for the next flush.
