@@ -25,9 +25,15 @@ extension MemoryCache {
       var next = 0
       while let chunk = shard.entries(from: next, most: Self.chunkSize, now: reading()) {
         next = chunk.next
-        let chosen = try chunk.entries.filter(isIncluded)
-        guard !chosen.isEmpty else { continue }
-        let removed = shard.remove(chosen)
+        let removed: Removals<Key, Value>
+        do {
+          removed = try shard.remove(chunk.entries, where: isIncluded)
+        } catch {
+          leave(chunk)
+          throw error
+        }
+        // Another may have removed them meanwhile.
+        leave(chunk)
         count += removed.count
         deliver(removed)
       }
@@ -162,40 +168,53 @@ extension MemoryCache {
   private func clear(_ cause: RemovalCause) {
     for shard in shards {
       let taken = shard.state.withLock { state in state.takeAll(cause) }
-      guard onRemoval != nil || releaseQueue != nil else { continue }
-      for slot in SlotStorage<Key, Value>.firstSlot..<max(taken.highWater, SlotStorage<Key, Value>.firstSlot) {
-        if let removed = taken.removal(at: slot, cause) { deliver(removed) }
-      }
+      if let onRemoval { taken.forEachRemoval(cause, onRemoval) }
+      if let releaseQueue { ReleaseParcel.send(taken, to: releaseQueue) }
     }
+  }
+
+  /// Releases what was only looked at.
+  private func leave(_ glance: consuming ShardGlance<Key, Value>) {
+    if let releaseQueue { ReleaseParcel.send(glance, to: releaseQueue) }
   }
 }
 
+/// Some of a shard's entries, as a predicate gets to see them.
+private struct ShardGlance<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
+  let entries: [MemoryCacheEntry<Key, Value>]
+  /// The slot behind them.
+  let next: Int
+}
+
 extension SlotStorage {
-  /// What is at a slot, as it is reported; nil if the slot is free.
-  fileprivate func removal(at slot: Int, _ cause: RemovalCause) -> RemovedEntry<Key, Value>? {
-    guard segment(of: Slot(truncatingIfNeeded: slot)) != .none else { return nil }
-    let content = unsafe contents[slot]
-    return RemovedEntry(key: content.key, value: content.value, cost: content.cost, cause: cause)
+  /// All that is there, as it is reported.
+  fileprivate func forEachRemoval(_ cause: RemovalCause, _ body: (RemovedEntry<Key, Value>) -> Void) {
+    for slot in Self.firstSlot..<highWater where segment(of: Slot(truncatingIfNeeded: slot)) != .none {
+      let content = unsafe contents[slot]
+      body(RemovedEntry(key: content.key, value: content.value, cost: content.cost, cause: cause))
+    }
   }
 }
 
 extension CacheShard {
   /// The live entries among a range of slots, and where the next range begins; nil behind the last slot.
-  fileprivate func entries(
-    from slot: Int, most count: Int, now: Int64
-  ) -> (entries: [MemoryCacheEntry<Key, Value>], next: Int)? {
+  fileprivate func entries(from slot: Int, most count: Int, now: Int64) -> ShardGlance<Key, Value>? {
     state.withLock { state in
       let first = max(slot, SlotStorage<Key, Value>.firstSlot)
       guard first < state.slots.highWater else { return nil }
       let next = min(first + count, state.slots.highWater)
       let slots = (first..<next).map { Slot(truncatingIfNeeded: $0) }
       let entries = slots.filter { state.slots.segment(of: $0) != .none && state.isLive($0, now) }
-      return (entries.map { state.entry($0) }, next)
+      return ShardGlance(entries: entries.map { state.entry($0) }, next: next)
     }
   }
 
-  /// Removes entries, but not what has taken their place.
-  fileprivate func remove(_ entries: [MemoryCacheEntry<Key, Value>]) -> Removals<Key, Value> {
+  /// Removes entries that the predicate accepts, but not what has taken their place.
+  fileprivate func remove(
+    _ entries: [MemoryCacheEntry<Key, Value>], where isIncluded: (MemoryCacheEntry<Key, Value>) throws -> Bool
+  ) rethrows -> Removals<Key, Value> {
+    let entries = try entries.filter(isIncluded)
+    guard !entries.isEmpty else { return Removals() }
     let hashes = entries.map { UInt32(truncatingIfNeeded: MemoryCache<Key, Value>.hash($0.key)) }
     return state.withLock { state in
       var removed = Removals<Key, Value>()

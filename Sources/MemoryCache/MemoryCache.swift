@@ -77,7 +77,7 @@ extension MemoryCache {
     let value = withState(hash) { state in
       state.value(forKey: key, UInt32(truncatingIfNeeded: hash), now: now, removed: &expired)
     }
-    if let expired { deliver(expired) }
+    if expired != nil { deliver(Removals(expired.take())) }
     return value
   }
 
@@ -104,7 +104,11 @@ extension MemoryCache {
   public subscript(key: Key) -> Value? {
     get { value(forKey: key) }
     set {
-      if let newValue { setValue(newValue, forKey: key) } else { removeValue(forKey: key) }
+      if let newValue {
+        setValue(newValue, forKey: key)
+      } else {
+        deliver(Removals(removeEntry(forKey: key) { _ in true }))
+      }
     }
   }
 
@@ -158,12 +162,13 @@ extension MemoryCache {
 extension MemoryCache {
   /// Removes the value of a key.
   ///
-  /// - Returns: what was removed; nil if there was nothing that would have been served.
+  /// - Returns: what was removed; nil if there was nothing that would have been served. It is the caller's to release, also
+  ///   where there is a queue for that; `cache[key] = nil` returns nothing.
   /// - Complexity: O(1) expected.
   @inlinable
   @discardableResult
   public func removeValue(forKey key: Key) -> Value? {
-    removeEntry(forKey: key) { _ in true }
+    delivered(removeEntry(forKey: key) { _ in true })
   }
 
   /// Removes the value of a key if it is one that the predicate accepts, such as one that was found to be stale.
@@ -175,22 +180,26 @@ extension MemoryCache {
   @discardableResult
   public func removeValue(forKey key: Key, where isIncluded: (Value) throws -> Bool) rethrows -> Value? {
     guard let entry = entry(forKey: key), try isIncluded(entry.value) else { return nil }
-    return removeEntry(forKey: key) { $0 == entry.serial }
+    return delivered(removeEntry(forKey: key) { $0 == entry.serial })
+  }
+
+  /// The value that was removed, if it would have been served.
+  @inlinable
+  func delivered(_ removed: RemovedEntry<Key, Value>?) -> Value? {
+    deliver(Removals(removed))
+    return removed?.cause == .explicit ? removed?.value : nil
   }
 
   @inlinable
-  func removeEntry(forKey key: Key, _ isMeant: (UInt64) -> Bool) -> Value? {
+  func removeEntry(forKey key: Key, _ isMeant: (UInt64) -> Bool) -> RemovedEntry<Key, Value>? {
     let hash = Self.hash(key)
     let now = reading()
-    let removed = withState(hash) { state -> RemovedEntry<Key, Value>? in
+    return withState(hash) { state in
       guard let slot = state.slots.find(key, UInt32(truncatingIfNeeded: hash)),
         unsafe isMeant(state.slots.contents[Int(slot)].serial)
       else { return nil }
       return state.remove(slot, state.isLive(slot, now) ? .explicit : .expired)
     }
-    guard let removed else { return nil }
-    deliver(removed)
-    return removed.cause == .explicit ? removed.value : nil
   }
 }
 
@@ -230,27 +239,9 @@ extension MemoryCache {
   /// Reports and releases what has left, outside the lock.
   @inlinable
   func deliver(_ removed: consuming Removals<Key, Value>) {
-    guard let first = removed.first else { return }
-    if let onRemoval {
-      onRemoval(first)
-      for other in removed.others { onRemoval(other) }
-    }
-    if let releaseQueue { release(removed, on: releaseQueue) }
-  }
-
-  @inlinable
-  func deliver(_ removed: consuming RemovedEntry<Key, Value>) {
-    if let onRemoval { onRemoval(removed) }
-    guard let releaseQueue else { return }
-    var removals = Removals<Key, Value>()
-    removals.append(removed)
-    release(removals, on: releaseQueue)
-  }
-
-  @usableFromInline
-  func release(_ removed: consuming Removals<Key, Value>, on queue: DispatchQueue) {
-    let removed = removed
-    queue.async { withExtendedLifetime(removed) {} }
+    guard !removed.isEmpty else { return }
+    if let onRemoval { removed.forEach(onRemoval) }
+    if let releaseQueue { ReleaseParcel.send(removed, to: releaseQueue) }
   }
 
   @usableFromInline

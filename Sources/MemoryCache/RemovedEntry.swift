@@ -29,13 +29,15 @@ public struct RemovedEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable 
 }
 
 /// What left a cache in one operation, on its way out of the lock. One entry, the usual case, takes no allocation.
+///
+/// Not copyable, so that nobody keeps a reference to a value that another queue is to release.
 @usableFromInline
-struct Removals<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+struct Removals<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
   @usableFromInline var first: RemovedEntry<Key, Value>?
   @usableFromInline var others: [RemovedEntry<Key, Value>] = []
 
   @inlinable
-  init() {}
+  init(_ first: consuming RemovedEntry<Key, Value>? = nil) { self.first = first }
 
   @inlinable
   var isEmpty: Bool { first == nil }
@@ -44,7 +46,13 @@ struct Removals<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   var count: Int { first == nil ? 0 : 1 + others.count }
 
   @inlinable
-  mutating func append(_ entry: RemovedEntry<Key, Value>) {
+  mutating func append(_ entry: consuming RemovedEntry<Key, Value>) {
     if first == nil { first = entry } else { others.append(entry) }
+  }
+
+  @inlinable
+  func forEach(_ body: (RemovedEntry<Key, Value>) -> Void) {
+    if let first { body(first) }
+    for other in others { body(other) }
   }
 }

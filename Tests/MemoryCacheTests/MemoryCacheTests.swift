@@ -196,26 +196,6 @@ import Testing
     #expect(cache.statistics.evictions == 100)
   }
 
-  @Test func valuesAreReleasedOnTheChosenQueue() async {
-    final class Value: Sendable {
-      let onRelease: @Sendable () -> Void
-      init(_ onRelease: @escaping @Sendable () -> Void) { self.onRelease = onRelease }
-      deinit { onRelease() }
-    }
-    let queue = DispatchQueue(label: "release")
-    let key = DispatchSpecificKey<Bool>()
-    queue.setSpecific(key: key, value: true)
-    var configuration = MemoryCacheConfiguration.test(clock)
-    configuration.releaseQueue = queue
-    let cache = MemoryCache<Int, Value>(configuration)
-    queue.suspend()  // so that the queue's reference is the last one
-    await withCheckedContinuation { continuation in
-      cache[1] = Value { continuation.resume() }
-      cache.removeAll()
-      queue.resume()
-    }
-  }
-
   // MARK: - Statistics
 
   @Test func statisticsSubtract() {
