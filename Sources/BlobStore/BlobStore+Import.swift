@@ -6,11 +6,11 @@ extension BlobStore {
   /// Stores every file of a directory, which stays as it is: a plain one, or another library's cache.
   ///
   /// Links and what is no regular file are not followed, names that begin with a dot are passed over, and so is this
-  /// cache where it lies below. A file that cannot be imported does not end the import: it is a finding.
+  /// cache where it lies below. A file that cannot be imported does not end the import, nor does a directory below that
+  /// cannot be listed: it is a finding.
   ///
   /// - Parameter visit: receives what became of each file.
-  /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` where a directory
-  ///   cannot be listed.
+  /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed.
   /// - Complexity: reads every file once, 256 KiB at a time; a descriptor for each directory on the way down.
   @discardableResult
   public func importFiles(
@@ -51,7 +51,7 @@ extension BlobStore {
       if !entry.isNameExact || entry.name.utf8.first == UInt8(ascii: ".") {
         visit(.skipped(FilePath(path)))
       } else if canBeADirectory, options.format.hasSubdirectories,
-        try importSubdirectory(entry.name, of: directory, at: path, options, visit)
+        importSubdirectory(entry.name, of: directory, at: path, options, visit)
       {
         continue
       } else {
@@ -64,13 +64,17 @@ extension BlobStore {
   private func importSubdirectory(
     _ name: String, of directory: borrowing Directory, at path: String, _ options: ImportOptions,
     _ visit: (ImportFinding) -> Void
-  ) throws -> Bool {
-    guard let subdirectory = try Self.openSubdirectory(name, of: directory) else { return false }
-    guard try !isRoot(subdirectory) else {
-      visit(.skipped(FilePath(path)))
-      return true
+  ) -> Bool {
+    do {
+      guard let subdirectory = try Self.openSubdirectory(name, of: directory) else { return false }
+      guard try !isRoot(subdirectory) else {
+        visit(.skipped(FilePath(path)))
+        return true
+      }
+      try importFiles(in: subdirectory, at: path + "/", options, visit)
+    } catch {
+      visit(.failed(FilePath(path), BlobStoreError(error, operation: "import", key: nil)))
     }
-    try importFiles(in: subdirectory, at: path + "/", options, visit)
     return true
   }
 
@@ -80,7 +84,8 @@ extension BlobStore {
     do {
       return try directory.openSubdirectory(name)
     } catch {
-      guard error.errno == .notDirectory else { throw error }
+      // The file system had not said what it is: no directory, it turns out, or a link.
+      guard [.notDirectory, .tooManySymbolicLinkLevels].contains(error.errno) else { throw error }
       return nil
     }
   }

@@ -243,6 +243,16 @@ extension OpenFile {
   }
 }
 
+extension StoredHeader {
+  /// The header, if all that can be known without the payload's bytes is right; nil of a damaged record, which tells of no
+  /// locks.
+  func sound(fileSize: Int64, digest: UInt64) -> RecordHeader? {
+    // Who loads the record is told what is wrong.
+    guard let header = try? validated() else { return nil }
+    return (try? header.validateShape(fileSize: fileSize, digest: digest)) == nil ? nil : header
+  }
+}
+
 extension RecordHeader {
   /// Checks all that can be known without the payload's bytes, in the specified order.
   func validateShape(fileSize: Int64, digest: UInt64) throws(RecordError) {

@@ -233,8 +233,8 @@ extension BlobStore {
     case .regular(let file, let status):
       guard root.owns(status) else { break }
       let stored = try file.readHeader()
-      // A damaged header tells of no locks.
-      let header = try? stored.get().validated()
+      // A damaged record tells of no locks.
+      let header = try? stored.get().sound(fileSize: status.size, digest: path.digest)
       return Displaced(file: DisplacedFile(status, header: header), header: header)
     case .notRegular: break
     }

@@ -216,8 +216,8 @@ extension BlobStore {
       guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read), root.owns(status)
       else { return nil }
       let stored = try file.readHeader()
-      // A damaged header tells of no locks.
-      let header = try? stored.get().validated()
+      // A damaged record tells of no locks.
+      let header = try? stored.get().sound(fileSize: status.size, digest: path.digest)
       let isLocked = header?.isLocked ?? false
       return (
         RecordSize(bytes: status.size, isLocked: isLocked),

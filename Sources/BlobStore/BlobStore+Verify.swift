@@ -106,12 +106,26 @@ extension BlobStore {
       if case .damaged = reading {
         reading = try stripes.withStripeIfAvailable(of: path.digest) { _ in try verifyRecord(path) } ?? reading
       }
-      // A record that was replaced or removed since it was listed is judged as it was then.
-      guard case .damaged(let error) = reading else { return entry }
-      return entry.damaged(error)
+      // A record that was replaced or removed since it was listed is judged as it was then; but damage that nobody finds
+      // again was a change under way.
+      switch reading {
+      case .damaged(let error): return entry.damaged(error)
+      case .live where entry.state == .damaged: return try listed(path) ?? entry
+      case .live, .absent: return entry
+      }
     } catch {
       return RecordEntry(unreadable: entry.file, path: path, BlobStoreError(error, operation: "verify", key: entry.key))
     }
+  }
+
+  /// What a walk would meet at a path now; nil if that is no sound record.
+  private func listed(_ path: RecordPath) throws -> RecordEntry? {
+    guard let root = try root.opened(), let subdirectory = try root.subdirectory(path.subdirectory),
+      case .record(let entry) = try RecordExamination(
+        path, in: subdirectory.directory, of: root, configuration.layout, defaultExpiration, configuration.now()),
+      entry.damage == nil, entry.accessError == nil
+    else { return nil }
+    return entry
   }
 
   /// Reads a whole record, whatever its age, in pieces; a payload without a checksum only by its size.

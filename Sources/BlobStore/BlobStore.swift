@@ -77,8 +77,10 @@ public final class BlobStore: Sendable {
     keeper = nil
   }
 
-  /// Ends a collection that a store has started, with the file in hand.
-  deinit { keeper?.close() }
+  deinit { endCollection() }
+
+  /// Ends a collection that a store has started, with the file in hand, and lets no other begin.
+  package func endCollection() { keeper?.close() }
 
   public var directory: FilePath { root.path }
 }

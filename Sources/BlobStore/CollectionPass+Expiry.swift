@@ -16,7 +16,7 @@ extension CollectionPass {
     // Not escaping: the walk ends with this function.
     try withoutActuallyEscaping(isTimeUp) { isTimeUp in
       let mustEnd = { [unowned walk] in
-        self.isStopped || (isTimed && (walk.entriesBegun > 1 || walk.isBetweenEntries) && isTimeUp())
+        self.isStopped || (isTimed && self.mayEnd(walk) && isTimeUp())
       }
       walk.skim = { [unowned walk] in !mustEnd() && self.skim($0, in: walk) }
       walk.enters = { self.enters($0, root, knownMarks) }
@@ -30,9 +30,17 @@ extension CollectionPass {
       }
     }
     if isTimed, !options.dryRun { startPosition = report.wasCutShort ? walk.position : 0 }
+    if report.wasCutShort, options.dryRun { walked = walk.walkedPart }
     if !report.wasCutShort, passedOver == 0, unmeasured == 0, marks != nil {
       control?.setWord(store.configuration.now().seconds, at: ControlLayout.lastWholePassTimeOffset)
     }
+  }
+
+  /// Whether the walk has come far enough for a pass whose time is up to end, which is to get somewhere each time.
+  ///
+  /// A dry run ends between two subdirectories: then it is known of every record whether it was met.
+  private func mayEnd(_ walk: RecordWalk) -> Bool {
+    walk.isBetweenEntries || (!options.dryRun && walk.entriesBegun > 1)
   }
 
   /// Where the last pass that was cut short stopped.
@@ -166,12 +174,23 @@ extension CollectionPass {
   }
 
   /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
-  /// that was cut short; but what a dry run has counted as expired already is gone for it.
+  /// that was cut short; but what a dry run has counted as removed already is gone for it.
   func isEvictable(_ state: RecordState) -> Bool {
     switch state {
     case .live: true
     case .expired: !options.dryRun || report.wasCutShort
     case .locked, .damaged, .unreadable: false
+    }
+  }
+
+  /// Whether a dry run that was cut short has counted a record as removed, which is still there.
+  func isCountedAsRemoved(_ entry: RecordEntry) -> Bool {
+    guard let walked, let path = entry.path, walked.contains(path) else { return false }
+    return switch entry.state {
+    case .expired: true
+    case .damaged: DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration).isDue(entry)
+    case .live: isExcluded(entry.header)
+    case .locked, .unreadable: false
     }
   }
 
@@ -184,12 +203,12 @@ extension CollectionPass {
     mark = nil
     guard let walk = try store.walk() else { return }
     walk.skim = { [unowned walk] in
-      guard !self.isStopped else { return false }
+      guard !self.isStopped, self.walked == nil else { return false }
       self.stay($0.header, $0.state, $0.size, walk.skimmedPath)
       return true
     }
     while !isStopped, let item = try walk.next() {
-      if case .record(let entry) = item, entry.isMeasured { stay(entry) }
+      if case .record(let entry) = item, entry.isMeasured, !isCountedAsRemoved(entry) { stay(entry) }
     }
   }
 }

@@ -68,7 +68,7 @@ extension CollectionPass {
       begin(.size)
       guard let walk = try store.walk() else { return }
       walk.skim = { [unowned walk] in
-        guard !self.isStopped else { return false }
+        guard !self.isStopped, self.walked == nil else { return false }
         self.skim($0, in: walk, root)
         return true
       }
@@ -103,9 +103,9 @@ extension CollectionPass {
   }
 
   private func victim(_ entry: RecordEntry) -> Victim? {
-    guard isEvictable(entry.state), let header = entry.header, let path = entry.path, !isSpared(path.digest) else {
-      return nil
-    }
+    guard isEvictable(entry.state), let header = entry.header, let path = entry.path, !isSpared(path.digest),
+      !isCountedAsRemoved(entry)
+    else { return nil }
     return Victim(path: path, lastUpdate: header.lastUpdate, size: entry.size, updateTime: header.updateTime)
   }
 

@@ -30,6 +30,8 @@ final class CollectionPass {
   var passedOver = 0
   /// Subdirectories and files that were not counted, because nobody could tell their size.
   var unmeasured = 0
+  /// Of a dry run that was cut short, what it has walked over.
+  var walked: OrderedEntries.Part?
   private(set) var quarantineBytes: Int64 = 0
   /// Whether what stays is measured, because the oldest of it may have to go.
   let hasLimit: Bool

@@ -10,7 +10,7 @@ struct OrderedEntries {
 
   private typealias Entry = (digest: UInt64, entry: DirectoryEntry)
 
-  private let start: UInt64
+  let start: UInt64
   /// What the next batch begins with; nil when all have been met.
   private var position: UInt64?
   private var hasWrapped = false
@@ -60,5 +60,19 @@ struct OrderedEntries {
     }
     cut()
     return batch
+  }
+}
+
+extension OrderedEntries {
+  /// The entries from one digest on and up to another, which is not among them; all if it is the same.
+  struct Part {
+    let start: UInt64
+    let end: UInt64
+
+    /// Whether a record is among them, or in one of them.
+    func contains(_ path: RecordPath) -> Bool {
+      let digest = KeyDigest.digest(ofFileName: path.subdirectory.isEmpty ? path.fileName : path.subdirectory)
+      return start < end ? digest >= start && digest < end : digest >= start || digest < end
+    }
   }
 }

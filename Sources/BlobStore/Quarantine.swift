@@ -145,8 +145,8 @@ extension BlobStore {
   /// Whether a damaged record was counted as locked: all but its payload is sound. Else it tells of no locks.
   private func isCountedAsLocked(_ path: RecordPath, in directory: borrowing Directory) throws(FileError) -> Bool {
     guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read),
-      case .success(let stored) = try file.readHeader(), let header = try? stored.validated(),
-      (try? header.validateShape(fileSize: status.size, digest: path.digest)) != nil
+      case .success(let stored) = try file.readHeader(),
+      let header = stored.sound(fileSize: status.size, digest: path.digest)
     else { return false }
     return header.isLocked
   }

@@ -139,6 +139,11 @@ internal import SystemPackage
     return subdirectoryStream == nil ? orderedEntries.digest &+ 1 : orderedEntries.digest
   }
 
+  /// What an ordered walk that is between two entries has met.
+  var walkedPart: OrderedEntries.Part? {
+    orderedEntries.map { OrderedEntries.Part(start: $0.start, end: position) }
+  }
+
   /// Whether nothing of an entry of the root is left to be met.
   var isBetweenEntries: Bool { subdirectoryStream == nil }
 

@@ -109,6 +109,25 @@ import Testing
     #expect(predicted == actual)
   }
 
+  /// C8, C9: what has expired where the pass has been is not counted again as evicted for the limit's sake.
+  @Test(arguments: [true, false]) func dryRunThatIsCutShortCountsNoRecordTwice(separates: Bool) throws {
+    let store = try cache.store {
+      $0.layout.separatesDirectories = separates
+      $0.countLimit = 18
+      $0.evictionTarget = 1
+    }
+    for key in 0..<10 { try store.store(payload(36), for: "\(key) expired", ttl: .seconds(1)) }
+    cache.clock.advance(by: 2)
+    for key in 0..<10 { try store.store(payload(36), for: "\(key) live") }
+    let before = try cache.snapshot()
+    let report = try store.collect(CollectionOptions(dryRun: true, maximumTime: .zero))
+    #expect(report.wasCutShort)
+    #expect(report.expired + report.evicted == 2)
+    #expect(report.bytesFreed == 200)
+    #expect(report.recordsAfter == 18 && report.bytesAfter == 1800)
+    #expect(try cache.snapshot() == before)
+  }
+
   /// C10: the record is locked, or stored anew, after the walk has met it.
   @Test(arguments: ["lock", "store", "touch"]) func whatHasChangedSinceItWasMetIsJudgedAgain(change: String) throws {
     let trace = CallTrace()

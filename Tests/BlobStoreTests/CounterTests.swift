@@ -49,6 +49,19 @@ import Testing
   }
 
   /// M2: what cannot be read is counted by its size, and keeps nothing from being counted.
+  @Test(arguments: Damage.allCases.filter(\.showsInHeader), [true, false])
+  func aDamagedRecordThatIsCountedAsUnlockedLeavesAsThat(damage: Damage, isReplaced: Bool) throws {
+    let store = try cache.store()
+    try store.store(payload(10), for: "key", locked: true)
+    try damage.inflict(on: "ke/key", in: cache)
+    var options = CollectionOptions()
+    options.looksAtEverything = true
+    #expect(try store.collect(options).damaged == 0)
+    #expect(try store.usageEstimate()?.lockedBytes == 0)
+    if isReplaced { try store.store(payload(10), for: "key") } else { try store.remove("key") }
+    #expect(try store.usageEstimate()?.lockedBytes == 0)
+  }
+
   @Test(arguments: [Errno.permissionDenied, .ioError]) func aFileThatCannotBeReadIsCounted(errno: Errno) throws {
     try store(0..<10, in: try cache.store())
     try FileManager.default.removeItem(atPath: cache.path(".blobcache"))

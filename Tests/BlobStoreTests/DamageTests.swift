@@ -194,6 +194,27 @@ import Testing
     }
   }
 
+  /// A reader may see a record half changed.
+  @Test func damageThatIsNotFoundAgainIsNone() throws {
+    let trace = CallTrace()
+    let cache = try Cache()
+    try cache.store().store(payload(5), for: "key", locked: true)
+    let sound = try cache.bytes("ke/key")
+    try Damage.invalidHeaderCRC.inflict(on: "ke/key", in: cache)
+    trace.onCall { call, path in
+      guard call == .close, path.string.hasSuffix("/key") else { return nil }
+      trace.onCall(nil)
+      #expect(throws: Never.self) { try cache.write(sound, to: "ke/key") }
+      return nil
+    }
+    var states: [RecordState] = []
+    let report = try cache.store(files: trace.files).verify { finding in
+      if case .record(let entry) = finding { states.append(entry.state) }
+    }
+    #expect(states == [.locked])
+    #expect(report.soundRecords == 1 && report.damagedFiles == 0)
+  }
+
   /// Every truncation and some growth.
   @Test func noTruncatedRecordIsTakenForGood() throws {
     let cache = try Cache()

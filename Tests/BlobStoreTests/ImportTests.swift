@@ -43,6 +43,40 @@ import Testing
     #expect(try source.names() == ["deep", "empty", "one.png"])
   }
 
+  @Test(arguments: [SystemCall.openDirectory, .listDirectory], [Errno.permissionDenied, .ioError])
+  func aDirectoryBelowThatCannotBeListedDoesNotEndTheImport(call failing: SystemCall, errno: Errno) throws {
+    for name in ["a", "closed/b", "d/e"] { try write("text", to: name) }
+    let trace = CallTrace()
+    trace.onCall { call, path in
+      call == failing && path.string.hasSuffix("/closed") ? .fail(errno) : nil
+    }
+    var failed: [String: BlobStoreError] = [:]
+    let report = try cache.store(files: trace.files).importFiles(from: source.path) { finding in
+      if case .failed(let path, let error) = finding { failed[path.string] = error }
+    }
+    #expect(report.imported == 2)
+    #expect(report.failed == 1)
+    #expect(failed.keys.sorted() == ["closed"])
+    #expect(failed["closed"]?.errno == errno)
+    #expect(failed["closed"]?.path?.string.hasSuffix("/closed") == true)
+    #expect(throws: BlobStoreError.self) {
+      trace.onCall { call, path in call == failing && path.string == source.path.string ? .fail(errno) : nil }
+      return try cache.store(files: trace.files).importFiles(from: source.path)
+    }
+  }
+
+  /// As a link looks whose kind the file system does not tell.
+  @Test func whatTurnsOutToBeALinkIsPassedOver() throws {
+    try write("text", to: "a")
+    try write("text", to: "link/b")
+    let trace = CallTrace()
+    trace.onCall { call, path in
+      call == .openDirectory && path.string.hasSuffix("/link") ? .fail(.tooManySymbolicLinkLevels) : nil
+    }
+    let report = try cache.store(files: trace.files).importFiles(from: source.path)
+    #expect(report.imported == 1 && report.skipped == 1 && report.failed == 0)
+  }
+
   @Test func whatIsNoFileOfTheDirectoryIsPassedOver() throws {
     try write("hidden", to: ".DS_Store")
     try write("hidden", to: ".git/config")

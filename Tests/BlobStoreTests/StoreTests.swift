@@ -57,12 +57,11 @@ import Testing
   }
 
   /// S3.
-  @Test func locksOfADamagedRecordAreNotKept() throws {
+  @Test(arguments: Damage.allCases.filter(\.showsInHeader)) func locksOfADamagedRecordAreNotKept(damage: Damage) throws
+  {
     let store = try cache.store()
     try store.store(payload(10), for: "key", locked: true)
-    var bytes = try cache.bytes("ke/key")
-    bytes[20] ^= 1
-    try cache.write(bytes, to: "ke/key")
+    try damage.inflict(on: "ke/key", in: cache)
     try store.store(payload(11), for: "key", keepingLocks: true)
     #expect(try store.header(for: "key")?.refCount == 0)
   }
