@@ -130,8 +130,25 @@ extension CacheEngine {
   /// What goes on after `shutDown` has ended.
   fileprivate func departed() async {
     await lanes.closed()
+    // Nobody else uses the directory then, but for the next cache, which waits for this one's departure.
+    if configuration.store.sharing == .exclusive { await endCollection() }
     departure.finish()
     observer.events.finish()
+  }
+
+  /// Ends the collection that a store has started. After all stores, which may have waited for the room that it makes.
+  private func endCollection() async {
+    await withCheckedContinuation { continuation in
+      do {
+        try OwnedThread {
+          self.store.endCollection()
+          continuation.resume()
+        }
+      } catch {
+        // Without a thread, it ends when the engine does.
+        continuation.resume()
+      }
+    }
   }
 
   /// Brings to disk what is not there yet.

@@ -12,18 +12,35 @@ internal import SystemPackage
 /// How a blob is to be stored.
 struct StoreRequest: Sendable {
   /// As the caller has it: perhaps a slice of something much larger, or a mapping of a file that somebody changes.
-  var payload: Data
+  private(set) var payload: Data
   var ttl: Duration?
   var locked = false
   var keepingLocks = false
 
   /// Locks are promised to outlive a power cut, which nothing in memory does.
   var mayBeStaged: Bool { !locked && !keepingLocks }
-}
 
-extension Data {
-  /// The same bytes in an allocation of their own size, with indices from 0 on, as when they are read from disk.
-  fileprivate var copied: Data { unsafe withUnsafeBytes { unsafe Data($0) } }
+  /// Whether `payload` is a copy already.
+  private var isOwn = false
+
+  init(payload: Data, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false) {
+    self.payload = payload
+    self.ttl = ttl
+    self.locked = locked
+    self.keepingLocks = keepingLocks
+  }
+
+  /// The payload for those who keep it: in an allocation of its own size, with indices from 0 on, as when it is read from
+  /// disk.
+  var ownPayload: Data { isOwn ? payload : unsafe payload.withUnsafeBytes { unsafe Data($0) } }
+
+  /// The same with a payload of its own.
+  var owned: StoreRequest {
+    var request = self
+    request.payload = ownPayload
+    request.isOwn = true
+    return request
+  }
 }
 
 // MARK: - Stores
@@ -42,8 +59,7 @@ extension CacheEngine {
     // What would be refused is refused now, when somebody is there to hear it.
     try store.checkStore(byteCount: request.payload.count, for: key, ttl: request.ttl)
     let header = try store.prospectiveHeader(byteCount: request.payload.count, ttl: request.ttl)
-    var request = request
-    request.payload = request.payload.copied
+    let request = request.owned
     let blob = Blob(key: key, payload: request.payload, header: header)
     guard staging.stage(blob, request) else { return nil }
     failures.forget(key)
@@ -86,15 +102,16 @@ extension CacheEngine {
   func write(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key)
+    let header = memory?.headerStamp(of: digest)
     let receipt = try generations.changing(digest) {
       try store.storeWithReceipt(
         request.payload.bytes, for: key, ttl: request.ttl, locked: request.locked, keepingLocks: request.keepingLocks)
     }
     var blob = Blob(key: key, payload: request.payload, header: receipt.header)
-    if let memory {
+    if let memory, let header {
       if let stamp = GenerationStamp(receipt), configuration.memory?.keepsStored ?? false {
-        blob = Blob(key: key, payload: request.payload.copied, header: receipt.header)
-        memory.keep(blob, digest: digest, in: stamp, update: nil)
+        blob = Blob(key: key, payload: request.ownPayload, header: receipt.header)
+        memory.keep(blob, digest: digest, in: stamp, since: header, update: nil)
       } else {
         memory.discard(key)
       }
@@ -140,22 +157,21 @@ extension CacheEngine {
     // Read before: the touch does not set an earlier time than this.
     let now = store.configuration.now()
     let outcome = try store.touch(key)
-    if outcome == .done { memory?.wasTouched(key, at: now) }
+    if outcome == .done { try memory?.wasTouched(key, digest: store.digest(of: key), at: now) }
     return outcome
   }
 
   func lock(_ key: BlobKey) throws -> Outcome {
     try flushStaged(key)
     let outcome = try store.lock(key)
-    // The header in memory tells of the locks; the next load reads it again.
-    memory?.discard(key)
+    try memory?.didChangeHeader(of: key, digest: store.digest(of: key))
     return outcome
   }
 
   func unlock(_ key: BlobKey, force: Bool) throws -> Outcome {
     try flushStaged(key)
     let outcome = try store.unlock(key, force: force)
-    memory?.discard(key)
+    try memory?.didChangeHeader(of: key, digest: store.digest(of: key))
     return outcome
   }
 

@@ -57,9 +57,10 @@ extension CacheEngine {
     let digest = try store.digest(of: key)
     // Before the disk is read: what changes afterwards makes the blob outdated.
     let stamp = generations.stamp(of: digest)
+    let header = memory.headerStamp(of: digest)
     guard let blob = try store.load(key, touching: false) else { return nil }
     let update = touching ? try touchAfterRead(blob) : nil
-    if let stamp { memory.keep(blob, digest: digest, in: stamp, update: update) }
+    if let stamp { memory.keep(blob, digest: digest, in: stamp, since: header, update: update) }
     return blob
   }
 

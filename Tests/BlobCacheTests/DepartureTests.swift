@@ -79,6 +79,32 @@ import Testing
     try await next.close()
   }
 
+  /// Nor two collections, one of which knows nothing of the other one's stores.
+  @Test func whereSharingIsExclusiveTheNextCacheWaitsForTheCollectionUnderWay() async throws {
+    func limited(_ configuration: inout BlobCache.Configuration) {
+      configuration.store.sharing = .exclusive
+      configuration.store.countLimit = 4
+      // Nothing is removed but by being unlinked.
+      configuration.store.recycling = .off
+    }
+    var cache: BlobCache? = try test.cache(limited)
+    test.disk.hold(.unlink)
+    for key in 0..<5 { try await cache?.store(payload(10), for: BlobKey("\(key)")) }
+    try await test.disk.waitForHeld(1)
+    cache = nil
+    let next = try test.cache(limited)
+    let count = Counter()
+    let load = Task {
+      defer { count.increment() }
+      return try await next.load("4")
+    }
+    try await Task.sleep(for: .milliseconds(50))
+    #expect(count.count == 0)
+    test.disk.letGo()
+    #expect(try await load.value != nil)
+    try await next.close()
+  }
+
   /// A13: whoever is the last, who closes a cache has what is staged on disk when that returns.
   @Test func oneIsClosedWhileTheOtherIsLetGo() async throws {
     for round in 0..<200 as Range<UInt64> {

@@ -1,6 +1,8 @@
 import BlobCache
 import Foundation
 import MemoryCache
+import PosixFiles
+import Synchronization
 import TestSupport
 import Testing
 
@@ -47,5 +49,55 @@ import Testing
     _ = try await cache.load("a")
     #expect(cache.memoryStatistics.misses == 1)
     #expect(cache.memoryStatistics.hits == 1)
+  }
+
+  /// Locks change no generation.
+  @Test(arguments: ["lock", "unlock", "touch"])
+  func aHeaderThatChangesWhileItIsReadIsNotKept(change: String) async throws {
+    let caches = Log<BlobCache>()
+    let isArmed = Atomic(false)
+    let files = Files { call, _ in
+      // The record has been read.
+      guard call == .close, isArmed.exchange(false, ordering: .relaxed) else { return nil }
+      let cache = caches.all[0].blocking
+      #expect(throws: Never.self) {
+        switch change {
+        case "lock": try cache.lock("a")
+        case "unlock": try cache.unlock("a")
+        default: try cache.touch("a")
+        }
+      }
+      return nil
+    }
+    let cache = try BlobCache(directory: test.root, configuration: test.configuration(), files: files)
+    caches.append(cache)
+    try await cache.store(payload(10), for: "a")
+    try await cache.lock("a")
+    cache.removeAllFromMemory()
+    test.clock.advance(by: 100)
+    isArmed.store(true, ordering: .relaxed)
+    #expect(try await cache.load("a", touching: false) != nil)
+    let isStillArmed = isArmed.load(ordering: .relaxed)
+    #expect(!isStillArmed)
+    let header = try await cache.load("a", touching: false)?.header
+    #expect(header?.refCount == (change == "lock" ? 2 : change == "unlock" ? 0 : 1))
+    #expect(header?.lastUpdate == (change == "touch" ? test.clock.now : test.clock.now.advanced(bySeconds: -100)))
+  }
+
+  /// One copy, when it comes.
+  @Test func whatWasStagedIsKeptAsItIs() async throws {
+    let cache = try test.cache {
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(1000)
+      $0.writing = .behind(writeBehind)
+    }
+    func address() async throws -> UInt? {
+      try await cache.load("a")?.payload.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
+    }
+    try await cache.store(payload(1000), for: "a")
+    let staged = try await address()
+    try await cache.flush()
+    #expect(try await address() == staged)
+    #expect(staged != nil)
   }
 }

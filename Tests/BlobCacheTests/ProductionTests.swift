@@ -164,6 +164,45 @@ private struct Refusal: Error, Equatable {
     }
   }
 
+  /// Each alone would be in order.
+  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  func producersOfSeveralCallersThatWaitForEachOtherEnd(isCycleOfThree: Bool) async throws {
+    let other = try BlobCache(directory: test.outside.path.appending("other"), configuration: test.configuration())
+    var places: [(cache: BlobCache, key: BlobKey)] = [(cache, "a"), (cache, "b")]
+    if isCycleOfThree { places.append((other, "a")) }
+    let begun = Counter()
+    let loads = places.indices.map { [places] index in
+      Task {
+        let (place, next) = (places[index], places[(index + 1) % places.count])
+        return try await place.cache.load(place.key) {
+          begun.increment()
+          try await until { begun.count >= places.count }
+          return try await next.cache.load(next.key) { payload(1) }.payload
+        }
+      }
+    }
+    for load in loads { await expect(.recursiveProduction) { _ = try await load.value } }
+    #expect(try await cache.load("a") { payload(2) }.payload == payload(2))
+  }
+
+  @Test func aHigherPriorityOfWhoWaitsReachesTheProducer() async throws {
+    let begun = Latch()
+    let seen = Log<TaskPriority>()
+    let waiting = Task(priority: .low) { [cache] in
+      try await cache.load("a") {
+        begun.open()
+        let end = ContinuousClock.now + .seconds(20)
+        while Task.currentPriority < .high, .now < end { try await Task.sleep(for: .milliseconds(1)) }
+        seen.append(Task.currentPriority)
+        return payload(1)
+      }
+    }
+    await begun.wait()
+    if #available(macOS 26, iOS 26, *) { waiting.escalatePriority(to: .high) }
+    _ = await waiting.result
+    #expect(seen.all == [.high])
+  }
+
   @Test func theSameKeyOfAnotherCacheIsAnotherKey() async throws {
     let other = try BlobCache(directory: test.outside.path.appending("other"), configuration: test.configuration())
     let blob = try await cache.load("a") { try await other.load("a") { payload(3) }.payload }

@@ -152,4 +152,23 @@ private struct Refusal: Error, Equatable {
     try await until { cache.productionCount == 0 }
     #expect(errors.all == [.recursiveProduction])
   }
+
+  /// What is live on disk is answered, though what takes its place waits for who asks.
+  @Test func aProducerIsAnsweredWhatIsBeingRefreshed() async throws {
+    let test = try TestCache()
+    let cache = try test.cache { $0.memory = nil }
+    try await cache.store(payload(1), for: "a", ttl: .seconds(600))
+    test.clock.advance(by: 100)
+    let options = options
+    let answers = Log<Data>()
+    _ = try await cache.load("a", options: options) {
+      try await cache.load("b") {
+        let old = try await cache.load("a", options: options) { payload(3) }.payload
+        answers.append(old)
+        return old
+      }.payload
+    }
+    try await until { cache.productionCount == 0 }
+    #expect(answers.all == [payload(1)])
+  }
 }

@@ -81,6 +81,34 @@ import Testing
   }
 
   /// Memory has it, so that it is found twice: before the load stands in line, and when it is its turn.
+  /// Two views of one key that do not know of each other.
+  @Test(arguments: [false, true]) func whatAnotherViewProducesIsNoAnswerUnlessItDecodes(isRefresh: Bool) async throws {
+    let numbers = cache.values(of: Int.self)
+    let covers = cache.values(of: Cover.self)
+    let cover = Cover(title: "b", width: 1)
+    var options = ProductionOptions(ttl: .seconds(600))
+    options.refreshesAfter = isRefresh ? .seconds(60) : nil
+    if isRefresh {
+      try await numbers.store(1, for: "a", ttl: .seconds(600))
+      test.clock.advance(by: 100)
+    }
+    let (begun, latch) = (Latch(), Latch())
+    let first = Task { [options] in
+      try await numbers.value(for: "a", options: options) {
+        begun.open()
+        await latch.wait()
+        return 2
+      }
+    }
+    await begun.wait()
+    let second = Task { try await covers.value(for: "a") { cover } }
+    // Either waits for the first one's producer, or has not come so far.
+    try await Task.sleep(for: .milliseconds(50))
+    latch.open()
+    #expect(try await first.value == (isRefresh ? 1 : 2))
+    #expect(try await second.value == cover)
+  }
+
   @Test func whatIsFoundIsDecodedOnce() async throws {
     let decoded = Counter()
     let coder = CustomValueCoder<Int> {

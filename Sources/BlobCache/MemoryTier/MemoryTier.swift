@@ -9,6 +9,7 @@ final class MemoryTier: Sendable {
   let cache: MemoryCache<BlobKey, CachedBlob>
   let generations: Generations
   let touches: TouchBatch
+  private let headers = HeaderChanges()
   private let store: BlobStore
   private let now: @Sendable () -> UnixTime
 
@@ -62,20 +63,33 @@ final class MemoryTier: Sendable {
     return now() <= cached.use.deadline
   }
 
-  /// Keeps what was read or written in a generation.
+  /// To be asked for before a record is read or written that is to be kept.
+  func headerStamp(of digest: UInt64) -> HeaderChanges.Stamp { headers.stamp(of: digest) }
+
+  /// Keeps what was read or written in a generation, unless its header has been changed since.
   ///
   /// - Parameter update: the update time on disk, where it has moved on since the header was read.
-  func keep(_ blob: Blob, digest: UInt64, in stamp: GenerationStamp, update: UnixTime?) {
+  func keep(
+    _ blob: Blob, digest: UInt64, in stamp: GenerationStamp, since header: HeaderChanges.Stamp, update: UnixTime?
+  ) {
     let expiry = store.expiry(of: blob.header).seconds
     let lifetime = expiry.subtractingReportingOverflow(blob.header.lastUpdate.seconds)
     let cached = CachedBlob(
       blob: blob, digest: digest, stamp: stamp, lifetime: lifetime.overflow ? .max : lifetime.partialValue)
     cached.use.settle(update)
     cache.setValue(cached, forKey: blob.key, cost: Self.cost(of: blob))
+    if headers.stamp(of: digest) != header { discard(cached) }
+  }
+
+  /// The header of a key's record was changed on disk: what is in memory tells of the locks there were.
+  func didChangeHeader(of key: BlobKey, digest: UInt64) {
+    headers.note(digest)
+    discard(key)
   }
 
   /// The record of a key was touched on disk, at this time or later.
-  func wasTouched(_ key: BlobKey, at time: UnixTime) {
+  func wasTouched(_ key: BlobKey, digest: UInt64, at time: UnixTime) {
+    headers.note(digest)
     guard let cached = cache.peek(key), cached.use.slides else { return }
     // The clock went back, and the record's deadline with it.
     guard time.seconds >= cached.use.update else { return discard(cached) }

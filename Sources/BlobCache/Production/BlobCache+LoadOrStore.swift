@@ -15,8 +15,8 @@ extension BlobCache {
   /// anew. What `produce` throws goes to all who wait, and nothing is stored. What cannot be stored is thrown away, and the
   /// store's error thrown, unless the options say that it is answered all the same.
   ///
-  /// The producer runs in a task of its own, with the priority and the task-local values of the first who asked. It must
-  /// not ask for its own key.
+  /// The producer runs in a task of its own, with the priority and the task-local values of the first who asked; a higher
+  /// priority of somebody who waits is its own. It must not ask for its own key, nor for one whose producer waits for it.
   ///
   /// - Throws: what `produce` throws; `recursiveProduction`; as `load` and `store`; `CancellationError`.
   public func load(
@@ -34,11 +34,15 @@ extension BlobCache {
       if engine.isAged(blob, request.options), !engine.flights.isUnderWay(key) { engine.refresh(request) }
       return blob
     }
-    guard !ProductionChain.contains(key, of: engine) else {
-      throw BlobCacheError(.recursiveProduction, "the producer asks for the key that it is producing", key: key)
-    }
-    return try await engine.flights.blob(for: key) {
-      try await ProductionChain.producing(key, of: engine) { try await engine.find(request) }
+    let link = ProductionChain.Link(key, in: .flights, of: engine)
+    while true {
+      let landing = try await ProductionChain.waiting(for: link) {
+        try await engine.flights.blob(for: key) {
+          try await ProductionChain.producing(link) { try await engine.find(request) }
+        }
+      }
+      // Somebody else's producer may have made what will not do here.
+      if landing.isOwn || request.isAcceptable(landing.blob) { return landing.blob }
     }
   }
 }

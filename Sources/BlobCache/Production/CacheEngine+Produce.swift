@@ -22,12 +22,19 @@ extension CacheEngine {
     guard wasRefreshed || refreshes.isUnderWay(key) else {
       return try await produceMissing(request, found == nil ? .empty : .unacceptable)
     }
-    return try await refreshes.blob(for: key) {
-      // It has just ended.
-      let found = try await self.loadSound(key)
-      if let found, request.isAcceptable(found) { return found }
-      return try await self.produceMissing(request, found == nil ? .empty : .unacceptable)
+    let link = ProductionChain.Link(key, in: .refreshes, of: self)
+    let landing = try await ProductionChain.waiting(for: link) {
+      try await refreshes.blob(for: key) {
+        try await ProductionChain.producing(link) {
+          // It has just ended.
+          let found = try await self.loadSound(key)
+          if let found, request.isAcceptable(found) { return found }
+          return try await self.produceMissing(request, found == nil ? .empty : .unacceptable)
+        }
+      }
     }
+    if landing.isOwn || request.isAcceptable(landing.blob) { return landing.blob }
+    return try await produceMissing(request, .unacceptable)
   }
 
   private func produceMissing(_ request: ProductionRequest, _ place: ProductionPlace) async throws -> Blob {

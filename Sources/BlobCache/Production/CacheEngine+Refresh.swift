@@ -16,7 +16,7 @@ extension CacheEngine {
     let isDone = { @Sendable (blob: Blob) in !self.isAged(blob, request.options) && request.isAcceptable(blob) }
     refreshes.refresh(key) {
       do {
-        return try await ProductionChain.producing(key, of: self) {
+        return try await ProductionChain.producing(ProductionChain.Link(key, in: .refreshes, of: self)) {
           if let blob = try await self.loadSound(key), isDone(blob) { return blob }
           return try await self.produce(request, .aged, isDone: isDone)
         }

@@ -27,6 +27,13 @@ final class FlightTable: Sendable {
 
   typealias Producer = @Sendable () async throws -> Blob
 
+  /// What somebody has waited for.
+  struct Landing: Sendable {
+    let blob: Blob
+    /// Whether it comes of the producer that was brought along.
+    let isOwn: Bool
+  }
+
   private let state = Lock(State())
 
   /// The keys being produced; for tests.
@@ -40,16 +47,34 @@ final class FlightTable: Sendable {
   /// What is being produced for a key, by `produce` if nobody is at it.
   ///
   /// - Throws: what `produce` throws, to all who wait; `CancellationError` to one whose task is cancelled.
-  func blob(for key: BlobKey, producing produce: @escaping Producer) async throws -> Blob {
+  func blob(for key: BlobKey, producing produce: @escaping Producer) async throws -> Landing {
     let waiter = state.withLock { $0.number() }
-    return try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { continuation in
-        join(key, waiter, continuation, produce)
-        // Cancelled before it waited: the handler has not found it.
-        if Task.isCancelled { leave(key, waiter) }
+    var isOwn = false
+    let blob = try await withTaskCancellationHandler {
+      try await lendingPriority(of: waiter, to: key) {
+        try await withCheckedThrowingContinuation { continuation in
+          isOwn = join(key, waiter, continuation, produce)
+          // Cancelled before it waited: the handler has not found it.
+          if Task.isCancelled { leave(key, waiter) }
+        }
       }
     } onCancel: {
       leave(key, waiter)
+    }
+    return Landing(blob: blob, isOwn: isOwn)
+  }
+
+  /// Has a producer go on with the priority of one who waits for it, also when that is raised.
+  private func lendingPriority<Result>(
+    of waiter: UInt64, to key: BlobKey, _ body: () async throws -> Result
+  ) async throws -> Result {
+    guard #available(macOS 26, iOS 26, *) else { return try await body() }
+    return try await withTaskPriorityEscalationHandler(operation: body) { _, priority in
+      let producer = self.state.withLock { state in
+        let flight = state.flights[key]
+        return flight?.waiters[waiter] == nil ? nil : flight?.producer
+      }
+      producer?.escalatePriority(to: priority)
     }
   }
 
@@ -61,10 +86,11 @@ final class FlightTable: Sendable {
     }
   }
 
+  /// - Returns: whether nobody was at it.
   private func join(
     _ key: BlobKey, _ waiter: UInt64, _ continuation: CheckedContinuation<Blob, any Error>,
     _ produce: @escaping Producer
-  ) {
+  ) -> Bool {
     let priority = Task.currentPriority
     let producer = state.withLock { state -> Task<Void, Never>? in
       guard state.flights[key] == nil else {
@@ -74,7 +100,9 @@ final class FlightTable: Sendable {
       start(key, &state, waiters: [waiter: continuation], isRefresh: false, produce)
       return nil
     }
-    if #available(macOS 26, iOS 26, *) { producer?.escalatePriority(to: priority) }
+    guard let producer else { return true }
+    if #available(macOS 26, iOS 26, *) { producer.escalatePriority(to: priority) }
+    return false
   }
 
   private func start(
