@@ -33,9 +33,19 @@ import Testing
     #expect(record?["updateTime"] == .integer(seconds))
   }
 
-  @Test(arguments: ["", "now", "2023-02-29", "2023-11-14T24:00:00Z", "2023-11-14T22:13:20Zz", "14.11.2023", "1e9"])
+  @Test(arguments: [
+    "", "now", "2023-02-29", "2023-11-14T24:00:00Z", "2023-11-14T22:13:20Zz", "14.11.2023", "1e9", "-5", "-0", "+5",
+    "1969-12-31", "1969-12-31T23:59:59Z", "9223372036854775808",
+  ])
   func whatIsNoTimeIsWrongUsage(text: String) async throws {
     #expect(try await tool.run("store", "--now=\(text)", "cache", "key", now: nil).status == 64)
+    #expect(try tool.directory.names() == [])
+  }
+
+  @Test func aValueMayBeginWithADash() async throws {
+    for key in ["-x", "x"] { try await tool.store("1", for: key) }
+    #expect(try await tool.run("list", "--json", "--prefix=-x", "cache").objects().map { $0["key"] } == ["-x"])
+    #expect(try await tool.run("list", "--prefix", "-x", "cache").status == 64)
   }
 
   @Test func aLowDefaultIsRaisedWithAWarning() async throws {
@@ -57,7 +67,7 @@ import Testing
     let wrapper = ["sh", "-c", #"exec "$0" "$@" "$(printf 'a\377b')""#]
     let run = try await tool.run("store", "cache", wrapper: wrapper)
     #expect(run.status == 64)
-    #expect(run.error == "blobcache: argument 5 is not UTF-8\n")
+    #expect(run.error.hasPrefix("Error: Argument 5 is not UTF-8.\nUsage: blobcache "), "\(run.error)")
   }
 
   @Test(arguments: [

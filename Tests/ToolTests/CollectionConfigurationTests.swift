@@ -128,11 +128,22 @@ import Testing
     #expect(try await tool.run(arguments: ["collect"] + arguments).status == 64)
   }
 
-  @Test func anIntervalFromElsewhereMakesAService() async throws {
-    // Of which --now makes no sense; with --once there is none.
-    let environment = ["BLOBCACHE_EVERY": "6m"]
+  private static let onePass = [["--once"], ["--dry-run"], ["--empty-bin"], ["--wait"], ["--now", "1700000000"]]
+
+  @Test(arguments: onePass) func whatIsForOnePassOutweighsAnIntervalFromElsewhere(options: [String]) async throws {
     try await fill("cache")
-    #expect(try await tool.run("collect", "cache", environment: environment).status == 64)
-    #expect(try await tool.run("collect", "cache", "--once", environment: environment).status == 0)
+    try writeConfiguration(#"{"every": "6m", "directories": {"DIR/cache": {}}}"#)
+    for (arguments, environment) in [(["cache"], ["BLOBCACHE_EVERY": "6m"]), (["--config", "config.json"], [:])] {
+      let run = try await tool.run(
+        arguments: ["collect", "--json"] + options + arguments, now: nil, environment: environment)
+      #expect(run.status == 0, "\(run.error)")
+      #expect(try run.objects().map { $0["type"] } == ["collection"])
+    }
+  }
+
+  @Test(arguments: onePass) func whatIsForOnePassDoesNotGoWithAnInterval(options: [String]) async throws {
+    let run = try await tool.run(arguments: ["collect", "--every", "6m"] + options + ["cache"], now: nil)
+    #expect(run.status == 64)
+    #expect(run.error.hasPrefix("Error: "))
   }
 }

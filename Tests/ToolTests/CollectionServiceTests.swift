@@ -108,6 +108,16 @@ import Testing
     return try Metrics(tool.directory.url("metrics"))
   }
 
+  @Test func anIntervalFromTheEnvironmentMakesAService() async throws {
+    try await makeCaches("cache")
+    let service = try service("cache", "--json", environment: ["BLOBCACHE_EVERY": "6m"])
+    #expect(try await service.nextObject()["expired"] == 1)
+    // One pass would have been all.
+    service.send(SIGHUP)
+    try await service.nextMessage(containing: "read again")
+    #expect(await service.stop() == 0)
+  }
+
   @Test func ofTwoServicesOneMakesThePass() async throws {
     try await makeCaches("cache")
     let first = try service("cache", "--every", "6m", "--json")

@@ -34,6 +34,24 @@ import Testing
     #expect(try await Tool().run(argument, now: nil).status == 64)
   }
 
+  @Test(arguments: [["help", "bogus"], ["help", "load", "bogus"], ["bogus", "--help"], ["bogus", "cache"]])
+  func whatIsNoSubcommandHasNoHelp(arguments: [String]) async throws {
+    let run = try await Tool().run(arguments: arguments, now: nil)
+    #expect(run.status == 64)
+    #expect(run.text == "")
+    #expect(run.error.hasPrefix("Error: There is no subcommand 'bogus'.\nUsage: blobcache "), "\(run.error)")
+  }
+
+  @Test(arguments: [["--version"], ["load", "--version"]]) func theVersionIsThatOfThePackage(
+    arguments: [String]
+  ) async throws {
+    let run = try await Tool().run(arguments: arguments, now: nil)
+    #expect(run.status == 0)
+    let readme = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../README.md")
+    let version = run.text.trimmingCharacters(in: .newlines)
+    #expect(try String(contentsOf: readme, encoding: .utf8).contains("from: \"\(version)\""), "\(run.text)")
+  }
+
   @Test(arguments: subcommands) func aSubcommandWithoutArgumentsIsWrongUsage(subcommand: String) async throws {
     #expect(try await Tool().run(subcommand, now: nil).status == 64)
   }

@@ -75,7 +75,7 @@ import Testing
 }
 
 /// A terminal with nobody before it but the test.
-private final class PseudoTerminal {
+final class PseudoTerminal {
   /// What programs write to.
   let device: FileHandle
   private let other: CInt

@@ -31,6 +31,24 @@ import Testing
     #expect(run.error == "blobcache: write(2): No space left on device: standard output\n")
   }
 
+  private static let questions = [["--help"], ["help", "load"], ["load", "--help"], ["--version"], []]
+
+  @Test(.enabled(if: FileManager.default.fileExists(atPath: "/dev/full")), arguments: questions)
+  func helpThatCannotBeWrittenIsAFailure(arguments: [String]) async throws {
+    let full = try #require(FileHandle(forWritingAtPath: "/dev/full"))
+    let run = try await tool.run(arguments: arguments, now: nil, sink: .handle(full))
+    #expect(run.status == 2)
+    #expect(run.error == "blobcache: write(2): No space left on device: standard output\n")
+  }
+
+  @Test(arguments: questions) func whoReadsNoHelpMakesNoFailure(arguments: [String]) async throws {
+    let pipe = Pipe()
+    try pipe.fileHandleForReading.close()
+    let run = try await tool.run(arguments: arguments, now: nil, sink: .handle(pipe.fileHandleForWriting))
+    #expect(run.status == 0)
+    #expect(run.error == "")
+  }
+
   @Test func aClosedStandardOutputIsNoRecord() async throws {
     try await tool.store("1", for: "key")
     let wrapper = ["sh", "-c", #"exec "$0" "$@" >&-"#]

@@ -70,6 +70,15 @@ import Testing
     #expect(try await tool.run("load", "cache", "key").status != 0)
   }
 
+  @Test(arguments: [#"exec "$0" "$@" directory"#, #"exec "$0" "$@" <directory"#])
+  func aDirectoryIsNoPayloadAndMakesNoCache(script: String) async throws {
+    try tool.create("directory/file")
+    let run = try await tool.run("store", "cache", "key", wrapper: ["sh", "-c", script])
+    #expect(run.status == 2)
+    #expect(run.error.hasPrefix("blobcache: store \"key\": read(2) of the input: Is a directory: "), "\(run.error)")
+    #expect(try tool.directory.names() == ["directory"])
+  }
+
   @Test func aFileSizeLimitFailsTheStoreAndLeavesNothing() async throws {
     try await tool.store("old", for: "key")
     let payload = Data(count: 1 << 20)
@@ -139,13 +148,43 @@ import Testing
     #expect(try tool.directory.names() == ["cache", "out"])
   }
 
-  @Test(arguments: ["link", "missing/out", "cache"]) func otherOutputsAreRefused(output: String) async throws {
+  @Test(arguments: [
+    ("link", "a link is there, and only regular files are replaced: link"),
+    ("cache", "a directory is there, and only regular files are replaced: cache"),
+    ("/", "a directory is there, and only regular files are replaced: /"),
+    ("missing/out", "openat(2): No such file or directory: missing"),
+  ])
+  func otherOutputsAreRefused(output: String, message: String) async throws {
     try await tool.store("new", for: "key")
     try tool.create("target", "old content")
     try FileManager.default.createSymbolicLink(
       at: tool.directory.url("link"), withDestinationURL: tool.directory.url("target"))
-    #expect(try await tool.run("load", "--output", output, "cache", "key").status == 2)
+    let run = try await tool.run("load", "--output", output, "cache", "key")
+    #expect(run.status == 2)
+    #expect(run.error == "blobcache: load \"key\": \(message)\n")
     #expect(try String(contentsOf: tool.directory.url("target"), encoding: .utf8) == "old content")
+  }
+
+  @Test func devicesAndPipesAreWrittenTo() async throws {
+    try await tool.store("payload", for: "key")
+    let run = try await tool.run("load", "--output", "/dev/null", "--json", "cache", "key")
+    #expect(run.status == 0, "\(run.error)")
+    #expect(try run.objects().first?["payloadSize"] == 7)
+    // Where nobody opens the pipe for writing, its reader waits for ever.
+    let script = #"mkfifo pipe; cat pipe >copy & "$0" "$@"; status=$?; [ $status = 0 ] || kill $!; wait; exit $status"#
+    let wrapper = ["sh", "-c", script]
+    let piped = try await tool.run("load", "--output", "pipe", "cache", "key", wrapper: wrapper)
+    #expect(piped.status == 0, "\(piped.error)")
+    #expect(try String(contentsOf: tool.directory.url("copy"), encoding: .utf8) == "payload")
+    #expect(try tool.directory.names() == ["cache", "copy", "pipe"])
+  }
+
+  @Test(.enabled(if: FileManager.default.fileExists(atPath: "/dev/full")))
+  func aDeviceThatTakesNothingIsAFailure() async throws {
+    try await tool.store("payload", for: "key")
+    let run = try await tool.run("load", "--output", "/dev/full", "cache", "key")
+    #expect(run.status == 2)
+    #expect(run.error == "blobcache: load \"key\": write(2): No space left on device: /dev/full\n")
   }
 
   @Test func largePayloadsPassThrough() async throws {

@@ -10,8 +10,8 @@ struct Tool {
   /// What the tool takes for the current time.
   static let now: Int64 = 1_700_000_000
 
-  init() throws {
-    directory = try TemporaryDirectory()
+  init(inMemory: Bool = false) throws {
+    directory = try TemporaryDirectory(inMemory: inMemory)
   }
 
   /// SwiftPM puts executables beside the bundle of the tests.

@@ -12,11 +12,15 @@ public struct BlobCacheTool: ParsableCommand {
 
       Durations: 90, 90s, 10m, 6h, 30d. Sizes: 4096, 10MB, 512KiB. Times: Unix seconds or ISO 8601.
       """,
+    version: version,
     subcommands: [
       StoreCommand.self, LoadCommand.self, TouchCommand.self, LockCommand.self, UnlockCommand.self, RemoveCommand.self,
       ListCommand.self, UsageCommand.self, DumpCommand.self, VerifyCommand.self, CollectCommand.self,
       ImportCommand.self,
     ])
+
+  /// The package's, which the README names too.
+  private static let version = "1.0.0"
 
   public init() {}
 
@@ -24,10 +28,25 @@ public struct BlobCacheTool: ParsableCommand {
   public static func main() {
     ProcessSetup.prepare()
     do {
+      try checkSubcommands(in: CommandLine.arguments.dropFirst())
       var command = try parseAsRoot()
       try command.run()
+    } catch  where exitCode(for: error) == .success {
+      // Help and the like are results: whether they can be written matters.
+      var output = Output()
+      output.line(fullMessage(for: error))
+      output.flush()
     } catch {
       exit(withError: error)
+    }
+  }
+
+  /// The parser would answer with the help of the whole to a question about what is no subcommand.
+  private static func checkSubcommands(in arguments: ArraySlice<String>) throws {
+    let names = arguments.first == "help" ? arguments.dropFirst() : arguments.prefix(1)
+    let known = configuration.subcommands.map { $0.configuration.commandName } + ["help"]
+    for name in names where !name.hasPrefix("-") && !known.contains(name) {
+      throw ValidationError("There is no subcommand '\(name.printable)'.")
     }
   }
 }

@@ -27,7 +27,7 @@ struct DumpCommand: Subcommand {
         answer.worsen(to: try dump(path, &output))
       } catch {
         // The other paths are none the worse for it.
-        StandardError.report("\(error)")
+        StandardError.report(Self.text(of: error))
         answer = .failed
       }
     }
@@ -57,7 +57,7 @@ struct DumpCommand: Subcommand {
       } catch let error as BlobStoreError where error.errno == .noSuchFileOrDirectory {
         // Removed since it was listed.
       } catch {
-        StandardError.report("\(error)")
+        StandardError.report(Self.text(of: error))
         answer = .failed
       }
     }

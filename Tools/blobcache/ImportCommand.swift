@@ -43,7 +43,7 @@ struct ImportCommand: Subcommand {
   }
 
   private func print(_ finding: ImportFinding, to output: inout Output) {
-    if case .failed(_, let error) = finding { StandardError.report("\(error)") }
+    if case .failed(_, let error) = finding { StandardError.report(Self.text(of: error)) }
     guard options.json else { return }
     var object = JSONObject(type: "importedFile")
     switch finding {
@@ -55,7 +55,7 @@ struct ImportCommand: Subcommand {
     case .skipped(let file): object.add(file, nil, "skipped")
     case .failed(let file, let error):
       object.add(file, error.key, "failed")
-      object.add("message", "\(error)")
+      object.add("message", Self.text(of: error))
     }
     output.line(object)
   }

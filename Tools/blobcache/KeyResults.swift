@@ -13,11 +13,11 @@ struct KeyResults {
     for result in results {
       let line = Line(result)
       answer.worsen(to: line.answer)
-      if let error = line.failure { StandardError.report("\(error)") }
+      if let error = line.failure { StandardError.report(error.text(for: operation)) }
       if options.json {
         var object = JSONObject(operation: operation, key: result.key.string, result: line.result)
         if let damage = line.damage { object.add(damage) }
-        if let error = line.failure { object.add("message", "\(error)") }
+        if let error = line.failure { object.add("message", error.text(for: operation)) }
         output.line(object)
       } else if line.answer != .done || !options.quiet {
         let colour: Style.Colour = line.answer == .done ? .green : line.answer == .no ? .yellow : .red

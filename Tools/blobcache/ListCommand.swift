@@ -25,7 +25,7 @@ struct ListCommand: Subcommand {
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
-  @Option(help: ArgumentHelp("Only keys that begin so.", valueName: "p"))
+  @Option(help: ArgumentHelp("Only keys that begin so; --prefix=-x where that is a dash.", valueName: "p"))
   var prefix = ""
 
   @Option(help: "Only records in this state; locked records are live whatever their age.")
@@ -41,7 +41,7 @@ struct ListCommand: Subcommand {
     if !options.json, !options.quiet { output.line(output.style(Self.columns.header(last: "KEY"), .bold)) }
     for entry in records {
       if let error = entry.accessError {
-        StandardError.report("\(error)")
+        StandardError.report(Self.text(of: error))
         answer = .failed
       } else if state.includes(entry.state) {
         output.line(options.json ? JSONObject(record: entry).text : Self.row(entry, now, output.style))

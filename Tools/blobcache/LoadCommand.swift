@@ -1,7 +1,6 @@
 internal import ArgumentParser
 internal import BlobRecord
 internal import BlobStore
-internal import PosixFiles
 internal import SystemPackage
 
 #if canImport(FoundationEssentials)
@@ -22,8 +21,10 @@ struct LoadCommand: Subcommand {
 
   @Option(
     help: ArgumentHelp(
-      "Write to this file instead, which is replaced as a whole or not at all; - for standard output.",
-      valueName: "file"))
+      """
+      Write to this file instead, which is replaced as a whole or not at all, but a device or a pipe written to; - for \
+      standard output.
+      """, valueName: "file"))
   var output: FilePath?
 
   @Flag(help: "Leave the time of the last access as it is.")
@@ -49,20 +50,16 @@ struct LoadCommand: Subcommand {
       standardOutput.write(blob.payload.bytes)
       return .done
     }
-    try replace(output, with: blob.payload)
+    do {
+      try OutputFile(path: output).write(blob.payload)
+    } catch {
+      throw CommandFailure("load \"\(key)\": \(error)")
+    }
     if options.json {
       var result = JSONObject(operation: "load", key: key, result: "done")
       result.add("payloadSize", blob.payload.count)
       standardOutput.line(result)
     }
     return .done
-  }
-
-  private func replace(_ file: FilePath, with payload: Data) throws {
-    let parent = file.removingLastComponent()
-    guard let name = file.lastComponent?.string,
-      let directory = try Directory(at: parent.isEmpty ? "." : parent, files: Files())
-    else { throw FileError(.openDirectory, Location(parent), .noSuchFileOrDirectory) }
-    try directory.replaceFile(name, with: payload.bytes)
   }
 }

@@ -30,8 +30,7 @@ enum ProcessSetup {
   private static func refuseArgumentsThatAreNotUTF8() {
     for index in 1..<max(1, Int(CommandLine.argc)) {
       guard let argument = CommandLine.unsafeArgv[index], String(validatingCString: argument) == nil else { continue }
-      StandardError.report("argument \(index) is not UTF-8")
-      exit(ExitCode.validationFailure.rawValue)
+      BlobCacheTool.exit(withError: ValidationError("Argument \(index) is not UTF-8."))
     }
   }
 }

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import BlobRecord
 internal import BlobStore
+internal import PosixFiles
 internal import SystemPackage
 
 struct StoreCommand: Subcommand {
@@ -31,6 +32,7 @@ struct StoreCommand: Subcommand {
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ output: inout Output) throws -> Answer {
+    try checkInput()
     let store = try options.store(at: directory, creatingDirectory: true)
     let timeToLive = timeToLive?.seconds == 0 ? nil : timeToLive
     let byteCount =
@@ -52,5 +54,14 @@ struct StoreCommand: Subcommand {
       output.line("\(key.printable): stored, \(ByteCount(byteCount)), ttl \(time)\(locked ? ", locked" : "")")
     }
     return .done
+  }
+
+  /// A store that cannot but fail makes no directory.
+  private func checkInput() throws {
+    let input = file.flatMap { $0 == "-" ? nil : $0 }
+    // Whatever else there is to say of it, the store finds.
+    guard (try? Files().status(of: input ?? "/dev/stdin"))?.type == .directory else { return }
+    throw CommandFailure(
+      "store \"\(key)\": read(2) of the input: \(Errno.isDirectory): \(input?.string ?? "standard input")")
   }
 }

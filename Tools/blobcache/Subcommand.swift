@@ -29,7 +29,7 @@ extension Subcommand {
       throw ValidationError(error.description)
     } catch {
       // ArgumentParser would exit with 1, which means "no" here.
-      StandardError.report("\(error)")
+      StandardError.report(Self.text(of: error))
     }
     // What was found before a failure is printed all the same.
     output.flush()

@@ -9,9 +9,9 @@ public import BlobRecord
 
 extension UnixTime: ExpressibleByArgument {
   /// Unix seconds, or ISO 8601: `2026-01-31`, `2026-01-31T06:30:00Z`, with an offset, with a fraction that is dropped;
-  /// without either zone it is UTC.
+  /// without either zone it is UTC. Nothing before 1970, which no record can be from.
   public init?(argument: String) {
-    if let seconds = Int64(argument) {
+    if let seconds = Int64(digits: argument) {
       self.init(seconds: seconds)
       return
     }
@@ -24,7 +24,9 @@ extension UnixTime: ExpressibleByArgument {
       guard try style.parse(midnight).formatted(style) == midnight else { return nil }
       let zone = match.2 != nil && match.5 == nil ? "Z" : ""
       let date = try style.parse(match.2 == nil ? midnight : argument + zone)
-      self.init(seconds: Int64(date.timeIntervalSince1970.rounded(.down)))
+      let seconds = Int64(date.timeIntervalSince1970.rounded(.down))
+      guard seconds >= 0 else { return nil }
+      self.init(seconds: seconds)
     } catch {
       return nil
     }

@@ -52,7 +52,7 @@ struct UsageCommand: Subcommand {
 
   private static func lines(_ usage: Usage) -> [String] {
     let rows: [(name: String, count: Int64, bytes: Int64?)] = [
-      ("records", usage.records, usage.bytes - usage.damagedBytes - usage.quarantinedBytes - usage.recycledBytes),
+      ("records", usage.records, usage.recordBytes),
       ("  locked", usage.lockedRecords, usage.lockedBytes), ("  expired", usage.expiredRecords, usage.expiredBytes),
       ("damaged files", usage.damagedFiles, usage.damagedBytes),
       ("quarantined files", usage.quarantinedFiles, usage.quarantinedBytes),
@@ -64,6 +64,14 @@ struct UsageCommand: Subcommand {
       let bytes = row.bytes.map { "  " + ByteCount($0).description.padded(to: 9, .right) } ?? ""
       return row.name.padded(to: 17) + "  " + String(row.count).padded(to: 12, .right) + bytes
     }
+  }
+}
+
+extension Usage {
+  /// What is left of all bytes for records; a sum that is held at the largest number may be less than its parts.
+  fileprivate var recordBytes: Int64 {
+    let others = damagedBytes.saturatingAdding(quarantinedBytes).saturatingAdding(recycledBytes)
+    return max(0, bytes.saturatingSubtracting(others))
   }
 }
 

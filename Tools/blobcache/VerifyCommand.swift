@@ -42,7 +42,7 @@ struct VerifyCommand: Subcommand {
     switch finding {
     case .record(let entry):
       if let error = entry.accessError {
-        StandardError.report("\(error)")
+        StandardError.report(Self.text(of: error))
       } else if let damage = entry.damage {
         print(entry, damage, wasRepaired: false, to: &output)
       }

@@ -26,7 +26,7 @@ extension CollectCommand {
         }
       } catch {
         // The other directories are none the worse for it.
-        StandardError.report("\(error)")
+        StandardError.report(Self.text(of: error))
         metrics.change { $0.addFailure(to: directory) }
         answer = .failed
       }

@@ -56,27 +56,20 @@ struct CollectCommand: Subcommand {
     }
     if let sizeLimit, sizeLimit.bytes == 0 { throw ValidationError("A size limit is above zero.") }
     if let countLimit, countLimit <= 0 { throw ValidationError("A count limit is above zero.") }
-    if schedule.every != nil {
-      if schedule.once { throw ValidationError("--once is one pass, --every is many.") }
-      try validateForService()
-    }
-  }
-
-  private func validateForService() throws {
+    guard schedule.every != nil else { return }
+    if schedule.once { throw ValidationError("--once is one pass, --every is many.") }
     if dryRun { throw ValidationError("A dry run is one pass.") }
     if emptyBin { throw ValidationError("A schedule empties the recycling bin of what is old.") }
     if wait { throw ValidationError("A schedule that meets another collection leaves it to that one.") }
     if options.now != nil { throw ValidationError("A service goes by the clock, not by --now.") }
   }
 
+  /// Whether the command line has what is for one pass only: it outweighs an interval from elsewhere.
+  private var isForOnePass: Bool { schedule.once || dryRun || emptyBin || wait || options.now != nil }
+
   func answer(_ output: inout Output) throws -> Answer {
     let plan = try plan()
-    guard plan.interval != nil, !schedule.once, !dryRun else { return collectOnce(plan, &output) }
-    do {
-      try validateForService()
-    } catch {
-      throw UsageError("\(error)")
-    }
+    guard plan.interval != nil, !isForOnePass else { return collectOnce(plan, &output) }
     try CollectionService(plan: plan, options: options) { try self.plan() }.run()
     return .done
   }
@@ -110,7 +103,11 @@ struct ScheduleOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Make passes until told to stop, this long apart, 1m at least.", valueName: "d"))
   var every: TimeSpan?
 
-  @Flag(help: "Make one pass, though the environment or the configuration file says every.")
+  @Flag(
+    help: """
+      Make one pass, though the environment or the configuration file says every; so do --dry-run, --empty-bin, --wait \
+      and --now.
+      """)
   var once = false
 
   @Option(

@@ -78,7 +78,7 @@ extension CollectionService {
           try schedule.start()
           state.schedules[directory] = schedule
         } catch {
-          StandardError.report("\(error)")
+          StandardError.report(CollectCommand.text(of: error))
           metrics.change { $0.addFailure(to: directory) }
         }
       }
@@ -135,7 +135,7 @@ extension CollectionService {
         "\(directory.path.string.printable): skipped: \(error.message)")
     case .failed(let error):
       metrics.change { $0.addFailure(to: directory) }
-      StandardError.report("\(error)")
+      StandardError.report(CollectCommand.text(of: error))
     }
     metrics.write()
   }

@@ -1,0 +1,32 @@
+internal import ArgumentParser
+internal import BlobStore
+internal import PosixFiles
+
+/// What could not be done, where the tool itself finds out: exit status 2.
+struct CommandFailure: Error, CustomStringConvertible {
+  let description: String
+
+  init(_ description: String) {
+    self.description = description
+  }
+}
+
+extension BlobStoreError {
+  /// What failed, in the words of who gave the subcommand: the library's own name of it, such as `removeAll`, is
+  /// nothing to them.
+  func text(for subcommand: String) -> String {
+    let subject = key.map { "\(subcommand) \"\($0.string)\"" } ?? subcommand
+    return ([subject, message] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
+  }
+}
+
+extension Subcommand {
+  static func text(of error: any Error) -> String {
+    let name = configuration.commandName ?? ""
+    return switch error {
+    case let error as BlobStoreError: error.text(for: name)
+    case let error as FileError: "\(name): \(error)"
+    default: "\(error)"
+    }
+  }
+}

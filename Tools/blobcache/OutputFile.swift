@@ -1,0 +1,51 @@
+internal import PosixFiles
+internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// A file that a payload goes to: replaced as a whole, or, where it is a device or a pipe, written to.
+struct OutputFile {
+  let path: FilePath
+
+  /// - Throws: `FileError`; `CommandFailure` for what is neither replaced nor written to.
+  func write(_ payload: Data) throws {
+    // What ends in no name, or in one that stands for a directory, is none.
+    guard let component = path.lastComponent, component.kind == .regular else { throw inTheWay("a directory") }
+    let parent = path.removingLastComponent()
+    let directoryPath = parent.isEmpty ? "." : parent
+    guard let directory = try Directory(at: directoryPath, files: Files()) else {
+      throw FileError(.openDirectory, Location(directoryPath), .noSuchFileOrDirectory)
+    }
+    switch try directory.status(of: component.string)?.type {
+    case nil, .regular?: try directory.replaceFile(component.string, with: payload.bytes)
+    case .characterSpecial?, .fifo?: try append(payload)
+    case .symbolicLink?: throw inTheWay("a link")
+    case .directory?: throw inTheWay("a directory")
+    case .blockSpecial?: throw inTheWay("a block device")
+    case .socket?: throw inTheWay("a socket")
+    default: throw inTheWay("something else")
+    }
+  }
+
+  private func append(_ payload: Data) throws {
+    let file: FileDescriptor
+    do {
+      file = try FileDescriptor.open(path, .writeOnly, options: [.noFollow, .closeOnExec])
+    } catch let error as Errno {
+      throw FileError(.open, Location(path), error)
+    }
+    do {
+      try file.closeAfter { _ = try file.writeAll(payload) }
+    } catch {
+      throw CommandFailure("write(2): \(error): \(path)")
+    }
+  }
+
+  private func inTheWay(_ what: String) -> CommandFailure {
+    CommandFailure("\(what) is there, and only regular files are replaced: \(path)")
+  }
+}
