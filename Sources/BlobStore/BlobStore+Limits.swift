@@ -28,9 +28,10 @@ extension BlobStore {
       var options = options
       if let bytes = goal.bytes { options.goal = .byteCount(bytes) }
       var pass = try findVictims(options, &victims, control, isSpared, isGoalWanted)
-      if pass.passedOver > 0, pass.unmeasured == 0, !pass.report.wasStopped, !goal.isExceeded(by: pass.left), !isKept()
-      {
-        // The counters say too much: somebody else has removed records, or a power cut has. A whole look corrects them.
+      let suffices = !limit.leavingFree(room()).isExceeded(by: pass.left)
+      if suffices, pass.unmeasured == 0, !pass.report.wasStopped, !isKept() {
+        // The counters say too much: somebody else has removed records, a power cut has, or what was stored during the
+        // walk, and met by it, counts twice. By those counters, what is left would be evicted. A whole look corrects them.
         options.looksAtEverything = true
         pass = try findVictims(options, &victims, control, isSpared, isGoalWanted)
       }

@@ -36,9 +36,9 @@ import Testing
     try await cache.store(payload(10), for: "a")
     test.clock.advance(by: 100)
     try await cache.touch("a")
-    let opens = test.disk.callCount
+    let reads = test.disk.count(.read)
     #expect(try await cache.load("a")?.header.lastUpdate == test.clock.now)
-    #expect(test.disk.callCount == opens)
+    #expect(test.disk.count(.read) == reads)
   }
 
   @Test func aLoadFromDiskIsOneMissInMemory() async throws {

@@ -30,17 +30,6 @@ import Testing
     try await until { lane.waitingCount == 0 }
   }
 
-  private final class Gate: Sendable {
-    private let semaphore = DispatchSemaphore(value: 0)
-
-    func wait() {
-      semaphore.wait()
-      semaphore.signal()
-    }
-
-    func open() { semaphore.signal() }
-  }
-
   @Test(.timeLimit(.minutes(10))) func aHundredThousandOperationsTakeNoMoreThreadsThanTheWidth() async throws {
     let lane = Lane(width: 4)
     let gauge = Gauge()

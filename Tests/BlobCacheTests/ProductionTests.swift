@@ -60,7 +60,7 @@ private struct Refusal: Error, Equatable {
           }
         }
       }
-      while cache.waiterCount(of: "a") < 10 { await Task.yield() }
+      await #expect(throws: Never.self) { try await until { cache.waiterCount(of: "a") == 10 } }
       latch.open()
     }
     #expect(try await cache.load("a") == nil)

@@ -67,6 +67,8 @@ final class TestDisk: Sendable {
   }
 
   private let state = Monitor(State())
+  /// When what is held goes on all the same: a test that has failed meanwhile is not to hang.
+  private let longestHold: Duration = .seconds(300)
 
   var files: Files {
     Files { call, _ in
@@ -76,7 +78,8 @@ final class TestDisk: Sendable {
         return (state.failing[call], state.delay[call])
       }
       if let delay { Thread.sleep(forTimeInterval: delay / .seconds(1)) }
-      self.state.wait { state in state.held.contains(call) ? .wait(nil) : .done(()) }
+      let end = ContinuousClock.now + self.longestHold
+      self.state.wait { state in state.held.contains(call) && .now < end ? .wait(self.longestHold) : .done(()) }
       return failure.map { .fail($0) }
     }
   }

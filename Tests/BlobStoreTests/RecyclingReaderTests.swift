@@ -63,13 +63,11 @@
       // Now they know the control file.
       for store in [slow, store] { try store.store(payload(50_000), for: "other") }
       _ = try bench.warm(slow)
-      let (isThere, mayGoOn, isDone) = (
-        DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
-      )
+      let (isThere, mayGoOn, isDone) = (Gate(), Gate(), Gate())
       let isHeld = Once()
       slowTrace.onCall { call, path in
         if path.string.contains("/.recycled/"), call == .lock, isHeld.isFirst() {
-          isThere.signal()
+          isThere.open()
           mayGoOn.wait()
         } else if call != .close, path.string.contains("/.recycled/") {
           #expect(throws: Never.self) { _ = try reader.load("key", touching: false) }
@@ -81,14 +79,16 @@
         trace.onCall(nil)
         Thread {
           #expect(throws: Never.self) { try slow.store(payload(900, 4), for: "key2") }
-          isDone.signal()
+          isDone.open()
         }.start()
-        isThere.wait()
+        #expect(isThere.wait())
         return nil
       }
-      try store.store(payload(900, 3), for: "key")
-      mayGoOn.signal()
-      isDone.wait()
+      do {
+        defer { mayGoOn.open() }
+        try store.store(payload(900, 3), for: "key")
+      }
+      #expect(isDone.wait())
       #expect(try reader.load("key")?.payload == payload(900, 3))
       #expect(try reader.load("key2")?.payload == payload(900, 4))
     }
