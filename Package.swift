@@ -107,7 +107,7 @@ let package = Package(
       dependencies: [
         "CBlobRecord",
         // What computes CRC-32 fastest: on Apple's platforms their own libz, which uses the processor's instructions too.
-        .target(name: "CDeflate", condition: .when(platforms: [.linux])),
+        .target(name: "CISAL", condition: .when(platforms: [.linux])),
         .target(
           name: "CZlib", condition: .when(platforms: [.macOS, .macCatalyst, .iOS, .tvOS, .watchOS, .visionOS])),
         .product(name: "Crypto", package: "swift-crypto"),
@@ -120,8 +120,7 @@ let package = Package(
     .target(name: "Locks", dependencies: ["CLocks"]),
     .target(name: "CLocks"),
     .target(name: "CBlobRecord"),
-    .systemLibrary(
-      name: "CDeflate", pkgConfig: "libdeflate", providers: [.apt(["libdeflate-dev"]), .brew(["libdeflate"])]),
+    .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"]), .brew(["isa-l"])]),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
 
     .target(

@@ -1,5 +1,6 @@
 import BlobRecord
 import CZlib
+import Foundation
 import TestSupport
 import Testing
 
@@ -20,6 +21,26 @@ import Testing
     var generator = SeededGenerator(seed: seed)
     let bytes = generator.bytes(byteCount)
     #expect(CRC32.checksum(of: bytes) == UInt32(crc32(0, bytes, uInt(byteCount))), "seed \(seed)")
+  }
+
+  /// Libraries take other ways for what is short, for what is not aligned, and for what is left at the end. And none may look
+  /// at the page behind, which is not there.
+  @Test func everyLengthEndsWithTheMemory() throws {
+    let seed = SeededGenerator.announcedSeed(for: "everyLengthEndsWithTheMemory")
+    var generator = SeededGenerator(seed: seed)
+    let page = Int(sysconf(CInt(_SC_PAGESIZE)))
+    let anonymous = MAP_PRIVATE | MAP_ANON
+    let mapped = try #require(mmap(nil, 2 * page, PROT_READ | PROT_WRITE, anonymous, -1, 0))
+    try #require(mapped != MAP_FAILED)
+    defer { munmap(mapped, 2 * page) }
+    try #require(mprotect(mapped + page, page, PROT_NONE) == 0)
+    let bytes = UnsafeMutableRawBufferPointer(start: mapped, count: page)
+    bytes.copyBytes(from: generator.bytes(page))
+    for byteCount in 1...page {
+      let tail = UnsafeRawBufferPointer(rebasing: bytes[(page - byteCount)...])
+      let expected = UInt32(crc32(0, tail.bindMemory(to: UInt8.self).baseAddress, uInt(byteCount)))
+      try #require(CRC32.checksum(of: RawSpan(_unsafeBytes: tail)) == expected, "\(byteCount) bytes, seed \(seed)")
+    }
   }
 
   @Test func piecesGiveWhatTheWholeGives() throws {
