@@ -7,8 +7,7 @@
 /// (draft-eastlake-fnv), offset basis and prime for 64 bits.
 public enum KeyDigest {
   public static func digest(ofFileName fileName: String) -> UInt64 {
-    var fileName = fileName
-    return fileName.withUTF8 { bytes in unsafe digest(ofFileName: bytes.span) }
+    unsafe fileName.withContiguousUTF8 { bytes in unsafe digest(ofFileName: bytes.span) }
   }
 
   package static func digest(ofFileName bytes: Span<UInt8>) -> UInt64 {

@@ -2,9 +2,9 @@
 package enum PercentEncoding {
   /// - Returns: the text itself, without allocation, where nothing needs an escape.
   static func encode(_ text: String) -> String {
-    let bytes = text.utf8
-    let escapes = escapeCount(text) + (bytes.first == UInt8(ascii: ".") ? 1 : 0)
+    let escapes = escapeCount(text)
     guard escapes > 0 else { return text }
+    let bytes = text.utf8
     let digits = Array("0123456789ABCDEF".utf8)
     var encoded: [UInt8] = []
     encoded.reserveCapacity(bytes.count + 2 * escapes)
@@ -37,10 +37,10 @@ package enum PercentEncoding {
   }
 
   private static func escapeCount(_ text: String) -> Int {
-    var text = text
-    return text.withUTF8 { bytes in
-      guard unsafe mayNeedEscapes(UnsafeRawBufferPointer(bytes)) else { return 0 }
-      return unsafe bytes.reduce(0) { $0 + (needsEscape($1) ? 1 : 0) }
+    unsafe text.withContiguousUTF8 { bytes in
+      let leading = unsafe bytes.first == UInt8(ascii: ".") ? 1 : 0
+      guard unsafe mayNeedEscapes(UnsafeRawBufferPointer(bytes)) else { return leading }
+      return unsafe bytes.reduce(leading) { $0 + (needsEscape($1) ? 1 : 0) }
     }
   }
 

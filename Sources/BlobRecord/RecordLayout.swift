@@ -44,8 +44,7 @@ public struct RecordLayout: Hashable, Sendable {
 
   /// The first two characters if they are ASCII, as almost all are: then they need no look at scalars.
   private static func asciiStart(of fileName: String) -> String? {
-    var fileName = fileName
-    return fileName.withUTF8 { bytes in
+    unsafe fileName.withContiguousUTF8 { bytes in
       guard bytes.count >= 2, unsafe (bytes[0] | bytes[1]) < 0x80 else { return nil }
       return unsafe String(decoding: UnsafeBufferPointer(rebasing: bytes[..<2]), as: UTF8.self)
     }

@@ -1,5 +1,6 @@
 public import BlobRecord
 internal import PosixFiles
+internal import Synchronization
 internal import SystemPackage
 
 #if canImport(Darwin)
@@ -21,7 +22,8 @@ extension BlobStore {
   /// A load of a record with ttl 0 moves its update time to now: at most once per second of change, never back, only
   /// the 64 bytes of the header, and only if that can be done without waiting.
   ///
-  /// System calls of a hit: open, fstat, one read, two above a MiB, close; where the update time moves, five more for that.
+  /// System calls of a hit: open, read, close; one more where the file's owner has to be asked for, above 8 KiB, and another
+  /// one above a MiB; where the update time moves, seven more for that.
   ///
   /// - Parameter touching: whether to move the update time.
   /// - Returns: nil if there is no record, or it is expired and not locked.
@@ -75,9 +77,10 @@ extension BlobStore {
   private func blob(for key: BlobKey, touching: Bool) throws -> Blob? {
     let path = try path(for: key)
     let now = configuration.now()
-    guard let (header, payload) = try settled(path, configuration.damagePolicy, { try readRecord(path, now) }) else {
-      return nil
+    let found = try settled(path, configuration.damagePolicy) { root, isFirst throws in
+      try readRecord(path, in: root, now, asksStatus: !isFirst)
     }
+    guard let (header, payload) = found else { return nil }
     if touching, header.ttl == 0, header.lastUpdate < now { touchAfterLoad(path, now) }
     return Blob(key: key, payload: payload, header: header)
   }
@@ -85,17 +88,23 @@ extension BlobStore {
   private func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     let path = try path(for: key)
     let now = configuration.now()
-    return try settled(path, .report) { try readHeader(path, now) }?.0
+    return try settled(path, .report) { root, _ throws in try readHeader(path, in: root, now) }?.0
   }
 
   /// Reads until the answer can be believed: a change in place may be seen half done, so what looks damaged is read
   /// again, then once more while nobody changes it, if that can be had at once.
+  ///
+  /// - Parameter read: told whether it is the first to read.
   private func settled<Content>(
-    _ path: RecordPath, _ policy: DamagePolicy, _ read: () throws -> Reading<Content>
+    _ path: RecordPath, _ policy: DamagePolicy,
+    _ read: (RootDirectory.Opened, _ isFirst: Bool) throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {
-    var reading = try current(path, read)
-    if case .damaged = reading { reading = try current(path, read) }
-    if case .damaged = reading, let settled = try stripes.withStripeIfAvailable(of: path.digest, { _ in try read() }) {
+    var reading = try current(path) { root throws in try read(root, true) }
+    if case .damaged = reading { reading = try current(path) { root throws in try read(root, false) } }
+    if case .damaged = reading,
+      let settled = try stripes.withStripeIfAvailable(
+        of: path.digest, { _ throws in try root.opened().map { root throws in try read(root, false) } ?? .absent })
+    {
       reading = settled
     }
     switch reading {
@@ -113,14 +122,15 @@ extension BlobStore {
   /// blob for the same key, and not published yet: not a damaged one, but one that was not stored so far. The key's
   /// generation has changed then since before the look. It does so with each change of the key, so after a few the
   /// record is taken for what it most likely is.
-  private func current<Content>(_ path: RecordPath, _ read: () throws -> Reading<Content>) throws -> Reading<Content> {
-    guard let root = try root.opened(), let control = root.openedControlFile ?? controlFileOfRecyclers(root) else {
-      return try read()
-    }
+  private func current<Content>(
+    _ path: RecordPath, _ read: (RootDirectory.Opened) throws -> Reading<Content>
+  ) throws -> Reading<Content> {
+    guard let root = try root.opened() else { return .absent }
+    guard let control = root.openedControlFile ?? controlFileOfRecyclers(root) else { return try read(root) }
     var triesLeft = 3
     while true {
       let generation = control.generation(of: path.digest)
-      let reading = try read()
+      let reading = try read(root)
       if case .absent = reading { return reading }
       if control.generation(of: path.digest) == generation || triesLeft == 0 { return reading }
       triesLeft -= 1
@@ -130,6 +140,12 @@ extension BlobStore {
   /// Opens what lies at a path, if it is a file of ours.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
     guard let root = try root.opened() else { return .absent }
+    return try openRecord(path, in: root, for: access)
+  }
+
+  private func openRecord(
+    _ path: RecordPath, in root: RootDirectory.Opened, for access: FileAccess
+  ) throws -> OpenedFile {
     switch try root.directory.openFile(path.fileName, in: path.subdirectory, for: access) {
     case .regular(let file, let status):
       return root.owns(status) ? .regular(file, status) : .notRegular
@@ -146,8 +162,53 @@ extension BlobStore {
       path: path)
   }
 
-  private func readRecord(_ path: RecordPath, _ now: UnixTime) throws -> Reading<Data> {
-    guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
+  /// - Parameter asksStatus: whether to ask for the file's owner and size where they are known without that, too.
+  private func readRecord(
+    _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime, asksStatus: Bool
+  ) throws -> Reading<Data> {
+    let expectsLarge = lastLoadWasLarge.load(ordering: .relaxed)
+    let smallPayload = min(Self.smallPayloadByteCount, configuration.maximumPayload)
+    return try unsafe withUnsafeTemporaryAllocation(
+      byteCount: RecordHeader.byteCount + Int(smallPayload) + 1, alignment: 8
+    ) { start in
+      let isLarge: Bool
+      let reading: Reading<Data>
+      switch try unsafe root.directory.readSmallFile(
+        path.fileName, in: path.subdirectory, of: root.owners, asksStatus: asksStatus || expectsLarge, into: start)
+      {
+      case .absent: return .absent
+      case .foreign: return .absent
+      case .read(let byteCount):
+        isLarge = false
+        reading = unsafe judge(UnsafeRawBufferPointer(rebasing: start[..<byteCount]), path, now)
+      case .larger(let file, let status):
+        isLarge = true
+        reading = try readLargeRecord(file, status, path, now)
+      }
+      if isLarge != expectsLarge { lastLoadWasLarge.store(isLarge, ordering: .relaxed) }
+      return reading
+    }
+  }
+
+  /// A record of which all is there.
+  private func judge(_ bytes: UnsafeRawBufferPointer, _ path: RecordPath, _ now: UnixTime) -> Reading<Data> {
+    do {
+      let header = try unsafe RecordHeader(decoding: RawSpan(_unsafeBytes: bytes))
+      guard isLive(header, at: now) else { return .absent }
+      try header.validateComplete()
+      let payload = unsafe UnsafeRawBufferPointer(rebasing: bytes[RecordHeader.byteCount...])
+      try unsafe header.validate(payload: RawSpan(_unsafeBytes: payload))
+      try header.validate(keyDigest: path.digest)
+      guard let start = payload.baseAddress else { return .live(header, Data()) }
+      return unsafe .live(header, Data(bytes: start, count: payload.count))
+    } catch {
+      return .damaged(error)
+    }
+  }
+
+  private func readLargeRecord(
+    _ file: consuming OpenFile, _ status: Stat, _ path: RecordPath, _ now: UnixTime
+  ) throws -> Reading<Data> {
     let expectedCount = status.size - Int64(RecordHeader.byteCount)
     let isTooLarge = expectedCount > configuration.maximumPayload
     if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
@@ -162,32 +223,18 @@ extension BlobStore {
         guard !isTooLarge else { throw tooLarge(header, file.location.path) }
       }
     }
-    let payloadCount = Int(max(expectedCount, 0))
-    let fileCount = RecordHeader.byteCount + payloadCount
-    // A small file is read in one piece and its payload copied: that costs less than a vectored call does over a plain
-    // one. A larger payload is read into its place.
-    let isSmall = fileCount <= Self.copiedFileByteCount
-    return try unsafe withUnsafeTemporaryAllocation(
-      byteCount: isSmall ? fileCount : RecordHeader.byteCount, alignment: 8
-    ) { start in
-      guard let payload = PayloadBuffer(byteCount: payloadCount) else {
+    return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { start in
+      guard let payload = PayloadBuffer(byteCount: Int(max(expectedCount, 0))) else {
         throw FileError(.read, file.location, .noMemory)
       }
-      let readCount: Int
-      if isSmall {
-        readCount = try unsafe file.read(into: start, at: 0)
-        unsafe payload.copy(start.dropFirst(RecordHeader.byteCount))
-      } else {
-        readCount = try unsafe file.read(into: start, payload.bytes)
-      }
+      let readCount = try unsafe file.read(into: start, payload.bytes)
       do throws(RecordError) {
         let head = unsafe start.prefix(min(readCount, RecordHeader.byteCount))
         let header = try unsafe RecordHeader(decoding: RawSpan(_unsafeBytes: head))
         guard isLive(header, at: now) else { return .absent }
         try header.validateComplete()
         // Fewer bytes than the file had a moment ago: it is being truncated by somebody.
-        let isWhole = readCount == fileCount
-        try header.validate(payloadByteCount: isWhole ? expectedCount : Int64(readCount - RecordHeader.byteCount))
+        try header.validate(payloadByteCount: Int64(readCount - RecordHeader.byteCount))
         try unsafe header.validate(payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(payload.bytes)))
         try header.validate(keyDigest: path.digest)
         return .live(header, payload.take())
@@ -201,11 +248,14 @@ extension BlobStore {
   /// count.
   private static var unseenPayloadByteCount: Int64 { 1 << 20 }
 
-  /// The largest file that is read in one piece: up to about this, copying costs less than the second vector (100 ns).
-  private static var copiedFileByteCount: Int { 1024 }
+  /// The largest payload that is read in one piece with its header, and copied: up to about this, copying costs less than a
+  /// second vector does (250 ns), or to ask for the size (400 ns).
+  private static var smallPayloadByteCount: Int64 { 8192 }
 
-  private func readHeader(_ path: RecordPath, _ now: UnixTime) throws -> Reading<Void> {
-    guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
+  private func readHeader(
+    _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime
+  ) throws -> Reading<Void> {
+    guard case .regular(let file, let status) = try openRecord(path, in: root, for: .read) else { return .absent }
     return try readHeader(file, status, path, now)
   }
 
@@ -277,10 +327,6 @@ extension RecordHeader {
   }
 
   deinit { unsafe free(bytes.baseAddress) }
-
-  func copy(_ source: Slice<UnsafeMutableRawBufferPointer>) {
-    unsafe bytes.copyMemory(from: UnsafeRawBufferPointer(rebasing: source))
-  }
 
   consuming func take() -> Data {
     let bytes = unsafe bytes

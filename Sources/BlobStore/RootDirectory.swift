@@ -10,7 +10,8 @@ final class RootDirectory: Sendable {
   final class Opened: Sendable {
     let directory: Directory
     private let status: Stat
-    private let caller = Credentials.user
+    /// A record file belongs to the caller or to the owner of the root; another's is foreign.
+    let owners: FileOwners
     private let callerGroup = Credentials.group
     private let control = Lock<ControlFile?>(nil)
     private let bin = Lock<BinState>(.notLookedFor)
@@ -24,14 +25,12 @@ final class RootDirectory: Sendable {
 
     init(_ directory: consuming Directory, _ budget: OpenFileBudget) throws {
       status = try directory.status()
+      owners = FileOwners(caller: Credentials.user, directoryOwner: status.userID)
       subdirectories = OpenSubdirectories(budget)
       self.directory = directory
     }
 
-    /// A record file belongs to the caller or to the owner of the root; another's is foreign.
-    func owns(_ status: Stat) -> Bool {
-      status.userID == caller || status.userID == self.status.userID
-    }
+    func owns(_ status: Stat) -> Bool { owners.include(ownerOf: status) }
 
     /// The control file, opened when it is first needed; nil if there is none.
     func controlFile(_ logger: Logger) throws -> ControlFile? {
@@ -154,7 +153,7 @@ final class RootDirectory: Sendable {
     /// Whether a file is as this process would make one for a record, and has one name only: then it may become one.
     func isRecyclable(_ file: Stat) -> Bool {
       file.linkCount == 1 && file.deviceID == status.deviceID && file.permissions == filePermissions
-        && file.userID == (caller.rawValue == 0 ? status.userID : caller)
+        && file.userID == (owners.caller.rawValue == 0 ? status.userID : owners.caller)
         && (file.groupID == status.groupID || file.groupID == callerGroup)
     }
 
@@ -178,7 +177,7 @@ final class RootDirectory: Sendable {
     /// The owner and group that a new file or subdirectory has to be given; nil where it has them, or where this
     /// process may not give them.
     func ownershipToGive(_ created: Stat) -> (user: UserID?, group: GroupID?)? {
-      let isRoot = caller.rawValue == 0
+      let isRoot = owners.caller.rawValue == 0
       let user = isRoot && created.userID != status.userID ? status.userID : nil
       let group = created.groupID != status.groupID && (isRoot || callerGroup == status.groupID) ? status.groupID : nil
       return user == nil && group == nil ? nil : (user, group)

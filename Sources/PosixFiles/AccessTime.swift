@@ -3,9 +3,13 @@ internal import SystemPackage
 
 /// Reading leaves a file's time of access alone: where it is kept, the first read after each change makes the file system
 /// write the file's inode too, which costs a load a quarter of its time and the disk a write.
-enum AccessTime {
+package enum AccessTime {
   /// `O_NOATIME` on Linux; nothing elsewhere.
   static let flags = blob_no_access_time()
+
+  /// Whether who may leave the time of access alone is the file's owner, in this process: then the status of what was opened
+  /// so need not be asked for its owner.
+  package static let tellsOwner = blob_owns_what_it_spares() == 1
 }
 
 extension Files {

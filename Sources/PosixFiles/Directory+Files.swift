@@ -17,6 +17,11 @@ package enum OpenedFile: ~Copyable {
   case notRegular
 }
 
+/// What lies at a name, opened, whatever it is.
+enum OpenedDescriptor {
+  case opened(CInt), absent, notRegular
+}
+
 /// What an open file may be used for.
 package enum FileAccess: Sendable {
   case read, readWrite
@@ -41,14 +46,27 @@ extension Directory {
   package func openFile(
     _ name: String, in subdirectory: String = "", for access: FileAccess
   ) throws(FileError) -> OpenedFile {
-    let fileLocation = location.appending(name, in: subdirectory)
-    let opened: CInt
+    switch try openWhatever(name, in: subdirectory, for: access) {
+    case .absent: return .absent
+    case .notRegular: return .notRegular
+    case .opened(let descriptor):
+      let file = OpenFile(descriptor: descriptor, location: location.appending(name, in: subdirectory), files: files)
+      let status = try file.status()
+      return status.type == .regular ? .regular(file, status) : .notRegular
+    }
+  }
+
+  /// The same, but for the look at what was opened, which may be no regular file.
+  func openWhatever(
+    _ name: String, in subdirectory: String, for access: FileAccess
+  ) throws(FileError) -> OpenedDescriptor {
     do {
-      opened = try passingMoves { () throws(FileError) in
-        try files.sparingAccessTime { flags throws(FileError) in
-          try openBeneath(name, in: subdirectory, access.flags | fileFlags | flags, fileLocation)
-        }
-      }
+      return .opened(
+        try passingMoves { () throws(FileError) in
+          try files.sparingAccessTime { flags throws(FileError) in
+            try openBeneath(name, in: subdirectory, access.flags | fileFlags | flags)
+          }
+        })
     } catch {
       switch error.errno {
       case .noSuchFileOrDirectory: return .absent
@@ -59,17 +77,12 @@ extension Directory {
       default: throw error
       }
     }
-    let file = OpenFile(descriptor: opened, location: fileLocation, files: files)
-    let status = try file.status()
-    return status.type == .regular ? .regular(file, status) : .notRegular
   }
 
-  private func openBeneath(
-    _ name: String, in subdirectory: String, _ flags: CInt, _ location: Location
-  ) throws(FileError) -> CInt {
+  private func openBeneath(_ name: String, in subdirectory: String, _ flags: CInt) throws(FileError) -> CInt {
     if !files.refusesOpenBeneath {
       do {
-        return try files.perform(.openBeneath, location) {
+        return try files.perform(.openBeneath, location.appending(name, in: subdirectory)) {
           unsafe withPath(name, in: subdirectory) { unsafe blob_open_beneath(descriptor, $0, flags, 0) }
         }
       } catch {
@@ -77,7 +90,7 @@ extension Directory {
         guard error.errno == .noFunction || error.errno == .notPermitted else { throw error }
         let refusal = error.errno
         do throws(FileError) {
-          let opened = try walk(name, in: subdirectory, flags, location)
+          let opened = try walk(name, in: subdirectory, flags)
           files.noteOpenBeneathRefused()
           return opened
         } catch {
@@ -87,13 +100,12 @@ extension Directory {
         }
       }
     }
-    return try walk(name, in: subdirectory, flags, location)
+    return try walk(name, in: subdirectory, flags)
   }
 
-  private func walk(
-    _ name: String, in subdirectory: String, _ flags: CInt, _ location: Location
-  ) throws(FileError) -> CInt {
-    try walk(subdirectory.isEmpty ? name : subdirectory + "/" + name, flags, location)
+  private func walk(_ name: String, in subdirectory: String, _ flags: CInt) throws(FileError) -> CInt {
+    let location = location.appending(name, in: subdirectory)
+    return try walk(subdirectory.isEmpty ? name : subdirectory + "/" + name, flags, location)
   }
 
   /// Opens component by component, each without following a link.

@@ -58,9 +58,7 @@ extension Directory {
   private func readStart(
     of stream: borrowing DirectoryStream, _ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer
   ) throws(FileError) -> FileStart {
-    var raw = CInterop.Stat()
-    try files.perform(.status, stream.entryLocation) { unsafe blob_status(descriptor, &raw) }
-    let status = Stat(rawValue: raw)
+    let status = try files.status(of: descriptor, stream.entryLocation)
     guard status.type == .regular else { return .notRegular }
     let count = try files.transfer(.read, stream.entryLocation, count: buffer.count) { done, limit in
       unsafe pread(descriptor, buffer.baseAddress! + done, limit, off_t(done))

@@ -49,9 +49,7 @@ package struct Directory: ~Copyable, Sendable {
   package var path: FilePath { location.path }
 
   package func status() throws(FileError) -> Stat {
-    var raw = CInterop.Stat()
-    try files.perform(.status, location) { unsafe blob_status(descriptor, &raw) }
-    return Stat(rawValue: raw)
+    try files.status(of: descriptor, location)
   }
 
   /// Puts the directory's entries on the medium.

@@ -1,3 +1,4 @@
+internal import CBlobRecord
 internal import Synchronization
 package import SystemPackage
 
@@ -30,12 +31,18 @@ package final class Files: Sendable {
   private let isIntercepted: Bool
   /// What may be kept open from one operation to the next.
   package let budget: OpenFileBudget
+  /// `AccessTime.tellsOwner`, but for tests.
+  private let accessTimeTellsOwner: Bool
   private let openBeneathRefused = Atomic(false)
   private let unnamedFilesRefused = Atomic(false)
   private let accessTimeRefused = Atomic(false)
 
-  package init(budget: OpenFileBudget = .ofProcess, intercepting intercept: Interceptor? = nil) {
+  package init(
+    budget: OpenFileBudget = .ofProcess, accessTimeTellsOwner: Bool = AccessTime.tellsOwner,
+    intercepting intercept: Interceptor? = nil
+  ) {
     self.budget = budget
+    self.accessTimeTellsOwner = accessTimeTellsOwner
     self.intercept = intercept
     isIntercepted = intercept != nil
   }
@@ -61,6 +68,9 @@ package final class Files: Sendable {
   var refusesToSpareAccessTime: Bool { accessTimeRefused.load(ordering: .relaxed) }
 
   func noteAccessTimeRefused() { accessTimeRefused.store(true, ordering: .relaxed) }
+
+  /// Whether a file that `sparingAccessTime` has just opened is known to be the caller's by that alone.
+  var hasOpenedOwnFile: Bool { accessTimeTellsOwner && !refusesToSpareAccessTime }
 
   /// Makes a call that answers -1 and sets errno when it fails; EINTR is retried.
   @inline(__always)
@@ -118,6 +128,13 @@ package final class Files: Sendable {
       guard errno == .interrupted else { throw FileError(call, location(), errno) }
     }
     return done
+  }
+
+  /// Asks for the status of what is open.
+  func status(of descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) -> Stat {
+    var raw = CInterop.Stat()
+    try perform(.status, location()) { unsafe blob_status(descriptor, &raw) }
+    return Stat(rawValue: raw)
   }
 
   /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.

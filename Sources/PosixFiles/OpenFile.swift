@@ -91,9 +91,7 @@ package struct OpenFile: ~Copyable, Sendable {
   var descriptorToPoll: CInt { descriptor }
 
   package func status() throws(FileError) -> Stat {
-    var raw = CInterop.Stat()
-    try files.perform(.status, location) { unsafe blob_status(descriptor, &raw) }
-    return Stat(rawValue: raw)
+    try files.status(of: descriptor, location)
   }
 
   /// Tries to lock the file for this open file description alone; the lock goes when the last descriptor of it does.

@@ -273,9 +273,13 @@ final class CallTrace: Sendable {
 
   /// Of its own: what other tests keep open is not to change the calls of this one.
   private let budget = OpenFileBudget(limit: 256)
+  /// Whether the time of access tells the owner: given, lest the calls depend on who runs the tests.
+  private let accessTimeTellsOwner: Bool
+
+  init(accessTimeTellsOwner: Bool = false) { self.accessTimeTellsOwner = accessTimeTellsOwner }
 
   var files: Files {
-    Files(budget: budget) { call, location in
+    Files(budget: budget, accessTimeTellsOwner: accessTimeTellsOwner) { call, location in
       self.entries.withLock { $0.append(Entry(call, at: location)) }
       let action = self.action.withLock { $0 }
       return action?(call, location.path)

@@ -120,6 +120,19 @@ enum Oddity: String, CaseIterable {
     #expect(try cache.files().subtracting([file, file + "/x"]) == [])
   }
 
+  /// F1: the same for an ordinary user, whose loads do not ask what kind of file it is unless it looks odd.
+  @Test(.timeLimit(.minutes(10)), arguments: Oddity.allCases.filter { $0.isPossible && $0 != .ownedByAnother })
+  func ordinaryUsersLoadNothingForeign(oddity: Oddity) throws {
+    try oddity.make(at: "ke/key", in: cache)
+    let trace = CallTrace(accessTimeTellsOwner: true)
+    let store = try cache.store(files: trace.files) { $0.damagePolicy = .remove }
+    try store.store(payload(5), for: "kept", ttl: .seconds(1000))
+    let before = try cache.snapshot()
+    #expect(try store.load("key") == nil)
+    #expect(try store.load("kept")?.payload == payload(5))
+    #expect(try cache.snapshot() == before)
+  }
+
   /// F1: a directory of the control names, or odd ones in place of the temporary files and the quarantine.
   @Test(.timeLimit(.minutes(10)), arguments: Oddity.allCases.filter { $0.isPossible && $0 != .directory })
   func oddHiddenNamesAreForeign(oddity: Oddity) throws {

@@ -12,6 +12,8 @@ import Testing
     let name: String
     /// Whether files are recycled.
     var recycles = false
+    /// Whether the process is an ordinary user's, to whom the kernel tells by the opening of a file whether it is theirs.
+    var isOrdinary = false
     var change: @Sendable (inout BlobStore.Configuration) -> Void = { _ in }
     var prepare: @Sendable (BlobStore) throws -> Void = { _ in }
     let run: @Sendable (BlobStore) throws -> Void
@@ -21,6 +23,19 @@ import Testing
 
   static let scenarios: [Scenario] = [
     Scenario(name: "load", run: { _ = try $0.load("key") }),
+    Scenario(name: "load, by an ordinary user", isOrdinary: true, run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, above 8 KiB", prepare: { try $0.store(Data(count: 8193), for: "kept", ttl: .seconds(1000)) },
+      run: { _ = try $0.load("kept") }),
+    Scenario(
+      name: "load, above 8 KiB, by an ordinary user, after a small one", isOrdinary: true,
+      prepare: { try $0.store(Data(count: 8193), for: "kept", ttl: .seconds(1000)) }, run: { _ = try $0.load("kept") }),
+    Scenario(
+      name: "load, by an ordinary user, after one above 8 KiB", isOrdinary: true,
+      prepare: {
+        try $0.store(Data(count: 8193), for: "kept", ttl: .seconds(1000))
+        _ = try $0.load("kept")
+      }, run: { _ = try $0.load("key") }),
     Scenario(
       name: "load, above 1 MiB", prepare: { try $0.store(Data(count: 1 << 20 + 1), for: "kept", ttl: .seconds(1000)) },
       run: { _ = try $0.load("kept") }),
@@ -98,7 +113,7 @@ import Testing
   /// - Returns: the calls, and how long the store had been used by then.
   private static func calls(of scenario: Scenario) throws -> (names: String, seconds: Double) {
     let cache = try Cache()
-    let trace = CallTrace()
+    let trace = CallTrace(accessTimeTellsOwner: scenario.isOrdinary)
     let start = ContinuousClock.now
     let store = try cache.store(files: trace.files) {
       $0.recycling = scenario.recycles ? .automatic : .off

@@ -3,6 +3,7 @@ import BlobStore
 import Foundation
 import Locks
 import Logging
+import PosixFiles
 import SystemPackage
 import TestSupport
 
@@ -61,7 +62,7 @@ final class HostileCache: Sendable {
 
   func makeStore(
     at directory: FilePath? = nil, policy: BlobStore.DamagePolicy = .report, sizeLimit: Int64? = nil,
-    lockTimeout: Duration = .milliseconds(200)
+    lockTimeout: Duration = .milliseconds(200), files: Files = Files()
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.sizeLimit = sizeLimit
@@ -70,7 +71,7 @@ final class HostileCache: Sendable {
     configuration.damagePolicy = policy
     configuration.lockTimeout = lockTimeout
     configuration.logger = Logger(label: "HostileTests", factory: { _ in SwiftLogNoOpLogHandler() })
-    return try BlobStore(directory: directory ?? root, configuration: configuration)
+    return try BlobStore(directory: directory ?? root, configuration: configuration, files: files)
   }
 
   // MARK: Making things

@@ -50,8 +50,8 @@ package final class FaultPlan: Sendable {
   package init() {}
 
   /// `Files` whose calls go through this plan.
-  package func files() -> Files {
-    Files { [self] kind, location in intercept(kind, location) }
+  package func files(accessTimeTellsOwner: Bool = false) -> Files {
+    Files(accessTimeTellsOwner: accessTimeTellsOwner) { [self] kind, location in intercept(kind, location) }
   }
 
   private func intercept(_ kind: SystemCall, _ location: Location) -> Files.Interception? {

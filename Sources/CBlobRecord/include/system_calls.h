@@ -24,6 +24,10 @@ int blob_rename_exchange(int from_directory, const char *from, int to_directory,
 /// O_NOATIME, a GNU name; 0 where there is none.
 int blob_no_access_time(void);
 
+/// Whether this process has no power over the files of others, nor ever gets it back: one user in all its roles, not root, and
+/// without CAP_FOWNER. Then whatever it can open with O_NOATIME is its user's: open(2). Always 0 on Darwin, which has no such flag.
+int blob_owns_what_it_spares(void);
+
 /// Creates a file that has no name yet, for reading and writing: openat(2) with O_TMPFILE. Fails with ENOTSUP on Darwin.
 int blob_create_unnamed(int directory, int flags, mode_t mode);
 

@@ -1,0 +1,69 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// P10, for a process without power over the files of others: by opening a file it is told whether it owns it, and asks no
+/// more. As a thread that has given up that power; nothing else in the process is told so.
+@Suite(.enabled(if: FileSystemUser.isAvailable, "only the superuser can act as others")) struct OrdinaryUserTests {
+  private static let stranger: UInt32 = 12_345
+
+  private enum Sight: Equatable {
+    case payload(Data), nothing
+    case error(String)
+  }
+
+  /// - Returns: what loads of these keys find, in turn, and the calls that they make.
+  private func load(_ keys: [BlobKey], in cache: HostileCache) throws -> [(sight: Sight, calls: [SystemCall])] {
+    let plan = FaultPlan()
+    let store = try cache.makeStore(files: plan.files(accessTimeTellsOwner: true))
+    let found = Bounded.run(seconds: 10, as: FileSystemUser.nobody) { () -> [(Sight, [SystemCall])] in
+      // The first call opens the directory.
+      _ = try? store.load("absent", touching: false)
+      return keys.map { key in
+        plan.forgetCalls()
+        let sight: Sight
+        do {
+          sight = try store.load(key, touching: false).map { .payload($0.payload) } ?? .nothing
+        } catch {
+          sight = .error("\(error)")
+        }
+        return (sight, plan.calls.map(\.kind))
+      }
+    }
+    return try #require(found, "it hangs").map { (sight: $0.0, calls: $0.1) }
+  }
+
+  @Test func oneOfTheirOwnIsReadWithoutAskingWhose() throws {
+    let cache = try HostileCache(user: FileSystemUser.nobody)
+    let found = try load([HostileCache.goodKey], in: cache)
+    #expect(found.map(\.sight) == [.payload(HostileCache.goodPayload)])
+    #expect(found.map(\.calls) == [[.openBeneath, .read, .close]])
+  }
+
+  /// A sound record under the key's name that somebody else has planted there is none.
+  @Test func anothersIsNotFoundAndFromThenOnAllAreAskedFor() throws {
+    let cache = try HostileCache(user: FileSystemUser.nobody)
+    try cache.makeStore().store(Data("planted".utf8), for: HostileCache.oddKey)
+    let planted = cache.path(HostileCache.oddPath)
+    try cache.require(planted.withPlatformString { chown($0, Self.stranger, .max) }, "chown")
+    try cache.require(planted.withPlatformString { chmod($0, 0o644) }, "chmod")
+    try cache.require(
+      planted.removingLastComponent().withPlatformString { chown($0, FileSystemUser.nobody, .max) }, "chown")
+    let found = try load([HostileCache.oddKey, HostileCache.goodKey], in: cache)
+    #expect(found.map(\.sight) == [.nothing, .payload(HostileCache.goodPayload)])
+    #expect(found.map { $0.calls.contains(.status) } == [true, true])
+  }
+}
