@@ -99,11 +99,16 @@ extension BlobStore {
     _ path: RecordPath, _ policy: DamagePolicy,
     _ read: (RootDirectory.Opened, _ isFirst: Bool) throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {
-    var reading = try current(path) { root throws in try read(root, true) }
-    if case .damaged = reading { reading = try current(path) { root throws in try read(root, false) } }
+    switch try current(path, { root throws in try read(root, true) }) {
+    case .absent: return nil
+    case .live(let header, let content): return (header, content)
+    case .damaged: break
+    }
+    func again(_ root: RootDirectory.Opened) throws -> Reading<Content> { try read(root, false) }
+    var reading = try current(path, again)
     if case .damaged = reading,
       let settled = try stripes.withStripeIfAvailable(
-        of: path.digest, { _ throws in try root.opened().map { root throws in try read(root, false) } ?? .absent })
+        of: path.digest, { _ throws in try root.opened().map(again) ?? .absent })
     {
       reading = settled
     }
@@ -166,26 +171,26 @@ extension BlobStore {
   private func readRecord(
     _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime, asksStatus: Bool
   ) throws -> Reading<Data> {
-    let expectsLarge = lastLoadWasLarge.load(ordering: .relaxed)
-    let smallPayload = min(Self.smallPayloadByteCount, configuration.maximumPayload)
-    return try unsafe withUnsafeTemporaryAllocation(
-      byteCount: RecordHeader.byteCount + Int(smallPayload) + 1, alignment: 8
-    ) { start in
-      let isLarge: Bool
+    let expected = lastReadRoom.load(ordering: .relaxed)
+    let room = expected.byteCount(maximumPayload: configuration.maximumPayload)
+    return try unsafe withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { start in
+      let needed: ReadRoom
       let reading: Reading<Data>
       switch try unsafe root.directory.readSmallFile(
-        path.fileName, in: path.subdirectory, of: root.owners, asksStatus: asksStatus || expectsLarge, into: start)
+        path.fileName, in: path.subdirectory, of: root.owners, asksStatus: asksStatus || expected == .payload,
+        into: start)
       {
       case .absent: return .absent
       case .foreign: return .absent
       case .read(let byteCount):
-        isLarge = false
+        needed = ReadRoom(fileByteCount: Int64(byteCount))
         reading = unsafe judge(UnsafeRawBufferPointer(rebasing: start[..<byteCount]), path, now)
       case .larger(let file, let status):
-        isLarge = true
+        needed = ReadRoom(fileByteCount: status.size)
         reading = try readLargeRecord(file, status, path, now)
       }
-      if isLarge != expectsLarge { lastLoadWasLarge.store(isLarge, ordering: .relaxed) }
+      let next = expected.next(needed)
+      if next != expected { lastReadRoom.store(next, ordering: .relaxed) }
       return reading
     }
   }
@@ -247,10 +252,6 @@ extension BlobStore {
   /// The largest payload that is read together with its header, before that was looked at: beyond this, a call more does not
   /// count.
   private static var unseenPayloadByteCount: Int64 { 1 << 20 }
-
-  /// The largest payload that is read in one piece with its header, and copied: up to about this, copying costs less than a
-  /// second vector does (250 ns), or to ask for the size (400 ns).
-  private static var smallPayloadByteCount: Int64 { 8192 }
 
   private func readHeader(
     _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime

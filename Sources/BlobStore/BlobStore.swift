@@ -26,8 +26,8 @@ public final class BlobStore: Sendable {
   /// Whether the last store that looked found a record under its key: the next one with a recycled file looks then, before it
   /// tries to do without.
   let lastStoreReplaced = Atomic(false)
-  /// Whether the last load found a record that is not read in one piece: the next one asks for the file's size first.
-  let lastLoadWasLarge = Atomic(false)
+  /// What the record that was loaded last needed: the next one is read as would have been right for that.
+  let lastReadRoom = Atomic(ReadRoom.stack)
   /// nil where stores start no collections.
   let keeper: LimitKeeper?
 

@@ -62,12 +62,14 @@ import SystemPackage
     configuration.recycling = .off
     let store = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
     let (small, large) = (Data(repeating: 1, count: 128), Data(repeating: 1, count: 65_536))
-    let (key, largeKey, absent): (BlobKey, BlobKey, BlobKey) = (
-      "a key of thirty-two bytes, or so", "a key of thirty-two bytes, large", "a key of thirty-two bytes, unused"
+    let (key, middleKey, largeKey, absent): (BlobKey, BlobKey, BlobKey, BlobKey) = (
+      "a key of thirty-two bytes, or so", "a key of thirty-two bytes, 4 KiB", "a key of thirty-two bytes, large",
+      "a key of thirty-two bytes, unused"
     )
     let news = (0..<Self.repetitions).map { BlobKey("a key of thirty-two bytes, no. \($0)") }
     // Each subdirectory is made by the first store that needs it.
     for key in news + [key, largeKey] { try store.store(small, for: key, ttl: .seconds(1000)) }
+    try store.store(Data(repeating: 1, count: 4096), for: middleKey, ttl: .seconds(1000))
     try store.store(large, for: largeKey, ttl: .seconds(1000))
     let memory = MemoryCache<BlobKey, Data>()
     memory.setValue(small, forKey: key, cost: 1)
@@ -78,6 +80,7 @@ import SystemPackage
     }
     return try [
       ("load, 128 bytes", count { _ = try store.load(key) }),
+      ("load, 4 KiB", count { _ = try store.load(middleKey) }),
       ("load, 64 KiB", count { _ = try store.load(largeKey) }),
       ("load, absent", count { _ = try store.load(absent) }),
       ("contains", count { _ = try store.contains(key) }),

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import SystemPackage
 
 /// Who takes part.
@@ -116,6 +117,9 @@ extension Peer {
       #endif
     case .diskCache:
       guard let python else { throw PeerAbsence(reason: "Python's diskcache is not installed") }
+      guard FileManager.default.isExecutableFile(atPath: python.interpreter) else {
+        throw PeerAbsence(reason: "\(python.interpreter) is not for user \(geteuid())")
+      }
       return try DiskCacheContender(directory: directory, payloads, python)
     }
   }

@@ -51,6 +51,12 @@ struct PeerBenchmarkCommand: ParsableCommand {
   @Option(help: "Draw the results with one thread into this file.")
   var svg: String?
 
+  @Option(
+    help: """
+      Become this user first, by number, as services are not the superuser's: 65534 is nobody. Only the superuser can.
+      """)
+  var user: UInt32?
+
   @Flag(help: "Measure little, to see whether everything works.")
   var quick = false
 
@@ -93,6 +99,9 @@ struct PeerBenchmarkCommand: ParsableCommand {
   private func measure() throws {
     let limits = try limits.map(Limit.read) ?? []
     let workspace = try Workspace(in: directory)
+    // While they may be written to.
+    let (jsonFile, svgFile) = (try json.map(Self.create), try svg.map(Self.create))
+    if let user { try ServiceUser.become(user, owning: workspace.path) }
     let plan = Plan(
       directory: workspace.path, rounds: rounds ?? (quick ? 2 : 11), operations: operations ?? (quick ? 20 : 500),
       sizes: sizes, threads: threads, peers: Peer.allCases.filter(peers.contains), filter: Set(filter),
@@ -109,11 +118,12 @@ struct PeerBenchmarkCommand: ParsableCommand {
     for (peer, absence) in absences { Self.note("skipped: \(peer.title): \(absence.reason)") }
     let report = PeerReport(conditions, measurements, absences, limits)
     print("\(conditions.fileSystem), \(conditions.processors) processors, \(conditions.system)")
+    print("as user \(conditions.user)")
     print("load average \(fixed(conditions.loadBefore)) before, \(fixed(conditions.loadAfter)) after")
     print("\(plan.rounds) rounds of up to \(plan.operations) operations\n")
     print(report.table)
-    if let json { try report.json().write(to: URL(fileURLWithPath: json)) }
-    if let svg { try Data(Chart(report).svg.utf8).write(to: URL(fileURLWithPath: svg)) }
+    try jsonFile?.write(contentsOf: report.json())
+    try svgFile?.write(contentsOf: Data(Chart(report).svg.utf8))
     guard check, !report.missed.isEmpty else { return }
     Self.note("\(report.missed.count) limits were missed")
     throw ExitCode(1)
@@ -123,6 +133,11 @@ struct PeerBenchmarkCommand: ParsableCommand {
     let descriptor = open(directory.string, O_RDONLY | O_DIRECTORY)
     defer { _ = raw_close(descriptor) }
     return String(cString: raw_file_system(descriptor))
+  }
+
+  private static func create(_ path: String) throws -> FileHandle {
+    try Data().write(to: URL(fileURLWithPath: path))
+    return try FileHandle(forWritingTo: URL(fileURLWithPath: path))
   }
 
   private static func note(_ message: String) {

@@ -8,6 +8,7 @@ struct Conditions: Encodable {
   let fileSystem: String
   let system = ProcessInfo.processInfo.operatingSystemVersionString
   let processors = ProcessInfo.processInfo.activeProcessorCount
+  let user = geteuid()
   let rounds: Int
   let operations: Int
   /// The averages of the last minute, when the run began and ended: above the number of processors, others were at work.
