@@ -22,8 +22,8 @@ extension BlobStore {
   /// A load of a record with ttl 0 moves its update time to now: at most once per second of change, never back, only
   /// the 64 bytes of the header, and only if that can be done without waiting.
   ///
-  /// System calls of a hit: open, read, close; one more where the file's owner has to be asked for, above 8 KiB, and another
-  /// one above a MiB; where the update time moves, seven more for that.
+  /// System calls of a hit: open, fstat, read, close, of which ordinary users need no fstat up to 8 KiB; one more above a MiB;
+  /// where the update time moves, eight more for that. All cases: Spec/Performance.md.
   ///
   /// - Parameter touching: whether to move the update time.
   /// - Returns: nil if there is no record, or it is expired and not locked.
@@ -71,6 +71,15 @@ enum Reading<Content> {
   case absent
   case live(RecordHeader, Content)
   case damaged(RecordError)
+
+  /// The same with other content, which is made only for what is live.
+  func holding<Other>(_ content: () -> Other) -> Reading<Other> {
+    switch self {
+    case .absent: .absent
+    case .live(let header, _): .live(header, content())
+    case .damaged(let error): .damaged(error)
+    }
+  }
 }
 
 extension BlobStore {
@@ -184,7 +193,10 @@ extension BlobStore {
       case .foreign: return .absent
       case .read(let byteCount):
         needed = ReadRoom(fileByteCount: Int64(byteCount))
-        reading = unsafe judge(UnsafeRawBufferPointer(rebasing: start[..<byteCount]), path, now)
+        let payload = unsafe UnsafeRawBufferPointer(rebasing: start[..<byteCount].dropFirst(RecordHeader.byteCount))
+        let judged = unsafe judge(
+          start: RawSpan(_unsafeBytes: start[..<byteCount]), payload: RawSpan(_unsafeBytes: payload), path, now)
+        reading = judged.holding { unsafe Data(bytes: payload.baseAddress!, count: payload.count) }
       case .larger(let file, let status):
         needed = ReadRoom(fileByteCount: status.size)
         reading = try readLargeRecord(file, status, path, now)
@@ -195,17 +207,17 @@ extension BlobStore {
     }
   }
 
-  /// A record of which all is there.
-  private func judge(_ bytes: UnsafeRawBufferPointer, _ path: RecordPath, _ now: UnixTime) -> Reading<Data> {
+  /// Judges a file that was read whole, in the order of Spec/RecordFormat.md.
+  ///
+  /// - Parameter start: its header, and what may lie behind; fewer bytes if the file has fewer.
+  private func judge(start: RawSpan, payload: RawSpan, _ path: RecordPath, _ now: UnixTime) -> Reading<Void> {
     do {
-      let header = try unsafe RecordHeader(decoding: RawSpan(_unsafeBytes: bytes))
+      let header = try RecordHeader(decoding: start)
       guard isLive(header, at: now) else { return .absent }
       try header.validateComplete()
-      let payload = unsafe UnsafeRawBufferPointer(rebasing: bytes[RecordHeader.byteCount...])
-      try unsafe header.validate(payload: RawSpan(_unsafeBytes: payload))
+      try header.validate(payload: payload)
       try header.validate(keyDigest: path.digest)
-      guard let start = payload.baseAddress else { return .live(header, Data()) }
-      return unsafe .live(header, Data(bytes: start, count: payload.count))
+      return .live(header, ())
     } catch {
       return .damaged(error)
     }
@@ -229,22 +241,19 @@ extension BlobStore {
       }
     }
     return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { start in
-      guard let payload = PayloadBuffer(byteCount: Int(max(expectedCount, 0))) else {
+      guard let payload = PayloadBuffer(byteCount: Int(expectedCount)) else {
         throw FileError(.read, file.location, .noMemory)
       }
       let readCount = try unsafe file.read(into: start, payload.bytes)
-      do throws(RecordError) {
-        let head = unsafe start.prefix(min(readCount, RecordHeader.byteCount))
-        let header = try unsafe RecordHeader(decoding: RawSpan(_unsafeBytes: head))
-        guard isLive(header, at: now) else { return .absent }
-        try header.validateComplete()
-        // Fewer bytes than the file had a moment ago: it is being truncated by somebody.
-        try header.validate(payloadByteCount: Int64(readCount - RecordHeader.byteCount))
-        try unsafe header.validate(payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(payload.bytes)))
-        try header.validate(keyDigest: path.digest)
-        return .live(header, payload.take())
-      } catch {
-        return .damaged(error)
+      // Fewer bytes than the file had a moment ago: it is being truncated by somebody.
+      let payloadCount = max(readCount - RecordHeader.byteCount, 0)
+      let judged = unsafe judge(
+        start: RawSpan(_unsafeBytes: start.prefix(readCount)),
+        payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: payload.bytes.prefix(payloadCount))), path, now)
+      switch judged {
+      case .absent: return .absent
+      case .damaged(let error): return .damaged(error)
+      case .live(let header, _): return .live(header, payload.take())
       }
     }
   }
@@ -319,11 +328,11 @@ extension RecordHeader {
 @safe private struct PayloadBuffer: ~Copyable {
   let bytes: UnsafeMutableRawBufferPointer
 
+  /// - Parameter byteCount: above zero.
   /// - Returns: nil where there is no memory.
   init?(byteCount: Int) {
-    // malloc, because Data frees so what it is given; of nothing, it may be nil, and need not be.
-    let base = byteCount > 0 ? unsafe malloc(byteCount) : nil
-    if byteCount > 0, unsafe base == nil { return nil }
+    // malloc, because Data frees so what it is given.
+    guard let base = unsafe malloc(byteCount) else { return nil }
     unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
   }
 
@@ -332,7 +341,6 @@ extension RecordHeader {
   consuming func take() -> Data {
     let bytes = unsafe bytes
     discard self
-    guard let base = bytes.baseAddress else { return Data() }
-    return unsafe Data(bytesNoCopy: base, count: bytes.count, deallocator: .free)
+    return unsafe Data(bytesNoCopy: bytes.baseAddress!, count: bytes.count, deallocator: .free)
   }
 }

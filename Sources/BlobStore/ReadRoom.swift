@@ -3,8 +3,8 @@ internal import Synchronization
 
 /// How a load reads a record's file: whole, into a buffer of one of two sizes, or its payload into its place.
 ///
-/// Up to the size of the larger buffer, to copy a payload costs less than a second vector does (250 ns), or to ask for the
-/// file's size (400 ns).
+/// Up to the size of the larger buffer, it costs less to copy a payload than to read by a second vector (250 ns) or to ask for
+/// the file's size (400 ns).
 enum ReadRoom: UInt8, AtomicRepresentable {
   /// What Swift's temporary allocations take from the stack, on any thread: 1024 bytes.
   case stack

@@ -17,12 +17,14 @@
 #endif
 
 #if defined(__linux__)
-#include <linux/capability.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 #if __has_include(<linux/openat2.h>)
 #include <linux/openat2.h>
+#endif
+#if __has_include(<linux/capability.h>)
+#include <linux/capability.h>
 #endif
 #endif
 
@@ -88,19 +90,34 @@ int blob_no_access_time(void) {
 #endif
 }
 
+#if defined(__linux__) && defined(O_NOATIME) && defined(CAP_FOWNER)
+static int has_power_over_files(pid_t thread) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = thread};
+  struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+  if (syscall(SYS_capget, &header, sets) != 0) return 1;
+  const int powers[] = {CAP_FOWNER, CAP_SETUID};
+  for (int i = 0; i < 2; i++) {
+    if (sets[CAP_TO_INDEX(powers[i])].permitted & CAP_TO_MASK(powers[i])) return 1;
+  }
+  return 0;
+}
+
+static int spares_only_its_own(void) {
+  int root = open("/", O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
+  if (root < 0) return errno == EPERM;
+  close(root);
+  return 0;
+}
+
 int blob_owns_what_it_spares(void) {
-#if defined(__linux__) && defined(O_NOATIME)
   uid_t real, effective, saved;
   if (getresuid(&real, &effective, &saved) != 0) return 0;
   if (effective == 0 || real != effective || saved != effective) return 0;
-  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
-  if (syscall(SYS_capget, &header, sets) != 0) return 0;
-  return (sets[CAP_TO_INDEX(CAP_FOWNER)].permitted & CAP_TO_MASK(CAP_FOWNER)) == 0;
-#else
-  return 0;
-#endif
+  return !has_power_over_files(0) && !has_power_over_files(getpid()) && spares_only_its_own();
 }
+#else
+int blob_owns_what_it_spares(void) { return 0; }
+#endif
 
 int blob_create_unnamed(int directory, int flags, mode_t mode) {
 #if defined(__linux__) && defined(O_TMPFILE)

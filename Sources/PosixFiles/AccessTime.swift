@@ -8,7 +8,8 @@ package enum AccessTime {
   static let flags = blob_no_access_time()
 
   /// Whether who may leave the time of access alone is the file's owner, in this process: then the status of what was opened
-  /// so need not be asked for its owner.
+  /// so need not be asked for its owner. Found out when the first store is made, for all of the process: one whose threads
+  /// differ in their users or powers, or that gains powers by entering a user namespace, is none that this can be said of.
   package static let tellsOwner = blob_owns_what_it_spares() == 1
 }
 

@@ -24,8 +24,9 @@ extension Directory {
   /// what they are to `openFile`.
   ///
   /// Where the kernel has told by the opening itself that the file is the caller's (`AccessTime.tellsOwner`), its status is
-  /// not asked for: its end tells its size, and what is no regular file fails to be read at an offset. What looks odd then
-  /// may have been read short, or be a device: the caller reads it again, `asksStatus` set.
+  /// not asked for: its end tells its size, and what is no file fails to be read at an offset, but for a device that the
+  /// superuser has given to the caller. What looks odd then may have been read short, or be such a device: the caller reads
+  /// it again, `asksStatus` set.
   ///
   /// System calls: `openat2(2)`, `fstat(2)` unless it is spared, `preadv(2)` unless the file is known to be larger, `close(2)`.
   ///
@@ -68,6 +69,8 @@ extension Directory {
   private func readOnce(
     _ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer, _ place: () -> Location
   ) -> Int? {
-    try? files.perform(.read, place()) { unsafe pread(descriptor, buffer.baseAddress, buffer.count, 0) }
+    try? files.transfer(.read, place(), count: buffer.count, endsShort: true) { _, limit in
+      unsafe pread(descriptor, buffer.baseAddress, limit, 0)
+    }
   }
 }

@@ -94,11 +94,14 @@ package final class Files: Sendable {
 
   /// Reads or writes `count` bytes in as many calls as it takes.
   ///
-  /// - Parameter body: transfers up to `limit` bytes, `done` of the `count` being behind it.
-  /// - Returns: how many bytes were transferred: fewer than `count` only at the end of a file that is read.
+  /// - Parameters:
+  ///   - endsShort: whether one call has to do, however few bytes it moves.
+  ///   - body: transfers up to `limit` bytes, `done` of the `count` being behind it.
+  /// - Returns: how many bytes were transferred: fewer than `count` only at the end of a file that is read, or by one call.
   @inline(__always)
   func transfer(
-    _ call: SystemCall, _ location: @autoclosure () -> Location, count: Int, _ body: (_ done: Int, _ limit: Int) -> Int
+    _ call: SystemCall, _ location: @autoclosure () -> Location, count: Int, endsShort: Bool = false,
+    _ body: (_ done: Int, _ limit: Int) -> Int
   ) throws(FileError) -> Int {
     var done = 0
     while done < count {
@@ -116,6 +119,7 @@ package final class Files: Sendable {
         let moved = body(done, limit)
         if moved > 0 {
           done += moved
+          if endsShort { return done }
           continue
         }
         if moved == 0 {

@@ -278,6 +278,16 @@ import Testing
     }
   }
 
+  /// P5: where an ordinary user's one read ends before the file does, it is read again.
+  @Test(arguments: [0, 1, 63, 64, 70, 163]) func aShortReadIsMadeAgain(byteCount: Int) throws {
+    let plan = FaultPlan()
+    let store = try cache.store(files: plan.files(accessTimeTellsOwner: true)) { $0.damagePolicy = .remove }
+    try store.store(payload(100), for: "key", ttl: .seconds(1000))
+    plan.limitTransfers { $0 == 1 ? byteCount : nil }
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(plan.transfers > 1)
+  }
+
   /// L6: also where the maximum is less than what is read in one piece, or more than any file has.
   @Test(arguments: [true, false], [0, 1, 959, 960, 8192, 8193, .max])
   func noMoreThanTheMaximumIsLoaded(isOrdinary: Bool, maximum: Int64) throws {

@@ -28,8 +28,17 @@ import Testing
       name: "load, above 8 KiB", prepare: { try $0.store(Data(count: 8193), for: "kept", ttl: .seconds(1000)) },
       run: { _ = try $0.load("kept") }),
     Scenario(
-      name: "load, above 8 KiB, by an ordinary user, after a small one", isOrdinary: true,
-      prepare: { try $0.store(Data(count: 8193), for: "kept", ttl: .seconds(1000)) }, run: { _ = try $0.load("kept") }),
+      name: "load, above 1 KiB, by an ordinary user, for the first time after smaller ones", isOrdinary: true,
+      prepare: {
+        try $0.store(Data(count: 1024), for: "kept", ttl: .seconds(1000))
+        _ = try $0.load("key")
+      }, run: { _ = try $0.load("kept") }),
+    Scenario(
+      name: "load, above 1 KiB, by an ordinary user", isOrdinary: true,
+      prepare: {
+        try $0.store(Data(count: 1024), for: "kept", ttl: .seconds(1000))
+        _ = try $0.load("kept")
+      }, run: { _ = try $0.load("kept") }),
     Scenario(
       name: "load, by an ordinary user, after one above 8 KiB", isOrdinary: true,
       prepare: {

@@ -24,8 +24,10 @@ int blob_rename_exchange(int from_directory, const char *from, int to_directory,
 /// O_NOATIME, a GNU name; 0 where there is none.
 int blob_no_access_time(void);
 
-/// Whether this process has no power over the files of others, nor ever gets it back: one user in all its roles, not root, and
-/// without CAP_FOWNER. Then whatever it can open with O_NOATIME is its user's: open(2). Always 0 on Darwin, which has no such flag.
+/// Whether this process has no power over the files of others, and none to get it: one user in all its roles, not root, and
+/// neither CAP_FOWNER nor CAP_SETUID, neither in this thread nor in the first. Then whatever it can open with O_NOATIME is its
+/// user's: open(2). Also asks whether that holds here, since not all that passes for Linux refuses it: of the root of all
+/// files, which should not be ours. Always 0 on Darwin, which has no such flag.
 int blob_owns_what_it_spares(void);
 
 /// Creates a file that has no name yet, for reading and writing: openat(2) with O_TMPFILE. Fails with ENOTSUP on Darwin.

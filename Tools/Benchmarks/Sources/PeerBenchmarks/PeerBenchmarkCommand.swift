@@ -100,7 +100,7 @@ struct PeerBenchmarkCommand: ParsableCommand {
     let limits = try limits.map(Limit.read) ?? []
     let workspace = try Workspace(in: directory)
     // While they may be written to.
-    let (jsonFile, svgFile) = (try json.map(Self.create), try svg.map(Self.create))
+    let (jsonFile, svgFile) = (try json.map(Self.openOutput), try svg.map(Self.openOutput))
     if let user { try ServiceUser.become(user, owning: workspace.path) }
     let plan = Plan(
       directory: workspace.path, rounds: rounds ?? (quick ? 2 : 11), operations: operations ?? (quick ? 20 : 500),
@@ -122,8 +122,8 @@ struct PeerBenchmarkCommand: ParsableCommand {
     print("load average \(fixed(conditions.loadBefore)) before, \(fixed(conditions.loadAfter)) after")
     print("\(plan.rounds) rounds of up to \(plan.operations) operations\n")
     print(report.table)
-    try jsonFile?.write(contentsOf: report.json())
-    try svgFile?.write(contentsOf: Data(Chart(report).svg.utf8))
+    try jsonFile.map { try Self.replace($0, report.json()) }
+    try svgFile.map { try Self.replace($0, Data(Chart(report).svg.utf8)) }
     guard check, !report.missed.isEmpty else { return }
     Self.note("\(report.missed.count) limits were missed")
     throw ExitCode(1)
@@ -135,9 +135,15 @@ struct PeerBenchmarkCommand: ParsableCommand {
     return String(cString: raw_file_system(descriptor))
   }
 
-  private static func create(_ path: String) throws -> FileHandle {
-    try Data().write(to: URL(fileURLWithPath: path))
+  /// Opens a file, and leaves it as it is until there is something to write.
+  private static func openOutput(_ path: String) throws -> FileHandle {
+    if !FileManager.default.fileExists(atPath: path) { try Data().write(to: URL(fileURLWithPath: path)) }
     return try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+  }
+
+  private static func replace(_ file: FileHandle, _ content: Data) throws {
+    try file.truncate(atOffset: 0)
+    try file.write(contentsOf: content)
   }
 
   private static func note(_ message: String) {
