@@ -116,8 +116,7 @@ extension BlobStore {
     func again(_ root: RootDirectory.Opened) throws -> Reading<Content> { try read(root, false) }
     var reading = try current(path, again)
     if case .damaged = reading,
-      let settled = try stripes.withStripeIfAvailable(
-        of: path.digest, { _ throws in try root.opened().map(again) ?? .absent })
+      let settled = try stripes.withStripeIfAvailable(of: path.digest, { _ throws in try current(path, again) })
     {
       reading = settled
     }

@@ -19,7 +19,18 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { header_size = 64, subdirectory_count = 256, most_dead = 4096, small_payload = 8192 };
+enum { header_size = 64, subdirectory_count = 256, most_dead = 4096, small_payload = 8192, stack_count = 64, depth = 8 };
+
+/// A file, by the number in its name, and which key's record it has held last.
+typedef struct dead_file {
+  uint64_t number, digest;
+} dead_file;
+
+/// Dead files whose digests have the same first bits, the last to come at the end.
+typedef struct dead_stack {
+  dead_file files[most_dead];
+  size_t count;
+} dead_stack;
 
 struct recycled_files {
   int root, bin, control;
@@ -29,8 +40,7 @@ struct recycled_files {
   atomic_bool was_large;
   atomic_uint_fast64_t next_number;
   pthread_mutex_t lock;
-  /// Of the dead files' names, the last to come at the end.
-  uint64_t dead[most_dead];
+  dead_stack dead[stack_count];
   size_t dead_count;
 };
 
@@ -112,19 +122,50 @@ static dead_name name_of(uint64_t number) {
   return result;
 }
 
-static bool take_dead(recycled_files *files, uint64_t *number) {
+/// As good as a digest: the keys are random.
+static uint64_t digest_of(const raw_key *key) {
+  uint64_t result = 0;
+  for (int i = 0; i < 16; i++) result = result << 4 | (uint64_t)hexadecimal(key->text[i]);
+  return result;
+}
+
+/// Takes the highest below a digest of the files that came last to a stack.
+static bool pop(dead_stack *stack, uint64_t digest, uint64_t *number) {
+  dead_file *last = stack->files + stack->count - 1, *highest = NULL;
+  for (size_t i = 0; i < depth && i < stack->count; i++) {
+    dead_file *file = last - i;
+    if (file->digest < digest && (!highest || file->digest > highest->digest)) highest = file;
+  }
+  if (!highest) return false;
+  *number = highest->number;
+  *highest = *last;
+  stack->count--;
+  return true;
+}
+
+/// A file gets records in ascending order of their digests, as the store's do, lest a power cut leave an older one of its key's.
+static bool take_dead(recycled_files *files, const raw_key *key, uint64_t *number) {
+  uint64_t digest = digest_of(key);
+  bool is_there = false;
   pthread_mutex_lock(&files->lock);
-  bool is_there = files->dead_count > 0;
-  if (is_there) *number = files->dead[--files->dead_count];
+  for (int i = (int)(digest >> 58); i >= 0 && !is_there; i--) {
+    is_there = files->dead[i].count > 0 && pop(&files->dead[i], digest, number);
+  }
+  if (is_there) files->dead_count--;
   pthread_mutex_unlock(&files->lock);
   return is_there;
 }
 
 /// Answers whether there is room.
-static bool put_dead(recycled_files *files, uint64_t number) {
+static bool put_dead(recycled_files *files, const raw_key *key, uint64_t number) {
+  dead_file file = {.number = number, .digest = digest_of(key)};
   pthread_mutex_lock(&files->lock);
   bool has_room = files->dead_count < most_dead;
-  if (has_room) files->dead[files->dead_count++] = number;
+  if (has_room) {
+    dead_stack *stack = &files->dead[file.digest >> 58];
+    stack->files[stack->count++] = file;
+    files->dead_count++;
+  }
   pthread_mutex_unlock(&files->lock);
   return has_room;
 }
@@ -189,7 +230,7 @@ static int store_anew(recycled_files *files, const raw_key *key, const char *rec
 
 int recycled_files_store(recycled_files *files, const raw_key *key, const void *record, size_t byte_count) {
   uint64_t number;
-  if (!take_dead(files, &number)) return store_anew(files, key, record, byte_count);
+  if (!take_dead(files, key, &number)) return store_anew(files, key, record, byte_count);
   dead_name name = name_of(number);
   int file = open_dead(files, name.text);
   if (file < 0 || write_record(file, record, byte_count) != 0 || lock_stripe(files, key) != 0) return -1;
@@ -202,7 +243,7 @@ int recycled_files_store(recycled_files *files, const raw_key *key, const void *
 
 int recycled_files_replace(recycled_files *files, const raw_key *key, const void *record, size_t byte_count) {
   uint64_t number;
-  bool is_dead = take_dead(files, &number);
+  bool is_dead = take_dead(files, key, &number);
   if (!is_dead) number = new_number(files);
   dead_name name = name_of(number);
   int file = is_dead ? open_dead(files, name.text)
@@ -211,7 +252,7 @@ int recycled_files_replace(recycled_files *files, const raw_key *key, const void
   if (look_at(files, key) != 0 || (is_dead && fcntl(file, F_SETLEASE, F_UNLCK) != 0)) return -1;
   if (renameat2(files->bin, name.text, subdirectory_of(files, key), key->text, RENAME_EXCHANGE) != 0) return -1;
   if (unlock_stripe(files, key) != 0) return -1;
-  put_dead(files, number);
+  put_dead(files, key, number);
   return close(file);
 }
 
@@ -281,7 +322,7 @@ int recycled_files_remove(recycled_files *files, const raw_key *key) {
   int subdirectory = subdirectory_of(files, key);
   uint64_t number = new_number(files);
   dead_name name = name_of(number);
-  bool has_room = renameat(subdirectory, key->text, files->bin, name.text) == 0 && put_dead(files, number);
+  bool has_room = renameat(subdirectory, key->text, files->bin, name.text) == 0 && put_dead(files, key, number);
   if (!has_room && unlinkat(files->bin, name.text, 0) != 0) return -1;
   return unlock_stripe(files, key);
 }
