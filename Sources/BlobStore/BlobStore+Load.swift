@@ -188,6 +188,7 @@ extension BlobStore {
         path.fileName, in: path.subdirectory, of: root.owners, asksStatus: asksStatus || expected == .payload,
         into: start)
       {
+      // Two cases, because the compiler takes no two patterns for a value that cannot be copied.
       case .absent: return .absent
       case .foreign: return .absent
       case .read(let byteCount):
