@@ -79,7 +79,14 @@ final class TestDisk: Sendable {
       }
       if let delay { Thread.sleep(forTimeInterval: delay / .seconds(1)) }
       let end = ContinuousClock.now + self.longestHold
-      self.state.wait { state in state.held.contains(call) && .now < end ? .wait(self.longestHold) : .done(()) }
+      self.state.wait { state in
+        guard state.held.contains(call) else { return .done(()) }
+        guard .now < end else {
+          Issue.record("\(call) was held for \(self.longestHold): does the test wait for what it holds?")
+          return .done(())
+        }
+        return .wait(self.longestHold)
+      }
       return failure.map { .fail($0) }
     }
   }
