@@ -11,7 +11,7 @@ struct FileVersion {
   /// - Returns: nil if the file was written to so lately that a further write might not show in its time, or if that is in
   ///   whole seconds.
   init?(_ status: Stat) {
-    guard Stat.isSurelyPast(status.modificationNanoseconds, at: SystemClock.unixNanoseconds()) else { return nil }
+    guard Stat.isSurelyPast(status.modificationNanoseconds, atTick: SystemClock.tickNanoseconds()) else { return nil }
     inode = status.inodeNumber
     modificationNanoseconds = status.modificationNanoseconds
   }

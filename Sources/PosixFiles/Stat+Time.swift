@@ -47,6 +47,13 @@ extension Stat {
     isExact(nanoseconds) && isPast(nanoseconds, at: systemTime)
   }
 
+  /// The same by the clock that the kernel stamps files with, however late its ticks are. It needs to be ahead by no more than
+  /// what file systems cut off of a time: ten milliseconds at the most (exFAT), less than a microsecond where that shows.
+  package static func isSurelyPast(_ nanoseconds: Int64, atTick tick: Int64) -> Bool {
+    let (age, overflow) = tick.subtractingReportingOverflow(nanoseconds)
+    return !overflow && isExact(nanoseconds) && age > (nanoseconds.isMultiple(of: 1000) ? 10_000_000 : 1000)
+  }
+
   private static func isExact(_ nanoseconds: Int64) -> Bool { !nanoseconds.isMultiple(of: 1_000_000_000) }
 
   package var inodeNumber: UInt64 { UInt64(rawValue.st_ino) }

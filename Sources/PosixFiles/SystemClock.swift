@@ -24,6 +24,19 @@ package enum SystemClock {
     return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
   }
 
+  /// The same as of the kernel's last tick: by this clock, Linux stamps files (`ktime_get_coarse_real_ts64`), or by one that is
+  /// ahead of it.
+  package static func tickNanoseconds() -> Int64 {
+    #if canImport(Darwin)
+      return unixNanoseconds()
+    #else
+      var now = timespec()
+      // Fails only for clocks and pointers that do not exist.
+      unsafe clock_gettime(CLOCK_REALTIME_COARSE, &now)
+      return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+    #endif
+  }
+
   /// A clock that only goes forward, exact to some milliseconds, for a few nanoseconds.
   package static func coarseMilliseconds() -> Int64 {
     #if canImport(Darwin)

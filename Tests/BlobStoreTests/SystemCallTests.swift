@@ -91,7 +91,7 @@ import Testing
   @Sendable private static func fillBin(_ store: BlobStore) throws {
     for key: BlobKey in ["bea", "beb", "bec"] { try store.store(payload, for: key, ttl: .seconds(1000)) }
     // What was written to a moment ago is read before it is overwritten.
-    Thread.sleep(forTimeInterval: 0.15)
+    Thread.sleep(forTimeInterval: 0.05)
     for key: BlobKey in ["bea", "beb", "bec"] { try store.remove(key) }
   }
 

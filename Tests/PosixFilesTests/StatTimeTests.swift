@@ -1,5 +1,7 @@
+import Foundation
 import PosixFiles
 import SystemPackage
+import TestSupport
 import Testing
 
 #if canImport(Glibc)
@@ -44,8 +46,29 @@ import Testing
     #expect(Stat.isSurelyPast(time, at: now) == (isPast && time % 1_000_000_000 != 0))
   }
 
+  /// Nanoseconds from a file's time to a tick, after which a further change has another time.
+  @Test(arguments: [
+    (5_000_001_001, 1000, false), (5_000_001_001, 1001, true), (5_000_001_001, -1, false),
+    (5_000_001_000, 10_000_000, false), (5_000_001_000, 10_000_001, true), (5_000_000_000, 5_000_000_000, false),
+  ])
+  func timesArePastOnceATickIsAhead(time: Int64, nanoseconds: Int64, isPast: Bool) {
+    #expect(Stat.isSurelyPast(time, atTick: time + nanoseconds) == isPast)
+  }
+
+  /// The kernel stamps a file with the time of its last tick, or a later one.
+  @Test func filesAreStampedByTheTick() throws {
+    let temporary = try TemporaryDirectory()
+    let before = SystemClock.tickNanoseconds()
+    try Data("content".utf8).write(to: temporary.url("file"))
+    let status = try #require(try openDirectory(at: temporary.path, Files()).status(of: "file"))
+    #expect(status.modificationNanoseconds >= before)
+    #expect(SystemClock.tickNanoseconds() <= SystemClock.unixNanoseconds())
+  }
+
   @Test func timesFarFromEachOtherDoNotOverflow() {
     #expect(!Stat.isPast(.min, at: .max))
     #expect(!Stat.isPast(.max, at: .min))
+    #expect(!Stat.isSurelyPast(.min + 1, atTick: .max))
+    #expect(!Stat.isSurelyPast(.max, atTick: .min))
   }
 }
