@@ -5,8 +5,9 @@ internal import PosixFiles
 struct Backoff {
   private let timeout: Duration
   private let longestSleep: Duration
-  /// Since the first try failed: most do not, and need no clock.
-  private var deadline: ContinuousClock.Instant?
+  /// Of the monotonic clock, since the first try failed: most do not, and need no clock. No `ContinuousClock.Instant`, whose
+  /// size is known at run time only: each change of a record would ask for it.
+  private var deadline: Duration?
   private var tries = 0
 
   /// - Parameters:
@@ -22,8 +23,8 @@ struct Backoff {
   ///
   /// - Returns: false if the deadline has passed.
   mutating func wait() -> Bool {
-    let now = ContinuousClock.now
-    let deadline = deadline ?? now.advanced(by: min(timeout, .seconds(1 << 32)))
+    let now = SystemClock.monotonic()
+    let deadline = deadline ?? now + min(timeout, .seconds(1 << 32))
     self.deadline = deadline
     guard now < deadline else { return false }
     tries += 1
