@@ -31,9 +31,22 @@ struct Batch: Sendable {
 struct Payload: Sendable {
   let bytes: Data
   /// The same after 64 bytes of a header, for files of both.
-  let record: [UInt8]
+  let record: Data
 
   static let headerSize = 64
+
+  /// Both in one place, so that all peers have the payload at the same address: how fast the kernel copies it, depends on that.
+  init(_ payload: Data) {
+    let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.headerSize + payload.count, alignment: 16)
+    memory[..<Self.headerSize].initializeMemory(as: UInt8.self, repeating: 0)
+    payload.copyBytes(to: UnsafeMutableRawBufferPointer(rebasing: memory[Self.headerSize...]))
+    let record = Data(
+      bytesNoCopy: memory.baseAddress!, count: memory.count, deallocator: .custom { memory, _ in memory.deallocate() })
+    self.record = record
+    bytes = Data(
+      bytesNoCopy: memory.baseAddress! + Self.headerSize, count: payload.count,
+      deallocator: .custom { _, _ in withExtendedLifetime(record) {} })
+  }
 }
 
 /// Payloads of one size, as images and music are: nothing compresses them.
@@ -50,7 +63,7 @@ struct Payloads: Sendable {
       var bytes = Data(capacity: size + 8)
       while bytes.count < size { withUnsafeBytes(of: generator.next()) { bytes.append(contentsOf: $0) } }
       bytes.removeLast(bytes.count - size)
-      return Payload(bytes: bytes, record: [UInt8](repeating: 0, count: Payload.headerSize) + bytes)
+      return Payload(bytes)
     }
   }
 

@@ -18,8 +18,10 @@ final class RawFilesEngine: Engine, Session {
 
   func store(_ entry: Entry) throws {
     var key = entry.raw
-    let record = entry.payload.record
-    try BenchmarkFailure.check(raw_store(root, &key, 1, record, record.count, false), "raw store")
+    let result = entry.payload.record.withUnsafeBytes { record in
+      raw_store(root, &key, 1, record.baseAddress!, record.count, false)
+    }
+    try BenchmarkFailure.check(result, "raw store")
   }
 
   /// What is read is freed at once: the bytes are not handed on, only their absence is told.

@@ -23,14 +23,18 @@
 
     func store(_ entry: Entry) throws {
       var key = entry.raw
-      let record = entry.payload.record
-      try BenchmarkFailure.check(recycled_files_store(files, &key, record, record.count), "recycled store")
+      let result = entry.payload.record.withUnsafeBytes { record in
+        recycled_files_store(files, &key, record.baseAddress!, record.count)
+      }
+      try BenchmarkFailure.check(result, "recycled store")
     }
 
     func replace(_ entry: Entry) throws {
       var key = entry.raw
-      let record = entry.payload.record
-      try BenchmarkFailure.check(recycled_files_replace(files, &key, record, record.count), "recycled replace")
+      let result = entry.payload.record.withUnsafeBytes { record in
+        recycled_files_replace(files, &key, record.baseAddress!, record.count)
+      }
+      try BenchmarkFailure.check(result, "recycled replace")
     }
 
     /// What is read is freed at once: the bytes are not handed on, only their absence is told.
