@@ -41,6 +41,7 @@ public struct RecordEntry: Sendable {
   let path: RecordPath?
   /// Whether the file has more than one hard link.
   let hasOtherNames: Bool
+  /// To be used only of an entry that was read under the record's stripe.
   let version: FileVersion?
   /// Whether `fileSize` is known.
   let isMeasured: Bool

@@ -48,7 +48,8 @@ extension Stat {
   }
 
   /// The same by the clock that the kernel stamps files with, however late its ticks are. It needs to be ahead by no more than
-  /// what file systems cut off of a time: ten milliseconds at the most (exFAT), less than a microsecond where that shows.
+  /// what the file system has cut off: less than a microsecond of a time that is no multiple of one, of any other ten milliseconds at
+  /// the most (exFAT).
   package static func isSurelyPast(_ nanoseconds: Int64, atTick tick: Int64) -> Bool {
     let (age, overflow) = tick.subtractingReportingOverflow(nanoseconds)
     return !overflow && isExact(nanoseconds) && age > (nanoseconds.isMultiple(of: 1000) ? 10_000_000 : 1000)

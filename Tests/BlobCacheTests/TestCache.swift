@@ -82,10 +82,11 @@ final class TestDisk: Sendable {
       self.state.wait { state in
         guard state.held.contains(call) else { return .done(()) }
         guard .now < end else {
-          Issue.record("\(call) was held for \(self.longestHold): does the test wait for what it holds?")
+          Issue.record(
+            "\(call) was held for \(self.longestHold): does the test wait for what it holds? Or has it failed?")
           return .done(())
         }
-        return .wait(self.longestHold)
+        return .wait(end - .now)
       }
       return failure.map { .fail($0) }
     }
