@@ -10,30 +10,21 @@
 package enum SystemClock {
   /// Unix time in whole seconds.
   package static func unixSeconds() -> Int64 {
-    var now = timespec()
-    // Fails only for clocks and pointers that do not exist.
-    unsafe clock_gettime(CLOCK_REALTIME, &now)
-    return Int64(now.tv_sec)
+    Int64(time(of: CLOCK_REALTIME).tv_sec)
   }
 
   /// Unix time in nanoseconds, which file systems stamp files with.
   package static func unixNanoseconds() -> Int64 {
-    var now = timespec()
-    // Fails only for clocks and pointers that do not exist.
-    unsafe clock_gettime(CLOCK_REALTIME, &now)
-    return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+    nanoseconds(time(of: CLOCK_REALTIME))
   }
 
   /// The same as of the kernel's last tick: by this clock, Linux stamps files (`ktime_get_coarse_real_ts64`), or by one that is
-  /// ahead of it.
+  /// ahead of it. Darwin tells of no such clock, and recycles nothing, which is what this is for.
   package static func tickNanoseconds() -> Int64 {
     #if canImport(Darwin)
-      return unixNanoseconds()
+      unixNanoseconds()
     #else
-      var now = timespec()
-      // Fails only for clocks and pointers that do not exist.
-      unsafe clock_gettime(CLOCK_REALTIME_COARSE, &now)
-      return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+      nanoseconds(time(of: CLOCK_REALTIME_COARSE))
     #endif
   }
 
@@ -42,19 +33,26 @@ package enum SystemClock {
     #if canImport(Darwin)
       return Int64(clock_gettime_nsec_np(CLOCK_MONOTONIC_RAW_APPROX) / 1_000_000)
     #else
-      var now = timespec()
-      // Fails only for clocks and pointers that do not exist.
-      unsafe clock_gettime(CLOCK_MONOTONIC_COARSE, &now)
+      let now = time(of: CLOCK_MONOTONIC_COARSE)
       return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
     #endif
   }
 
   /// Time since some start, on a clock that only goes forward.
   package static func monotonic() -> Duration {
+    let now = time(of: CLOCK_MONOTONIC)
+    return .seconds(Int64(now.tv_sec)) + .nanoseconds(Int64(now.tv_nsec))
+  }
+
+  private static func time(of clock: clockid_t) -> timespec {
     var now = timespec()
     // Fails only for clocks and pointers that do not exist.
-    unsafe clock_gettime(CLOCK_MONOTONIC, &now)
-    return .seconds(Int64(now.tv_sec)) + .nanoseconds(Int64(now.tv_nsec))
+    unsafe clock_gettime(clock, &now)
+    return now
+  }
+
+  private static func nanoseconds(_ time: timespec) -> Int64 {
+    Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
   }
 
   /// Lets the thread sleep for about so long.
