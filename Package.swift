@@ -22,7 +22,6 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     // Without its traits: its JSON reader needs all of Foundation, which every start of the tool would pay for.
     .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
-    .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -102,16 +101,7 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
 
-    .target(
-      name: "BlobRecord",
-      dependencies: [
-        "CBlobRecord",
-        // What computes CRC-32 fastest: on Apple's platforms their own libz, which uses the processor's instructions too.
-        .target(name: "CISAL", condition: .when(platforms: [.linux])),
-        .target(
-          name: "CZlib", condition: .when(platforms: [.macOS, .macCatalyst, .iOS, .tvOS, .watchOS, .visionOS])),
-        .product(name: "Crypto", package: "swift-crypto"),
-      ]),
+    .target(name: "BlobRecord", dependencies: ["CBlobRecord", "CZlib"]),
 
     .target(
       name: "PosixFiles",
@@ -120,7 +110,6 @@ let package = Package(
     .target(name: "Locks", dependencies: ["CLocks"]),
     .target(name: "CLocks"),
     .target(name: "CBlobRecord"),
-    .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"]), .brew(["isa-l"])]),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
 
     .target(
@@ -185,7 +174,6 @@ let package = Package(
       name: "ConformanceTests",
       dependencies: [
         "BlobRecord", "BlobStore", "RecordVectors", "TestSupport",
-        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
   ],

@@ -1,41 +1,43 @@
-#if canImport(Darwin)
-  internal import CZlib
-#else
-  internal import CISAL
-#endif
+internal import CZlib
 
 /// The CRC-32 of IEEE 802.3, as zlib computes it, over bytes that arrive in pieces.
 ///
-/// By ISA-L, which uses what instructions for carry-less multiplication the processor has, at their widest: four times as
-/// fast as libdeflate 1.14 where there are those of AVX-512. On Apple's platforms by their libz, which uses theirs.
+/// By zlib; on Linux by ISA-L instead where that library is installed, which is many times as fast on processors with
+/// instructions for carry-less multiplication. On Apple's platforms libz uses these instructions itself.
 public struct CRC32: Sendable {
   /// The checksum of the bytes so far; 0 for none.
   public private(set) var value: UInt32 = 0
 
-  public init() {}
+  private let avoidsISAL: Bool
 
-  /// - Complexity: O(*n*), a fiftieth of a nanosecond per byte, a tenth with instructions that are less wide, a nanosecond
-  ///   without any.
+  public init() { avoidsISAL = false }
+
+  /// - Parameter avoidsISAL: whether zlib computes it even where ISA-L is installed.
+  package init(avoidsISAL: Bool) { self.avoidsISAL = avoidsISAL }
+
+  /// Adds bytes to the checksum.
+  ///
+  /// - Complexity: O(*n*). A byte takes a fiftieth of a nanosecond with AVX-512, a tenth with narrower instructions, and a
+  ///   nanosecond without: Spec/Performance.md.
   public mutating func update(_ bytes: RawSpan) {
     value = unsafe bytes.withUnsafeBytes { buffer in
       // zlib answers a null pointer with the initial value, not with `value`.
       guard let base = buffer.baseAddress, buffer.count > 0 else { return value }
-      return unsafe Self.checksum(of: base, count: buffer.count, after: value)
+      let start = unsafe base.assumingMemoryBound(to: UInt8.self)
+      if !avoidsISAL, let checksum = unsafe ISAL.checksum { return unsafe checksum(value, start, UInt64(buffer.count)) }
+      return UInt32(truncatingIfNeeded: unsafe crc32_z(UInt(value), start, buffer.count))
     }
-  }
-
-  private static func checksum(of bytes: UnsafeRawPointer, count: Int, after value: UInt32) -> UInt32 {
-    let start = unsafe bytes.assumingMemoryBound(to: UInt8.self)
-    #if canImport(Darwin)
-      return UInt32(truncatingIfNeeded: unsafe crc32_z(UInt(value), start, count))
-    #else
-      return unsafe crc32_gzip_refl(value, start, UInt64(count))
-    #endif
   }
 
   public static func checksum(of bytes: RawSpan) -> UInt32 {
     var crc = CRC32()
     crc.update(bytes)
     return crc.value
+  }
+
+  /// The library that computes checksums in this process, with its version.
+  package static var library: String {
+    if unsafe ISAL.checksum != nil { return "ISA-L (\(ISAL.libraryName))" }
+    return unsafe "zlib \(String(cString: zlibVersion()))"
   }
 }

@@ -1,5 +1,3 @@
-internal import Crypto
-
 /// How a key becomes a file name, and back. Spec/RecordFormat.md, "Names".
 public enum RecordNaming: String, CaseIterable, Sendable {
   /// The key's bytes, with `%XX` for `/`, `%`, 0x00-0x1F, 0x7F and a leading `.`; the default.
@@ -47,7 +45,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     case .verbatim:
       return Self.firstUnsafeByte(name) == nil
     case .sha256:
-      return name.utf8.count == 2 * SHA256.byteCount
+      return name.utf8.count == 2 * SHA256Digest.byteCount
         && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
     }
   }
@@ -59,7 +57,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
       switch self {
       case .encoded: ["", "0", "F", "2F"]  // an escape may be cut behind its `%` or behind its first digit
       case .verbatim: [""]
-      case .sha256: [String(repeating: "0", count: max(0, 2 * SHA256.byteCount - beginning.utf8.count))]
+      case .sha256: [String(repeating: "0", count: max(0, 2 * SHA256Digest.byteCount - beginning.utf8.count))]
       }
     return completions.contains { accepts(fileName: beginning + $0) }
   }
@@ -86,15 +84,13 @@ public enum RecordNaming: String, CaseIterable, Sendable {
 
   private static func hexadecimalSHA256(_ key: String) -> String {
     let digits = Array("0123456789abcdef".utf8)
-    var hash = SHA256()
-    var key = key
-    key.withUTF8 { unsafe hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
-    return String(decoding: hash.finalize().flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    let digest = unsafe key.withContiguousUTF8 { unsafe SHA256Digest.digest(of: $0.span.bytes) }
+    return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
   }
 
   /// Whether a name is one that `sha256` gives.
   func acceptsDigest(_ name: Span<UInt8>) -> Bool {
-    guard name.count == 2 * SHA256.byteCount else { return false }
+    guard name.count == 2 * SHA256Digest.byteCount else { return false }
     return name.indices.allSatisfy { (0x30...0x39).contains(name[$0]) || (0x61...0x66).contains(name[$0]) }
   }
 }

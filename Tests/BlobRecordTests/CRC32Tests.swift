@@ -10,6 +10,38 @@ import Testing
     #expect(CRC32.checksum(of: Array("123456789".utf8)) == 0xCBF4_3926)
   }
 
+  @Test func withoutISALTheCheckValueIsTheSame() {
+    var crc = CRC32(avoidsISAL: true)
+    crc.update(Array("1234".utf8).span.bytes)
+    crc.update(Array("56789".utf8).span.bytes)
+    #expect(crc.value == 0xCBF4_3926)
+  }
+
+  /// Where ISA-L is installed this compares the two, at every length that their inner loops tell apart.
+  @Test func withAndWithoutISALTheChecksumIsTheSame() throws {
+    let seed = SeededGenerator.announcedSeed(for: "withAndWithoutISALTheChecksumIsTheSame")
+    var generator = SeededGenerator(seed: seed)
+    let bytes = generator.bytes(3000)
+    for byteCount in 0...bytes.count {
+      let start = Int.random(in: 0...bytes.count - byteCount, using: &generator)
+      let piece = bytes.span.bytes.extracting(start..<start + byteCount)
+      var crc = CRC32(avoidsISAL: true)
+      crc.update(piece)
+      try #require(CRC32.checksum(of: piece) == crc.value, "\(byteCount) bytes from \(start), seed \(seed)")
+    }
+  }
+
+  @Test func theLibraryInUseIsNamed() {
+    let isInstalled = ISAL.find(in: ISAL.libraryName) != nil
+    #expect(CRC32.library.hasPrefix(isInstalled ? "ISA-L (libisal.so.2)" : "zlib 1."))
+  }
+
+  /// A library of that name that lacks the function is as good as none.
+  @Test(arguments: ["libnosuchlibrary.so.1", "libz.so.1"])
+  func whereTheFunctionIsMissingZlibComputes(library: String) {
+    #expect(ISAL.find(in: library) == nil)
+  }
+
   @Test func noBytesGiveZero() {
     #expect(CRC32().value == 0)
     #expect(CRC32.checksum(of: []) == 0)

@@ -1,6 +1,5 @@
 import BlobRecord
 import BlobStore
-import Crypto
 import Foundation
 import SystemPackage
 import TestSupport
@@ -22,7 +21,7 @@ struct ReferenceCacheTests {
       let store = try reference.store(at: record.updateTimeSec)
       let blob = try #require(try store.load(BlobKey(record.key), touching: false), "\(record.path)")
       #expect(blob.payload.count == record.payloadSize)
-      #expect(SHA256.hash(data: blob.payload).hexadecimal == record.payloadSha256)
+      #expect(SHA256Digest.digest(of: blob.payload.bytes).hexadecimal == record.payloadSha256)
       #expect(blob.header.ttl == record.ttl)
       #expect(blob.header.refCount == record.refCount)
       #expect(blob.header.updateTime == UInt64(record.updateTimeSec))

@@ -1,3 +1,4 @@
+import BlobRecord
 import Foundation
 import Testing
 
@@ -50,6 +51,15 @@ import Testing
     let readme = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../README.md")
     let version = run.text.trimmingCharacters(in: .newlines)
     #expect(try String(contentsOf: readme, encoding: .utf8).contains("from: \"\(version)\""), "\(run.text)")
+  }
+
+  @Test(arguments: [["--version", "--json"], ["load", "--version", "--json"]])
+  func theVersionInJSONNamesTheLibraryOfChecksums(arguments: [String]) async throws {
+    let run = try await Tool().run(arguments: arguments, now: nil)
+    #expect(run.status == 0)
+    let plain = try await Tool().run("--version", now: nil).text.trimmingCharacters(in: .newlines)
+    #expect(
+      run.text == "{\"type\":\"version\",\"version\":\"\(plain)\",\"checksums\":\"\(CRC32.library)\"}\n")
   }
 
   @Test(arguments: subcommands) func aSubcommandWithoutArgumentsIsWrongUsage(subcommand: String) async throws {

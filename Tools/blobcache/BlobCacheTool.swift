@@ -1,4 +1,5 @@
 public import ArgumentParser
+internal import BlobRecord
 
 /// The command line: `blobcache SUBCOMMAND`, as Spec/CommandLine.md has it.
 public struct BlobCacheTool: ParsableCommand {
@@ -34,10 +35,25 @@ public struct BlobCacheTool: ParsableCommand {
     } catch  where exitCode(for: error) == .success {
       // Help and the like are results: whether they can be written matters.
       var output = Output()
-      output.line(fullMessage(for: error))
+      let message = fullMessage(for: error)
+      if message == version { answerVersion(to: &output) } else { output.line(message) }
       output.flush()
     } catch {
       exit(withError: error)
+    }
+  }
+
+  /// The version alone, for scripts; on a terminal and in JSON also the library that computes checksums, which decides how fast
+  /// large payloads are.
+  private static func answerVersion(to output: inout Output) {
+    if CommandLine.arguments.contains("--json") {
+      var object = JSONObject(type: "version")
+      object.add("version", version)
+      object.add("checksums", CRC32.library)
+      output.line(object)
+    } else {
+      output.line(version)
+      if output.isTerminal { output.line("checksums by \(CRC32.library)") }
     }
   }
 

@@ -17,7 +17,7 @@ internal import SystemPackage
 struct Output: ~Copyable {
   /// Whether text may be coloured.
   let style: Style
-  private let isTerminal: Bool
+  let isTerminal: Bool
   private var buffer: [UInt8] = []
 
   private static let flushThreshold = 64 << 10

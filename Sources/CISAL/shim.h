@@ -1,1 +1,0 @@
-#include <isa-l/crc.h>
