@@ -18,7 +18,7 @@ public struct CRC32: Sendable {
   /// Adds bytes to the checksum.
   ///
   /// - Complexity: O(*n*). A byte takes a fiftieth of a nanosecond with AVX-512, a tenth with narrower instructions, and a
-  ///   nanosecond without: Spec/Performance.md.
+  ///   nanosecond without: Spec/Benchmarks.md.
   public mutating func update(_ bytes: RawSpan) {
     value = unsafe bytes.withUnsafeBytes { buffer in
       // zlib answers a null pointer with the initial value, not with `value`.
