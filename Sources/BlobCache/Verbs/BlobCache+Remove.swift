@@ -5,8 +5,10 @@ public import BlobStore
 extension BlobCache {
   /// Removes a key's record: live, expired, locked or damaged, staged or on disk.
   ///
-  /// - Parameter purging: whether its bytes are to be gone at once: with it goes all that waits to be overwritten by later
-  ///   stores, which may be what the key held earlier.
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - purging: whether its bytes go at once, and with them all files that wait to be overwritten, which may hold what the key
+  ///     held earlier.
   /// - Returns: `done`; `notFound` if there was none.
   /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `closed`.
   @discardableResult
