@@ -273,14 +273,6 @@ ssize_t blob_list_attributes(int descriptor, char *names, size_t size) {
 #endif
 }
 
-static int fork_count;
-
-static void note_fork(void) { fork_count += 1; }
-
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
-
-int blob_fork_count(void) { return fork_count; }
-
 int blob_terminal_width(int descriptor) {
   struct winsize size;
   return ioctl(descriptor, TIOCGWINSZ, &size) == -1 ? -1 : size.ws_col;

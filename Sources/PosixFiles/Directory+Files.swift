@@ -83,7 +83,7 @@ extension Directory {
     if !files.refusesOpenBeneath {
       do {
         return try files.perform(.openBeneath, location.appending(name, in: subdirectory)) {
-          unsafe withPath(name, in: subdirectory) { unsafe blob_open_beneath(descriptor, $0, flags, 0) }
+          open(flags) { unsafe withPath(name, in: subdirectory) { unsafe blob_open_beneath(descriptor, $0, flags, 0) } }
         }
       } catch {
         // A kernel before 5.6 lacks the call; a seccomp filter may refuse what it does not know with EPERM.
@@ -112,7 +112,7 @@ extension Directory {
   private func walk(_ relativePath: String, _ flags: CInt, _ location: Location) throws(FileError) -> CInt {
     guard let slash = relativePath.utf8.firstIndex(of: UInt8(ascii: "/")) else {
       return try files.perform(.open, location) {
-        unsafe relativePath.withCString { unsafe blob_openat(descriptor, $0, flags | O_NOFOLLOW, 0) }
+        open(flags) { unsafe relativePath.withCString { unsafe blob_openat(descriptor, $0, flags | O_NOFOLLOW, 0) } }
       }
     }
     let name = String(relativePath[..<slash])
@@ -127,7 +127,9 @@ extension Directory {
     let fileLocation = at(name)
     let opened = try files.sparingAccessTime { flags throws(FileError) in
       try files.perform(.open, fileLocation) {
-        unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_RDWR | O_NOFOLLOW | fileFlags | flags, 0) }
+        LockableDescriptor.open {
+          unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_RDWR | O_NOFOLLOW | fileFlags | flags, 0) }
+        }
       }
     }
     return OpenFile(descriptor: opened, location: fileLocation, files: files)
@@ -137,13 +139,21 @@ extension Directory {
   package func createFile(_ name: String, permissions: FilePermissions) throws(FileError) -> OpenFile {
     let fileLocation = at(name)
     let created = try files.perform(.open, fileLocation) {
-      unsafe name.withCString {
-        unsafe blob_openat(
-          descriptor, $0, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | fileFlags, permissions.rawValue)
+      LockableDescriptor.open {
+        unsafe name.withCString {
+          unsafe blob_openat(
+            descriptor, $0, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | fileFlags, permissions.rawValue)
+        }
       }
     }
     return OpenFile(descriptor: created, location: fileLocation, files: files)
   }
+}
+
+/// Makes a call that opens a file: what is opened for writing may be locked, what is only read is not.
+@inline(__always)
+private func open(_ flags: CInt, _ call: () -> CInt) -> CInt {
+  flags & O_ACCMODE == O_RDONLY ? call() : LockableDescriptor.open(call)
 }
 
 /// Calls `open` until it meets no file that is on its way to another name: what has this one by now, the next look finds.

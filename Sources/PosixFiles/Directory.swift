@@ -81,6 +81,7 @@ package struct Directory: ~Copyable, Sendable {
   ///
   /// - Returns: false if another description holds the lock.
   package func tryLock() throws(FileError) -> Bool {
+    LockableDescriptor.note(descriptor)
     do {
       try files.perform(.lock, location) { flock(descriptor, LOCK_EX | LOCK_NB) }
       return true
@@ -93,7 +94,7 @@ package struct Directory: ~Copyable, Sendable {
   /// The same directory by a descriptor of its own.
   package func reopened() throws(FileError) -> Directory {
     let opened = try files.perform(.openDirectory, location) {
-      unsafe blob_openat(descriptor, ".", directoryFlags, 0)
+      LockableDescriptor.open { unsafe blob_openat(descriptor, ".", directoryFlags, 0) }
     }
     return Directory(descriptor: opened, location: location, files: files)
   }

@@ -144,12 +144,8 @@ package final class Files: Sendable {
   /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.
   func close(_ descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) {
     let interception = isIntercepted ? interception(of: .close, location()) : nil
-    let result = platformClose(descriptor)
+    let result = LockableDescriptor.close(descriptor)
     if case .fail(let errno)? = interception, errno != .interrupted { throw FileError(.close, location(), errno) }
     if result == -1, errno != EINTR { throw FileError(.close, location(), Errno(rawValue: errno)) }
   }
-}
-
-private func platformClose(_ descriptor: CInt) -> CInt {
-  close(descriptor)
 }

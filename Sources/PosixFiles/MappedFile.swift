@@ -1,12 +1,5 @@
+internal import CBlobRecord
 public import Synchronization
-
-#if canImport(Darwin)
-  internal import Darwin
-#elseif canImport(Glibc)
-  internal import Glibc
-#elseif canImport(Musl)
-  internal import Musl
-#endif
 
 /// Owns a shared mapping of a file, whose words all processes that map it read and write atomically.
 ///
@@ -19,10 +12,12 @@ public import Synchronization
   init(adopting base: UnsafeMutableRawPointer, byteCount: Int) {
     unsafe self.base = unsafe base
     self.byteCount = byteCount
+    // The mapping keeps the open file alive, and so its locks: a forked child must give it up too.
+    unsafe blob_note_mapping(base, byteCount)
   }
 
   deinit {
-    unsafe munmap(base, byteCount)
+    unsafe blob_unmap(base, byteCount)
   }
 
   /// Calls `body` with the word at an offset. Inlined in other modules too: there are several for each store, and what is

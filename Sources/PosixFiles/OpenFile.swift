@@ -98,6 +98,7 @@ package struct OpenFile: ~Copyable, Sendable {
   ///
   /// - Returns: false if another description holds the lock.
   package func tryLock() throws(FileError) -> Bool {
+    LockableDescriptor.note(descriptor)
     do {
       try files.perform(.lock, location) { flock(descriptor, LOCK_EX | LOCK_NB) }
       return true
@@ -111,6 +112,7 @@ package struct OpenFile: ~Copyable, Sendable {
   ///
   /// - Returns: false if another description holds a lock there.
   package func tryLock(bytes: Range<Int64>) throws(FileError) -> Bool {
+    LockableDescriptor.note(descriptor)
     do {
       try files.perform(.lockByte, location) {
         blob_lock_bytes(descriptor, bytes.lowerBound, bytes.upperBound - bytes.lowerBound, 1)
@@ -140,8 +142,28 @@ package struct OpenFile: ~Copyable, Sendable {
   }
 
   /// Gives a new file its length, and its blocks at once.
+  ///
+  /// Where the system cannot, zeros are written. glibc does that by itself; musl and bionic answer EOPNOTSUPP, EINVAL or
+  /// ENOSYS, whichever the kernel or the file system gives.
   package func allocate(byteCount: Int64) throws(FileError) {
-    try files.perform(.allocate, location) { blob_allocate(descriptor, byteCount) }
+    do {
+      try files.perform(.allocate, location) { blob_allocate(descriptor, byteCount) }
+    } catch {
+      switch error.errno {
+      case .notSupported, .invalidArgument, .noFunction: try writeZeros(byteCount: byteCount)
+      default: throw error
+      }
+    }
+  }
+
+  private func writeZeros(byteCount: Int64) throws(FileError) {
+    let zeros = [UInt8](repeating: 0, count: Int(min(byteCount, 64 << 10)))
+    var offset: Int64 = 0
+    while offset < byteCount {
+      let count = Int(min(byteCount - offset, Int64(zeros.count)))
+      try write(unsafe zeros.span.bytes.extracting(0..<count), at: offset)
+      offset += Int64(count)
+    }
   }
 
   /// What keeps the file from being shared through a mapping, on the file system it lies on.

@@ -28,7 +28,7 @@ extension Directory {
     let fileLocation = at(UnnamedFile.label)
     do {
       let created = try files.perform(.openUnnamed, fileLocation) {
-        blob_create_unnamed(descriptor, fileFlags, permissions.rawValue)
+        LockableDescriptor.open { blob_create_unnamed(descriptor, fileFlags, permissions.rawValue) }
       }
       return OpenFile(descriptor: created, location: fileLocation, files: files)
     } catch {

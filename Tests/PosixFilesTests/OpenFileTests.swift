@@ -44,6 +44,22 @@ import Testing
     #expect(plan.transfers == (cut < 164 ? 2 : 1))
   }
 
+  /// As musl and bionic answer where a file system has no such call.
+  @Test(arguments: [Errno.notSupported, .invalidArgument, .noFunction], [0, 1, 1 << 16, 3 << 16 | 1] as [Int64])
+  func whereBlocksCannotBeAllocatedZerosAreWritten(errno: Errno, byteCount: Int64) throws {
+    let files = Files { call, _ in call == .allocate ? .fail(errno) : nil }
+    let file = try openDirectory(at: temporary.path, files).createFile("file", permissions: .ownerReadWrite)
+    try file.allocate(byteCount: byteCount)
+    #expect(try content() == [UInt8](repeating: 0, count: Int(byteCount)))
+  }
+
+  @Test(arguments: [Errno.noSpace, .diskQuotaExceeded, .ioError]) func otherwiseAllocatingFails(errno: Errno) throws {
+    let files = Files { call, _ in call == .allocate ? .fail(errno) : nil }
+    let file = try openDirectory(at: temporary.path, files).createFile("file", permissions: .ownerReadWrite)
+    let error = #expect(throws: FileError.self) { try file.allocate(byteCount: 10) }
+    #expect(error?.errno == errno)
+  }
+
   @Test(arguments: [1, 2, 63, 64, 65, 100, 164])
   func twoBuffersAreReadWholeWhereverTheCallIsCut(step: Int) throws {
     let stored = Self.bytes(164)

@@ -82,10 +82,6 @@ ssize_t blob_list_attributes(int descriptor, char *names, size_t size);
 /// What keeps a file on this file system from being shared through a mapping: 0 if nothing does; -1 with errno.
 int blob_mapping_hazard(int descriptor);
 
-/// How many times this process descends from a fork since the library was loaded; the same for the whole life of a
-/// process. Costs no system call.
-int blob_fork_count(void);
-
 /// The width of the terminal in characters: ioctl(2) with TIOCGWINSZ, which is variadic. -1 with errno.
 int blob_terminal_width(int descriptor);
 
