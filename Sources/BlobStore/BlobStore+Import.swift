@@ -7,11 +7,12 @@ extension BlobStore {
   ///
   /// Links and what is no regular file are not followed, names that begin with a dot are passed over, and so is this
   /// cache where it lies below. A file that cannot be imported does not end the import, nor does a directory below that
-  /// cannot be listed: it is a finding.
+  /// cannot be listed, nor one whose files have longer paths than keys may be: it is a finding.
   ///
   /// - Parameter visit: receives what became of each file.
   /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed.
-  /// - Complexity: reads every file once, 256 KiB at a time; a descriptor for each directory on the way down.
+  /// - Complexity: reads every file once, 256 KiB at a time, with a few descriptors; remembers the names of
+  ///   subdirectories on the way down.
   @discardableResult
   public func importFiles(
     from directory: FilePath, _ options: ImportOptions = ImportOptions(), _ visit: (ImportFinding) -> Void = { _ in }
@@ -24,7 +25,7 @@ extension BlobStore {
         throw BlobStoreError(.sourceMissing, "a cache is not imported into itself", path: directory)
       }
       var report = ImportReport()
-      try importFiles(in: source, at: "", options) { finding in
+      try importFiles(below: source, options) { finding in
         report.add(finding)
         visit(finding)
       }
@@ -40,53 +41,72 @@ extension BlobStore {
     return mine.deviceID == other.deviceID && mine.inode == other.inode
   }
 
-  /// - Parameter prefix: the directory's path below the one that is imported, with a slash at its end, or empty.
+  /// Walks on a stack of its own: a tree may be deeper than a thread's stack.
   private func importFiles(
-    in directory: borrowing Directory, at prefix: String, _ options: ImportOptions, _ visit: (ImportFinding) -> Void
+    below source: consuming Directory, _ options: ImportOptions, _ visit: (ImportFinding) -> Void
+  ) throws {
+    var descent = DirectoryDescent(from: source)
+    /// Names that have yet to be gone down to, of each directory on the way.
+    var subdirectories: [[String]] = [[]]
+    try importFiles(in: descent.current().directory, at: "", options, &subdirectories[0], visit)
+    while let depth = subdirectories.indices.last {
+      guard let name = subdirectories[depth].popLast() else {
+        subdirectories.removeLast()
+        descent.ascend()
+        continue
+      }
+      let path = descent.prefix + name
+      do {
+        try checkLength(ofKeysBelow: path)
+        guard try descent.descend(to: name) else {
+          visit(importFile(name, in: try descent.current().directory, at: path, options))
+          continue
+        }
+      } catch {
+        visit(.failed(FilePath(path), BlobStoreError(error, operation: "import", key: nil)))
+        continue
+      }
+      subdirectories.append([])
+      do {
+        let opened = try descent.current()
+        if try isRoot(opened.directory) {
+          visit(.skipped(FilePath(path)))
+        } else {
+          try importFiles(in: opened.directory, at: descent.prefix, options, &subdirectories[depth + 1], visit)
+        }
+      } catch {
+        visit(.failed(FilePath(path), BlobStoreError(error, operation: "import", key: nil)))
+      }
+    }
+  }
+
+  /// - Throws: `tooLong` if no file below a directory has a path that can be a key.
+  private func checkLength(ofKeysBelow path: String) throws(KeyError) {
+    do {
+      _ = try configuration.layout.naming.fileName(for: BlobKey(path + "/_"))
+    } catch {
+      if case .tooLong = error { throw error }
+      // Each file is told why it has no name.
+    }
+  }
+
+  /// - Parameters:
+  ///   - prefix: the directory's path below the one that is imported, with a slash at its end, or empty.
+  ///   - subdirectories: receives the names of what may be subdirectories.
+  private func importFiles(
+    in directory: borrowing Directory, at prefix: String, _ options: ImportOptions, _ subdirectories: inout [String],
+    _ visit: (ImportFinding) -> Void
   ) throws {
     var entries = try directory.entries()
     while let entry = try entries.next() {
-      let path = prefix + entry.name
       let canBeADirectory = entry.kind == .directory || entry.kind == .unknown
       if !entry.isNameExact || entry.name.utf8.first == UInt8(ascii: ".") {
-        visit(.skipped(FilePath(path)))
-      } else if canBeADirectory, options.format.hasSubdirectories,
-        importSubdirectory(entry.name, of: directory, at: path, options, visit)
-      {
-        continue
+        visit(.skipped(FilePath(prefix + entry.name)))
+      } else if canBeADirectory, options.format.hasSubdirectories {
+        subdirectories.append(entry.name)
       } else {
-        visit(importFile(entry.name, in: directory, at: path, options))
+        visit(importFile(entry.name, in: directory, at: prefix + entry.name, options))
       }
-    }
-  }
-
-  /// - Returns: false if it is none.
-  private func importSubdirectory(
-    _ name: String, of directory: borrowing Directory, at path: String, _ options: ImportOptions,
-    _ visit: (ImportFinding) -> Void
-  ) -> Bool {
-    do {
-      guard let subdirectory = try Self.openSubdirectory(name, of: directory) else { return false }
-      guard try !isRoot(subdirectory) else {
-        visit(.skipped(FilePath(path)))
-        return true
-      }
-      try importFiles(in: subdirectory, at: path + "/", options, visit)
-    } catch {
-      visit(.failed(FilePath(path), BlobStoreError(error, operation: "import", key: nil)))
-    }
-    return true
-  }
-
-  private static func openSubdirectory(
-    _ name: String, of directory: borrowing Directory
-  ) throws(FileError) -> Directory? {
-    do {
-      return try directory.openSubdirectory(name)
-    } catch {
-      // The file system had not said what it is: no directory, it turns out, or a link.
-      guard [.notDirectory, .tooManySymbolicLinkLevels].contains(error.errno) else { throw error }
-      return nil
     }
   }
 

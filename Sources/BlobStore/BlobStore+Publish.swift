@@ -29,7 +29,7 @@ extension BlobStore {
         let root = try root.openedOrMade()
         let subdirectory = try root.madeSubdirectory(path.subdirectory)
         var temporary = try fileToWrite(
-          header, mayBeRecycled: mayRecycle, mayBeUnnamed: mayBeUnnamed, in: subdirectory, of: root)
+          header, at: path, mayBeRecycled: mayRecycle, mayBeUnnamed: mayBeUnnamed, in: subdirectory, of: root)
         (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
         try write(temporary.file, &header)
         try temporary.cutOff(at: Self.fileByteCount(header))
@@ -73,10 +73,12 @@ extension BlobStore {
 
   /// A file from the recycling bin, if there is one of that size, else a new one.
   private func fileToWrite(
-    _ header: RecordHeader, mayBeRecycled: Bool, mayBeUnnamed: Bool, in subdirectory: OpenSubdirectory,
-    of root: RootDirectory.Opened
+    _ header: RecordHeader, at path: RecordPath, mayBeRecycled: Bool, mayBeUnnamed: Bool,
+    in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened
   ) throws -> TemporaryFile {
-    if mayBeRecycled, let recycled = recycledFile(for: header, byteCount: Self.fileByteCount(header), of: root) {
+    if mayBeRecycled,
+      let recycled = recycledFile(for: header, at: path, byteCount: Self.fileByteCount(header), of: root)
+    {
       return TemporaryFile(recycled, in: subdirectory, names: temporaryNames)
     }
     if mayBeUnnamed, let file = try subdirectory.directory.createUnnamedFile(permissions: root.filePermissions) {
@@ -235,7 +237,7 @@ extension BlobStore {
       let stored = try file.readHeader()
       // A damaged record tells of no locks.
       let header = try? stored.get().sound(fileSize: status.size, digest: path.digest)
-      return Displaced(file: DisplacedFile(status, header: header), header: header)
+      return Displaced(file: DisplacedFile(path.fileName, status, header: header), header: header)
     case .notRegular: break
     }
     throw BlobStoreError(

@@ -29,14 +29,14 @@ extension BlobStore {
   /// - Parameter byteCount: of the record, header included.
   /// - Returns: nil if there is none: then one is to be made.
   func recycledFile(
-    for header: RecordHeader, byteCount: Int64, of root: RootDirectory.Opened
+    for header: RecordHeader, at path: RecordPath, byteCount: Int64, of root: RootDirectory.Opened
   ) -> RecycledFile? {
-    guard let keyDigest = header.keyDigest, !header.isLocked,
+    guard header.keyDigest != nil, !header.isLocked,
       configuration.durability.level(concernsLock: false) == .none,
       let (bin, _, control) = recyclingBin(of: root, makesIt: false)
     else { return nil }
     do {
-      return try bin.take(for: keyDigest, byteCount: byteCount, of: root, control)
+      return try bin.take(for: path, byteCount: byteCount, of: root, control)
     } catch {
       configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
       return nil
@@ -136,6 +136,8 @@ extension BlobStore {
 
 /// The file of a record that is about to lose its place.
 struct DisplacedFile {
+  /// The record's.
+  let fileName: String
   let byteCount: Int64
   /// The digest in its header, if the file may be overwritten once nobody reads it any more: it has no other name, and is
   /// sound and not locked. Else nil.
@@ -146,12 +148,14 @@ struct DisplacedFile {
   /// - Parameters:
   ///   - status: from before the header was read.
   ///   - header: nil if it is damaged.
-  init(_ status: Stat, header: RecordHeader?) {
+  init(_ fileName: String, _ status: Stat, header: RecordHeader?) {
     self.init(
-      byteCount: status.size, header: header, hasOtherNames: status.linkCount > 1, version: FileVersion(status))
+      fileName, byteCount: status.size, header: header, hasOtherNames: status.linkCount > 1,
+      version: FileVersion(status))
   }
 
-  init(byteCount: Int64, header: RecordHeader?, hasOtherNames: Bool, version: FileVersion?) {
+  init(_ fileName: String, byteCount: Int64, header: RecordHeader?, hasOtherNames: Bool, version: FileVersion?) {
+    self.fileName = fileName
     self.byteCount = byteCount
     recyclableDigest = hasOtherNames ? nil : header?.recyclableDigest
     self.version = version

@@ -221,7 +221,7 @@ extension BlobStore {
       let isLocked = header?.isLocked ?? false
       return (
         RecordSize(bytes: status.size, isLocked: isLocked),
-        DisplacedFile(status, header: header), isLocked
+        DisplacedFile(path.fileName, status, header: header), isLocked
       )
     } catch {
       // Unreadable is no reason to keep it: the removal is unconditional.
@@ -230,7 +230,7 @@ extension BlobStore {
       }
       return (
         RecordSize(bytes: status.size, isLocked: false),
-        DisplacedFile(status, header: nil), true
+        DisplacedFile(path.fileName, status, header: nil), true
       )
     }
   }

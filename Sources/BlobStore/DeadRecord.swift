@@ -6,16 +6,24 @@ internal import PosixFiles
 /// A file that is overwritten gets its new name on the medium before its new bytes, as the file system likes: after a power
 /// cut, a name may lead to any record that the file has held since its bytes were last written out. A record of another
 /// key is found damaged there, by its digest; an earlier one of the same key would be found sound. So a file holds records in
-/// ascending order of their keys' digests, and never one of the same key again. Whatever it has held is below.
+/// ascending order of their keys' digests, and never one of the same digest again. Whatever it has held is below.
 ///
 /// But for a key that is replaced again and again, a file may take turns with another one, as long as that goes fast
 /// (`RecyclingMoment`): the medium is as far behind then as it is with new files.
 struct DeadRecord {
   let keyDigest: UInt64
-  /// When it lost its place, or earlier; nil if this process does not know.
-  let displacement: RecyclingMoment?
+  /// nil if this process does not know.
+  let displacement: Displacement?
 
-  init(keyDigest: UInt64, displacement: RecyclingMoment?) {
+  /// How it lost its place.
+  struct Displacement {
+    /// Which record it was: callers that let strangers choose keys may be given two of one digest, which is not keyed.
+    let fileName: String
+    /// When it did, or earlier.
+    let moment: RecyclingMoment
+  }
+
+  init(keyDigest: UInt64, displacement: Displacement?) {
     self.keyDigest = keyDigest
     self.displacement = displacement
   }
@@ -23,13 +31,15 @@ struct DeadRecord {
   /// - Returns: nil if the file must not be recycled.
   init?(_ file: DisplacedFile, displacedAt moment: RecyclingMoment) {
     guard let keyDigest = file.recyclableDigest else { return nil }
-    self.init(keyDigest: keyDigest, displacement: moment)
+    self.init(keyDigest: keyDigest, displacement: Displacement(fileName: file.fileName, moment: moment))
   }
 
-  /// Whether the file may be overwritten with a record of a key with this digest.
-  func mayPrecede(_ nextDigest: UInt64, at moment: RecyclingMoment) -> Bool {
-    if keyDigest == nextDigest, let displacement { return moment.isShortlyAfter(displacement) }
-    return keyDigest < nextDigest
+  /// Whether the file may be overwritten with a record that is to lie there.
+  func mayPrecede(_ next: RecordPath, at moment: RecyclingMoment) -> Bool {
+    if keyDigest == next.digest, let displacement {
+      return displacement.fileName.utf8.elementsEqual(next.fileName.utf8) && moment.isShortlyAfter(displacement.moment)
+    }
+    return keyDigest < next.digest
   }
 }
 

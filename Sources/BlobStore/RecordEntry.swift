@@ -50,7 +50,7 @@ public struct RecordEntry: Sendable {
 
   var displaced: DisplacedFile {
     DisplacedFile(
-      byteCount: fileSize, header: damage == nil ? header : nil, hasOtherNames: hasOtherNames,
+      path?.fileName ?? "", byteCount: fileSize, header: damage == nil ? header : nil, hasOtherNames: hasOtherNames,
       version: version)
   }
 }

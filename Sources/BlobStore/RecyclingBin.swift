@@ -49,8 +49,8 @@ final class RecyclingBin: Sendable {
       count += 1
     }
 
-    mutating func pop(_ sizeClass: SizeClass, for keyDigest: UInt64, at moment: RecyclingMoment) -> Entry? {
-      counted(shelves[sizeClass.number].pop(for: keyDigest, at: moment))
+    mutating func pop(_ sizeClass: SizeClass, for path: RecordPath, at moment: RecyclingMoment) -> Entry? {
+      counted(shelves[sizeClass.number].pop(for: path, at: moment))
     }
 
     mutating func popHighest(_ sizeClass: SizeClass, above keyDigest: UInt64) -> Entry? {
@@ -157,13 +157,13 @@ struct RecycledPlace {
   let bin: RecyclingBin
   /// As it was when it was taken.
   let entry: RecyclingBin.Entry
-  /// Of the key whose record the file is taken for.
-  let keyDigest: UInt64
+  /// Of the record that the file is taken for.
+  let path: RecordPath
   let control: ControlFile
 
   /// Whether the record may still follow what the file has held, now that it is about to be published.
   var isStillSafe: Bool {
-    entry.dead?.mayPrecede(keyDigest, at: RecyclingMoment(control)) ?? false
+    entry.dead?.mayPrecede(path, at: RecyclingMoment(control)) ?? false
   }
 
   /// The file was not published, and stays in the bin.
@@ -171,7 +171,7 @@ struct RecycledPlace {
     control.countRecycled(files: 1, bytes: entry.byteCount)
     var entry = entry
     // It may have been written to.
-    entry.dead = DeadRecord(keyDigest: keyDigest, displacement: nil)
+    entry.dead = DeadRecord(keyDigest: path.digest, displacement: nil)
     entry.version = nil
     bin.shelve(entry)
   }
@@ -191,19 +191,19 @@ extension RecyclingBin {
   /// - Parameter byteCount: of the file that is needed, header included.
   /// - Returns: nil if there is none that may be overwritten.
   func take(
-    for keyDigest: UInt64, byteCount: Int64, of root: RootDirectory.Opened, _ control: ControlFile
+    for path: RecordPath, byteCount: Int64, of root: RootDirectory.Opened, _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
     let sizeClass = SizeClass(byteCount)
     var triesLeft = Self.tries
-    while isUsable, triesLeft > 0, let entry = try next(of: sizeClass, for: keyDigest, of: root, control) {
+    while isUsable, triesLeft > 0, let entry = try next(of: sizeClass, for: path, of: root, control) {
       triesLeft -= 1
-      if let file = try take(entry, of: sizeClass, for: keyDigest, of: root, control) { return file }
+      if let file = try take(entry, of: sizeClass, for: path, of: root, control) { return file }
     }
     return nil
   }
 
   private func take(
-    _ entry: Entry, of sizeClass: SizeClass, for keyDigest: UInt64, of root: RootDirectory.Opened,
+    _ entry: Entry, of sizeClass: SizeClass, for path: RecordPath, of root: RootDirectory.Opened,
     _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
     var (isWorn, isUntouched) = (false, false)
@@ -230,13 +230,13 @@ extension RecyclingBin {
         current.version = nil
       }
       guard SizeClass(byteCount) == sizeClass,
-        current.dead?.mayPrecede(keyDigest, at: RecyclingMoment(control)) ?? false
+        current.dead?.mayPrecede(path, at: RecyclingMoment(control)) ?? false
       else {
         shelve(current)
         return nil
       }
       control.countRecycled(files: -1, bytes: -byteCount)
-      let place = RecycledPlace(bin: self, entry: current, keyDigest: keyDigest, control: control)
+      let place = RecycledPlace(bin: self, entry: current, path: path, control: control)
       return RecycledFile(file: file, place: place)
     case .refused(.file):
       if isWorn { try discard(entry, control) }
@@ -256,10 +256,10 @@ extension RecyclingBin {
   }
 
   private func next(
-    of sizeClass: SizeClass, for keyDigest: UInt64, of root: RootDirectory.Opened, _ control: ControlFile
+    of sizeClass: SizeClass, for path: RecordPath, of root: RootDirectory.Opened, _ control: ControlFile
   ) throws(FileError) -> Entry? {
     func pop() -> Entry? {
-      state.withLock { $0.pop(sizeClass, for: keyDigest, at: RecyclingMoment(control)) }
+      state.withLock { $0.pop(sizeClass, for: path, at: RecyclingMoment(control)) }
     }
     if let entry = pop() { return entry }
     guard isListingDue(control) else { return nil }

@@ -1,3 +1,5 @@
+internal import BlobRecord
+
 /// The files of one size class in the recycling bin, by what they have held last.
 ///
 /// A record takes the file whose digest is the next below its own, or nearly: so files get through as many records as
@@ -30,9 +32,9 @@ struct RecyclingShelf {
     occupied |= 1 << UInt64(number)
   }
 
-  /// A file that a record with this digest may overwrite, as far as is known.
-  mutating func pop(for digest: UInt64, at moment: RecyclingMoment) -> Entry? {
-    popSameStack(digest, at: moment) ?? popLowerStack(digest) ?? unread.popLast()
+  /// A file that a record that is to lie there may overwrite, as far as is known.
+  mutating func pop(for path: RecordPath, at moment: RecyclingMoment) -> Entry? {
+    popSameStack(path, at: moment) ?? popLowerStack(path.digest) ?? unread.popLast()
   }
 
   /// The file that the fewest records could overwrite, or nearly, if its digest is above this one.
@@ -41,10 +43,10 @@ struct RecyclingShelf {
     return popHighest(of: 63 - occupied.leadingZeroBitCount) { $0.keyDigest > digest }
   }
 
-  private mutating func popSameStack(_ digest: UInt64, at moment: RecyclingMoment) -> Entry? {
-    let number = Self.stack(of: digest)
+  private mutating func popSameStack(_ path: RecordPath, at moment: RecyclingMoment) -> Entry? {
+    let number = Self.stack(of: path.digest)
     guard occupied & 1 << UInt64(number) != 0 else { return nil }
-    return popHighest(of: number) { $0.mayPrecede(digest, at: moment) }
+    return popHighest(of: number) { $0.mayPrecede(path, at: moment) }
   }
 
   private mutating func popLowerStack(_ digest: UInt64) -> Entry? {

@@ -301,11 +301,31 @@ extension RootDirectory.Opened {
       guard try directory.makeSubdirectory(name, permissions: subdirectoryPermissions) else { continue }
       guard let made = try openSubdirectory(name) else { continue }
       let status = try made.status()
+      // Another user may have put something else there since: that stays as it is, and is found like any other.
+      guard try isJustMade(made, status) else { continue }
       if let (user, group) = ownershipToGive(status) { try made.setOwner(user: user, group: group) }
       if status.permissions.intersection(subdirectoryPermissions) != subdirectoryPermissions {
         try made.setPermissions(subdirectoryPermissions.union(status.permissions.intersection(.setGroupID)))
       }
       return made
+    }
+  }
+
+  /// Whether a directory may be the one that this process has just made: its own, on this volume, and nothing in it.
+  ///
+  /// Only a directory that needs other permissions or another owner is listed.
+  private func isJustMade(_ made: borrowing Directory, _ status: Stat) throws(FileError) -> Bool {
+    guard status.userID == owners.caller, status.deviceID == self.status.deviceID else { return false }
+    let isAsWanted =
+      ownershipToGive(status) == nil
+      && status.permissions.intersection(subdirectoryPermissions) == subdirectoryPermissions
+    if isAsWanted { return true }
+    do {
+      var entries = try made.entries()
+      return try !entries.advance()
+    } catch  where error.errno == .noSuchFileOrDirectory {
+      // A collection has removed it already.
+      return false
     }
   }
 }

@@ -135,6 +135,20 @@ extension Directory {
     return OpenFile(descriptor: opened, location: fileLocation, files: files)
   }
 
+  /// Opens the pipe or the character device `name`, itself no link, to write to it; waits for a pipe's reader.
+  ///
+  /// - Returns: nil if what was opened is something else.
+  package func openOutput(_ name: String) throws(FileError) -> OpenFile? {
+    let fileLocation = at(name)
+    let opened = try files.perform(.open, fileLocation) {
+      unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0) }
+    }
+    let file = OpenFile(descriptor: opened, location: fileLocation, files: files)
+    // Looked at only now: at the name, something else may lie by then.
+    guard [.fifo, .characterSpecial].contains(try file.status().type) else { return nil }
+    return file
+  }
+
   /// Creates a file that must not exist yet, for reading and writing.
   package func createFile(_ name: String, permissions: FilePermissions) throws(FileError) -> OpenFile {
     let fileLocation = at(name)

@@ -4,6 +4,7 @@ import Foundation
 import Locks
 import Logging
 import PosixFiles
+import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -299,4 +300,13 @@ final class CallTrace: Sendable {
   }
 
   func count(_ call: SystemCall) -> Int { entries.withLock { $0.count { $0.call == call } } }
+}
+
+/// Counts what happens on several threads.
+final class CallCount: Sendable {
+  private let count = Atomic(0)
+
+  var value: Int { count.load(ordering: .relaxed) }
+
+  func add(_ amount: Int) { count.wrappingAdd(amount, ordering: .relaxed) }
 }

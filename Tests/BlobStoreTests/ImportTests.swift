@@ -196,3 +196,109 @@ extension ImportTests {
     #expect(try store.header(for: "object")?.ttl == 0)
   }
 }
+
+// MARK: - Deep trees
+
+extension ImportTests {
+  /// A chain of directories named `d` below the source, some with a file `f`, made and removed without paths, which would be
+  /// too long.
+  private func withChain(depth: Int, fileEvery step: Int, _ body: () throws -> Void) throws {
+    let top = source.path.string
+    var descriptor = open(top, O_RDONLY | O_DIRECTORY)
+    for level in 1...depth {
+      try check(mkdirat(descriptor, "d", 0o700), "mkdirat")
+      let next = openat(descriptor, "d", O_RDONLY | O_DIRECTORY)
+      try check(next < 0 ? -1 : 0, "openat")
+      close(descriptor)
+      descriptor = next
+      guard level % step == 0 else { continue }
+      let file = openat(descriptor, "f", O_WRONLY | O_CREAT, 0o600)
+      try check(file < 0 ? -1 : 0, "openat")
+      close(file)
+    }
+    close(descriptor)
+    defer {
+      // What lies below is moved up, level by level.
+      for _ in 0..<depth {
+        unlink(top + "/d/f")
+        rename(top + "/d/d", top + "/up")
+        rmdir(top + "/d")
+        rename(top + "/up", top + "/d")
+      }
+    }
+    try body()
+  }
+
+  /// More levels than a thread's stack, and a process's descriptors, are enough for.
+  @Test func theDepthOfATreeTakesNoStackAndFewDescriptors() throws {
+    let depth = 4000
+    let store = try cache.store { $0.layout.naming = .sha256 }
+    var descriptors = 0
+    try withChain(depth: depth, fileEvery: 1000) {
+      let report = try store.importFiles(from: source.path) { finding in
+        guard case .imported = finding else { return }
+        descriptors = max(descriptors, openPaths(below: source.path).count)
+      }
+      #expect(report.imported == 4)
+      #expect(report.failed == 0)
+    }
+    #if os(Linux)
+      #expect((1...32).contains(descriptors))
+    #endif
+    let key = String(repeating: "d/", count: depth) + "f"
+    #expect(try store.load(BlobKey(key))?.payload.isEmpty == true)
+    #expect(openPaths(below: source.path) == [])
+  }
+
+  /// Of a tree whose paths are longer than keys may be, the directory where they become so is told, once; what lies beside it is
+  /// imported.
+  @Test func whatLiesTooDeepForAKeyIsOneFailure() throws {
+    var failures: [BlobStoreError] = []
+    var paths: [FilePath] = []
+    // "d%2F" for each level, "f" for the file.
+    let levels = (RecordNaming.maximumFileNameBytes - 1) / 4
+    try withChain(depth: 4000, fileEvery: 1) {
+      try write("beside", to: "z/y")
+      let report = try store.importFiles(from: source.path) { finding in
+        if case .failed(let path, let error) = finding {
+          failures.append(error)
+          paths.append(path)
+        }
+      }
+      #expect(report.imported == Int64(levels) + 1)
+      #expect(report.failed == 1)
+    }
+    #expect(failures.map(\.code) == [.invalidKey])
+    #expect(paths.map(\.components.count) == [levels + 1])
+    #expect(try text("z/y") == "beside")
+  }
+
+  /// A directory above the lowest ones is opened again on the way back; another one that has its name by then is not taken for it.
+  @Test(arguments: [false, true]) func aDirectoryThatIsReplacedMeanwhileIsNotWalked(isRemoved: Bool) throws {
+    let deep = (0..<40).map { "d\($0)" }.joined(separator: "/")
+    try write("deep", to: deep + "/f")
+    for name in ["d0/aside/f", "d0/d1/aside/f"] { try write("aside", to: name) }
+    let outside = try TemporaryDirectory()
+    let top = source.path.string
+    let store = try cache.store { $0.layout.naming = .sha256 }
+    var imported: [String] = []
+    var failed: [String: Errno] = [:]
+    let source = source
+    try store.importFiles(from: source.path) { finding in
+      switch finding {
+      case .imported(let path, _, _):
+        imported.append(path.string)
+        guard path.string.hasPrefix(deep) else { return }
+        #expect(rename(top + "/d0/d1", outside.path.string + "/d1") == 0)
+        if !isRemoved { #expect(mkdir(top + "/d0/d1", 0o700) == 0) }
+      case .failed(let path, let error): failed[path.string] = error.errno
+      default: break
+      }
+    }
+    // Which of two comes first, the file system says.
+    #expect(imported.contains(deep + "/f"))
+    #expect(imported.contains("d0/aside/f"))
+    let isAsideFirst = imported.firstIndex(of: "d0/d1/aside/f") != nil
+    #expect(failed == (isAsideFirst ? [:] : ["d0/d1/aside": .noSuchFileOrDirectory]))
+  }
+}

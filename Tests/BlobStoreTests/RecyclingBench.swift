@@ -65,15 +65,6 @@
     }
   }
 
-  /// Counts what happens on several threads.
-  final class CallCount: Sendable {
-    private let count = Atomic(0)
-
-    var value: Int { count.load(ordering: .relaxed) }
-
-    func add(_ amount: Int) { count.wrappingAdd(amount, ordering: .relaxed) }
-  }
-
   /// True once.
   final class Once: Sendable {
     private let wasAsked = Atomic(false)

@@ -107,6 +107,45 @@ import Testing
     #expect(try store.contains("key") == false)
   }
 
+  enum Swap: CaseIterable, Sendable { case filled, foreign, removed }
+
+  /// P4. Between the making of a subdirectory and its opening, somebody who may write to the root puts another one there: the
+  /// superuser does not give that away.
+  @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: Swap.allCases)
+  func onlyWhatWasJustMadeIsGivenAway(swap: Swap) throws {
+    try cache.makeDirectory("")
+    try check(chown(cache.path(""), 12_345, 23_456), "chown")
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "other")
+    let other = cache.outside.path.string + "/other"
+    try check(mkdir(other, 0o750), "mkdir")
+    // Whatever the process's mask leaves.
+    try check(chmod(other, 0o750), "chmod")
+    if swap == .filled { try Data("secret".utf8).write(to: URL(filePath: other + "/secret")) }
+    if swap == .foreign { try check(chown(other, 0, 0), "chown") }
+    if swap == .foreign { try check(chown(other, 54_321, 54_321), "chown") }
+    let made = CallCount()
+    let path = cache.path("ke")
+    trace.onCall { call, location in
+      guard location.string.hasSuffix("/ke"), call == .makeDirectory || call == .openDirectory else { return nil }
+      if call == .makeDirectory { made.add(1) }
+      guard call == .openDirectory, made.value == 1 else { return nil }
+      made.add(1)
+      #expect(rmdir(path) == 0)
+      if swap != .removed { #expect(rename(other, path) == 0) }
+      return nil
+    }
+    try store.store(payload(5), for: "key")
+    #expect(try store.load("key")?.payload == payload(5))
+    let state = try #require(try cache.state("ke"))
+    switch swap {
+    case .filled: #expect(state.owner == 0 && state.group == 0 && state.permissions == 0o750)
+    case .foreign: #expect(state.owner == 54_321 && state.group == 54_321 && state.permissions == 0o750)
+    case .removed: #expect(state.owner == 12_345 && state.group == 23_456 && state.permissions == 0o700)
+    }
+  }
+
   /// P4.
   @Test func setGroupIDIsFollowed() throws {
     try cache.makeDirectory("")

@@ -344,6 +344,26 @@ import Testing
     #expect(try Set(temporary.names()) == ["file", "link"])
   }
 
+  /// Whatever was there when it was looked at.
+  @Test func onlyPipesAndDevicesAreWrittenToInPlace() throws {
+    let directory = try directory()
+    try put("file")
+    let path = temporary.path.string
+    #expect(symlink("file", path + "/link") == 0)
+    #expect(symlink("/dev/null", path + "/device") == 0)
+    #expect(mkfifo(path + "/fifo", 0o600) == 0)
+    #expect(try directory.openOutput("file") == nil)
+    for name in ["link", "device"] {
+      let error = #expect(throws: FileError.self) { _ = try directory.openOutput(name) == nil }
+      #expect(error?.errno == .tooManySymbolicLinkLevels)
+    }
+    let reader = open(path + "/fifo", O_RDONLY | O_NONBLOCK)
+    defer { close(reader) }
+    #expect(try directory.openOutput("fifo") != nil)
+    #expect(try openDirectory(at: "/dev", Files()).openOutput("null") != nil)
+    #expect(try Data(contentsOf: temporary.url("file")) == Data("x".utf8))
+  }
+
   @Test func statusOfWhatIsNotThereIsNone() throws {
     #expect(try Files().status(of: temporary.path.appending("absent")) == nil)
   }

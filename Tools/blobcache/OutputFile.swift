@@ -22,7 +22,7 @@ struct OutputFile {
     }
     switch try directory.status(of: component.string)?.type {
     case nil, .regular?: try directory.replaceFile(component.string, with: payload.bytes)
-    case .characterSpecial?, .fifo?: try append(payload)
+    case .characterSpecial?, .fifo?: try append(payload, to: component.string, in: directory)
     case .symbolicLink?: throw inTheWay("a link")
     case .directory?: throw inTheWay("a directory")
     case .blockSpecial?: throw inTheWay("a block device")
@@ -31,14 +31,10 @@ struct OutputFile {
     }
   }
 
-  private func append(_ payload: Data) throws {
-    let file: FileDescriptor
+  private func append(_ payload: Data, to name: String, in directory: borrowing Directory) throws {
+    guard let output = try directory.openOutput(name) else { throw inTheWay("something else") }
     do {
-      file = try FileDescriptor.open(path, .writeOnly, options: [.noFollow, .closeOnExec])
-    } catch let error as Errno {
-      throw FileError(.open, Location(path), error)
-    }
-    do {
+      let file = output.release()
       try file.closeAfter { _ = try file.writeAll(payload) }
     } catch {
       throw CommandFailure("write(2): \(error): \(path)")
