@@ -25,7 +25,9 @@ extension BlobStore {
   /// It may read the file, link to it and give it extended attributes. It is not to write to it or replace it: nothing
   /// would tell the memory of caches, nor the checksum. Where the directory does not exist, there is nothing to lock.
   ///
-  /// - Parameter body: receives `filePath(for:)`, where a record may lie or not.
+  /// - Parameters:
+  ///   - key: the key that others must leave alone meanwhile.
+  ///   - body: receives `filePath(for:)`, where a record may lie or not.
   /// - Throws: what `body` throws; `busy` if others were changing the key for `lockTimeout`, `body` not having been called;
   ///   `invalidKey`, `fileSystem`.
   public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {

@@ -45,7 +45,9 @@ extension BlobStore {
 
   /// Takes a lock off a live record.
   ///
-  /// - Parameter force: whether to take all locks off.
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - force: whether to take all locks off.
   /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
   /// - Throws: as `load`. When it throws for a sync, the lock is off but that is not known to be on the medium.
   @discardableResult

@@ -9,7 +9,10 @@ extension BlobStore {
   /// cache where it lies below. A file that cannot be imported does not end the import, nor does a directory below that
   /// cannot be listed, nor one whose files have longer paths than keys may be: it is a finding.
   ///
-  /// - Parameter visit: receives what became of each file.
+  /// - Parameters:
+  ///   - directory: the directory whose files are imported.
+  ///   - options: which files, under which keys, and for how long.
+  ///   - visit: receives what became of each file.
   /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed.
   /// - Complexity: reads every file once, 256 KiB at a time, with a few descriptors; remembers the names of
   ///   subdirectories on the way down.

@@ -25,7 +25,9 @@ extension BlobStore {
   /// System calls of a hit: open, fstat, read, close, of which ordinary users need no fstat up to 8 KiB; one more above a MiB;
   /// where the update time moves, eight more for that. All cases: Spec/Performance.md.
   ///
-  /// - Parameter touching: whether to move the update time.
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - touching: whether to move the update time.
   /// - Returns: nil if there is no record, or it is expired and not locked.
   /// - Throws: `damaged`, after `damagePolicy` was followed; `payloadTooLarge`; `fileSystem`; `invalidKey`.
   public func load(_ key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> Blob? {
@@ -34,7 +36,10 @@ extension BlobStore {
 
   /// The blob of one of the live keys that begin with a prefix.
   ///
-  /// - Parameter choose: receives those keys, in no order; never called with none of them.
+  /// - Parameters:
+  ///   - prefix: what the keys begin with; empty for all.
+  ///   - touching: whether to move the update time.
+  ///   - choose: receives those keys, in no order; never called with none of them.
   /// - Returns: nil if there is no such key, if `choose` answers nil, or if the chosen one is gone by then.
   /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
   public func load(

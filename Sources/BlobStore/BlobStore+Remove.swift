@@ -23,9 +23,11 @@ public struct RemovalReport: Hashable, Sendable {
 extension BlobStore {
   /// Removes a key's record: live, expired, locked or damaged.
   ///
-  /// - Parameter purging: whether its bytes are to be gone at once: the file is unlinked instead of recycled, and so is
-  ///   all that waits to be, because it may be what the key held earlier. The medium may still have them: no file
-  ///   system overwrites what it frees.
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - purging: whether its bytes are to be gone at once: the file is unlinked instead of recycled, and so is
+  ///     all that waits to be, because it may be what the key held earlier. The medium may still have them: no file
+  ///     system overwrites what it frees.
   /// - Returns: `done`; `notFound` if there was none.
   /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone but that is not known to be on
   ///   the medium.

@@ -17,6 +17,8 @@ extension BlobStore {
   /// System calls: Spec/Performance.md 1.
   ///
   /// - Parameters:
+  ///   - payload: the bytes.
+  ///   - key: the key of the record.
   ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
   ///   - locked: whether the record is locked once; otherwise it is not locked, whatever the old one was.
   ///   - keepingLocks: whether the old record's locks are kept instead, `locked` then asking for at least one.

@@ -5,8 +5,10 @@ extension BlobStore {
   /// Each record is judged again under its stripe before it goes. The goal is for once: stores may exceed it the moment
   /// after.
   ///
-  /// - Parameter options: as for `collect`; but every file is looked at, and without `waitsForOther` another collection
-  ///   under way is waited for, `lockTimeout` at the most.
+  /// - Parameters:
+  ///   - goal: what must be reached.
+  ///   - options: as for `collect`; but every file is looked at, and without `waitsForOther` another collection
+  ///     under way is waited for, `lockTimeout` at the most.
   /// - Returns: `evicted` counts the records that went for the goal. `recordsAfter` and `bytesAfter` tell whether it was
   ///   reached.
   /// - Throws: as `collect`.

@@ -27,6 +27,9 @@ public final class CollectionSchedule: Sendable {
   /// Makes a schedule, which does nothing before it is started.
   ///
   /// - Parameters:
+  ///   - store: the store whose directory is collected.
+  ///   - timing: when passes are due.
+  ///   - options: what each pass does.
   ///   - slots: shared with other schedules, to bound how many passes are made at once; nil for no bound.
   ///   - report: receives what became of each pass, on the schedule's thread; nil to log failures.
   public convenience init(
@@ -43,6 +46,9 @@ public final class CollectionSchedule: Sendable {
   /// since the last one counts: the hint of a program that came later, for example. It does nothing before it is started.
   ///
   /// - Parameters:
+  ///   - directory: the directory that is collected.
+  ///   - timing: when passes are due.
+  ///   - options: what each pass does.
   ///   - slots: shared with other schedules, to bound how many passes are made at once; nil for no bound.
   ///   - logger: for warnings of the schedule itself; a store has its own.
   ///   - opening: called on the schedule's thread, for each pass that is due. What it throws is a `failed` pass.

@@ -34,7 +34,9 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
   let timer: TrimTimer
   private let pressure = Lock<MemoryPressureSubscription?>(nil)
 
-  /// - Parameter onRemoval: called with each entry that leaves, also when a value takes the place of another.
+  /// - Parameters:
+  ///   - configuration: limits, policy and lifetimes.
+  ///   - onRemoval: called with each entry that leaves, also when a value takes the place of another.
   public init(
     _ configuration: MemoryCacheConfiguration = MemoryCacheConfiguration(), onRemoval: RemovalListener? = nil
   ) {
@@ -134,6 +136,8 @@ extension MemoryCache {
   /// evicted until the limits hold; the value just set is not among them.
   ///
   /// - Parameters:
+  ///   - value: the value.
+  ///   - key: the key it is found by.
   ///   - cost: in the unit of the cost limit; less than zero counts as zero.
   ///   - lifetime: nil for the configuration's.
   /// - Returns: false if the value was not kept: dearer than one entry may be, its lifetime over, or a count limit of 0.
