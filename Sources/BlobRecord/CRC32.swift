@@ -36,8 +36,9 @@ public struct CRC32: Sendable {
   }
 
   /// The library that computes checksums in this process, with its version.
-  package static var library: String {
-    if unsafe ISAL.checksum != nil { return "ISA-L (\(ISAL.libraryName))" }
-    return unsafe "zlib \(String(cString: zlibVersion()))"
+  package static var library: String { library(isISAL: unsafe ISAL.checksum != nil) }
+
+  package static func library(isISAL: Bool) -> String {
+    isISAL ? "ISA-L (\(ISAL.libraryName))" : unsafe "zlib \(String(cString: zlibVersion()))"
   }
 }

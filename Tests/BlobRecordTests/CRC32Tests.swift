@@ -33,7 +33,9 @@ import Testing
 
   @Test func theLibraryInUseIsNamed() {
     let isInstalled = ISAL.find(in: ISAL.libraryName) != nil
-    #expect(CRC32.library.hasPrefix(isInstalled ? "ISA-L (libisal.so.2)" : "zlib 1."))
+    #expect(CRC32.library == CRC32.library(isISAL: isInstalled))
+    #expect(CRC32.library(isISAL: true) == "ISA-L (libisal.so.2)")
+    #expect(CRC32.library(isISAL: false).hasPrefix("zlib 1."))
   }
 
   /// A library of that name that lacks the function is as good as none.
