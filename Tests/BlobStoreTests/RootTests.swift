@@ -146,6 +146,34 @@ import Testing
     }
   }
 
+  /// P4. A collection removes the empty subdirectory while the store looks whether it is the one it has made.
+  @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: [false, true])
+  func aSubdirectoryThatGoesWhileItIsLookedAtIsMadeAgain(saysSo: Bool) throws {
+    try cache.makeDirectory("")
+    try check(chown(cache.path(""), 12_345, 23_456), "chown")
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "other")
+    let (made, opened) = (CallCount(), CallCount())
+    let path = cache.path("ke")
+    trace.onCall { call, location in
+      guard location.string.hasSuffix("/ke") else { return nil }
+      if call == .makeDirectory { made.add(1) }
+      guard call == .openDirectory, made.value == 1 else { return nil }
+      opened.add(1)
+      // Opened first for what lies in it, then for a list of that. Of a directory that is gone some systems say so, others
+      // list nothing.
+      guard opened.value == 2 else { return nil }
+      #expect(rmdir(path) == 0)
+      return saysSo ? .fail(.noSuchFileOrDirectory) : nil
+    }
+    try store.store(payload(5), for: "key")
+    #expect(made.value == 2)
+    #expect(try store.load("key")?.payload == payload(5))
+    let state = try #require(try cache.state("ke"))
+    #expect(state.owner == 12_345 && state.group == 23_456 && state.permissions == 0o700)
+  }
+
   /// P4.
   @Test func setGroupIDIsFollowed() throws {
     try cache.makeDirectory("")
