@@ -14,6 +14,9 @@ let package = Package(
     .library(name: "BlobRecord", targets: ["BlobRecord"]),
   ],
   traits: [
+    // What the tool alone needs. An app that uses the libraries says `traits: []`, and none of it is fetched.
+    .trait(name: "Tool", description: "The tool blobcache: swift-argument-parser, -configuration, -service-lifecycle."),
+    .default(enabledTraits: ["Tool"]),
     // Off by default: a library should not choose what its app links. The app says `traits: ["Metrics"]`.
     .trait(name: "Metrics", description: "BlobCache counts and times what it does by swift-metrics."),
     .trait(name: "Tracing", description: "BlobCache makes spans by swift-distributed-tracing."),
@@ -34,12 +37,12 @@ let package = Package(
       name: "BlobCacheCommands",
       dependencies: [
         "Locks", "BlobStore", "BlobRecord", "PosixFiles",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "Configuration", package: "swift-configuration"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
+        .product(name: "Configuration", package: "swift-configuration", condition: .when(traits: ["Tool"])),
         .product(name: "Logging", package: "swift-log"),
-        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Tool"])),
         .product(name: "SystemPackage", package: "swift-system"),
-        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+        .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Tool"])),
       ],
       path: "Tools/blobcache",
       exclude: ["Main"]),
@@ -48,7 +51,7 @@ let package = Package(
       name: "torture",
       dependencies: [
         "Linearizability", "BlobCache", "BlobStore", "BlobRecord", "PosixFiles", "CBlobRecord", "Locks",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],

@@ -14,7 +14,7 @@ let package = Package(
   platforms: [.macOS(.v15)],
   dependencies: [
     // Named, because the folder of a clone may be called anything.
-    .package(name: "BlobCache", path: "../.."),
+    .package(name: "BlobCache", path: "../..", traits: []),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
   ],
