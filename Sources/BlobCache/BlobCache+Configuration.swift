@@ -33,7 +33,7 @@ extension BlobCache {
   /// How much of the cache is kept in memory, and for how long.
   public struct Memory: Hashable, Sendable {
     /// Bytes of payloads, keys and what it takes to find them.
-    public var byteLimit = 64 << 20
+    public var byteLimit = defaultByteLimit
     /// Blobs at the most; nil for no limit but the bytes.
     public var countLimit: Int?
     /// How long a blob stays in memory that is not asked for; nil for as long as there is room.
@@ -44,12 +44,17 @@ extension BlobCache {
     /// Into how many parts, each with its own lock, memory is divided. With one, the default, the order of eviction is
     /// exact; with more, threads seldom wait for each other, and a blob larger than a part's share is not kept.
     public var shards = 1
-    /// Whether memory is given back when the system runs short of it.
+    /// Whether memory is given back when the system, or the process's control group, runs short of it. Blobs that come in
+    /// fast do not wait for the system's word: after each mebibyte by which they grow the group's limit is looked at.
     public var respondsToMemoryPressure = true
     /// Whether a store puts the blob into memory too, or only a load does.
     public var keepsStored = true
 
     public init() {}
+
+    /// 64 MiB, or an eighth of the limit of the process's control group if that is less: a container's own, and those of
+    /// the groups above it. It is looked up once in a process.
+    public static var defaultByteLimit: Int { DefaultLimit.ofProcess }
   }
 
   /// When a store returns.

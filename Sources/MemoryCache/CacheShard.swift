@@ -6,7 +6,7 @@ final class CacheShard<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline let state: Lock<ShardState<Key, Value>>
 
   @inlinable
-  init(limits: ShardLimits, policy: EvictionPolicy) {
-    state = Lock(ShardState(limits: limits, policy: policy))
+  init(limits: ShardLimits, policy: EvictionPolicy, growthStep: Int) {
+    state = Lock(ShardState(limits: limits, policy: policy, growthStep: growthStep))
   }
 }

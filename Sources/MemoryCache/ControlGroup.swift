@@ -73,27 +73,49 @@ package struct ControlGroup: Sendable {
     return greatest
   }
 
-  /// The least of the limits at which the kernel throttles or ends processes.
-  private func limit(of directory: FilePath) throws(FileError) -> Int64? {
+  /// The least limit of all the groups, in bytes; nil where none has one.
+  package func tightestLimit() throws(FileError) -> Int64? {
     var least: Int64?
-    for name in version == .v2 ? ["memory.max", "memory.high"] : ["memory.limit_in_bytes"] {
-      // "max", and in version 1 a number near 2^63, stand for none.
-      guard let limit = try number(in: directory, name), limit < 1 << 62 else { continue }
+    for directory in directories {
+      guard let limit = try limit(of: directory), limit > 0 else { continue }
       least = min(least ?? limit, limit)
     }
     return least
   }
 
+  /// The least of the limits at which the kernel throttles or ends processes.
+  ///
+  /// With version 1 the kernel also tells those of groups above that a container does not see.
+  private func limit(of directory: FilePath) throws(FileError) -> Int64? {
+    var limits: [Int64?] = []
+    switch version {
+    case .v1:
+      limits.append(try number(in: directory, "memory.limit_in_bytes"))
+      limits.append(try statistics(of: directory)["hierarchical_memory_limit"])
+    case .v2:
+      for name in ["memory.max", "memory.high"] { limits.append(try number(in: directory, name)) }
+    }
+    // "max", and in version 1 a number near 2^63, stand for none.
+    return limits.compactMap(\.self).filter { $0 < 1 << 62 }.min()
+  }
+
   private func pageCache(of directory: FilePath) throws(FileError) -> Int64 {
     let prefix = version == .v2 ? "" : "total_"
-    let names = [prefix + "inactive_file", prefix + "active_file"]
-    var sum: Int64 = 0
+    let statistics = try statistics(of: directory)
+    return ["inactive_file", "active_file"].reduce(0) { sum, name in
+      sum + min(statistics[prefix + name] ?? 0, 1 << 60)
+    }
+  }
+
+  /// What `memory.stat` says, by name.
+  private func statistics(of directory: FilePath) throws(FileError) -> [Substring: Int64] {
+    var statistics: [Substring: Int64] = [:]
     for line in try files.text(of: directory.appending("memory.stat"))?.split(separator: "\n") ?? [] {
       let fields = line.split(separator: " ")
-      guard fields.count == 2, names.contains(String(fields[0])), let bytes = Int64(fields[1]) else { continue }
-      sum += max(min(bytes, 1 << 60), 0)
+      guard fields.count == 2, let number = Int64(fields[1]) else { continue }
+      statistics[fields[0]] = max(number, 0)
     }
-    return sum
+    return statistics
   }
 
   private func number(in directory: FilePath, _ name: String) throws(FileError) -> Int64? {

@@ -44,7 +44,8 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     let shardCount = configuration.shardCount
     let shards = (0..<shardCount).map { index in
       CacheShard<Key, Value>(
-        limits: ShardLimits(configuration.limits, shard: index, of: shardCount), policy: configuration.policy)
+        limits: ShardLimits(configuration.limits, shard: index, of: shardCount), policy: configuration.policy,
+        growthStep: configuration.growthStep(of: shardCount) ?? .max)
     }
     self.shards = shards
     firstShard = shards[0]
@@ -57,7 +58,8 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
     timer = TrimTimer(interval: configuration.trimInterval)
     if configuration.limits.age != nil { startTimer() }
     if configuration.respondsToMemoryPressure {
-      let subscription = MemoryPressureMonitor.shared.onPressure { [weak self] in self?.respond(to: $0) }
+      let subscription = configuration.pressureMonitor.onPressure(
+        { [weak self] in self?.respond(to: $0) }, onFailure: configuration.onPressureFailure)
       pressure.withLock { $0 = subscription }
     }
   }
@@ -133,7 +135,8 @@ extension MemoryCache {
   /// Sets the value of a key, and makes it the most recent.
   ///
   /// What was there for the key is removed in any case, so that no older value is found afterwards. Then others are
-  /// evicted until the limits hold; the value just set is not among them.
+  /// evicted until the limits hold; the value just set is not among them. Memory pressure, also where a growing cache
+  /// finds it itself (`costsAreBytes`), may take it at any time.
   ///
   /// - Parameters:
   ///   - value: the value.
@@ -150,14 +153,15 @@ extension MemoryCache {
     let lifetime = lifetime ?? configuration.lifetime
     let deadline = lifetime.deadline(from: now)
     var removed = Removals<Key, Value>()
-    let isKept = withState(hash) { state in
+    let outcome = withState(hash) { state in
       state.set(
         value, forKey: key, UInt32(truncatingIfNeeded: hash), cost: max(cost, 0), deadline: deadline,
         sliding: lifetime.slidingNanoseconds, now: now, removed: &removed)
     }
     if deadline != .max { startTimer() }
     deliver(removed)
-    return isKept
+    if outcome.hasGrown { lookAtMemory() }
+    return outcome.isKept
   }
 }
 
@@ -246,6 +250,12 @@ extension MemoryCache {
     guard !removed.isEmpty else { return }
     if let onRemoval { removed.forEach(onRemoval) }
     if let releaseQueue { ReleaseParcel.send(removed, to: releaseQueue) }
+  }
+
+  /// Gives back memory before the control group has none left.
+  @usableFromInline
+  func lookAtMemory() {
+    if let pressure = configuration.pressureMonitor.currentPressure() { respond(to: pressure) }
   }
 
   @usableFromInline

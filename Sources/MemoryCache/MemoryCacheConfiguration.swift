@@ -20,6 +20,12 @@ public struct MemoryCacheConfiguration: Sendable {
   public var trimInterval: Duration? = .seconds(5)
   /// Whether the cache responds to `MemoryPressureMonitor.shared`.
   public var respondsToMemoryPressure = true
+  /// Called with each place where pressure cannot be watched: once in a process for each, by one of its caches. nil for
+  /// nothing to be told.
+  public var onPressureFailure: (@Sendable (MemoryPressureSource) -> Void)?
+  /// Whether costs are bytes of memory. Then a cache that responds to memory pressure looks at its control group's limit
+  /// also as it grows, by a mebibyte or a 64th of what it holds: filled fast, it would outgrow the group within a second.
+  public var costsAreBytes = false
   /// The share of entries and cost that is kept under `.warning`; 1 removes only what has expired. At `.critical`,
   /// `criticalKeptShare`.
   public var warningKeptShare = 0.5
@@ -31,9 +37,17 @@ public struct MemoryCacheConfiguration: Sendable {
   /// clock that goes back makes entries live longer.
   public var now: (@Sendable () -> CacheInstant)?
 
+  /// What tells of pressure; another one in tests.
+  package var pressureMonitor = MemoryPressureMonitor.shared
+
   public init(limits: MemoryCacheLimits = MemoryCacheLimits(), policy: EvictionPolicy = .lru) {
     self.limits = limits
     self.policy = policy
+  }
+
+  /// By how much a shard grows at least from one look at the control group to the next; nil for no looks.
+  func growthStep(of shardCount: Int) -> Int? {
+    respondsToMemoryPressure && costsAreBytes ? (1 << 20) / shardCount : nil
   }
 
   var shardCount: Int {

@@ -5,8 +5,9 @@ internal import PosixFiles
 ///
 /// On Apple's platforms the system says so: a dispatch source of memory pressure. On Linux one thread waits for the
 /// kernel's pressure stall information, that of the process's control group where it has one, else the machine's; and
-/// looks once a second at how much of its control group's limit is in use. What a system lacks, or refuses to the
-/// process, is left out: `sources` says what is watched. A program that knows better calls `MemoryCache.respond(to:)`.
+/// looks once a second at how much of its control group's limit is in use. What a system lacks is left out, and what it
+/// refuses to the process is told once: `sources` says what is watched. A program that knows better calls
+/// `MemoryCache.respond(to:)`.
 ///
 /// Nothing is watched, and there is no thread, while nobody wants to be told.
 public final class MemoryPressureMonitor: Sendable {
@@ -15,53 +16,81 @@ public final class MemoryPressureMonitor: Sendable {
 
   private struct State {
     var handlers: [UInt64: @Sendable (MemoryPressure) -> Void] = [:]
+    var failureHandlers: [UInt64: @Sendable (MemoryPressureSource) -> Void] = [:]
     var lastHandler: UInt64 = 0
     var watch: PressureWatch?
+    var toldFailures: Set<MemoryPressureSource> = []
   }
 
   private let state = Lock(State())
-  private let makeWatch: @Sendable (@escaping @Sendable (MemoryPressure) -> Void) -> PressureWatch
+  private let environment: PressureEnvironment
 
   public convenience init() {
-    self.init { PressureWatch(environment: .system, report: $0) }
+    self.init(environment: .system)
   }
 
-  package init(
-    watching makeWatch: @escaping @Sendable (@escaping @Sendable (MemoryPressure) -> Void) -> PressureWatch
-  ) {
-    self.makeWatch = makeWatch
+  package init(environment: PressureEnvironment) {
+    self.environment = environment
   }
 
   /// Calls the handler at each sign of pressure, on a thread of the monitor's, as long as the subscription lives.
   ///
   /// A level is told when it is reached, and again after ten seconds if it lasts.
-  public func onPressure(_ handler: @escaping @Sendable (MemoryPressure) -> Void) -> MemoryPressureSubscription {
+  ///
+  /// - Parameter onFailure: called with each place that cannot be watched. Each is told once in the monitor's life, to one
+  ///   subscription.
+  public func onPressure(
+    _ handler: @escaping @Sendable (MemoryPressure) -> Void,
+    onFailure: (@Sendable (MemoryPressureSource) -> Void)? = nil
+  ) -> MemoryPressureSubscription {
     let number = state.withLock { state in
       state.lastHandler += 1
       state.handlers[state.lastHandler] = handler
-      if state.watch == nil { state.watch = makeWatch { [weak self] in self?.tell($0) } }
+      state.failureHandlers[state.lastHandler] = onFailure
+      if state.watch == nil {
+        state.watch = PressureWatch(
+          environment: environment, report: { [weak self] in self?.tell($0) },
+          onFailure: { [weak self] in self?.tellFailures() })
+      }
       return state.lastHandler
     }
+    tellFailures()
     return MemoryPressureSubscription { [self] in forget(number) }
   }
+
+  /// How short of memory the control group is at this moment; nil where it has enough or no limit, and where nothing is
+  /// watched.
+  package func currentPressure() -> MemoryPressure? { state.withLock { $0.watch }?.currentPressure() }
 
   /// What is watched, and what could not be.
   public var sources: [MemoryPressureSource] { state.withLock { $0.watch }?.sources ?? [] }
 
   private func forget(_ number: UInt64) {
-    let (handler, watch) = state.withLock { state in
-      let handler = state.handlers.removeValue(forKey: number)
-      guard state.handlers.isEmpty else { return (handler, nil as PressureWatch?) }
+    let (handlers, watch) = state.withLock { state in
+      let handlers = (state.handlers.removeValue(forKey: number), state.failureHandlers.removeValue(forKey: number))
+      guard state.handlers.isEmpty else { return (handlers, nil as PressureWatch?) }
       defer { state.watch = nil }
-      return (handler, state.watch)
+      return (handlers, state.watch)
     }
     watch?.stop()
-    withExtendedLifetime(handler) {}  // released outside the lock
+    withExtendedLifetime(handlers) {}  // released outside the lock
   }
 
   private func tell(_ pressure: MemoryPressure) {
     let handlers = state.withLock { $0.handlers.values.map(\.self) }
     for handler in handlers { handler(pressure) }
+  }
+
+  /// Tells what was not told before, if there is a subscription that wants to know.
+  private func tellFailures() {
+    let (handler, failures) = state.withLock { state in
+      guard let handler = state.failureHandlers.values.first else {
+        return (nil as (@Sendable (MemoryPressureSource) -> Void)?, [] as [MemoryPressureSource])
+      }
+      let failures = (state.watch?.sources ?? []).filter { $0.failure != nil }
+      return (handler, failures.filter { state.toldFailures.insert($0).inserted })
+    }
+    for failure in failures { handler?(failure) }
   }
 }
 

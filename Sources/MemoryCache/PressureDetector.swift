@@ -22,7 +22,8 @@ package struct PressureDetector: Sendable {
     return level
   }
 
-  private static func level(usedShare share: Double) -> MemoryPressure? {
+  /// What it means that a group uses this share of its limit; nil for enough memory.
+  package static func level(usedShare share: Double) -> MemoryPressure? {
     share >= criticalShare ? .critical : share >= warningShare ? .warning : nil
   }
 }

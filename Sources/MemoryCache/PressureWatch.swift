@@ -31,7 +31,13 @@ package struct PressureEnvironment: Sendable {
     package let sources = [MemoryPressureSource(kind: .system, path: "", failure: nil)]
     private let source: Lock<(any DispatchSourceMemoryPressure)?>
 
-    package init(environment: PressureEnvironment, report: @escaping @Sendable (MemoryPressure) -> Void) {
+    /// - Parameters:
+    ///   - report: called at each sign of pressure.
+    ///   - onFailure: never called: the system refuses nobody.
+    package init(
+      environment: PressureEnvironment, report: @escaping @Sendable (MemoryPressure) -> Void,
+      onFailure: @escaping @Sendable () -> Void
+    ) {
       let made = DispatchSource.makeMemoryPressureSource(
         eventMask: [.warning, .critical], queue: DispatchQueue.global(qos: .utility))
       made.setEventHandler { [weak made] in
@@ -41,6 +47,9 @@ package struct PressureEnvironment: Sendable {
       made.activate()
       source = Lock(made)
     }
+
+    /// There are no control groups.
+    package func currentPressure() -> MemoryPressure? { nil }
 
     package func stop() {
       source.withLock { source in
@@ -63,22 +72,31 @@ package struct PressureEnvironment: Sendable {
       let file: WatchedFile
     }
 
-    private let found = Lock<[MemoryPressureSource]>([])
+    private let found = PressureSources()
+    private let group: ControlGroup?
+    private let groupPath: FilePath
+    private let onFailure: @Sendable () -> Void
     /// nil where nothing can be watched.
     private let wait: EventWait?
 
-    package init(environment: PressureEnvironment, report: @escaping @Sendable (MemoryPressure) -> Void) {
+    /// - Parameters:
+    ///   - report: called at each sign of pressure.
+    ///   - onFailure: called when `sources` has a failure that it did not have when this was made.
+    package init(
+      environment: PressureEnvironment, report: @escaping @Sendable (MemoryPressure) -> Void,
+      onFailure: @escaping @Sendable () -> Void
+    ) {
       let files = environment.files
-      var sources: [MemoryPressureSource] = []
       let root = FilePath(environment.root)
-      let group = Self.find(.limit, root.appending("sys/fs/cgroup"), &sources) { () throws(FileError) in
+      self.onFailure = onFailure
+      groupPath = root.appending("sys/fs/cgroup")
+      group = Self.find(.limit, groupPath, found) { () throws(FileError) in
         try ControlGroup(root: root, files: files)
       }
       var triggers: [Trigger] = []
-      for place in [group?.stallFile, root.appending("proc/pressure/memory")].compactMap(\.self)
-      where triggers.isEmpty {
+      if let place = Self.stallFile(of: group, root: root) {
         for (level, text) in Self.triggers {
-          let file = Self.find(.stall, place, &sources) { () throws(FileError) in
+          let file = Self.find(.stall, place, found) { () throws(FileError) in
             try files.watchedFile(at: place, writing: text)
           }
           if let file { triggers.append(Trigger(level: level, file: file)) }
@@ -86,35 +104,58 @@ package struct PressureEnvironment: Sendable {
       }
       guard !triggers.isEmpty || group != nil else {
         wait = nil
-        found.withLock { $0 = sources }
         return
       }
       wait = Self.start(
-        Loop(triggers: triggers, group: group, environment: environment, report: report), &sources)
-      found.withLock { $0 = sources }
+        Loop(
+          triggers: triggers, group: group, groupPath: groupPath, environment: environment, sources: found,
+          report: report, onFailure: onFailure))
     }
 
-    package var sources: [MemoryPressureSource] { found.withLock { $0 } }
+    package var sources: [MemoryPressureSource] { found.all }
 
     package func stop() { wait?.stop() }
 
-    /// Looks for a source, and notes whether it is there.
-    private static func find<Found: Sendable>(
-      _ kind: MemoryPressureSource.Kind, _ path: FilePath, _ sources: inout [MemoryPressureSource],
-      _ body: () throws(FileError) -> Found?
-    ) -> Found? {
+    /// How short of memory the control group is at this moment; nil without a limit.
+    package func currentPressure() -> MemoryPressure? {
+      guard let group else { return nil }
       do throws(FileError) {
-        guard let found = try body() else { return nil }
-        let source = MemoryPressureSource(kind: kind, path: path.string, failure: nil)
-        if !sources.contains(source) { sources.append(source) }
-        return found
+        return try group.usedShare().flatMap(PressureDetector.level)
       } catch {
-        sources.append(MemoryPressureSource(kind: kind, path: path.string, failure: error.description))
+        found.fail(.limit, at: groupPath.string, because: error)
+        onFailure()
         return nil
       }
     }
 
-    private static func start(_ loop: Loop, _ sources: inout [MemoryPressureSource]) -> EventWait? {
+    /// Where stalls are told: the group's own file, or the machine's where there is no group.
+    ///
+    /// What other groups of the machine wait for says nothing of this one. One of version 1 has no such file; without a
+    /// limit it has all the machine's memory, as if there were no group.
+    private static func stallFile(of group: ControlGroup?, root: FilePath) -> FilePath? {
+      let ofMachine = root.appending("proc/pressure/memory")
+      guard let group else { return ofMachine }
+      if group.version == .v2 { return group.stallFile }
+      // What cannot be read here cannot be read by the watch, which says so.
+      return (try? group.tightestLimit()) == nil ? ofMachine : nil
+    }
+
+    /// Looks for a source, and notes whether it is there.
+    private static func find<Found: Sendable>(
+      _ kind: MemoryPressureSource.Kind, _ path: FilePath, _ sources: PressureSources,
+      _ body: () throws(FileError) -> Found?
+    ) -> Found? {
+      do throws(FileError) {
+        guard let found = try body() else { return nil }
+        sources.note(kind, at: path.string)
+        return found
+      } catch {
+        sources.fail(kind, at: path.string, because: error)
+        return nil
+      }
+    }
+
+    private static func start(_ loop: Loop) -> EventWait? {
       do {
         let wait = try EventWait(files: loop.environment.files)
         try OwnedThread {
@@ -124,7 +165,7 @@ package struct PressureEnvironment: Sendable {
         return wait
       } catch {
         // Without a thread nothing is watched.
-        sources = sources.map { MemoryPressureSource(kind: $0.kind, path: $0.path, failure: "\(error)") }
+        loop.sources.failAll(because: error)
         return nil
       }
     }
@@ -133,26 +174,39 @@ package struct PressureEnvironment: Sendable {
     private struct Loop: Sendable {
       var triggers: [Trigger]
       var group: ControlGroup?
+      let groupPath: FilePath
       let environment: PressureEnvironment
+      let sources: PressureSources
       let report: @Sendable (MemoryPressure) -> Void
+      let onFailure: @Sendable () -> Void
       private var detector = PressureDetector()
       private var hasLimit = true
 
       init(
-        triggers: [Trigger], group: ControlGroup?, environment: PressureEnvironment,
-        report: @escaping @Sendable (MemoryPressure) -> Void
+        triggers: [Trigger], group: ControlGroup?, groupPath: FilePath, environment: PressureEnvironment,
+        sources: PressureSources, report: @escaping @Sendable (MemoryPressure) -> Void,
+        onFailure: @escaping @Sendable () -> Void
       ) {
         self.triggers = triggers
         self.group = group
+        self.groupPath = groupPath
         self.environment = environment
+        self.sources = sources
         self.report = report
+        self.onFailure = onFailure
       }
 
       mutating func run(_ wait: EventWait) {
         while group != nil || !triggers.isEmpty {
           var stalled: MemoryPressure?
-          // A poll fails only for want of kernel memory, or of room for descriptors; trying again would not end.
-          guard let outcome = try? wait.next(of: triggers.map(\.file), timeoutMilliseconds: timeout) else { return }
+          let outcome: EventWait.Outcome
+          do throws(FileError) {
+            outcome = try wait.next(of: triggers.map(\.file), timeoutMilliseconds: timeout)
+          } catch {
+            // For want of kernel memory, or of room for descriptors; trying again would not end.
+            sources.failAll(because: error)
+            return onFailure()
+          }
           switch outcome {
           case .stopped: return
           case .events(let fired, let gone):
@@ -182,6 +236,8 @@ package struct PressureEnvironment: Sendable {
           return try group.usedShare()
         } catch {
           self.group = nil
+          sources.fail(.limit, at: groupPath.string, because: error)
+          onFailure()
           return nil
         }
       }

@@ -14,15 +14,20 @@ struct ShardState<Key: Hashable & Sendable, Value: Sendable>: ~Copyable {
   @usableFromInline var lastSerial: UInt64 = 0
   /// Whether an entry with a deadline was ever set.
   @usableFromInline var hasDeadlines = false
+  /// By how much the cost grows at least from one look at the memory that is left to the next; `Int.max` for no looks.
+  @usableFromInline let growthStep: Int
+  /// The cost at the last look, or the least since.
+  @usableFromInline var lookedAtCost: Int128 = 0
   // Of W-TinyLFU only.
   @usableFromInline var windowCount = 0
   @usableFromInline var protectedCount = 0
   @usableFromInline var sketch = FrequencySketch()
 
   @inlinable
-  init(limits: ShardLimits, policy: EvictionPolicy) {
+  init(limits: ShardLimits, policy: EvictionPolicy, growthStep: Int) {
     self.limits = limits
     self.policy = policy
+    self.growthStep = growthStep
   }
 }
 
@@ -91,17 +96,18 @@ extension ShardState {
 extension ShardState {
   /// Puts a value in the place of what its key had.
   ///
-  /// - Returns: false if it is not kept: too dear, over already, or there is no room for any.
+  /// It is not kept if it is too dear, over already, or there is no room for any.
   @inlinable
   mutating func set(
     _ value: consuming Value, forKey key: Key, _ hash: UInt32, cost: Int, deadline: Int64, sliding: Int64, now: Int64,
     removed: inout Removed
-  ) -> Bool {
+  ) -> SetOutcome {
     let existing = slots.find(key, hash)
+    let costBefore = totalCost
     guard deadline > now, cost <= limits.entryCost, limits.count > 0 else {
       if let existing { removed.append(remove(existing, .replaced)) }
       statistics.rejections += 1
-      return false
+      return SetOutcome(isKept: false)
     }
     statistics.insertions += 1
     lastSerial += 1
@@ -123,6 +129,15 @@ extension ShardState {
       if policy != .lru { candidate = noteInsertion(hash) }
     }
     if isOverLimit { evict(sparing: slot, candidate: candidate, removed: &removed) }
+    return SetOutcome(isKept: true, hasGrown: growthStep != .max && hasGrown(since: costBefore))
+  }
+
+  /// Whether the cost has grown so much that it is time for a look at the memory that is left.
+  @inlinable
+  mutating func hasGrown(since costBefore: Int128) -> Bool {
+    lookedAtCost = min(lookedAtCost, costBefore)
+    guard totalCost - lookedAtCost >= max(Int128(growthStep), lookedAtCost / 64) else { return false }
+    lookedAtCost = totalCost
     return true
   }
 

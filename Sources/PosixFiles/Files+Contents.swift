@@ -15,14 +15,13 @@ extension Files {
     return unsafe String(decoding: buffer[..<count], as: UTF8.self)
   }
 
-  /// Opens a file to write a trigger into and to watch; nil if there is no such regular file.
+  /// Opens a file of the kernel's to write a trigger into and to watch; nil if there is no such regular file.
   package func watchedFile(at path: FilePath, writing trigger: String) throws(FileError) -> WatchedFile? {
     guard let name = path.lastComponent?.string,
       let directory = try Directory(at: path.removingLastComponent(), files: self),
       case .regular(let file, _) = try directory.openFile(name, for: .readWrite)
     else { return nil }
-    let bytes = Array(trigger.utf8)
-    try unsafe file.write(bytes.span.bytes, at: 0)
+    try file.writeTrigger(trigger)
     return WatchedFile(file)
   }
 }

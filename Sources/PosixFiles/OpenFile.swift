@@ -267,6 +267,21 @@ extension OpenFile {
       }
     }
   }
+
+  /// Tells a file of the kernel's what to report, in one call.
+  ///
+  /// System call: write(2). Files below /proc take no offset: to them pwrite(2) is an illegal seek.
+  package func writeTrigger(_ trigger: String) throws(FileError) {
+    let bytes = Array(trigger.utf8)
+    try files.perform(.writeTrigger, location) {
+      unsafe bytes.withUnsafeBytes { unsafe platformWrite(descriptor, $0.baseAddress, $0.count) }
+    }
+  }
+}
+
+/// The call, which the methods above hide by their name.
+private func platformWrite(_ descriptor: CInt, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int {
+  unsafe write(descriptor, bytes, count)
 }
 
 /// Describes what remains of two buffers, `limit` bytes of it, for a vectored call.

@@ -31,33 +31,6 @@ import Testing
 }
 
 @Suite struct MemoryPressureMonitorTests {
-  /// Files in the places where the kernel has its own.
-  private final class FakeSystem: Sendable {
-    let directory: TemporaryDirectory
-
-    init(membership: String) throws {
-      directory = try TemporaryDirectory(inMemory: true)
-      try write("proc/self/cgroup", membership)
-    }
-
-    func write(_ path: String, _ text: String) throws {
-      let url = directory.url(path)
-      try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
-      try Data(text.utf8).write(to: url)
-    }
-
-    func text(_ path: String) throws -> String { try String(contentsOf: directory.url(path), encoding: .utf8) }
-
-    func group(_ files: Files = Files()) throws -> ControlGroup? {
-      try ControlGroup(root: directory.path, files: files)
-    }
-
-    func monitor(_ files: Files = Files()) -> MemoryPressureMonitor {
-      let environment = PressureEnvironment(root: directory.path.string, files: files, period: .milliseconds(1))
-      return MemoryPressureMonitor { PressureWatch(environment: environment, report: $0) }
-    }
-  }
-
   // MARK: - Control groups
 
   @Test func unifiedGroupCountsItsTightestLimitWithoutPageCache() throws {
@@ -157,15 +130,15 @@ import Testing
   @Test(.enabled(if: isLinux)) func refusalIsSaidAndTheRestIsWatched() throws {
     let system = try FakeSystem(membership: "0::/\n")
     try system.write("sys/fs/cgroup/memory.current", "1\n")
-    try system.write("proc/pressure/memory", "")
+    try system.write("sys/fs/cgroup/memory.pressure", "")
     let files = Files { call, location in
-      call == .write && location.path.lastComponent?.string == "memory" ? .fail(.permissionDenied) : nil
+      call == .writeTrigger && location.path.lastComponent?.string == "memory.pressure" ? .fail(.permissionDenied) : nil
     }
     let monitor = system.monitor(files)
     let subscription = monitor.onPressure { _ in }
     let failures = monitor.sources.compactMap(\.failure)
-    #expect(failures.count == 2)
-    #expect(failures.allSatisfy { $0.contains("Permission denied") })
+    #expect(failures.count == 1)
+    #expect(failures.allSatisfy { $0.contains("write(2): Permission denied") })
     #expect(monitor.sources.contains { $0.kind == .limit && $0.failure == nil })
     withExtendedLifetime(subscription) {}
   }
@@ -221,12 +194,4 @@ import Testing
     }
     #expect(weakCache == nil)
   }
-}
-
-private var isLinux: Bool {
-  #if os(Linux)
-    true
-  #else
-    false
-  #endif
 }

@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import Logging
 internal import MemoryCache
 internal import SystemPackage
 
@@ -24,6 +25,12 @@ final class MemoryTier: Sendable {
     configuration.name = store.directory.string
     configuration.shards = memory.shards
     configuration.respondsToMemoryPressure = memory.respondsToMemoryPressure
+    configuration.costsAreBytes = true
+    let logger = store.configuration.logger
+    configuration.onPressureFailure = { source in
+      logger.notice(
+        "memory pressure is not watched: \(source.failure ?? source.path); `respondToMemoryPressure` gives memory back")
+    }
     cache = MemoryCache(configuration, onRemoval: onRemoval)
     self.generations = generations
     self.touches = touches
