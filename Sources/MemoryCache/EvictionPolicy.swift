@@ -4,10 +4,10 @@ public enum EvictionPolicy: String, CaseIterable, Sendable {
   case lru
   /// W-TinyLFU: a scan over keys that are asked for once does not drive out what is asked for often.
   ///
-  /// New entries go into a window of 1 % of the entries. What leaves the window stays only if it was asked for more
-  /// often of late than the entry that would make room for it; a sketch of 4-bit counters, halved now and then,
-  /// estimates that. The rest is a segmented LRU, 80 % of it for entries that were used since they left the window.
-  /// The sketch takes 8 to 16 bytes for each entry.
+  /// New entries go into a window of 1 %: of the cost where its limit is the nearer one, else of the entries.
+  /// What leaves the window stays only if it was asked for more often of late than each entry that would make room for
+  /// it; a sketch of 4-bit counters, halved now and then, estimates that. The rest is a segmented LRU, 80 % of it for
+  /// entries that were used since they left the window. The sketch takes 8 to 16 bytes for each entry.
   ///
   /// Source: G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions
   /// on Storage 13(4), 2017. Chosen by measurement, see Tools/Benchmarks: on generated traces its hit ratios are about

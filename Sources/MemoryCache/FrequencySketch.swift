@@ -4,7 +4,7 @@
 /// `FrequencySketch`. All counters are halved each time ten times as many uses were counted as there are
 /// entries, the sample size of the paper's evaluation.
 @usableFromInline
-struct FrequencySketch: Sendable {
+package struct FrequencySketch: Sendable {
   /// Words in a block.
   private static let blockSize = 8
   private static let sampleFactor = 10
@@ -14,17 +14,32 @@ struct FrequencySketch: Sendable {
   private var sampleSize = 0
 
   @usableFromInline
-  init() {}
+  package init() {}
 
   /// Makes room for so many entries: a word for each, which is sixteen counters. What was counted is forgotten then.
   @usableFromInline
-  mutating func reserve(_ entryCount: Int) {
+  package mutating func reserve(_ entryCount: Int) {
     sampleSize = max(sampleSize, Self.sampleFactor * entryCount)
     guard entryCount > words.count else { return }
     var count = max(words.count, Self.blockSize)
     while count < entryCount { count *= 2 }
     words = Array(repeating: 0, count: count)
     additions = 0
+  }
+
+  /// Gives back memory that fewer entries do not need. A counter becomes the greater of the two that it stands for, so no
+  /// key seems asked for less often than before.
+  package mutating func shrink(to entryCount: Int) {
+    sampleSize = Self.sampleFactor * max(entryCount, 1)
+    while words.count > Self.blockSize, words.count / 2 >= entryCount {
+      let half = words.count / 2
+      words = (0..<half).map { Self.greaterCounters(words[$0], words[$0 + half]) }
+    }
+    additions = min(additions, sampleSize / 2)
+  }
+
+  private static func greaterCounters(_ a: UInt64, _ b: UInt64) -> UInt64 {
+    stride(from: 0, to: 64, by: 4).reduce(0) { $0 | max(a >> $1 & 15, b >> $1 & 15) << $1 }
   }
 
   /// Which word, and where in it, a key's counter of a row is.
@@ -40,7 +55,7 @@ struct FrequencySketch: Sendable {
   }
 
   @usableFromInline
-  func frequency(of hash: UInt32) -> UInt64 {
+  package func frequency(of hash: UInt32) -> UInt64 {
     guard !words.isEmpty else { return 0 }
     let spread = Self.spread(hash)
     var least: UInt64 = 15
@@ -52,7 +67,7 @@ struct FrequencySketch: Sendable {
   }
 
   @usableFromInline
-  mutating func count(_ hash: UInt32) {
+  package mutating func count(_ hash: UInt32) {
     guard !words.isEmpty else { return }
     let spread = Self.spread(hash)
     var isCounted = false
@@ -66,6 +81,11 @@ struct FrequencySketch: Sendable {
     additions += 1
     if additions >= sampleSize { halve() }
   }
+
+  var byteCount: Int { words.count * 8 }
+
+  /// All counters, four bits each.
+  package var counters: [UInt64] { words.flatMap { word in (0..<16).map { word >> (4 * $0) & 15 } } }
 
   private mutating func halve() {
     for index in words.indices { words[index] = words[index] >> 1 & 0x7777_7777_7777_7777 }

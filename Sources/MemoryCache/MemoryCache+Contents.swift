@@ -47,6 +47,11 @@ extension MemoryCache {
     entries(leastRecentFirst: leastRecentFirst, most: most).map(\.key)
   }
 
+  /// The bytes of what entries lie in, without what their keys and values refer to.
+  package var slotByteCount: Int {
+    shards.reduce(0) { sum, shard in sum + shard.state.withLock { $0.slots.byteCount + $0.sketch.byteCount } }
+  }
+
   /// Traps where an invariant does not hold. O(*n*).
   package func checkInvariants() {
     for shard in shards { shard.state.withLock { $0.checkInvariants() } }
@@ -71,10 +76,12 @@ extension ShardState {
     slots.checkInvariants()
     var cost: Int128 = 0
     var counts = [Segment: Int]()
+    var costs = [Segment: Int128]()
     for segment in [Segment.window, .probation, .protected] {
       slots.forEachSlot(in: segment, leastRecentFirst: true) { slot in
         cost += Int128(unsafe slots.contents[Int(slot)].cost)
         counts[segment, default: 0] += 1
+        costs[segment, default: 0] += Int128(unsafe slots.contents[Int(slot)].cost)
         return true
       }
     }
@@ -83,5 +90,7 @@ extension ShardState {
     guard policy != .lru else { return precondition(counts[.window] ?? 0 == slots.count, "not all in the window") }
     precondition(counts[.window] ?? 0 == windowCount, "\(windowCount) in the window counted")
     precondition(counts[.protected] ?? 0 == protectedCount, "\(protectedCount) protected counted")
+    precondition(costs[.window] ?? 0 == windowCost, "\(windowCost) in the window counted")
+    precondition(costs[.protected] ?? 0 == protectedCost, "\(protectedCost) protected counted")
   }
 }

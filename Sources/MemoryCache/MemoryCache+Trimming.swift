@@ -1,9 +1,6 @@
 internal import Locks
 
 extension MemoryCache {
-  /// Entries that are removed, or looked at, under one hold of the lock; others get their turn in between.
-  static var chunkSize: Int { 256 }
-
   /// Removes everything. The memory that entries were in is given back.
   ///
   /// - Complexity: O(*n*), all but O(1) of it outside the lock.
@@ -22,9 +19,8 @@ extension MemoryCache {
   public func removeAll(where isIncluded: (Entry) throws -> Bool) rethrows -> Int {
     var count = 0
     for shard in shards {
-      var next = 0
-      while let chunk = shard.entries(from: next, most: Self.chunkSize, now: reading()) {
-        next = chunk.next
+      var walk = SlotWalk()
+      while let chunk = shard.entries(&walk, now: reading()) {
         let removed: Removals<Key, Value>
         do {
           removed = try shard.remove(chunk.entries, where: isIncluded)
@@ -84,7 +80,8 @@ extension MemoryCache {
   /// The limits. Others take effect at once: setting them evicts what is over them. The share of one entry is asked for
   /// when an entry is set: what is there stays.
   ///
-  /// The number of shards stays as it is, and each takes its share.
+  /// The number of shards stays as it is, and each takes its share. Evicting takes the lock for 256 entries at a time, also
+  /// where a value that is set meanwhile has to do it.
   public var limits: MemoryCacheLimits {
     get { currentLimits.withLock { $0 } }
     set {
@@ -105,15 +102,17 @@ extension MemoryCache {
 
 extension MemoryCache {
   /// Frees memory: removes what has expired, then evicts down to the shares of entries and cost that the configuration
-  /// keeps at this level.
+  /// keeps at this level, and gives back the memory that they were in.
   ///
+  /// - Complexity: O(*n*), under the lock for 256 entries at a time; moving those that stay together is one hold of it, as
+  ///   long as growing to them was.
   /// Called by `MemoryPressureMonitor.shared` unless the configuration says otherwise, and by the program that knows
   /// better.
   public func respond(to pressure: MemoryPressure) {
     let share = pressure == .critical ? configuration.criticalKeptShare : configuration.warningKeptShare
     guard share > 0 else { return clear(.evicted) }
     removeExpired()
-    guard share < 1 else { return }
+    guard share < 1 else { return shards.forEach { shard in shard.state.withLock { $0.compact() } } }
     for shard in shards {
       let (count, cost) = shard.state.withLock { state in (state.slots.count, state.totalCost) }
       trim(shard, toCount: Int(Double(count) * share), cost: Int(clamping: Int128(Double(cost) * share)))
@@ -135,29 +134,29 @@ extension MemoryCache {
     while true {
       var removed = Removals<Key, Value>()
       let isDone = shard.state.withLock { state in
-        state.trim(toCount: count, cost: cost, most: Self.chunkSize, removed: &removed)
+        state.trim(toCount: count, cost: cost, removed: &removed)
       }
       deliver(removed)
-      if isDone { return }
+      if isDone { break }
     }
+    shard.state.withLock { $0.compact() }
   }
 
   private func removeExpired(notUsedFor age: Int64) -> Int {
     var count = 0
     for shard in shards {
-      var next = 0
-      var end = shard.state.withLock { state in
-        state.hasDeadlines || state.limits.age != .max || age != .max ? state.slots.highWater : 0
+      let canExpire = shard.state.withLock { state in
+        state.hasDeadlines || state.limits.age != .max || age != .max
       }
-      while next < end {
-        let range = next..<next + Self.chunkSize
+      var walk = SlotWalk()
+      var isAtEnd = !canExpire
+      while !isAtEnd {
         let now = reading()
         var removed = Removals<Key, Value>()
-        end = shard.state.withLock { state in
+        shard.state.withLock { state in
+          guard let range = walk.advance(in: state) else { return isAtEnd = true }
           state.removeExpired(in: range, now: now, age: age, removed: &removed)
-          return state.slots.highWater
         }
-        next = range.upperBound
         count += removed.count
         deliver(removed)
       }
@@ -179,11 +178,26 @@ extension MemoryCache {
   }
 }
 
+/// A walk over a shard's slots, a chunk under each hold of its lock.
+private struct SlotWalk {
+  private var next = 0
+  private var compactions = 0
+
+  /// - Returns: the slots to look at; nil behind the last.
+  mutating func advance<Key, Value>(in state: borrowing ShardState<Key, Value>) -> Range<Int>? {
+    // What was ahead may lie behind by now.
+    if state.compactions != compactions { next = 0 }
+    compactions = state.compactions
+    let first = max(next, SlotStorage<Key, Value>.firstSlot)
+    guard first < state.slots.highWater else { return nil }
+    next = min(first + ShardState<Key, Value>.chunkSize, state.slots.highWater)
+    return first..<next
+  }
+}
+
 /// Some of a shard's entries, as a predicate gets to see them.
 private struct ShardGlance<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
   let entries: [MemoryCacheEntry<Key, Value>]
-  /// The slot behind them.
-  let next: Int
 }
 
 extension SlotStorage {
@@ -197,15 +211,15 @@ extension SlotStorage {
 }
 
 extension CacheShard {
-  /// The live entries among a range of slots, and where the next range begins; nil behind the last slot.
-  fileprivate func entries(from slot: Int, most count: Int, now: Int64) -> ShardGlance<Key, Value>? {
-    state.withLock { state in
-      let first = max(slot, SlotStorage<Key, Value>.firstSlot)
-      guard first < state.slots.highWater else { return nil }
-      let next = min(first + count, state.slots.highWater)
-      let slots = (first..<next).map { Slot(truncatingIfNeeded: $0) }
+  /// The live entries among the next slots of a walk; nil behind the last slot.
+  fileprivate func entries(_ walk: inout SlotWalk, now: Int64) -> ShardGlance<Key, Value>? {
+    var next = walk
+    defer { walk = next }
+    return state.withLock { state in
+      guard let range = next.advance(in: state) else { return nil }
+      let slots = range.map { Slot(truncatingIfNeeded: $0) }
       let entries = slots.filter { state.slots.segment(of: $0) != .none && state.isLive($0, now) }
-      return ShardGlance(entries: entries.map { state.entry($0) }, next: next)
+      return ShardGlance(entries: entries.map { state.entry($0) })
     }
   }
 

@@ -144,7 +144,7 @@ extension MemoryCache {
   ///   - cost: in the unit of the cost limit; less than zero counts as zero.
   ///   - lifetime: nil for the configuration's.
   /// - Returns: false if the value was not kept: dearer than one entry may be, its lifetime over, or a count limit of 0.
-  /// - Complexity: amortised O(1) expected, and O(1) for each entry evicted.
+  /// - Complexity: amortised O(1) expected, and O(1) for each entry evicted, under the lock for 256 at a time.
   @inlinable
   @discardableResult
   public func setValue(_ value: Value, forKey key: Key, cost: Int = 0, lifetime: EntryLifetime? = nil) -> Bool {
@@ -160,6 +160,7 @@ extension MemoryCache {
     }
     if deadline != .max { startTimer() }
     deliver(removed)
+    if !outcome.isWithinLimits { evictRest(hash, sparing: outcome.entry) }
     if outcome.hasGrown { lookAtMemory() }
     return outcome.isKept
   }
@@ -250,6 +251,17 @@ extension MemoryCache {
     guard !removed.isEmpty else { return }
     if let onRemoval { removed.forEach(onRemoval) }
     if let releaseQueue { ReleaseParcel.send(removed, to: releaseQueue) }
+  }
+
+  /// Evicts what did not leave under the hold of the lock that set an entry.
+  @usableFromInline
+  func evictRest(_ hash: Int, sparing entry: SparedEntry) {
+    while true {
+      var removed = Removals<Key, Value>()
+      let isDone = withState(hash) { state in state.evict(sparing: entry, removed: &removed) }
+      deliver(removed)
+      if isDone { return }
+    }
   }
 
   /// Gives back memory before the control group has none left.

@@ -1,7 +1,31 @@
-// W-TinyLFU; see `EvictionPolicy.wTinyLFU`. With `.lru` all entries are in the window, and only `victim` is called.
+// W-TinyLFU; see `EvictionPolicy.wTinyLFU`. With `.lru` all entries are in the window, and only `victim` and `loser` are called.
 extension ShardState {
-  /// One entry in so many is in the window.
+  /// The window has one part in so many.
   @usableFromInline static var windowFraction: Int { 100 }
+
+  /// Whether shares are of the cost, not of the entries: where the cost's limit is the nearer one.
+  @inlinable
+  var goesByCost: Bool {
+    guard limits.cost != .max else { return false }
+    return limits.count == ShardLimits.mostEntries
+      || totalCost * Int128(limits.count) >= Int128(slots.count) * Int128(limits.cost)
+  }
+
+  @inlinable
+  var isWindowTooWide: Bool {
+    goesByCost
+      ? windowCost * Int128(Self.windowFraction) > totalCost : windowCount * Self.windowFraction > slots.count
+  }
+
+  /// Whether more than four fifths of what has left the window are protected.
+  @inlinable
+  var isTooMuchProtected: Bool {
+    goesByCost
+      ? protectedCost * 5 > (totalCost - windowCost) * 4 : protectedCount * 5 > (slots.count - windowCount) * 4
+  }
+
+  @inlinable
+  func cost(of slot: Slot) -> Int128 { Int128(unsafe slots.contents[Int(slot)].cost) }
 
   /// Notes a use of an entry: it goes to the front, in the protected part if it has left the window.
   @inlinable
@@ -13,29 +37,36 @@ extension ShardState {
     slots.linkFirst(slot, in: .protected)
     guard segment == .probation else { return }
     protectedCount += 1
-    let mainCount = slots.count - windowCount
-    guard protectedCount > mainCount - mainCount / 5, let last = slots.last(in: .protected) else { return }
-    slots.unlink(last)
-    slots.linkFirst(last, in: .probation)
-    protectedCount -= 1
+    protectedCost += cost(of: slot)
+    while isTooMuchProtected, let last = slots.last(in: .protected, except: slot) {
+      slots.unlink(last)
+      slots.linkFirst(last, in: .probation)
+      protectedCount -= 1
+      protectedCost -= cost(of: last)
+    }
   }
 
   /// Notes that the first entry of the window is new.
-  ///
-  /// - Returns: what left the window for it, and has yet to win its place.
   @inlinable
-  mutating func noteInsertion(_ hash: UInt32) -> Slot? {
+  mutating func noteInsertion(_ hash: UInt32, cost: Int) {
     sketch.reserve(slots.count)
     sketch.count(hash)
     windowCount += 1
-    var candidate: Slot?
-    while windowCount > max(slots.count / Self.windowFraction, 1), let last = slots.last(in: .window) {
+    windowCost += Int128(cost)
+  }
+
+  /// Moves out of the window what is more than its share of the limit. Its first entry stays, however dear.
+  @inlinable
+  mutating func narrowWindow() -> Candidates {
+    var candidates = Candidates()
+    while windowCount > 1, isWindowTooWide, let last = slots.last(in: .window) {
       slots.unlink(last)
       slots.linkFirst(last, in: .probation)
       windowCount -= 1
-      candidate = last
+      windowCost -= cost(of: last)
+      candidates.append(last)
     }
-    return candidate
+    return candidates
   }
 
   @inlinable
@@ -45,31 +76,74 @@ extension ShardState {
     case .protected: protectedCount -= 1
     case .probation, .none: break
     }
+    noteChange(of: slot, by: -cost(of: slot))
   }
 
-  /// The entry to evict next.
-  ///
-  /// - Parameters:
-  ///   - spared: the entry just set, which is not evicted.
-  ///   - candidate: an entry that gives way unless it was asked for more often than what it would drive out.
+  /// Notes that an entry costs more by this.
   @inlinable
-  func victim(sparing spared: Slot, _ candidate: inout Slot?) -> Slot? {
-    guard policy != .lru else { return slots.last(in: .window, except: spared) }
-    let victim =
-      slots.last(in: .probation, except: spared) ?? slots.last(in: .protected, except: spared)
-      ?? slots.last(in: .window, except: spared)
-    guard let victim, let challenger = candidate else { return victim }
-    if challenger == victim || challenger == spared || wins(challenger, over: victim) {
-      if challenger == victim { candidate = nil }
-      return victim
+  mutating func noteChange(of slot: Slot, by change: Int128) {
+    switch slots.segment(of: slot) {
+    case .window: windowCost += change
+    case .protected: protectedCost += change
+    case .probation, .none: break
     }
-    candidate = nil
-    return challenger
+  }
+
+  /// The entry to evict next, by the order of the lists alone.
+  ///
+  /// - Parameter spared: the entry just set, which is not evicted.
+  @inlinable
+  func victim(sparing spared: Slot) -> Slot? {
+    guard policy != .lru else { return slots.last(in: .window, except: spared) }
+    return slots.last(in: .probation, except: spared) ?? slots.last(in: .protected, except: spared)
+      ?? slots.last(in: .window, except: spared)
+  }
+
+  /// The entry to evict next to make room for what is new.
+  ///
+  /// A candidate gives way unless it was asked for more often than each entry that it would drive out. Without
+  /// candidates it is the less asked for of the two ends of what is on probation: one dear entry may need the room of
+  /// many, and what was asked for often is not to leave before what has only just come.
+  @inlinable
+  func loser(sparing spared: Slot, _ candidates: inout Candidates) -> Slot? {
+    guard policy != .lru, let victim = victim(sparing: spared) else { return victim(sparing: spared) }
+    if let candidate = candidates.next {
+      if candidate != victim, isAskedForMore(candidate, than: victim) { return victim }
+      candidates.removeNext(before: unsafe slots.links[Int(candidate)].previous)
+      return candidate
+    }
+    guard slots.segment(of: victim) == .probation, let latest = slots.first(in: .probation), latest != spared,
+      isAskedForMore(victim, than: latest)
+    else { return victim }
+    return latest
   }
 
   @inlinable
-  func wins(_ challenger: Slot, over victim: Slot) -> Bool {
-    unsafe sketch.frequency(of: slots.links[Int(challenger)].hash)
-      > sketch.frequency(of: slots.links[Int(victim)].hash)
+  func isAskedForMore(_ slot: Slot, than other: Slot) -> Bool {
+    unsafe sketch.frequency(of: slots.links[Int(slot)].hash) > sketch.frequency(of: slots.links[Int(other)].hash)
+  }
+}
+
+/// Entries that have just left the window and have yet to win their places: the first of those on probation.
+@usableFromInline
+struct Candidates {
+  /// The one that left first.
+  @usableFromInline var next: Slot?
+  @usableFromInline var count = 0
+
+  @inlinable
+  init() {}
+
+  @inlinable
+  mutating func append(_ slot: Slot) {
+    if next == nil { next = slot }
+    count += 1
+  }
+
+  /// - Parameter slot: what lies before the next one, which left the window after it.
+  @inlinable
+  mutating func removeNext(before slot: Slot) {
+    count -= 1
+    next = count > 0 ? slot : nil
   }
 }

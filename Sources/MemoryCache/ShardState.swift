@@ -12,6 +12,8 @@ struct ShardState<Key: Hashable & Sendable, Value: Sendable>: ~Copyable {
   @usableFromInline var totalCost: Int128 = 0
   @usableFromInline var statistics = MemoryCacheStatistics()
   @usableFromInline var lastSerial: UInt64 = 0
+  /// How often entries were moved to other slots: a walk over the slots then begins anew.
+  @usableFromInline var compactions = 0
   /// Whether an entry with a deadline was ever set.
   @usableFromInline var hasDeadlines = false
   /// By how much the cost grows at least from one look at the memory that is left to the next; `Int.max` for no looks.
@@ -20,7 +22,9 @@ struct ShardState<Key: Hashable & Sendable, Value: Sendable>: ~Copyable {
   @usableFromInline var lookedAtCost: Int128 = 0
   // Of W-TinyLFU only.
   @usableFromInline var windowCount = 0
+  @usableFromInline var windowCost: Int128 = 0
   @usableFromInline var protectedCount = 0
+  @usableFromInline var protectedCost: Int128 = 0
   @usableFromInline var sketch = FrequencySketch()
 
   @inlinable
@@ -107,13 +111,12 @@ extension ShardState {
     guard deadline > now, cost <= limits.entryCost, limits.count > 0 else {
       if let existing { removed.append(remove(existing, .replaced)) }
       statistics.rejections += 1
-      return SetOutcome(isKept: false)
+      return .rejected
     }
     statistics.insertions += 1
     lastSerial += 1
     if deadline != .max { hasDeadlines = true }
     let slot: Slot
-    var candidate: Slot?
     if let existing {
       slot = existing
       removed.append(
@@ -126,10 +129,13 @@ extension ShardState {
         hash)
       slots.linkFirst(slot, in: .window)
       totalCost += Int128(cost)
-      if policy != .lru { candidate = noteInsertion(hash) }
+      if policy != .lru { noteInsertion(hash, cost: cost) }
     }
-    if isOverLimit { evict(sparing: slot, candidate: candidate, removed: &removed) }
-    return SetOutcome(isKept: true, hasGrown: growthStep != .max && hasGrown(since: costBefore))
+    let candidates = policy == .lru ? Candidates() : narrowWindow()
+    let isWithinLimits = !isOverLimit || evict(sparing: slot, candidates, removed: &removed)
+    return SetOutcome(
+      isKept: true, hasGrown: growthStep != .max && hasGrown(since: costBefore), isWithinLimits: isWithinLimits,
+      entry: SparedEntry(slot: slot, serial: lastSerial))
   }
 
   /// Whether the cost has grown so much that it is time for a look at the memory that is left.
@@ -150,7 +156,9 @@ extension ShardState {
     let old = unsafe RemovedEntry(
       key: content.pointee.key, value: content.pointee.value, cost: content.pointee.cost, cause: cause)
     statistics.countRemoval(cause)
-    totalCost += Int128(cost) - Int128(old.cost)
+    let change = Int128(cost) - Int128(old.cost)
+    totalCost += change
+    if policy != .lru { noteChange(of: slot, by: change) }
     unsafe content.pointee.value = value
     unsafe content.pointee.cost = cost
     unsafe content.pointee.deadline = deadline
@@ -178,22 +186,39 @@ extension ShardState {
   @inlinable
   func isDearerThan(_ cost: Int) -> Bool { cost != .max && totalCost > Int128(cost) }
 
-  /// Evicts until the limits hold.
+  /// Entries that are removed, or looked at, under one hold of the lock; others get their turn in between.
+  @usableFromInline static var chunkSize: Int { 256 }
+
+  /// Evicts until the limits hold, but not more than a chunk.
+  ///
+  /// - Returns: whether the limits hold.
   @inlinable
   @inline(never)
-  mutating func evict(sparing spared: Slot, candidate: Slot?, removed: inout Removed) {
-    var candidate = candidate
-    while isOverLimit, let slot = victim(sparing: spared, &candidate) { removed.append(remove(slot, .evicted)) }
+  mutating func evict(sparing spared: Slot, _ candidates: Candidates, removed: inout Removed) -> Bool {
+    var candidates = candidates
+    for _ in 0..<Self.chunkSize {
+      guard isOverLimit, let slot = loser(sparing: spared, &candidates) else { return true }
+      removed.append(remove(slot, .evicted))
+    }
+    return !isOverLimit
   }
 
-  /// Evicts until there are no more entries and no more cost than this, but not more than `most` at once.
+  /// The same, later: what is to be spared may be gone.
+  @usableFromInline
+  mutating func evict(sparing entry: SparedEntry, removed: inout Removed) -> Bool {
+    let isThere =
+      entry.slot < slots.highWater && slots.segment(of: entry.slot) != .none
+      && (unsafe slots.contents[Int(entry.slot)].serial) == entry.serial
+    return evict(sparing: isThere ? entry.slot : 0, Candidates(), removed: &removed)
+  }
+
+  /// Evicts until there are no more entries and no more cost than this, but not more than a chunk.
   ///
   /// - Returns: whether that is reached.
   @inlinable
-  mutating func trim(toCount count: Int, cost: Int, most: Int, removed: inout Removed) -> Bool {
-    var candidate: Slot?
-    for _ in 0..<most {
-      guard slots.count > count || isDearerThan(cost), let slot = victim(sparing: 0, &candidate) else { return true }
+  mutating func trim(toCount count: Int, cost: Int, removed: inout Removed) -> Bool {
+    for _ in 0..<Self.chunkSize {
+      guard slots.count > count || isDearerThan(cost), let slot = victim(sparing: 0) else { return true }
       removed.append(remove(slot, .evicted))
     }
     return false
@@ -218,7 +243,17 @@ extension ShardState {
     statistics.countRemoval(cause, taken.count)
     totalCost = 0
     windowCount = 0
+    windowCost = 0
     protectedCount = 0
+    protectedCost = 0
+    sketch = FrequencySketch()
     return taken
+  }
+
+  /// Gives back the memory of slots that are free, where that is a good part of all. O(*n*), as growing is.
+  mutating func compact() {
+    guard slots.compact() else { return }
+    compactions += 1
+    if policy != .lru { sketch.shrink(to: slots.count) }
   }
 }

@@ -74,6 +74,7 @@ struct IndexPlace {
 @safe
 struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unchecked Sendable {
   @usableFromInline static var firstSlot: Int { 3 }
+  @usableFromInline static var leastCapacity: Int { 16 }
 
   @usableFromInline var links: UnsafeMutablePointer<SlotLinks>
   @usableFromInline var contents: UnsafeMutablePointer<SlotContent<Key, Value>>
@@ -87,9 +88,9 @@ struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unche
   @usableFromInline var firstFree: Slot = 0
 
   @inlinable
-  init() {
-    capacity = 16
-    indexMask = 31
+  init(capacity: Int = leastCapacity) {
+    self.capacity = capacity
+    indexMask = Self.indexCount(for: capacity) - 1
     unsafe links = SlotMemory.allocate(capacity)
     unsafe contents = SlotMemory.allocate(capacity)
     unsafe index = SlotMemory.allocate(indexMask + 1)
@@ -107,6 +108,47 @@ struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unche
     unsafe SlotMemory.deallocate(links)
     unsafe SlotMemory.deallocate(contents)
     unsafe SlotMemory.deallocate(index)
+  }
+}
+
+// MARK: - Size
+
+extension SlotStorage {
+  /// Places of the index: a power of two, of which so many slots fill two thirds at the most.
+  @inlinable
+  static func indexCount(for capacity: Int) -> Int {
+    var count = 32
+    while count * 2 < capacity * 3 { count *= 2 }
+    return count
+  }
+
+  /// The bytes of the arrays.
+  var byteCount: Int {
+    capacity * (MemoryLayout<SlotLinks>.stride + MemoryLayout<SlotContent<Key, Value>>.stride)
+      + (indexMask + 1) * MemoryLayout<IndexPlace>.stride
+  }
+
+  /// Slots for the entries there are, with an eighth for others to come.
+  var neededCapacity: Int { max(count + count / 8 + Self.firstSlot, Self.leastCapacity) }
+
+  /// Moves the entries into as many slots as they need, if that is worth it. Their order stays; their slots do not.
+  ///
+  /// - Returns: whether they were moved.
+  mutating func compact() -> Bool {
+    guard neededCapacity * 4 <= capacity * 3 else { return false }
+    var smaller = SlotStorage(capacity: neededCapacity)
+    for segment in [Segment.window, .probation, .protected] {
+      var slot = unsafe links[Int(segment.rawValue)].previous
+      while slot >= Self.firstSlot {
+        let entry = unsafe links[Int(slot)]
+        let moved = smaller.add(unsafe (contents + Int(slot)).move(), entry.hash)
+        unsafe links[Int(slot)].segment = .none
+        smaller.linkFirst(moved, in: segment)
+        slot = entry.previous
+      }
+    }
+    swap(&smaller, &self)
+    return true
   }
 }
 
@@ -207,7 +249,7 @@ extension SlotStorage {
     unsafe SlotMemory.deallocate(contents)
     unsafe contents = newContents
     unsafe SlotMemory.deallocate(index)
-    indexMask = newCapacity * 2 - 1
+    indexMask = Self.indexCount(for: newCapacity) - 1
     unsafe index = SlotMemory.allocate(indexMask + 1)
     unsafe index.initialize(repeating: IndexPlace(hash: 0, slot: 0), count: indexMask + 1)
     for slot in Self.firstSlot..<capacity {
@@ -248,6 +290,13 @@ extension SlotStorage {
   func last(in segment: Segment, except spared: Slot = 0) -> Slot? {
     var slot = unsafe links[Int(segment.rawValue)].previous
     if slot == spared, slot >= Self.firstSlot { slot = unsafe links[Int(slot)].previous }
+    return slot >= Self.firstSlot ? slot : nil
+  }
+
+  /// The most recent of a list; nil if there is none.
+  @inlinable
+  func first(in segment: Segment) -> Slot? {
+    let slot = unsafe links[Int(segment.rawValue)].next
     return slot >= Self.firstSlot ? slot : nil
   }
 

@@ -1,0 +1,104 @@
+import Locks
+import MemoryCache
+import Synchronization
+import TestSupport
+import Testing
+
+/// However much has to leave, the lock is held for 256 entries at a time: that many at the most have left, by the counters,
+/// and are not told yet.
+@Suite struct BoundedEvictionTests {
+  private static let most = 256
+  private static let count = 10_000
+
+  /// Watches a cache from its listener, which runs outside the lock.
+  private final class Watcher: Sendable {
+    private struct State { var told = 0; var greatest = 0 }
+
+    private let state = Lock(State())
+    private let cache = Lock<MemoryCache<Int, Int>?>(nil)
+    private let onFirst = Lock<(@Sendable (MemoryCache<Int, Int>) -> Void)?>(nil)
+
+    func make(_ configuration: MemoryCacheConfiguration) -> MemoryCache<Int, Int> {
+      let made = MemoryCache<Int, Int>(configuration) { [unowned self] _ in note() }
+      cache.withLock { $0 = made }
+      return made
+    }
+
+    private func note() {
+      guard let cache = cache.withLock({ $0 }) else { return }
+      let left = cache.statistics.evictions
+      state.withLock { state in
+        state.greatest = max(state.greatest, left - state.told)
+        state.told += 1
+      }
+      onFirst.withLock { $0.take() }?(cache)
+    }
+
+    func atFirst(_ body: @escaping @Sendable (MemoryCache<Int, Int>) -> Void) { onFirst.withLock { $0 = body } }
+    /// The most that had left and was not told.
+    var greatest: Int { state.withLock { $0.greatest } }
+    func forget() { cache.withLock { $0 = nil } }
+  }
+
+  private func filled(_ policy: EvictionPolicy, _ watcher: Watcher) -> MemoryCache<Int, Int> {
+    let cache = watcher.make(.test(TestClock(), limits: MemoryCacheLimits(cost: Self.count), policy: policy))
+    for key in 0..<Self.count { cache.setValue(key, forKey: key, cost: 1) }
+    #expect(watcher.greatest == 0)
+    return cache
+  }
+
+  @Test(arguments: EvictionPolicy.allCases) func loweredLimit(policy: EvictionPolicy) {
+    let watcher = Watcher()
+    let cache = filled(policy, watcher)
+    cache.limits = MemoryCacheLimits(cost: 10)
+    #expect(cache.totalCost == 10)
+    #expect(watcher.greatest == Self.most)
+    cache.checkInvariants()
+    watcher.forget()
+  }
+
+  /// What is set while a limit comes down has more to evict than its own room.
+  @Test(arguments: EvictionPolicy.allCases) func valueSetWhileALimitComesDown(policy: EvictionPolicy) {
+    let watcher = Watcher()
+    let cache = filled(policy, watcher)
+    watcher.atFirst { cache in
+      #expect(cache.setValue(1, forKey: -1, cost: 1))
+      #expect(cache.totalCost <= 10)
+      #expect(cache.contains(-1))
+    }
+    cache.limits = MemoryCacheLimits(cost: 10)
+    // A chunk of the one that lowers the limit, and one of the other.
+    #expect(watcher.greatest <= 2 * Self.most)
+    #expect(cache.totalCost == 10)
+    cache.checkInvariants()
+    watcher.forget()
+  }
+
+  /// One dear value drives out all others, and stays: new, or in the place of one that is there.
+  @Test(arguments: EvictionPolicy.allCases, [-1, 0, 5000]) func dearValue(policy: EvictionPolicy, key: Int) {
+    let watcher = Watcher()
+    let cache = filled(policy, watcher)
+    #expect(cache.setValue(7, forKey: key, cost: Self.count))
+    #expect(cache.keys() == [key])
+    #expect(cache.peek(key) == 7)
+    #expect(watcher.greatest == Self.most)
+    cache.checkInvariants()
+    watcher.forget()
+  }
+
+  /// What is to be spared may be gone by the second hold of the lock, and all else with it.
+  @Test(arguments: EvictionPolicy.allCases, [true, false])
+  func dearValueThatIsRemovedMeanwhile(policy: EvictionPolicy, removesAll: Bool) {
+    let watcher = Watcher()
+    let cache = filled(policy, watcher)
+    watcher.atFirst { cache in
+      if removesAll { cache.removeAll() } else { cache.removeValue(forKey: -1) }
+      for key in 20_000..<20_010 { cache.setValue(key, forKey: key, cost: 1) }
+    }
+    cache.setValue(7, forKey: -1, cost: Self.count)
+    #expect(!cache.contains(-1))
+    #expect(cache.totalCost <= Self.count)
+    cache.checkInvariants()
+    watcher.forget()
+  }
+}

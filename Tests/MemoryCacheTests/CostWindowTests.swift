@@ -1,0 +1,94 @@
+import MemoryCache
+import TestSupport
+import Testing
+
+/// W-TinyLFU where the limit is a cost: its shares are of the cost, and a dear entry has to be worth what it drives out.
+@Suite struct CostWindowTests {
+  private static let limit = 1 << 20
+  private static let hotCount = 500
+  private let clock = TestClock()
+
+  private func cache(_ limits: MemoryCacheLimits) -> MemoryCache<Int, Int> {
+    MemoryCache(.test(clock, limits: limits, policy: .wTinyLFU))
+  }
+
+  private static func sizes(_ size: Int) -> @Sendable (Int) -> Int { { _ in size } }
+
+  /// The costs of a scan: alike, of one entry that takes a quarter of the limit, growing, and of all sizes.
+  private static let scans: [(name: String, cost: @Sendable (Int) -> Int)] = [
+    ("a 64th", sizes(limit / 64)), ("a 16th", sizes(limit / 16)), ("a quarter", sizes(limit / 4)),
+    ("growing", { limit / 1024 + $0 * limit / 4 / 4000 }), ("mixed", { limit / (4 << ($0 % 9)) }),
+    ("small", sizes(16)),
+  ]
+
+  /// What is asked for again and again takes half of the limit, and is asked for between the scan's entries.
+  @Test(arguments: scans.indices, [MemoryCacheLimits(cost: limit), MemoryCacheLimits(count: 100_000, cost: limit)])
+  func scanOfDearEntriesLeavesWhatIsAskedForOften(scan: Int, limits: MemoryCacheLimits) {
+    let cache = cache(limits)
+    for _ in 0..<6 {
+      for key in 0..<Self.hotCount where cache[key] == nil { cache.setValue(key, forKey: key, cost: 1024) }
+    }
+    var hits = 0
+    for round in 0..<4000 {
+      cache.setValue(round, forKey: 10_000 + round, cost: Self.scans[scan].cost(round))
+      for offset in 0..<20 {
+        let key = (round * 20 + offset) % Self.hotCount
+        if cache[key] != nil { hits += 1 } else { cache.setValue(key, forKey: key, cost: 1024) }
+      }
+    }
+    #expect(hits == 4000 * 20, "of \(4000 * 20), for \(Self.scans[scan].name)")
+    #expect(cache.totalCost <= Self.limit)
+    cache.checkInvariants()
+  }
+
+  /// The value just set stays, also where it needs the room of nearly all others; the next makes it give way.
+  @Test func oneEntryTakesTheRoomThatItNeedsUntilTheNext() {
+    let cache = cache(MemoryCacheLimits(cost: 1000))
+    for _ in 0..<5 { for key in 0..<100 where cache[key] == nil { cache.setValue(key, forKey: key, cost: 10) } }
+    #expect(cache.setValue(0, forKey: 1000, cost: 900))
+    #expect(cache.contains(1000))
+    #expect((0..<100).count { cache.contains($0) } == 10)
+    #expect(cache.setValue(0, forKey: 1001, cost: 10))
+    #expect(!cache.contains(1000))
+    #expect((0..<100).count { cache.contains($0) } == 10)
+    cache.checkInvariants()
+  }
+
+  /// A dear entry that is asked for more often than what it would drive out comes in all the same.
+  @Test func dearEntryThatIsAskedForStays() {
+    let cache = cache(MemoryCacheLimits(cost: 1000))
+    for key in 0..<100 { cache.setValue(key, forKey: key, cost: 10) }
+    cache.setValue(0, forKey: 1000, cost: 300)
+    for _ in 0..<5 { #expect(cache[1000] != nil) }
+    for key in 2000..<2020 { cache.setValue(key, forKey: key, cost: 10) }
+    #expect(cache.contains(1000))
+    cache.checkInvariants()
+  }
+
+  /// Random operations: what the policy counts is what is there, and no limit is passed.
+  @Test(arguments: [
+    MemoryCacheLimits(cost: 500), MemoryCacheLimits(count: 40, cost: 500), MemoryCacheLimits(count: 40),
+    MemoryCacheLimits(),
+  ])
+  func sharesAreCountedThroughEveryChange(limits: MemoryCacheLimits) {
+    var generator = SeededGenerator(seed: 23)
+    let cache = cache(limits)
+    for round in 0..<6_000 {
+      let key = Int.random(in: 0..<120, using: &generator)
+      switch Int.random(in: 0..<40, using: &generator) {
+      case 0..<18: _ = cache[key]
+      case 18..<36:
+        let cost = Int.random(in: 0..<80, using: &generator)
+        #expect(cache.setValue(round, forKey: key, cost: cost))
+        #expect(cache.peek(key) == round)
+      case 36: cache.removeValue(forKey: key)
+      case 37: cache.respond(to: .warning)
+      case 38: cache.trim(toCost: Int.random(in: 0..<500, using: &generator))
+      default:
+        cache.limits.cost = limits.cost.map { $0 - round % 100 }
+        if round % 10 == 0 { cache.removeAll() }
+      }
+      cache.checkInvariants()
+    }
+  }
+}

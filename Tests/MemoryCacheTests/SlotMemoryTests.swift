@@ -1,0 +1,95 @@
+import MemoryCache
+import Testing
+
+/// Slots that are no longer needed are given back, and nothing is lost with them.
+@Suite struct SlotMemoryTests {
+  private static let count = 10_000
+  private let clock = TestClock()
+
+  private func filled(_ policy: EvictionPolicy, shards: Int = 1) -> MemoryCache<Int, Int> {
+    var configuration = MemoryCacheConfiguration.test(clock, policy: policy)
+    configuration.shards = shards
+    let cache = MemoryCache<Int, Int>(configuration)
+    for key in 0..<Self.count { cache.setValue(key, forKey: key, cost: 1, lifetime: .absolute(.seconds(100))) }
+    return cache
+  }
+
+  enum Relief: CaseIterable { case warning, criticalThatKeepsSome, lowerLimit, countTrim, costTrim, expiry }
+
+  @Test(arguments: Relief.allCases, EvictionPolicy.allCases)
+  func memoryOfWhatLeavesIsGivenBack(by relief: Relief, policy: EvictionPolicy) {
+    for shards in [1, 4] {
+      let cache = filled(policy, shards: shards)
+      let before = cache.slotByteCount
+      var left = cache.keys()
+      switch relief {
+      case .warning: cache.respond(to: .warning)
+      case .criticalThatKeepsSome: cache.respond(to: .warning); cache.respond(to: .warning)
+      case .lowerLimit: cache.limits = MemoryCacheLimits(count: Self.count / 2)
+      case .countTrim: cache.trim(toCount: Self.count / 2)
+      case .costTrim: cache.trim(toCost: Self.count / 2)
+      case .expiry:
+        clock.advance(by: .seconds(50))
+        for key in 0..<Self.count / 2 { cache.setValue(key, forKey: key, cost: 1) }
+        clock.advance(by: .seconds(50))
+        cache.trim()
+      }
+      #expect(cache.count <= Self.count / 2 && cache.count > 0)
+      #expect(cache.slotByteCount <= before * 2 / 3)
+      cache.checkInvariants()
+      left.removeAll { !cache.contains($0) }
+      #expect(left.allSatisfy { cache[$0] == $0 })
+      #expect(left.count == cache.count)
+      // It grows again as it did before.
+      for key in 0..<2 * Self.count { cache.setValue(key, forKey: key, cost: 1) }
+      #expect(cache.count <= 2 * Self.count)
+      cache.checkInvariants()
+    }
+  }
+
+  @Test(arguments: EvictionPolicy.allCases) func allOfItIsGivenBackWhenNothingIsKept(policy: EvictionPolicy) {
+    let empty = MemoryCache<Int, Int>(.test(clock, policy: policy)).slotByteCount
+    let cache = filled(policy)
+    cache.respond(to: .critical)
+    #expect(cache.slotByteCount == empty)
+    let other = filled(policy)
+    other.removeAll()
+    #expect(other.slotByteCount == empty)
+  }
+
+  @Test func orderStays() {
+    let cache = filled(.lru)
+    for key in stride(from: 0, to: Self.count, by: 7) { _ = cache[key] }
+    let before = cache.keys()
+    cache.respond(to: .warning)
+    #expect(cache.keys() == Array(before.prefix(Self.count / 2)))
+  }
+
+  /// Popularity outlives the move.
+  @Test func whatIsAskedForOftenIsStillKnown() {
+    let cache = MemoryCache<Int, Int>(
+      .test(clock, limits: MemoryCacheLimits(count: 4_000), policy: .wTinyLFU))
+    for key in 0..<4_000 { cache[key] = key }
+    for _ in 0..<6 { for key in 0..<500 { _ = cache[key] } }
+    cache.respond(to: .warning)
+    cache.limits = MemoryCacheLimits(count: 1_000)
+    for key in 10_000..<12_000 { cache[key] = key }
+    #expect((0..<500).count { cache.contains($0) } > 450)
+  }
+
+  /// A walk over the slots sees every entry, also what is moved meanwhile to where it has been.
+  @Test func walkMissesNothingThatIsMoved() {
+    let cache = filled(.lru)
+    // The first in the slots are the least recent, which leave.
+    for key in 0..<Self.count / 4 { _ = cache[key] }
+    var calls = 0
+    let removed = cache.removeAll { entry in
+      calls += 1
+      if calls == 3_000 { cache.respond(to: .warning) }
+      return entry.key >= Self.count / 4
+    }
+    #expect(removed > 0)
+    #expect(cache.entries().allSatisfy { $0.key < Self.count / 4 })
+    cache.checkInvariants()
+  }
+}
