@@ -233,7 +233,11 @@ extension BlobStore {
     switch try directory.openFile(path.fileName, for: .read) {
     case .absent: return nil
     case .regular(let file, let status):
-      guard root.owns(status) else { break }
+      guard root.owns(status) else {
+        let record = ForeignRecord(path, status, in: root)
+        throw BlobStoreError(
+          .foreignFile, "what lies where the record belongs is left alone: \(record.explanation)", path: record.path)
+      }
       let stored = try file.readHeader()
       // A damaged record tells of no locks.
       let header = try? stored.get().sound(fileSize: status.size, digest: path.digest)

@@ -47,13 +47,13 @@ extension BlobStore {
   ///
   /// Overwriting a file whose old name may come back with a power cut costs what lay under that name. So the file of a
   /// record that is not to come back, or that was locked, is unlinked instead; so is one with another name, a backup's,
-  /// and one whose header says nothing that can be believed.
+  /// one whose header says nothing that can be believed, and another user's, which this process may not lease.
   ///
   /// - Parameter level: of the operation that displaces it.
   func roomInBin(
     for displaced: DisplacedFile, _ level: Durability.Level, of root: RootDirectory.Opened
   ) -> ReservedRoom? {
-    guard level == .none, displaced.recyclableDigest != nil,
+    guard level == .none, displaced.recyclableDigest != nil, displaced.owner == root.ownerOfNewFiles,
       let (bin, limit, control) = recyclingBin(of: root, makesIt: true), bin.reserve(displaced, limit, control)
     else { return nil }
     return ReservedRoom(bin: bin, control: control, file: displaced)
@@ -139,6 +139,8 @@ struct DisplacedFile {
   /// The record's.
   let fileName: String
   let byteCount: Int64
+  /// nil where nobody could tell.
+  let owner: UserID?
   /// The digest in its header, if the file may be overwritten once nobody reads it any more: it has no other name, and is
   /// sound and not locked. Else nil.
   let recyclableDigest: UInt64?
@@ -150,13 +152,17 @@ struct DisplacedFile {
   ///   - header: nil if it is damaged.
   init(_ fileName: String, _ status: Stat, header: RecordHeader?) {
     self.init(
-      fileName, byteCount: status.size, header: header, hasOtherNames: status.linkCount > 1,
+      fileName, byteCount: status.size, owner: status.userID, header: header, hasOtherNames: status.linkCount > 1,
       version: FileVersion(status))
   }
 
-  init(_ fileName: String, byteCount: Int64, header: RecordHeader?, hasOtherNames: Bool, version: FileVersion?) {
+  init(
+    _ fileName: String, byteCount: Int64, owner: UserID?, header: RecordHeader?, hasOtherNames: Bool,
+    version: FileVersion?
+  ) {
     self.fileName = fileName
     self.byteCount = byteCount
+    self.owner = owner
     recyclableDigest = hasOtherNames ? nil : header?.recyclableDigest
     self.version = version
   }

@@ -146,7 +146,7 @@ extension BlobStore {
           if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
           if scope == .all { _ = try root.directory.removeSubdirectory(name) }
           continue
-        case .foreign: continue
+        case .foreign, .foreignRecord: continue
         }
       } catch {
         firstFailure = firstFailure ?? error
@@ -202,7 +202,7 @@ extension RemovalScope {
 
 extension BlobStore {
   /// The directory a record lies in; nil if there is none, or something that is no directory has its name.
-  private func recordSubdirectory(of path: RecordPath, _ root: RootDirectory.Opened) throws -> OpenSubdirectory? {
+  func recordSubdirectory(of path: RecordPath, _ root: RootDirectory.Opened) throws -> OpenSubdirectory? {
     do {
       return try root.subdirectory(path.subdirectory)
     } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {

@@ -13,6 +13,8 @@ public enum VerificationFinding: Sendable {
   case temporary(FilePath)
   /// Something that is not ours.
   case foreign(FilePath)
+  /// What would be a record, were it not somebody else's.
+  case foreignRecord(ForeignRecord)
 }
 
 /// The sum of a verification.
@@ -25,6 +27,8 @@ public struct VerificationReport: Hashable, Sendable {
   public var unreadableFiles: Int64 = 0
   public var temporaryFiles: Int64 = 0
   public var foreignFiles: Int64 = 0
+  /// Those of them that would be records, were they not somebody else's.
+  public var foreignRecords = ForeignRecords()
   /// Bytes of the records that were read.
   public var bytes: Int64 = 0
 
@@ -34,6 +38,9 @@ public struct VerificationReport: Hashable, Sendable {
     switch finding {
     case .temporary: temporaryFiles += 1
     case .foreign: foreignFiles += 1
+    case .foreignRecord(let record):
+      foreignFiles += 1
+      foreignRecords.add(record)
     case .repaired(let entry):
       bytes = bytes.saturatingAdding(entry.fileSize)
       damagedFiles += 1
@@ -71,6 +78,7 @@ extension BlobStore {
         case .temporary(let name):
           finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
         case .foreign(let name): finding = .foreign(root.path.appending(name))
+        case .foreignRecord(let record): finding = .foreignRecord(record)
         case .endOfSubdirectory: continue
         }
         report.add(finding)

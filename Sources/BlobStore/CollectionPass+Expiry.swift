@@ -88,6 +88,10 @@ extension CollectionPass {
         marks?.close(name, mark)
       }
     case .foreign: break
+    case .foreignRecord(let record):
+      // Given to another owner it is a record, and nothing in the subdirectory would change.
+      mark = nil
+      report.foreignRecords.add(record)
     }
   }
 

@@ -20,6 +20,8 @@ public struct CollectionReport: Hashable, Sendable {
   public var recycled: Int64 = 0
   /// Files that could not be read or removed; each was logged.
   public var failed: Int64 = 0
+  /// Files that would be records, were they not somebody else's: they stay.
+  public var foreignRecords = ForeignRecords()
   /// Bytes of all that was removed, of which some may lie in the recycling bin now.
   public var bytesFreed: Int64 = 0
   /// Records and damaged files that are left.

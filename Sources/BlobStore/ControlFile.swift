@@ -14,12 +14,15 @@ final class ControlFile: Sendable {
   private let map: MappedFile?
   /// Whether the content is no version's, so that the next change is to replace the file. Its locks count until then.
   let isDamaged: Bool
+  /// Whose files are records in the directory.
+  let owners: FileOwners
   private let hasLeftHint = Atomic(false)
 
-  private init(file: consuming OpenFile, map: consuming MappedFile?, isDamaged: Bool) {
+  private init(file: consuming OpenFile, map: consuming MappedFile?, isDamaged: Bool, owners: FileOwners) {
     self.file = file
     self.map = map
     self.isDamaged = isDamaged
+    self.owners = owners
   }
 
   /// Tries to lock a stripe for this open file.
@@ -88,13 +91,13 @@ extension ControlFile {
         path: root.directory.path.appending(name))
     case .regular(let file, let status):
       switch try Content(of: file, byteCount: status.size) {
-      case .current(let map): return ControlFile(file: file, map: map, isDamaged: false)
+      case .current(let map): return ControlFile(file: file, map: map, isDamaged: false, owners: root.owners)
       case .locksOnly(let reason, let level):
         logger.log(level: level, "\(file.location.path): no generations and no counters: \(reason)")
-        return ControlFile(file: file, map: nil, isDamaged: false)
+        return ControlFile(file: file, map: nil, isDamaged: false, owners: root.owners)
       case .damaged:
         logger.warning("\(file.location.path): damaged; the next change replaces it")
-        return ControlFile(file: file, map: nil, isDamaged: true)
+        return ControlFile(file: file, map: nil, isDamaged: true, owners: root.owners)
       }
     }
   }

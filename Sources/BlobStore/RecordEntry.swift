@@ -39,6 +39,8 @@ public struct RecordEntry: Sendable {
   public let accessError: BlobStoreError?
 
   let path: RecordPath?
+  /// nil where nobody could tell it.
+  let owner: UserID?
   /// Whether the file has more than one hard link.
   let hasOtherNames: Bool
   /// To be used only of an entry that was read under the record's stripe.
@@ -50,7 +52,8 @@ public struct RecordEntry: Sendable {
 
   var displaced: DisplacedFile {
     DisplacedFile(
-      path?.fileName ?? "", byteCount: fileSize, header: damage == nil ? header : nil, hasOtherNames: hasOtherNames,
+      path?.fileName ?? "", byteCount: fileSize, owner: owner, header: damage == nil ? header : nil,
+      hasOtherNames: hasOtherNames,
       version: version)
   }
 }
@@ -62,6 +65,7 @@ extension RecordEntry {
     defaultExpiration: Int64
   ) {
     self.path = path
+    owner = status.userID
     hasOtherNames = status.linkCount > 1
     version = FileVersion(status)
     isMeasured = true
@@ -96,6 +100,7 @@ extension RecordEntry {
   /// - Parameter status: nil where nobody could tell it.
   init(unreadable file: String, path: RecordPath? = nil, status: Stat? = nil, _ error: BlobStoreError) {
     self.path = path
+    owner = status?.userID
     hasOtherNames = false
     version = nil
     isMeasured = status != nil
@@ -118,6 +123,7 @@ extension RecordEntry {
 
   private init(_ entry: RecordEntry, state: RecordState, damage: RecordError?) {
     path = entry.path
+    owner = entry.owner
     hasOtherNames = entry.hasOtherNames
     version = entry.version
     isMeasured = entry.isMeasured

@@ -16,6 +16,8 @@ internal import SystemPackage
     case temporary(name: String)
     /// Something that is not ours, by its path below the root.
     case foreign(String)
+    /// What would be a record, were it not somebody else's.
+    case foreignRecord(ForeignRecord)
     /// All of a subdirectory was met; it is still the current directory.
     case endOfSubdirectory(String)
   }
@@ -228,7 +230,9 @@ internal import SystemPackage
       try RecordExamination(path, in: directory, of: root, layout, defaultExpiration, now)
     }) {
     case .absent: return nil
-    case .foreign: return fileNamePrefix.isEmpty ? .foreign(name) : nil
+    case .foreign(let record):
+      guard fileNamePrefix.isEmpty else { return nil }
+      return record.map { .foreignRecord($0) } ?? .foreign(name)
     case .record(let entry): return .record(entry)
     }
   }
@@ -260,7 +264,7 @@ extension RecordWalk {
     } catch {
       let path = skimmedPath
       let status = directory.statusOfUnreadable(stream.entry.name)
-      if let status, !root.mayBeRecord(status) { return .item(.foreign(path?.relative ?? stream.entry.name)) }
+      if let status, !root.mayBeRecord(status) { return .toBeMet }
       return .item(
         .record(
           RecordEntry(
@@ -284,7 +288,8 @@ extension RecordWalk {
 /// What lies at the place of a record, looked at once.
 enum RecordExamination {
   case absent
-  case foreign
+  /// nil for what is no file.
+  case foreign(ForeignRecord?)
   case record(RecordEntry)
 
   /// System calls: open, fstat, read, close.
@@ -295,10 +300,10 @@ enum RecordExamination {
     do {
       switch try directory.openFile(path.fileName, for: .read) {
       case .absent: self = .absent
-      case .notRegular: self = .foreign
+      case .notRegular: self = .foreign(nil)
       case .regular(let file, let status):
         guard root.owns(status) else {
-          self = .foreign
+          self = .foreign(ForeignRecord(path, status, in: root))
           return
         }
         self = .record(
@@ -309,7 +314,7 @@ enum RecordExamination {
     } catch {
       let status = directory.statusOfUnreadable(path.fileName)
       if let status, !root.mayBeRecord(status) {
-        self = .foreign
+        self = .foreign(status.type == .regular ? ForeignRecord(path, status, in: root) : nil)
         return
       }
       // One file that cannot be read does not end a walk over the others.

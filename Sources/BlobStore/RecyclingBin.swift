@@ -283,7 +283,9 @@ extension RecyclingBin {
       Dictionary(state.entries.map { ($0.name, $0.dead?.keyDigest) }, uniquingKeysWith: { first, _ in first })
     }
     var listed = State()
-    try forEachFile(of: root) { entry, _ in
+    try forEachFile(of: root) { entry, status in
+      // Another member of the group may overwrite it, this process may not.
+      guard status.userID == root.ownerOfNewFiles else { return }
       var entry = entry
       // Another thread may have it in hand, and write to it: nobody knows any more when it lost its place.
       entry.dead = known[entry.name]?.map { DeadRecord(keyDigest: $0, displacement: nil) }

@@ -10,9 +10,12 @@ final class RootDirectory: Sendable {
   final class Opened: Sendable {
     let directory: Directory
     private let status: Stat
-    /// A record file belongs to the caller or to the owner of the root; another's is foreign.
+    /// A record file belongs to the caller, to the owner of the root, or to its group where that shares it; another's is
+    /// foreign.
     let owners: FileOwners
     private let callerGroup = Credentials.group
+    /// Whether the caller may give the root's group its files.
+    private let mayGiveGroup: Bool
     private let control = Lock<ControlFile?>(nil)
     private let bin = Lock<BinState>(.notLookedFor)
     private let subdirectories: OpenSubdirectories
@@ -25,7 +28,8 @@ final class RootDirectory: Sendable {
 
     init(_ directory: consuming Directory, _ budget: OpenFileBudget) throws {
       status = try directory.status()
-      owners = FileOwners(caller: Credentials.user, directoryOwner: status.userID)
+      owners = FileOwners(caller: Credentials.user, directory: status)
+      mayGiveGroup = owners.caller.rawValue == 0 || Credentials.belong(to: status.groupID)
       subdirectories = OpenSubdirectories(budget)
       self.directory = directory
     }
@@ -153,9 +157,13 @@ final class RootDirectory: Sendable {
     /// Whether a file is as this process would make one for a record, and has one name only: then it may become one.
     func isRecyclable(_ file: Stat) -> Bool {
       file.linkCount == 1 && file.deviceID == status.deviceID && file.permissions == filePermissions
-        && file.userID == (owners.caller.rawValue == 0 ? status.userID : owners.caller)
-        && (file.groupID == status.groupID || file.groupID == callerGroup)
+        && file.userID == ownerOfNewFiles
+        // Where the group shares the cache, a record of another group would be foreign to it.
+        && (file.groupID == status.groupID || (owners.group == nil && file.groupID == callerGroup))
     }
+
+    /// Whose files this process makes, and whose it may overwrite: a lease is for a file's owner.
+    var ownerOfNewFiles: UserID { owners.caller.rawValue == 0 ? status.userID : owners.caller }
 
     /// Whether a file cannot become a record's for anybody: it has another name, or the permissions that the root had once.
     func isWorn(_ file: Stat) -> Bool { file.linkCount > 1 || file.permissions != filePermissions }
@@ -179,7 +187,7 @@ final class RootDirectory: Sendable {
     func ownershipToGive(_ created: Stat) -> (user: UserID?, group: GroupID?)? {
       let isRoot = owners.caller.rawValue == 0
       let user = isRoot && created.userID != status.userID ? status.userID : nil
-      let group = created.groupID != status.groupID && (isRoot || callerGroup == status.groupID) ? status.groupID : nil
+      let group = created.groupID != status.groupID && mayGiveGroup ? status.groupID : nil
       return user == nil && group == nil ? nil : (user, group)
     }
   }
@@ -303,11 +311,28 @@ extension RootDirectory.Opened {
       let status = try made.status()
       // Another user may have put something else there since: that stays as it is, and is found like any other.
       guard try isJustMade(made, status) else { continue }
-      if let (user, group) = ownershipToGive(status) { try made.setOwner(user: user, group: group) }
-      if status.permissions.intersection(subdirectoryPermissions) != subdirectoryPermissions {
-        try made.setPermissions(subdirectoryPermissions.union(status.permissions.intersection(.setGroupID)))
+      do {
+        try adopt(made, status)
+        return made
+      } catch {
+        // The error at hand is the one to report; a subdirectory that stays is empty, and a collection takes it.
+        _ = try? directory.removeSubdirectory(name)
+        throw error
       }
-      return made
+    }
+  }
+
+  /// Gives a subdirectory that was just made what it lacks of the root's ownership and permissions.
+  private func adopt(_ made: borrowing Directory, _ status: Stat) throws(FileError) {
+    if let (user, group) = ownershipToGive(status) { try made.setOwner(user: user, group: group) }
+    // The process's mask may have taken some.
+    guard status.permissions.intersection(subdirectoryPermissions) != subdirectoryPermissions else { return }
+    let inherited = status.permissions.intersection(.setGroupID)
+    do {
+      try made.setPermissions(subdirectoryPermissions.union(inherited))
+    } catch  where error.errno == .notPermitted && !inherited.isEmpty {
+      // A sandbox may let nobody ask for the bit, though the system has given it. Without it, each file is given its group.
+      try made.setPermissions(subdirectoryPermissions)
     }
   }
 

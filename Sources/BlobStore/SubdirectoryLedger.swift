@@ -35,7 +35,7 @@ struct SubdirectoryLedger {
   }
 
   private let control: ControlFile
-  /// Who sees which files as records: the caller's user, and the naming.
+  /// Who sees which files as records: a digest of whose files are believed, and of the naming.
   private let judge: Int64
   private let defaultExpiration: Int64
 
@@ -44,8 +44,10 @@ struct SubdirectoryLedger {
     guard control.isMapped else { return nil }
     self.control = control
     self.defaultExpiration = defaultExpiration
-    let number = Int64(RecordNaming.allCases.firstIndex(of: naming) ?? 0)
-    judge = Int64(Credentials.user.rawValue) << 8 | number
+    let owners = control.owners
+    let group = owners.group.map { "\($0.rawValue)" } ?? ""
+    let text = "\(owners.caller.rawValue):\(owners.directoryOwner.rawValue):\(group):\(naming.rawValue)"
+    judge = Int64(bitPattern: KeyDigest.digest(ofFileName: text))
   }
 
   /// The mark of a subdirectory in which nothing is due; nil if there is none, or something may be.

@@ -22,6 +22,8 @@ public struct Usage: Hashable, Sendable {
   public var temporaryFiles: Int64 = 0
   /// What is not ours; its bytes count nowhere.
   public var foreignFiles: Int64 = 0
+  /// Those of them that would be records, were they not somebody else's.
+  public var foreignRecords = ForeignRecords()
   /// Files and subdirectories that could not be read; not in the other numbers.
   public var unreadableFiles: Int64 = 0
 
@@ -79,6 +81,9 @@ extension BlobStore {
         if let error = entry.accessError { configuration.logger.warning("\(error)") }
       case .temporary: usage.temporaryFiles += 1
       case .foreign: usage.foreignFiles += 1
+      case .foreignRecord(let record):
+        usage.foreignFiles += 1
+        usage.foreignRecords.add(record)
       case .endOfSubdirectory: break
       }
     }

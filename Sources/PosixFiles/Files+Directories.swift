@@ -12,6 +12,8 @@ extension Files {
   /// Makes the directory at `path` and those above it that are missing; those get what the process's mask leaves of
   /// 0777.
   ///
+  /// What the superuser makes gets the owner and the group of the directory that it lies in, unless that is the superuser's.
+  ///
   /// - Returns: the directories in which an entry was made, for the caller to sync; empty if `path` was there.
   package func makeDirectories(at path: FilePath, permissions: FilePermissions) throws(FileError) -> [FilePath] {
     let location = Location(path)
@@ -24,6 +26,7 @@ extension Files {
     let container = parent.isEmpty ? FilePath(".") : parent
     do {
       try make()
+      try giveToOwner(of: container, path)
       return [container]
     } catch  where error.errno == .fileExists {
       return []
@@ -31,12 +34,30 @@ extension Files {
       var changed = try makeDirectories(at: parent, permissions: FilePermissions(rawValue: 0o777))
       do {
         try make()
+        try giveToOwner(of: container, path)
         changed.append(container)
       } catch  where error.errno == .fileExists {
         // Another process was faster.
       }
       return changed
     }
+  }
+
+  /// Gives a directory that the superuser has just made to the owner of the one that it lies in: in a user's home, it would
+  /// lock that user out.
+  ///
+  /// By descriptors, and only what is the superuser's and empty: the user may put something else there at any moment.
+  private func giveToOwner(of container: FilePath, _ path: FilePath) throws(FileError) {
+    guard Credentials.user.rawValue == 0, let name = path.lastComponent?.string,
+      let container = try Directory(at: container, files: self)
+    else { return }
+    let status = try container.status()
+    guard status.userID.rawValue != 0, let made = try container.openSubdirectory(name),
+      try made.status().userID.rawValue == 0
+    else { return }
+    var entries = try made.entries()
+    guard try entries.next() == nil else { return }
+    try made.setOwner(user: status.userID, group: status.groupID)
   }
 
   /// The status of what lies at `path`, links followed; nil if nothing does.

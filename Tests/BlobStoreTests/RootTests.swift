@@ -186,6 +186,121 @@ import Testing
     #expect(try cache.state("ke/key")?.group == cache.state("")?.group)
   }
 
+  /// P4: the bit that a subdirectory has inherited is not asked for, which a sandbox may forbid (systemd's
+  /// `RestrictSUIDSGID`).
+  @Test func inheritedSetGroupIDIsNotAskedFor() throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), 0o2700), "chmod")
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in call == .setPermissions ? .fail(.notPermitted) : nil }
+    try store.store(payload(5), for: "key")
+    #if os(Linux)
+      #expect(try cache.state("ke")?.permissions == 0o2700)
+    #endif
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// P4: where the mask has taken permissions, and the bit may not be asked for, the subdirectory gets them without it.
+  @Test func permissionsAreGivenWithoutABitThatMayNotBeAskedFor() throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), 0o2750), "chmod")
+    umask(0o077)
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, path in
+      guard call == .setPermissions, path.lastComponent == "ke" else { return nil }
+      trace.onCall(nil)
+      return .fail(.notPermitted)
+    }
+    try store.store(payload(5), for: "key")
+    #if os(Linux)
+      #expect(trace.take().count { $0.call == .setPermissions && $0.path == cache.path("ke") } == 2)
+      #expect(try cache.state("ke")?.permissions == 0o750)
+    #endif
+    #expect(try cache.state("ke/key")?.permissions == 0o640)
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// P4, S5: a subdirectory that cannot be given what it lacks is not left behind.
+  @Test(arguments: [0o750, 0o2750] as [mode_t]) func aSubdirectoryThatCannotBeAdoptedIsNotLeft(mode: mode_t) throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), mode), "chmod")
+    umask(0o077)
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, path in
+      call == .setPermissions && path.lastComponent == "ke" ? .fail(.notPermitted) : nil
+    }
+    let error = expect(.fileSystem) { try store.store(payload(5), for: "key") }
+    #expect(error?.errno == .notPermitted)
+    #expect(try !cache.exists("ke"))
+    trace.onCall(nil)
+    try store.store(payload(5), for: "key")
+    #expect(try cache.state("ke/key")?.permissions == 0o640)
+  }
+
+  /// P1: what the superuser makes in somebody's directory belongs to that user; in its own, to itself.
+  @Test(
+    .enabled(if: geteuid() == 0, "only the superuser gives files away"),
+    arguments: ["cache", "some/where/cache"], [0, 12_345] as [uid_t])
+  func aNewRootBelongsToWhoOwnsTheDirectoryAboveIt(root: String, owner: uid_t) throws {
+    let cache = try Cache(FilePath("home/" + root))
+    let home = cache.outside.path.string + "/home"
+    try FileManager.default.createDirectory(atPath: home, withIntermediateDirectories: false)
+    try check(chown(home, owner, owner == 0 ? 0 : 23_456), "chown")
+    try cache.store().store(payload(5), for: "key")
+    let below = try FileManager.default.subpathsOfDirectory(atPath: home)
+    #expect(below.contains(root + "/ke/key") && below.contains(root + "/.blobcache"))
+    for name in below {
+      let state = try fileState(home + "/" + name)
+      #expect(state?.owner == owner, "\(name)")
+      #expect(state?.group == (owner == 0 ? 0 : 23_456), "\(name)")
+    }
+    #expect(try cache.state("")?.permissions == 0o700)
+    // What is there already stays whose it is.
+    let other = try Cache("cache")
+    try other.makeDirectory("")
+    try check(chown(other.outside.path.string, owner, owner), "chown")
+    try other.store().store(payload(5), for: "key")
+    #expect(try other.state("")?.owner == 0)
+    #expect(try other.state("ke/key")?.owner == 0)
+  }
+
+  /// P1: what the user puts in the place of what was just made stays whose it is.
+  @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: ["link", "full", "another's"])
+  func whatTookThePlaceOfANewRootIsNotGivenAway(what: String) throws {
+    let cache = try Cache("home/cache")
+    let home = cache.outside.path.string + "/home"
+    let treasure = cache.outside.path.string + "/treasure"
+    for directory in [home, treasure] {
+      try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
+    }
+    try Data("x".utf8).write(to: URL(filePath: treasure + "/x"))
+    try check(chown(home, 12_345, 23_456), "chown")
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    let root = cache.root.string
+    trace.onCall { call, path in
+      // The directory above is opened once the new one is there.
+      guard call == .openDirectory, path.string == home else { return nil }
+      trace.onCall(nil)
+      rmdir(root)
+      switch what {
+      case "link": symlink(treasure, root)
+      case "full": rename(treasure, root)
+      default:
+        mkdir(root, 0o700)
+        chown(root, 54_321, 54_321)
+      }
+      return nil
+    }
+    // Whether the store finds a cache there is not the question.
+    _ = try? store.store(payload(5), for: "key")
+    let owner = try fileState(what == "link" ? treasure : root)?.owner
+    #expect(owner == (what == "another's" ? 54_321 : 0))
+  }
+
   /// P5.
   @Test func worldWritableRootIsRefusedUnlessStickyOrAllowed() throws {
     try cache.makeDirectory("")

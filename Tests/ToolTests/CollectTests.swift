@@ -22,6 +22,7 @@ import Testing
         "temporary": 0, "bytesFreed": 69, "bytesAfter": 69, "dryRun": true, "subdirectories": 1, "failed": 0,
         "wasCutShort": false, "wasStopped": false, "recordsAfter": 1, "recycled": 0, "recycledBytesFreed": 0,
         "recycledBytesAfter": 0,
+        "foreignRecords": 0, "foreignRecordBytes": 0, "foreignRecordUser": .null,
       ])
     #expect(try await tool.run("collect", "cache", now: Tool.now + 100).text.hasPrefix("cache: 2 examined, 1 expired"))
     #expect(try await tool.run("usage", "--json", "cache").objects().first?["records"] == 1)

@@ -128,6 +128,7 @@ import Testing
           "collectedExpired": 0, "collectedEvicted": 0, "collectedDamaged": 0, "collectedTemporary": 0,
           "collectedBytes": 0, "collectionSeconds": 0, "lastCollectionAt": .null, "lastCollectionBy": .null,
           "recycledFiles": 0, "recycledBytes": 0,
+          "foreignRecords": 0, "foreignRecordBytes": 0, "foreignRecordUser": .null,
         ]
       ])
     #expect(try await tool.run("usage", "cache").text.contains("records                       3      199 B\n"))

@@ -42,6 +42,7 @@ extension DirectoryState {
       switch finding {
       case .temporary(let path): state.temporary.append(path.string)
       case .foreign(let path): state.foreign.append(path.string)
+      case .foreignRecord(let record): state.foreign.append(record.path.string)
       case .record(let entry), .repaired(let entry):
         let key = entry.key?.string ?? entry.file
         switch entry.state {

@@ -16,7 +16,8 @@ extension BlobStoreError {
   /// nothing to them.
   func text(for subcommand: String) -> String {
     let subject = key.map { "\(subcommand) \"\($0.string)\"" } ?? subcommand
-    return ([subject, message] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
+    let wayOut = code == .worldWritableDirectory ? "; --allow-world-writable uses it all the same" : ""
+    return ([subject, message + wayOut] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
   }
 }
 

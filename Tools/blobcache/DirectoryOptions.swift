@@ -24,6 +24,13 @@ struct DirectoryOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Take this for the current time: Unix seconds or ISO 8601.", valueName: "t"))
   var now: UnixTime?
 
+  @Flag(
+    name: .customLong("allow-world-writable"),
+    help:
+      "Use a directory that everybody may write to and that has no sticky bit: anybody can plant or remove blobs there."
+  )
+  var allowsWorldWritable = false
+
   @Flag(help: "Print one JSON object per line.")
   var json = false
 
@@ -40,6 +47,7 @@ extension DirectoryOptions {
     var configuration = BlobStore.Configuration()
     configuration.createsDirectory = creatingDirectory
     configuration.leavesHint = false
+    configuration.allowsWorldWritableDirectory = allowsWorldWritable
     configuration.lockTimeout = .seconds(30)
     // What keeps the hint from being read keeps the operation from its work too, which reports it.
     if let hint = try? BlobStore.hint(at: directory) {

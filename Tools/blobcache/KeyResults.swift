@@ -6,6 +6,7 @@ struct KeyResults {
   let operation: String
   /// What people read where it was done, such as `locked`.
   let done: String
+  let store: BlobStore
   let options: DirectoryOptions
 
   func print(_ results: [KeyResult], to output: inout Output) -> Answer {
@@ -14,6 +15,7 @@ struct KeyResults {
       let line = Line(result)
       answer.worsen(to: line.answer)
       if let error = line.failure { StandardError.report(error.text(for: operation)) }
+      if case .success(.notFound) = result.result { store.reportForeignRecord(for: result.key) }
       if options.json {
         var object = JSONObject(operation: operation, key: result.key.string, result: line.result)
         if let damage = line.damage { object.add(damage) }

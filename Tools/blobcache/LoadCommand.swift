@@ -44,6 +44,7 @@ struct LoadCommand: Subcommand {
     }
     guard let blob else {
       StandardError.report("\(key): not found")
+      store.reportForeignRecord(for: BlobKey(key))
       return .no
     }
     guard let output, output != "-" else {

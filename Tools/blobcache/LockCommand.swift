@@ -16,7 +16,8 @@ struct LockCommand: Subcommand {
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ output: inout Output) throws -> Answer {
-    let results = try options.store(at: directory).lock(keys.map { BlobKey($0) })
-    return KeyResults(operation: "lock", done: "locked", options: options).print(results, to: &output)
+    let store = try options.store(at: directory)
+    let results = store.lock(keys.map { BlobKey($0) })
+    return KeyResults(operation: "lock", done: "locked", store: store, options: options).print(results, to: &output)
   }
 }

@@ -37,7 +37,7 @@ struct RemoveCommand: Subcommand {
     }
     let blobKeys = keys.map { BlobKey($0) }
     let results = try purge ? store.purge(blobKeys) : store.remove(blobKeys)
-    return KeyResults(operation: "remove", done: "removed", options: options).print(results, to: &output)
+    return KeyResults(operation: "remove", done: "removed", store: store, options: options).print(results, to: &output)
   }
 
   private func print(_ report: RemovalReport, of scope: RemovalScope, to output: inout Output) {

@@ -16,7 +16,8 @@ struct TouchCommand: Subcommand {
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ output: inout Output) throws -> Answer {
-    let results = try options.store(at: directory).touch(keys.map { BlobKey($0) })
-    return KeyResults(operation: "touch", done: "touched", options: options).print(results, to: &output)
+    let store = try options.store(at: directory)
+    let results = store.touch(keys.map { BlobKey($0) })
+    return KeyResults(operation: "touch", done: "touched", store: store, options: options).print(results, to: &output)
   }
 }

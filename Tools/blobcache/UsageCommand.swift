@@ -26,6 +26,9 @@ struct UsageCommand: Subcommand {
     } else {
       for line in Self.lines(usage) { output.line(line) }
     }
+    if !options.quiet, let text = usage.foreignRecords.changeOfOwner(of: directory, beside: usage.records) {
+      StandardError.report(text)
+    }
     guard usage.unreadableFiles > 0 else { return .done }
     StandardError.report("\(directory): \(usage.unreadableFiles) files or directories could not be read")
     return .failed
@@ -58,6 +61,7 @@ struct UsageCommand: Subcommand {
       ("quarantined files", usage.quarantinedFiles, usage.quarantinedBytes),
       ("recycled files", usage.recycledFiles, usage.recycledBytes),
       ("temporary files", usage.temporaryFiles, nil), ("foreign files", usage.foreignFiles, nil),
+      ("  others' records", usage.foreignRecords.files, usage.foreignRecords.bytes),
       ("all bytes", usage.bytes, usage.bytes),
     ]
     return rows.map { row in
@@ -103,5 +107,6 @@ extension JSONObject {
     add("lastCollectionBy", statistics.lastPass?.process)
     add("recycledFiles", usage.recycledFiles)
     add("recycledBytes", usage.recycledBytes)
+    add(usage.foreignRecords)
   }
 }

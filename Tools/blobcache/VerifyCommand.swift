@@ -24,6 +24,10 @@ struct VerifyCommand: Subcommand {
     let store = try options.store(at: directory)
     let report = try verify(store, &output)
     print(report, to: &output)
+    let records = report.soundRecords.saturatingAdding(report.damagedFiles)
+    if !options.quiet, let text = report.foreignRecords.changeOfOwner(of: directory, beside: records) {
+      StandardError.report(text)
+    }
     if report.unreadableFiles > 0 { return .failed }
     return report.damagedFiles > 0 ? .no : .done
   }
@@ -50,6 +54,7 @@ struct VerifyCommand: Subcommand {
       if let damage = entry.damage { print(entry, damage, wasRepaired: true, to: &output) }
     case .temporary(let path): print("temporary", path, to: &output)
     case .foreign(let path): print("foreign", path, to: &output)
+    case .foreignRecord(let record): print(record, to: &output)
     }
   }
 
@@ -76,6 +81,18 @@ struct VerifyCommand: Subcommand {
     }
   }
 
+  private func print(_ record: ForeignRecord, to output: inout Output) {
+    if options.json {
+      var object = JSONObject(type: "foreign")
+      object.add("file", record.file)
+      object.add("user", record.user)
+      object.add("bytes", record.byteCount)
+      output.line(object)
+    } else {
+      print("foreign", .yellow, "\(record.file.printable): belongs to user \(record.user)", to: &output)
+    }
+  }
+
   private func print(_ kind: String, _ colour: Style.Colour, _ text: String, to output: inout Output) {
     output.line("\(output.style(kind.padded(to: 9), colour))  \(text)")
   }
@@ -91,12 +108,14 @@ struct VerifyCommand: Subcommand {
       object.add("foreignFiles", report.foreignFiles)
       object.add("bytes", report.bytes)
       object.add("repairedFiles", report.repairedFiles)
+      object.add(report.foreignRecords)
       output.line(object)
     } else if !options.quiet {
       output.line(
         "\(directory.string.printable): \(report.soundRecords) sound, \(report.damagedFiles) damaged"
           + (repair == .report ? ", " : ", \(report.repairedFiles) of them repaired, ")
-          + "\(report.unreadableFiles) unreadable; \(report.temporaryFiles) temporary, \(report.foreignFiles) foreign; "
+          + "\(report.unreadableFiles) unreadable; \(report.temporaryFiles) temporary, \(report.foreignFiles) foreign"
+          + (report.foreignRecords.files > 0 ? ", \(report.foreignRecords.files) of them others' records; " : "; ")
           + "\(ByteCount(report.bytes)) checked")
     }
   }

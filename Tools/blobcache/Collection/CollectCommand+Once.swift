@@ -15,6 +15,7 @@ extension CollectCommand {
         } else if !options.quiet {
           output.line(report.text)
         }
+        report.reportChangeOfOwner(options)
         metrics.change { $0.add(report, to: directory) }
       } catch let error as BlobStoreError where error.code == .collectionRunning {
         // Somebody else is doing what was asked for: that is no failure.

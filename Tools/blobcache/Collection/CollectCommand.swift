@@ -89,6 +89,7 @@ struct CollectCommand: Subcommand {
     settings[.defaultTimeToLive] = options.defaultTimeToLive?.description
     settings[.naming] = options.naming?.rawValue
     settings[.isFlat] = options.flat.map { "\($0)" }
+    settings[.allowsWorldWritable] = options.allowsWorldWritable ? "true" : nil
     settings[.interval] = schedule.every?.description
     settings[.jitter] = schedule.jitter?.description
     settings[.firstDelay] = schedule.firstDelay?.description

@@ -17,6 +17,7 @@ struct CollectionPlan: Equatable {
     let naming: RecordNaming?
     /// nil where it goes by the hint, as `naming` does.
     let isFlat: Bool?
+    let allowsWorldWritable: Bool
     /// nil where there is one pass.
     let interval: TimeSpan?
     let jitter: TimeSpan?
@@ -63,6 +64,7 @@ extension CollectionPlan.Directory {
     defaultTimeToLive = try settings.value(.defaultTimeToLive)
     naming = try settings.value(.naming)
     isFlat = try settings.value(.isFlat)
+    allowsWorldWritable = try settings.value(.allowsWorldWritable) ?? false
     interval = try settings.value(.interval)
     jitter = try settings.value(.jitter)
   }
@@ -73,6 +75,7 @@ extension CollectionPlan.Directory {
     options.defaultTimeToLive = defaultTimeToLive
     options.naming = naming
     options.flat = isFlat
+    options.allowsWorldWritable = allowsWorldWritable
     var configuration = options.configuration(for: path)
     if let sizeLimit { configuration.sizeLimit = sizeLimit.bytes }
     if let countLimit { configuration.countLimit = countLimit }

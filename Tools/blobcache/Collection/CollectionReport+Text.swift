@@ -10,8 +10,17 @@ extension CollectionReport {
       + "\(evicted) evicted, \(damaged) damaged, \(temporary) temporary; "
       + "\(ByteCount(bytesFreed)) \(dryRun ? "to free" : "freed"), "
       + "\(ByteCount(bytesAfter)) \(dryRun ? "to stay" : "left"); \(rounded) s"
+      + (foreignRecords.files > 0
+        ? "; \(foreignRecords.files) records of others, \(ByteCount(foreignRecords.bytes)), stay" : "")
       + (failed > 0 ? "; \(failed) could not be read or removed" : "")
       + (wasStopped ? "; stopped" : wasCutShort ? "; cut short" : "") + (dryRun ? "; dry run" : "")
+  }
+}
+
+extension CollectionReport {
+  func reportChangeOfOwner(_ options: DirectoryOptions) {
+    let text = foreignRecords.changeOfOwner(of: directory, beside: recordsAfter)
+    if let text, !options.quiet { StandardError.report(text) }
   }
 }
 
@@ -48,5 +57,6 @@ extension JSONObject {
     add("recycled", report.recycled)
     add("recycledBytesFreed", report.recycledBytesFreed)
     add("recycledBytesAfter", report.recycledBytesAfter)
+    add(report.foreignRecords)
   }
 }

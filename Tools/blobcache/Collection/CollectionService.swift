@@ -122,6 +122,7 @@ extension CollectionService {
     switch outcome {
     case .finished(let report):
       metrics.change { $0.add(report, to: directory) }
+      report.reportChangeOfOwner(options)
       print(JSONObject(report), report.text)
     case .skippedAsRecent(let lastPass):
       metrics.change { $0.addSkip(to: directory) }

@@ -16,12 +16,14 @@ enum CollectionSetting: String, CaseIterable {
   case defaultTimeToLive = "defaultTTL"
   case naming
   case isFlat = "flat"
+  case allowsWorldWritable = "allowWorldWritable"
 
   /// Whether directories may differ in it.
   var belongsToDirectories: Bool {
     switch self {
     case .firstDelay, .parallel, .metricsFile: false
-    case .interval, .jitter, .sizeLimit, .countLimit, .keepFree, .maximumTime, .defaultTimeToLive, .naming, .isFlat:
+    case .interval, .jitter, .sizeLimit, .countLimit, .keepFree, .maximumTime, .defaultTimeToLive, .naming, .isFlat,
+      .allowsWorldWritable:
       true
     }
   }
@@ -35,7 +37,7 @@ enum CollectionSetting: String, CaseIterable {
     case .parallel: Int(text).map((1...64).contains) ?? false
     case .metricsFile: !text.isEmpty
     case .naming: RecordNaming(argument: text) != nil
-    case .isFlat: Bool(text) != nil
+    case .isFlat, .allowsWorldWritable: Bool(text) != nil
     }
   }
 
@@ -49,7 +51,7 @@ enum CollectionSetting: String, CaseIterable {
     case .parallel: "a number from 1 to 64"
     case .metricsFile: "a path"
     case .naming: "one of " + RecordNaming.allCases.map(\.rawValue).joined(separator: ", ")
-    case .isFlat: "true or false"
+    case .isFlat, .allowsWorldWritable: "true or false"
     }
   }
 }
