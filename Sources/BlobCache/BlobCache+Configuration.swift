@@ -27,6 +27,11 @@ extension BlobCache {
     /// hashes.
     public var excludesFromBackups = true
 
+    /// The clock by which failures of producers are forgotten; for tests.
+    package var monotonicNow: @Sendable () -> ContinuousClock.Instant = { .now }
+    /// How long others wait for a production before a warning tells of it; for tests.
+    package var productionPatience: Duration = .seconds(10)
+
     public init() {}
   }
 

@@ -74,11 +74,21 @@ extension BlobCache {
   /// Loads that wait for a thread.
   package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
   /// Keys that are being produced, or produced anew.
-  package var productionCount: Int { engine.flights.count + engine.refreshes.count }
-  /// Tasks that wait for the production of a key.
-  package func waiterCount(of key: BlobKey) -> Int { engine.flights.waiterCount(of: key) }
+  package var productionCount: Int { engine.flights.count }
+  /// Tasks that wait for the production of a key, but for one that a change of the key has overtaken.
+  package func waiterCount(of key: BlobKey) -> Int {
+    engine.flights.waiterCount(of: Flight.Name(key: key, kind: .load))
+  }
   /// Those of them that wait for it to be produced anew.
-  package func refreshWaiterCount(of key: BlobKey) -> Int { engine.refreshes.waiterCount(of: key) }
+  package func refreshWaiterCount(of key: BlobKey) -> Int {
+    engine.flights.waiterCount(of: Flight.Name(key: key, kind: .refresh))
+  }
+  /// Productions of these keys that are known to wait for others, or to be waited for by others.
+  package func productionWaitCount(of keys: Set<BlobKey>) -> Int {
+    ProductionChain.waitCount { keys.contains($0.name.key) }
+  }
+  /// Whether failures of producers give their memory back when the system runs short of it.
+  package var failuresRespondToMemoryPressure: Bool { engine.failures.respondsToMemoryPressure }
   /// The blob of a key as the disk has it, kept in memory as by a load.
   package func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
     try openEngine().read(key, touching: touching)

@@ -16,6 +16,8 @@ struct StoreRequest: Sendable {
   var ttl: Duration?
   var locked = false
   var keepingLocks = false
+  /// What is produced is stored only if this holds.
+  var condition: StoreCondition?
 
   /// Locks are promised to outlive a power cut, which nothing in memory does.
   var mayBeStaged: Bool { !locked && !keepingLocks }
@@ -61,7 +63,7 @@ extension CacheEngine {
     let header = try store.prospectiveHeader(byteCount: request.payload.count, ttl: request.ttl)
     let request = request.owned
     let blob = Blob(key: key, payload: request.payload, header: header)
-    guard staging.stage(blob, request) else { return nil }
+    guard changing(key, by: request, { staging.stage(blob, request) }) else { return nil }
     failures.forget(key)
     observer.tell(CacheEvent(.stored(staged: true), key, byteCount: request.payload.count))
     startWritingStaged()
@@ -74,14 +76,25 @@ extension CacheEngine {
   }
 
   /// Writes a blob after those staged before it. Blocks.
+  ///
+  /// - Throws: `Overtaken` if the request's condition does not hold.
   @discardableResult
   func writeInTurn(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
-    try inPlaceOfStaged(key) { wasStaged in
-      var request = request
-      // The locks of what is replaced, which has none: not of what lies on disk, which it has replaced already.
-      if wasStaged { request.keepingLocks = false }
-      return try write(request, for: key, queueTime: queueTime)
+    try changing(key, by: request) {
+      try inPlaceOfStaged(key) { wasStaged in
+        var request = request
+        // The locks of what is replaced, which has none: not of what lies on disk, which it has replaced already.
+        if wasStaged { request.keepingLocks = false }
+        return try write(request, for: key, queueTime: queueTime)
+      }
     }
+  }
+
+  /// Runs a store of a key, which overtakes what is being produced for it, unless it is what was produced.
+  private func changing<Result>(
+    _ key: BlobKey, by request: StoreRequest, _ change: () throws -> Result
+  ) rethrows -> Result {
+    try request.condition == nil ? flights.changing(key, change) : change()
   }
 
   /// Runs a change that takes the place of what is staged for a key; if it fails, that is staged as before. Blocks.
@@ -98,15 +111,21 @@ extension CacheEngine {
   }
 
   /// Writes a blob, and keeps it in memory. Blocks.
+  ///
+  /// - Throws: `Overtaken` if the request's condition does not hold.
   @discardableResult
-  func write(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
+  func write(
+    _ request: StoreRequest, for key: BlobKey, wasStaged: Bool = false, queueTime: Duration = .zero
+  ) throws -> Blob {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key)
     let header = memory?.headerStamp(of: digest)
     let receipt = try generations.changing(digest) {
       try store.storeWithReceipt(
-        request.payload.bytes, for: key, ttl: request.ttl, locked: request.locked, keepingLocks: request.keepingLocks)
+        request.payload.bytes, for: key, ttl: request.ttl, locked: request.locked, keepingLocks: request.keepingLocks,
+        if: request.condition)
     }
+    guard let receipt else { throw Overtaken() }
     var blob = Blob(key: key, payload: request.payload, header: receipt.header)
     if let memory, let header {
       if let stamp = GenerationStamp(receipt), configuration.memory?.keepsStored ?? false {
@@ -120,8 +139,8 @@ extension CacheEngine {
     mark.leave()
     observer.tell(
       CacheEvent(
-        .stored(staged: false), key, byteCount: request.payload.count, duration: stopwatch.elapsed,
-        queueTime: queueTime))
+        wasStaged ? .written : .stored(staged: false), key, byteCount: request.payload.count,
+        duration: stopwatch.elapsed, queueTime: queueTime))
     return blob
   }
 
@@ -132,10 +151,12 @@ extension CacheEngine {
   ) throws -> Int64 {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key)
-    let byteCount = try inPlaceOfStaged(key) { wasStaged in
-      try generations.changing(digest) {
-        try store.store(
-          contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks && !wasStaged)
+    let byteCount = try flights.changing(key) {
+      try inPlaceOfStaged(key) { wasStaged in
+        try generations.changing(digest) {
+          try store.store(
+            contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks && !wasStaged)
+        }
       }
     }
     memory?.discard(key)
@@ -178,9 +199,11 @@ extension CacheEngine {
   func remove(_ key: BlobKey, queueTime: Duration = .zero) throws -> Outcome {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key)
-    let outcome = try inPlaceOfStaged(key) { wasStaged in
-      let outcome = try generations.changing(digest) { try store.remove(key) }
-      return wasStaged ? .done : outcome
+    let outcome = try flights.changing(key) {
+      try inPlaceOfStaged(key) { wasStaged in
+        let outcome = try generations.changing(digest) { try store.remove(key) }
+        return wasStaged ? .done : outcome
+      }
     }
     memory?.discard(key)
     guard outcome == .done else { return outcome }
@@ -213,13 +236,15 @@ extension CacheEngine {
       defer { memory?.cache.removeAll() }
       return try generations.changingAll { try store.removeAll(scope, options) }
     }
-    guard scope == .all, let staging else {
-      try flushStaged()
-      return try wipe()
+    return try flights.changingAll {
+      guard scope == .all, let staging else {
+        try flushStaged()
+        return try wipe()
+      }
+      // What a wipe that fails or is stopped has not come to is still to be written.
+      defer { startWritingStaged() }
+      return try staging.replacingAll(wipe) { !$0.wasStopped }
     }
-    // What a wipe that fails or is stopped has not come to is still to be written.
-    defer { startWritingStaged() }
-    return try staging.replacingAll(wipe) { !$0.wasStopped }
   }
 
   func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {

@@ -1,18 +1,40 @@
 internal import BlobRecord
 internal import BlobStore
 
+/// What a look for a blob has come to, and what it took.
+struct BlobFinding: Sendable {
+  /// nil if there was none that is live.
+  var blob: Blob?
+  var tier = CacheEvent.Tier.disk
+  var duration = Duration.zero
+  var queueTime = Duration.zero
+
+  /// A hit or a miss.
+  func event(for key: BlobKey) -> CacheEvent {
+    guard let blob else { return miss(for: key) }
+    return CacheEvent(
+      .hit(tier), key, byteCount: blob.payload.count, duration: duration, queueTime: queueTime)
+  }
+
+  /// A miss, though a blob may have been found: one that will not do.
+  func miss(for key: BlobKey) -> CacheEvent { CacheEvent(.miss, key, duration: duration, queueTime: queueTime) }
+}
+
 extension CacheEngine {
   /// The blob of a key, if it can be had without the disk.
   func resident(_ key: BlobKey, touching: Bool) -> Blob? {
-    if let staging, let blob = staging.blob(for: key) {
-      observer.tell(CacheEvent(.hit(.staged), key, byteCount: blob.payload.count))
-      return blob
-    }
+    guard let found = findResident(key, touching: touching) else { return nil }
+    observer.tell(found.event(for: key))
+    return found.blob
+  }
+
+  /// The same, without telling of a hit.
+  func findResident(_ key: BlobKey, touching: Bool) -> BlobFinding? {
+    if let staging, let blob = staging.blob(for: key) { return BlobFinding(blob: blob, tier: .staged) }
     guard let memory else { return nil }
     switch memory.find(key, touching: touching) {
     case .hit(let blob):
-      observer.tell(CacheEvent(.hit(.memory), key, byteCount: blob.payload.count))
-      return blob
+      return BlobFinding(blob: blob, tier: .memory)
     case .expired(let blob):
       observer.tell(CacheEvent(.expired(.memory), key, byteCount: blob.payload.count))
       return nil
@@ -29,23 +51,30 @@ extension CacheEngine {
 
   /// The blob of a key that was not resident before this had its turn. Blocks.
   func loadMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> Blob? {
+    let found = try findMissing(key, touching: touching, queueTime: queueTime)
+    observer.tell(found.event(for: key))
+    return found.blob
+  }
+
+  /// The same, without telling of a hit or a miss. Blocks.
+  func findMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> BlobFinding {
     // It was a miss in memory already, and is not to be counted as another one.
-    if residentContains(key), let blob = resident(key, touching: touching) { return blob }
-    return try read(key, touching: touching, queueTime: queueTime)
+    if residentContains(key), let found = findResident(key, touching: touching) { return found }
+    return try findOnDisk(key, touching: touching, queueTime: queueTime)
   }
 
   /// Reads a blob from disk, and keeps it in memory. Blocks.
   func read(_ key: BlobKey, touching: Bool, queueTime: Duration = .zero) throws -> Blob? {
+    let found = try findOnDisk(key, touching: touching, queueTime: queueTime)
+    observer.tell(found.event(for: key))
+    return found.blob
+  }
+
+  private func findOnDisk(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> BlobFinding {
     let stopwatch = observer.stopwatch()
     do {
-      guard let blob = try readAndKeep(key, touching: touching) else {
-        observer.tell(CacheEvent(.miss, key, duration: stopwatch.elapsed, queueTime: queueTime))
-        return nil
-      }
-      observer.tell(
-        CacheEvent(
-          .hit(.disk), key, byteCount: blob.payload.count, duration: stopwatch.elapsed, queueTime: queueTime))
-      return blob
+      let blob = try readAndKeep(key, touching: touching)
+      return BlobFinding(blob: blob, duration: stopwatch.elapsed, queueTime: queueTime)
     } catch let error as BlobStoreError where error.code == .damaged {
       observer.tell(CacheEvent(.damaged(error), key, duration: stopwatch.elapsed, queueTime: queueTime))
       throw error
@@ -85,7 +114,6 @@ extension CacheEngine {
       if error.code == .damaged { observer.tell(CacheEvent(.damaged(error), chosen)) }
       throw error
     }
-    guard let chosen else { return nil }
     observer.tell(CacheEvent(found == nil ? .miss : .hit(.disk), chosen, byteCount: found?.payload.count ?? 0))
     return found
   }

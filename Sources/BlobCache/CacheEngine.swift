@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import Logging
 internal import MemoryCache
 internal import SystemPackage
 
@@ -15,9 +16,7 @@ final class CacheEngine: Sendable {
   let memory: MemoryTier?
   /// nil where stores are written through.
   let staging: StagingArea?
-  let flights = FlightTable()
-  /// Apart from these, so that who finds an old blob on disk does not wait for the new one.
-  let refreshes = FlightTable()
+  let flights: FlightTable
   let failures: FailureMemory
   let observer: Observer
   let mark: DirectoryMark
@@ -45,7 +44,14 @@ final class CacheEngine: Sendable {
     } else {
       staging = nil
     }
-    failures = FailureMemory(now: store.configuration.now)
+    let logger = store.configuration.logger
+    let patience = configuration.productionPatience
+    flights = FlightTable(patience: patience) { key in
+      logger.warning("\(key): others have waited \(patience) for its producer: without end, if it waits for them")
+    }
+    failures = FailureMemory(
+      respondsToMemoryPressure: configuration.memory?.respondsToMemoryPressure ?? false,
+      now: configuration.monotonicNow)
     mark = DirectoryMark(store: store, isWanted: configuration.excludesFromBackups)
     self.generations = generations
     self.touches = touches

@@ -25,6 +25,18 @@ extension BlobStore {
     }
   }
 
+  /// The same, where there are none yet: the control file is made, and the root if there is none, so that a change which comes
+  /// later, by whichever process, can be told from none.
+  ///
+  /// - Returns: nil where there can be none.
+  package func firstGeneration(of key: BlobKey) throws(BlobStoreError) -> UInt32? {
+    try reporting("generation", key) {
+      let path = try path(for: key)
+      _ = try root.openedOrMade()
+      return try stripes.withStripe(of: path.digest) { $0.generation }
+    }
+  }
+
   /// The digest of a key's file name, by which generations are found.
   package func digest(of key: BlobKey) throws(BlobStoreError) -> UInt64 {
     try reporting("digest", key) { try path(for: key).digest }

@@ -8,10 +8,12 @@ extension BlobStore {
   ///
   /// - Parameters:
   ///   - canWriteAgain: whether the header has the payload's size, and `write` may be called more than once.
+  ///   - condition: without which nothing is stored.
   ///   - write: fills the file, and may complete the header.
+  /// - Throws: `ConditionFailed`.
   func publish(
     _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, canWriteAgain: Bool,
-    _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
+    if condition: StoreCondition? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
     let path = try path(for: key)
     var header = header
@@ -33,7 +35,7 @@ extension BlobStore {
         (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
         try write(temporary.file, &header)
         try temporary.cutOff(at: Self.fileByteCount(header))
-        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks, &wait)
+        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks, if: condition, &wait)
       } catch is NotToBeRecycled {
         // Only a payload in memory is written to a recycled file.
         mayRecycle = false
@@ -103,7 +105,7 @@ extension BlobStore {
 
   private func publish(
     _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
-    keepingLocks: Bool, _ wait: inout LimitKeeper.Wait?
+    keepingLocks: Bool, if condition: StoreCondition?, _ wait: inout LimitKeeper.Wait?
   ) throws -> StoreReceipt {
     let askedRefCount = header.refCount
     var header = header
@@ -119,6 +121,7 @@ extension BlobStore {
         syncs += 1
       }
       let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
+        if let condition, !condition.holds(in: hold.generation) { throw ConditionFailed() }
         let byteCount = Self.fileByteCount(header)
         if header.refCount == askedRefCount, mayTryWithoutLooking(temporary, keepingLocks: keepingLocks) {
           let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)

@@ -53,14 +53,20 @@ extension BlobStore {
       let path = try path(for: key)
       guard let root = try root.opened() else { return .notFound }
       var mayLookAgain = true
+      var mustTell = true
       while let subdirectory = try recordSubdirectory(of: path, root) {
         if let level = try remove(path, in: subdirectory.directory, of: root, recycling: recycling) {
           if level == .full { try subdirectory.directory.synchronize() }
           return .done
         }
+        mustTell = false
         // One that is remembered may have been removed, and made again with a record in it.
         guard mayLookAgain, try root.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
         mayLookAgain = false
+      }
+      // Without a control file nobody produces anything for the directory.
+      if mustTell, try stripes.controlFile(of: root, makesIt: false) != nil {
+        try stripes.withStripe(of: path.digest) { $0.changingPayload(.none) {} }
       }
       return .notFound
     }
@@ -72,6 +78,8 @@ extension BlobStore {
   ) throws -> Durability.Level? {
     try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
       guard let (record, file, mayBeLocked) = try recordToRemove(at: path, in: directory, of: root) else {
+        // Somebody may be producing it, and is to know that it was removed.
+        hold.changingPayload(.none) {}
         return nil
       }
       let level = configuration.durability.level(concernsLock: mayBeLocked)

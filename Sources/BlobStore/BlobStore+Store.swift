@@ -33,22 +33,24 @@ extension BlobStore {
   public func store(
     _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
   ) throws(BlobStoreError) {
-    _ = try storeWithReceipt(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    try reporting("store", key) {
+      _ = try publish(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: nil)
+    }
   }
 
   /// The same, and says what lies on disk now.
+  ///
+  /// - Parameter condition: must hold at the moment in which the record would take its place.
+  /// - Returns: nil if it does not, and nothing was stored.
   package func storeWithReceipt(
-    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool
-  ) throws(BlobStoreError) -> StoreReceipt {
-    let bytes = payload
-    return try reporting("store", key) {
-      try checkSize(Int64(bytes.byteCount))
-      var header = try newHeader(ttl: ttl, locked: locked)
-      header.payloadSize = UInt64(bytes.byteCount)
-      if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
-      return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: true) {
-        file, header in
-        try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
+    if condition: StoreCondition?
+  ) throws(BlobStoreError) -> StoreReceipt? {
+    try reporting("store", key) {
+      do {
+        return try publish(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: condition)
+      } catch is ConditionFailed {
+        return nil
       }
     }
   }
@@ -94,6 +96,21 @@ extension BlobStore {
 // MARK: - Preparing
 
 extension BlobStore {
+  /// Writes a record of bytes in memory, and puts it in its place.
+  private func publish(
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
+    if condition: StoreCondition?
+  ) throws -> StoreReceipt {
+    let bytes = payload
+    try checkSize(Int64(bytes.byteCount))
+    var header = try newHeader(ttl: ttl, locked: locked)
+    header.payloadSize = UInt64(bytes.byteCount)
+    if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
+    return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: true, if: condition) { file, header in
+      try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
+    }
+  }
+
   private func newHeader(ttl: Duration?, locked: Bool) throws -> RecordHeader {
     RecordHeader(
       refCount: locked ? 1 : 0, ttl: try storedTimeToLive(ttl),

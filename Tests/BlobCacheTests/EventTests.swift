@@ -29,6 +29,7 @@ import Testing
     let key = event.key.map { " \($0.string)" } ?? ""
     return switch event.kind {
     case .stored(let staged): "\(staged ? "staged" : "stored")\(key) \(event.byteCount)"
+    case .written: "written\(key) \(event.byteCount)"
     case .hit(let tier): "hit in \(tier)\(key) \(event.byteCount)"
     case .miss: "miss\(key)"
     case .expired(let tier): "expired in \(tier)\(key)"
@@ -97,6 +98,127 @@ import Testing
     for await event in events { words.append(word(event)) }
     // A store that finds no room makes a collection.
     #expect(words.filter { !$0.hasPrefix("collected") } == ["staged a 10", "failed a"])
+  }
+
+  /// A17, A20: what is told of loads that produce, and of staged stores.
+  private func events(
+    of test: TestCache, _ change: (inout BlobCache.Configuration) -> Void = { _ in },
+    _ body: (BlobCache) async throws -> Void
+  ) async throws -> [String] {
+    let cache = try test.cache(change)
+    let events = cache.events
+    try await body(cache)
+    try await until { cache.productionCount == 0 }
+    try await cache.close()
+    return await events.reduce(into: []) { $0.append(word($1)) }
+  }
+
+  @Test(arguments: [true, false]) func eachLoadIsOneHitOrOneMissThoughItLooksMoreThanOnce(across: Bool) async throws {
+    let options = ProductionOptions(acrossProcesses: across)
+    let events = try await events(of: TestCache()) { cache in
+      _ = try await cache.load("a", options: options) { payload(5) }
+      _ = try await cache.load("a", options: options) { payload(6) }
+      cache.removeAllFromMemory()
+      _ = try await cache.load("a", options: options) { payload(7) }
+    }
+    #expect(
+      events == ["miss a", "produced a 5", "stored a 5", "hit in memory a 5", "hit in disk a 5"])
+  }
+
+  @Test func whoWaitsForAnotherProcessMissesOnce() async throws {
+    let test = try TestCache()
+    let other = try test.otherStore()
+    let release = try #require(try other.tryProductionLock(of: "a"))
+    let events = try await events(of: test) { cache in
+      let load = Task { try await cache.load("a", options: ProductionOptions(acrossProcesses: true)) { payload(5) } }
+      // It looks after each try to get the lock.
+      let reads = test.disk.count(.openBeneath)
+      try await until { test.disk.count(.openBeneath) >= reads + 4 }
+      try other.store(payload(9), for: "a")
+      #expect(try await load.value.payload == payload(9))
+    }
+    release()
+    #expect(events == ["miss a"])
+  }
+
+  @Test(arguments: [true, false]) func whoJoinsAProductionIsCountedToo(isThere: Bool) async throws {
+    let test = try TestCache()
+    if isThere { try test.otherStore().store(payload(5), for: "a") }
+    let latch = Latch()
+    let events = try await events(of: test) { cache in
+      if isThere { test.disk.hold(.openBeneath) }
+      let loads = (0..<3).map { _ in
+        Task {
+          try await cache.load("a") {
+            await latch.wait()
+            return payload(5)
+          }
+        }
+      }
+      try await until { cache.waiterCount(of: "a") == 3 }
+      test.disk.letGo()
+      latch.open()
+      for load in loads { _ = try await load.value }
+    }
+    #expect(events.count { $0 == "hit in disk a 5" } == (isThere ? 3 : 0))
+    #expect(events.count { $0 == "miss a" } == (isThere ? 0 : 3))
+    #expect(events.count { $0.hasPrefix("produced") || $0.hasPrefix("stored") } == (isThere ? 0 : 2))
+  }
+
+  @Test func whoJoinsAProductionThatFailsHasMissed() async throws {
+    let latch = Latch()
+    let events = try await events(of: TestCache()) { cache in
+      let loads = (0..<2).map { _ in
+        Task {
+          try await cache.load("a") {
+            await latch.wait()
+            throw CancellationError()
+          }
+        }
+      }
+      try await until { cache.waiterCount(of: "a") == 2 }
+      latch.open()
+      for load in loads { _ = await load.result }
+    }
+    #expect(events == ["miss a", "miss a"])
+  }
+
+  /// A6: it is as good as missing.
+  @Test func whatDoesNotDecodeIsAMiss() async throws {
+    let events = try await events(of: TestCache()) { cache in
+      try await cache.store(Data("none".utf8), for: "a")
+      _ = try await cache.values(of: [Int].self).value(for: "a") { [1] }
+    }
+    #expect(events == ["stored a 4", "damaged a", "miss a", "produced a 3", "stored a 3"])
+  }
+
+  @Test func aRefreshIsNoLoad() async throws {
+    let test = try TestCache()
+    let events = try await events(of: test) { cache in
+      try await cache.store(payload(5), for: "a", ttl: .seconds(600))
+      test.clock.advance(by: 100)
+      let options = ProductionOptions(ttl: .seconds(600), refreshesAfter: .seconds(60))
+      _ = try await cache.load("a", options: options) { payload(6) }
+    }
+    #expect(events == ["stored a 5", "hit in memory a 5", "produced a 6", "stored a 6"])
+  }
+
+  @Test func aChooserThatTakesNothingIsAMiss() async throws {
+    let events = try await events(of: TestCache()) { cache in
+      _ = try await cache.load(prefix: "a") { $0.first }
+    }
+    #expect(events == ["miss"])
+  }
+
+  @Test func aStagedStoreIsOneStore() async throws {
+    let events = try await events(of: TestCache(), { $0.writing = .behind(BlobCache.WriteBehind()) }) { cache in
+      try await cache.store(payload(5), for: "a")
+      try await cache.flush()
+      _ = try await cache.load("b") { payload(6) }
+      try await cache.flush()
+    }
+    #expect(
+      events == ["staged a 5", "written a 5", "miss b", "produced b 6", "staged b 6", "written b 6"])
   }
 
   @Test func timesAreMeasuredWhileSomebodyListens() async throws {

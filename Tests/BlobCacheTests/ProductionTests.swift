@@ -129,9 +129,12 @@ private struct Refusal: Error, Equatable {
       }
     }
     for _ in 0..<3 { await #expect(throws: Refusal(number: 1)) { try await load() } }
-    test.clock.advance(by: 29)
+    test.uptime.advance(by: 29)
+    // Somebody sets the time of day.
+    test.clock.advance(by: 1000)
     await #expect(throws: Refusal(number: 1)) { try await load() }
-    test.clock.advance(by: 1)
+    test.clock.advance(by: -2000)
+    test.uptime.advance(by: 1)
     await #expect(throws: Refusal(number: 2)) { try await load() }
     try await cache.store(payload(1), for: "a")
     #expect(try await load().payload == payload(1))
@@ -276,5 +279,75 @@ private struct Refusal: Error, Equatable {
     let options = ProductionOptions(acrossProcesses: true, waitsForOthers: .milliseconds(20))
     #expect(try await cache.load("a", options: options) { payload(3) }.payload == payload(3))
     release()
+  }
+
+  /// A7. Another stores between the first look and the lock, and has given it back by then.
+  @Test func whoGetsTheProductionLockLooksOnceMore() async throws {
+    let other = try test.otherStore()
+    try other.store(payload(1), for: "other")
+    test.disk.hold(.lockByte)
+    let produced = Counter()
+    let load = Task { [cache] in
+      try await cache.load("a", options: ProductionOptions(acrossProcesses: true)) {
+        produced.increment()
+        return payload(2)
+      }
+    }
+    try await test.disk.waitForHeld(1)
+    try other.store(payload(3), for: "a")
+    test.disk.letGo()
+    #expect(try await load.value.payload == payload(3))
+    #expect(produced.count == 0)
+  }
+
+  /// A7. The lock is held until the blob is on disk, where the others look for it.
+  @Test(arguments: [BlobCache.Writing.through, .behind(BlobCache.WriteBehind())])
+  func whatIsProducedForAllProcessesIsOnDiskWhenTheLockIsGivenBack(writing: BlobCache.Writing) async throws {
+    let test = try TestCache()
+    let cache = try test.cache { $0.writing = writing }
+    let options = ProductionOptions(acrossProcesses: true)
+    let other = try test.otherStore()
+    try other.store(payload(1), for: "other")
+    test.disk.hold(SystemCall.creation)
+    let load = Task { try await cache.load("a", options: options) { payload(2) } }
+    try await test.disk.waitForHeld(1)
+    // It is being written, and is nowhere yet.
+    #expect(try other.tryProductionLock(of: "a") == nil)
+    #expect(try other.load("a") == nil)
+    test.disk.letGo()
+    #expect(try await load.value.payload == payload(2))
+    let release = try #require(try other.tryProductionLock(of: "a"))
+    #expect(try other.load("a")?.payload == payload(2))
+    release()
+  }
+
+  /// A8. A store of the key ends it, also one that never comes to disk.
+  @Test func aStagedStoreEndsARememberedFailure() async throws {
+    let test = try TestCache()
+    let cache = try test.cache {
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(1000)
+      $0.writing = .behind(writeBehind)
+    }
+    let options = ProductionOptions(remembersFailuresFor: .seconds(1000))
+    let refusal = Refusal(number: 1)
+    await #expect(throws: refusal) { try await cache.load("a", options: options) { throw refusal } }
+    await #expect(throws: refusal) { try await cache.load("a", options: options) { payload(1) } }
+    try await cache.store(payload(2), for: "a")
+    try await cache.remove("a")
+    #expect(try test.otherStore().load("a") == nil)
+    #expect(try await cache.load("a", options: options) { payload(3) }.payload == payload(3))
+  }
+
+  @Test(arguments: [true, false]) func failuresHeedMemoryPressureAsMemoryDoes(responds: Bool) throws {
+    let test = try TestCache()
+    let cache = try test.cache { $0.memory?.respondsToMemoryPressure = responds }
+    #expect(cache.failuresRespondToMemoryPressure == responds)
+  }
+
+  @Test func withoutMemoryNothingWatchesItsPressure() throws {
+    let test = try TestCache()
+    let cache = try test.cache { $0.memory = nil }
+    #expect(!cache.failuresRespondToMemoryPressure)
   }
 }

@@ -13,6 +13,8 @@ struct TestCache {
   let outside: TemporaryDirectory
   let root: FilePath
   let clock = ManualClock()
+  /// What monotonic clocks say since the test began.
+  let uptime = ManualClock(0)
   let disk = TestDisk()
 
   init() throws {
@@ -24,6 +26,9 @@ struct TestCache {
     var configuration = BlobCache.Configuration()
     configuration.store = storeConfiguration
     configuration.memory?.respondsToMemoryPressure = false
+    configuration.monotonicNow = { [uptime, start = ContinuousClock.now] in
+      start.advanced(by: .seconds(uptime.now.seconds))
+    }
     change(&configuration)
     return configuration
   }

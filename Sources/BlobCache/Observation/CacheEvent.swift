@@ -4,11 +4,13 @@ public import BlobStore
 /// Something that a cache has done, or found.
 public struct CacheEvent: Sendable {
   public enum Kind: Sendable {
-    /// A blob was stored on disk, or staged to be.
+    /// A blob was stored on disk, or staged to be. Each store is told once.
     case stored(staged: Bool)
-    /// A load was answered from this tier.
+    /// A blob that was staged is on disk.
+    case written
+    /// A load was answered from this tier. Each load is one hit or one miss, or throws.
     case hit(Tier)
-    /// A load found nothing that is live.
+    /// A load found nothing that is live, or nothing that will do.
     case miss
     /// A blob whose time was over left this tier: memory, when it was asked for; or disk, by a collection.
     case expired(Tier)

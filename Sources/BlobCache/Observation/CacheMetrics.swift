@@ -1,7 +1,8 @@
 #if Metrics
   internal import Metrics
 
-  /// Counters and timers of swift-metrics, named `blobcache.…`, with the cache's name as the dimension `cache`.
+  /// Counters and timers of swift-metrics, named `blobcache.…`, with the directory as the dimension `cache`. The article
+  /// Metrics lists them.
   struct CacheMetrics: Sendable {
     private let memoryHits, stagedHits, diskHits, misses, stores, removals, damages, productions, failures: Counter
     private let memoryExpired, diskExpired, memoryEvicted, diskEvicted, collections: Counter
@@ -40,10 +41,12 @@
 
     func record(_ event: CacheEvent) {
       switch event.kind {
-      case .stored:
+      case .stored(let staged):
         stores.increment()
         storedBytes.increment(by: event.byteCount)
-        storeTimer.recordNanoseconds(event.duration.clampedNanoseconds)
+        // What is staged is timed when it is written.
+        if !staged { storeTimer.recordNanoseconds(event.duration.clampedNanoseconds) }
+      case .written: storeTimer.recordNanoseconds(event.duration.clampedNanoseconds)
       case .hit(let tier):
         hits(in: tier).increment()
         loadedBytes.increment(by: event.byteCount)

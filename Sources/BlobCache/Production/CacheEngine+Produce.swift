@@ -10,44 +10,48 @@ internal import Logging
 
 extension CacheEngine {
   /// The one flight of a key: looks on disk, and produces.
-  func find(_ request: ProductionRequest) async throws -> Blob {
+  func find(_ request: ProductionRequest, in flight: Flight, _ tally: LoadTally) async throws -> Blob {
     let key = request.key
+    let refreshing = Flight.Name(key: key, kind: .refresh)
     // Asked before the disk is: a refresh that has ended in between has stored what this look may have missed.
-    let wasRefreshed = refreshes.isUnderWay(key)
-    let found = try await loadSound(key)
-    if let found, request.isAcceptable(found) {
-      if isAged(found, request.options) { refresh(request) }
-      return found
+    let wasRefreshed = flights.isUnderWay(refreshing)
+    let found = try await look(key)
+    let isFound = found.blob.map(request.isAcceptable) ?? false
+    flight.look = isFound ? .hit(found.tier) : .miss
+    tally.tell(found, isAcceptable: isFound)
+    if isFound, let blob = found.blob {
+      if isAged(blob, request.options) { refresh(request) }
+      return blob
     }
-    guard wasRefreshed || refreshes.isUnderWay(key) else {
-      return try await produceMissing(request, found == nil ? .empty : .unacceptable)
+    guard wasRefreshed || flights.isUnderWay(refreshing) else {
+      return try await produceMissing(request, found.blob == nil ? .empty : .unacceptable, in: flight)
     }
-    let link = ProductionChain.Link(key, in: .refreshes, of: self)
-    let landing = try await ProductionChain.waiting(for: link) {
-      try await refreshes.blob(for: key) {
-        try await ProductionChain.producing(link) {
-          // It has just ended.
-          let found = try await self.loadSound(key)
-          if let found, request.isAcceptable(found) { return found }
-          return try await self.produceMissing(request, found == nil ? .empty : .unacceptable)
-        }
-      }
+    let landing = try await flights.landing(refreshing) { flight in
+      // It has just ended.
+      let found = try await self.look(key).blob
+      if let found, request.isAcceptable(found) { return found }
+      return try await self.produceMissing(request, found == nil ? .empty : .unacceptable, in: flight)
     }
-    if landing.isOwn || request.isAcceptable(landing.blob) { return landing.blob }
-    return try await produceMissing(request, .unacceptable)
+    let blob = try landing.result.get()
+    if landing.isOwn || request.isAcceptable(blob) { return blob }
+    return try await produceMissing(request, .unacceptable, in: flight)
   }
 
-  private func produceMissing(_ request: ProductionRequest, _ place: ProductionPlace) async throws -> Blob {
+  private func produceMissing(
+    _ request: ProductionRequest, _ place: ProductionPlace, in flight: Flight
+  ) async throws -> Blob {
     if let failure = failures.failure(of: request.key) { throw failure }
-    return try await produce(request, place, isDone: request.isAcceptable)
+    return try await produce(request, place, in: flight, isDone: request.isAcceptable)
   }
 
-  /// - Returns: nil also for a damaged record, unless it may be another version's.
-  func loadSound(_ key: BlobKey) async throws -> Blob? {
+  /// Looks for a blob, without telling whether it was there: a load that produces may have to look more than once.
+  ///
+  /// - Returns: nothing found also for a damaged record, unless it may be another version's.
+  func look(_ key: BlobKey) async throws -> BlobFinding {
     do {
-      return try await lanes.reads.run { try self.loadMissing(key, touching: true, queueTime: $0) }
+      return try await lanes.reads.run { try self.findMissing(key, touching: true, queueTime: $0) }
     } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
-      return nil
+      return BlobFinding()
     }
   }
 
@@ -55,57 +59,92 @@ extension CacheEngine {
   ///
   /// - Parameter isDone: whether a blob that another process has stored meanwhile will do.
   func produce(
-    _ request: ProductionRequest, _ place: ProductionPlace, isDone: @escaping @Sendable (Blob) -> Bool
+    _ request: ProductionRequest, _ place: ProductionPlace, in flight: Flight,
+    isDone: @escaping @Sendable (Blob) -> Bool
   ) async throws -> Blob {
-    guard request.options.acrossProcesses else { return try await produce(request, place) }
-    return try await produceAlone(request, place, isDone: isDone)
+    guard request.options.acrossProcesses else { return try await produce(request, place, in: flight) }
+    return try await produceAlone(request, place, in: flight, isDone: isDone)
   }
 
-  private func produce(_ request: ProductionRequest, _ place: ProductionPlace) async throws -> Blob {
+  private func produce(
+    _ request: ProductionRequest, _ place: ProductionPlace, in flight: Flight
+  ) async throws -> Blob {
     let key = request.key
+    let condition = try await condition(of: flight)
     let stopwatch = observer.stopwatch()
     let payload: Data
     do {
       payload = try await withSpan("produce", key, request.produce)
     } catch {
-      if let time = request.options.remembersFailuresFor, !(error is CancellationError), !Task.isCancelled {
-        failures.note(error, of: key, seconds: time.wholeSeconds)
+      if let time = request.options.remembersFailuresFor, !(error is CancellationError), !Task.isCancelled,
+        !flight.isOvertaken
+      {
+        failures.note(error, of: key, for: time)
       }
       throw error
     }
     // Nobody waits for it any more, and what a cancelled producer returns may be half of it.
     try Task.checkCancellation()
     observer.tell(CacheEvent(.produced, key, byteCount: payload.count, duration: stopwatch.elapsed))
-    let store = place.storeRequest(payload, request.options)
+    let store = place.storeRequest(payload, request.options, if: condition)
     do {
       return try await lanes.writes.run { queueTime in
-        try self.stage(store, for: key) ?? self.writeInTurn(store, for: key, queueTime: queueTime)
+        // Others wait for the production lock, and look on disk when they have it.
+        if !request.options.acrossProcesses, let staged = try self.stage(store, for: key) { return staged }
+        return try self.writeInTurn(store, for: key, queueTime: queueTime)
       }
+    } catch is Overtaken {
+      self.store.configuration.logger.debug("\(key): produced and not stored: it was stored or removed meanwhile")
+      return try unstored(store, for: key)
     } catch let error as BlobStoreError where request.options.answersUnstored {
-      return try unstored(store, for: key, error)
+      let blob = try unstored(store, for: key)
+      self.store.configuration.logger.warning("a blob is produced and not stored: \(error)")
+      observer.tell(CacheEvent(.writeFailed(error), key, byteCount: payload.count))
+      return blob
     }
   }
 
-  /// What was produced and could not be stored.
+  /// What must be so for a production that begins now to be stored at its end.
+  private func condition(of flight: Flight) async throws -> StoreCondition {
+    let isWanted = { @Sendable in !flight.isOvertaken }
+    do {
+      let key = flight.name.key
+      // Without the disk, as nearly always.
+      if !isStaged(key), let generation = try store.generation(of: key) {
+        return StoreCondition(generation: generation, isWanted: isWanted)
+      }
+      let generation = try await lanes.writes.run { _ in
+        // What is staged is older than the production: it is not to be taken for a change that came later.
+        self.writeStaged(key)
+        return try self.store.firstGeneration(of: key)
+      }
+      return StoreCondition(generation: generation, isWanted: isWanted)
+    } catch let error as BlobStoreError {
+      // What keeps it from being read keeps the store from being made, which will report it.
+      store.configuration.logger.debug("no generation: \(error)")
+      return StoreCondition(generation: nil, isWanted: isWanted)
+    }
+  }
+
+  /// What was produced and is not stored.
   ///
   /// - Throws: `invalidTimeToLive`: such a blob was never meant to be stored.
-  private func unstored(_ request: StoreRequest, for key: BlobKey, _ error: BlobStoreError) throws -> Blob {
+  private func unstored(_ request: StoreRequest, for key: BlobKey) throws -> Blob {
     let header = try store.prospectiveHeader(byteCount: request.payload.count, ttl: request.ttl)
-    store.configuration.logger.warning("a blob is produced and not stored: \(error)")
-    observer.tell(CacheEvent(.writeFailed(error), key, byteCount: request.payload.count))
     return Blob(key: key, payload: request.payload, header: header)
   }
 
   /// Produces while no other process does.
   private func produceAlone(
-    _ request: ProductionRequest, _ place: ProductionPlace, isDone: @escaping @Sendable (Blob) -> Bool
+    _ request: ProductionRequest, _ place: ProductionPlace, in flight: Flight,
+    isDone: @escaping @Sendable (Blob) -> Bool
   ) async throws -> Blob {
     let key = request.key
     let deadline = ContinuousClock.now + request.options.waitsForOthers
     var pause: Duration = .milliseconds(2)
     var place = place
-    func look() async throws -> Blob? {
-      guard let blob = try await loadSound(key) else { return nil }
+    func lookAgain() async throws -> Blob? {
+      guard let blob = try await look(key).blob else { return nil }
       if isDone(blob) { return blob }
       if place == .empty { place = .unacceptable }
       return nil
@@ -115,13 +154,13 @@ extension CacheEngine {
       if let release {
         defer { release() }
         // Another may have had the lock until just now.
-        if let blob = try await look() { return blob }
-        return try await produce(request, place)
+        if let blob = try await lookAgain() { return blob }
+        return try await produce(request, place, in: flight)
       }
-      guard ContinuousClock.now < deadline else { return try await produce(request, place) }
+      guard ContinuousClock.now < deadline else { return try await produce(request, place, in: flight) }
       try await Task.sleep(for: pause)
       pause = min(pause * 2, .milliseconds(100))
-      if let blob = try await look() { return blob }
+      if let blob = try await lookAgain() { return blob }
     }
   }
 }

@@ -14,12 +14,10 @@ extension CacheEngine {
     let key = request.key
     guard failures.failure(of: key) == nil else { return }
     let isDone = { @Sendable (blob: Blob) in !self.isAged(blob, request.options) && request.isAcceptable(blob) }
-    refreshes.refresh(key) {
+    flights.refresh(key) { flight in
       do {
-        return try await ProductionChain.producing(ProductionChain.Link(key, in: .refreshes, of: self)) {
-          if let blob = try await self.loadSound(key), isDone(blob) { return blob }
-          return try await self.produce(request, .aged, isDone: isDone)
-        }
+        if let blob = try await self.look(key).blob, isDone(blob) { return blob }
+        return try await self.produce(request, .aged, in: flight, isDone: isDone)
       } catch {
         // Who asked has had an answer. What was stored stays, and the next who asks tries again.
         self.store.configuration.logger.debug("not refreshed: \(key): \(error)")

@@ -5,29 +5,36 @@ internal import MemoryCache
 final class FailureMemory: Sendable {
   private struct Failure: Sendable {
     let error: any Error
-    let until: UnixTime
+    let end: ContinuousClock.Instant
   }
 
   private let failures: MemoryCache<BlobKey, Failure>
-  private let now: @Sendable () -> UnixTime
+  private let now: @Sendable () -> ContinuousClock.Instant
 
-  init(now: @escaping @Sendable () -> UnixTime) {
+  /// - Parameter now: of a clock that nobody sets: a failure is forgotten in time, whatever happens to the time of day.
+  init(respondsToMemoryPressure: Bool, now: @escaping @Sendable () -> ContinuousClock.Instant) {
     // Some megabytes at the most; the oldest give way.
-    failures = MemoryCache(MemoryCacheConfiguration(limits: MemoryCacheLimits(count: 1 << 14)))
+    var configuration = MemoryCacheConfiguration(limits: MemoryCacheLimits(count: 1 << 14))
+    configuration.respondsToMemoryPressure = respondsToMemoryPressure
+    failures = MemoryCache(configuration)
     self.now = now
   }
 
+  /// Whether it gives memory back when the system runs short of it; for tests.
+  var respondsToMemoryPressure: Bool { failures.configuration.respondsToMemoryPressure }
+
   func failure(of key: BlobKey) -> (any Error)? {
     guard let failure = failures.value(forKey: key) else { return nil }
-    guard now() < failure.until else {
+    guard now() < failure.end else {
       forget(key)
       return nil
     }
     return failure.error
   }
 
-  func note(_ error: any Error, of key: BlobKey, seconds: Int64) {
-    failures.setValue(Failure(error: error, until: now().advanced(bySeconds: seconds)), forKey: key)
+  func note(_ error: any Error, of key: BlobKey, for time: Duration) {
+    // A sum with the longest of durations would not be an instant.
+    failures.setValue(Failure(error: error, end: now().advanced(by: min(time, .seconds(1 << 32)))), forKey: key)
   }
 
   func forget(_ key: BlobKey) { failures.removeValue(forKey: key) }

@@ -5,74 +5,124 @@ internal import Locks
 /// The blobs that are being produced, and who waits for them: one producer for each key, however many ask.
 ///
 /// A producer is a task of its own, so that one who asks may be cancelled without the others. When all have left, it is
-/// cancelled too.
+/// cancelled too. A change of the key takes its flights out of the table: who waits for them still does, and who asks later
+/// begins anew.
 final class FlightTable: Sendable {
-  private struct Flight {
-    let number: UInt64
-    var waiters: [UInt64: CheckedContinuation<Blob, any Error>]
-    /// Whether it goes on when nobody waits.
-    let isRefresh: Bool
+  typealias Waiter = CheckedContinuation<Blob, any Error>
+
+  private struct Entry {
+    var waiters: [UInt64: Waiter]
     var producer: Task<Void, Never>?
+    /// Warns when it is in the air for long and others wait for it.
+    var watch: Task<Void, Never>?
   }
 
   private struct State {
-    var flights: [BlobKey: Flight] = [:]
+    /// Those that who asks now waits for.
+    var joinable: [Flight.Name: Flight] = [:]
+    /// All that are in the air.
+    var entries: [Flight: Entry] = [:]
+    var flights: [UInt64: Flight] = [:]
+    /// How many changes of a key are under way.
+    var changes: [BlobKey: Int] = [:]
     var nextNumber: UInt64 = 0
 
     mutating func number() -> UInt64 {
       defer { nextNumber += 1 }
       return nextNumber
     }
+
+    /// Whoever asks from now on for a key begins anew, and what is being produced for it is not stored.
+    mutating func withdraw(_ key: BlobKey) {
+      guard !joinable.isEmpty else { return }
+      for kind in [Flight.Kind.load, .refresh] {
+        joinable.removeValue(forKey: Flight.Name(key: key, kind: kind))?.overtake()
+      }
+    }
+
+    mutating func forget(_ flight: Flight) -> Entry? {
+      if joinable[flight.name] == flight { joinable[flight.name] = nil }
+      guard let entry = entries.removeValue(forKey: flight) else { return nil }
+      for waiter in entry.waiters.keys { flights[waiter] = nil }
+      return entry
+    }
   }
 
-  typealias Producer = @Sendable () async throws -> Blob
+  typealias Producer = @Sendable (Flight) async throws -> Blob
 
   /// What somebody has waited for.
   struct Landing: Sendable {
-    let blob: Blob
+    let flight: Flight
     /// Whether it comes of the producer that was brought along.
     let isOwn: Bool
+    let result: Result<Blob, any Error>
   }
 
   private let state = Lock(State())
+  private let patience: Duration
+  private let warn: @Sendable (BlobKey) -> Void
 
-  /// The keys being produced; for tests.
-  var count: Int { state.withLock { $0.flights.count } }
-  /// Those who wait for a key; for tests.
-  func waiterCount(of key: BlobKey) -> Int { state.withLock { $0.flights[key]?.waiters.count ?? 0 } }
+  /// - Parameters:
+  ///   - patience: how long others wait for a flight before that is worth a warning.
+  ///   - warn: receives the flight's key.
+  init(patience: Duration, warn: @escaping @Sendable (BlobKey) -> Void) {
+    self.patience = patience
+    self.warn = warn
+  }
 
-  /// Whether a key is being produced.
-  func isUnderWay(_ key: BlobKey) -> Bool { state.withLock { $0.flights[key] != nil } }
+  /// The productions under way; for tests.
+  var count: Int { state.withLock { $0.entries.count } }
+  /// Those who wait for a production; for tests.
+  func waiterCount(of name: Flight.Name) -> Int {
+    state.withLock { state in state.joinable[name].flatMap { state.entries[$0]?.waiters.count } ?? 0 }
+  }
 
-  /// What is being produced for a key, by `produce` if nobody is at it.
+  /// Whether it is being produced, for who asks now.
+  func isUnderWay(_ name: Flight.Name) -> Bool { state.withLock { $0.joinable[name] != nil } }
+}
+
+// MARK: - Waiting
+
+extension FlightTable {
+  /// What is being produced, by `produce` if nobody is at it.
   ///
-  /// - Throws: what `produce` throws, to all who wait; `CancellationError` to one whose task is cancelled.
-  func blob(for key: BlobKey, producing produce: @escaping Producer) async throws -> Landing {
+  /// - Returns: what `produce` throws, to all who wait.
+  /// - Throws: `CancellationError` to one whose task is cancelled; `recursiveProduction` where the flight waits for the one
+  ///   that asks.
+  func landing(_ name: Flight.Name, producing produce: @escaping Producer) async throws -> Landing {
     let waiter = state.withLock { $0.number() }
-    var isOwn = false
-    let blob = try await withTaskCancellationHandler {
-      try await lendingPriority(of: waiter, to: key) {
-        try await withCheckedThrowingContinuation { continuation in
-          isOwn = join(key, waiter, continuation, produce)
-          // Cancelled before it waited: the handler has not found it.
-          if Task.isCancelled { leave(key, waiter) }
-        }
-      }
-    } onCancel: {
-      leave(key, waiter)
+    let asker = ProductionChain.current
+    var joined: (flight: Flight, isOwn: Bool)?
+    defer { if let joined { ProductionChain.endWait(of: asker, for: joined.flight) } }
+    let result: Result<Blob, any Error>
+    do {
+      result = .success(
+        try await withTaskCancellationHandler {
+          try await lendingPriority(of: waiter) {
+            try await withCheckedThrowingContinuation { continuation in
+              joined = join(name, waiter, asker, continuation, produce)
+              // Cancelled before it waited: the handler has not found it.
+              if Task.isCancelled { leave(waiter) }
+            }
+          }
+        } onCancel: {
+          leave(waiter)
+        })
+    } catch let error as LeftFlight {
+      throw error.cause
+    } catch {
+      result = .failure(error)
     }
-    return Landing(blob: blob, isOwn: isOwn)
+    guard let joined else { throw CancellationError() }
+    return Landing(flight: joined.flight, isOwn: joined.isOwn, result: result)
   }
 
   /// Has a producer go on with the priority of one who waits for it, also when that is raised.
-  private func lendingPriority<Result>(
-    of waiter: UInt64, to key: BlobKey, _ body: () async throws -> Result
-  ) async throws -> Result {
+  private func lendingPriority<Result>(of waiter: UInt64, _ body: () async throws -> Result) async throws -> Result {
     guard #available(macOS 26, iOS 26, *) else { return try await body() }
     return try await withTaskPriorityEscalationHandler(operation: body) { _, priority in
       let producer = self.state.withLock { state in
-        let flight = state.flights[key]
-        return flight?.waiters[waiter] == nil ? nil : flight?.producer
+        state.flights[waiter].flatMap { state.entries[$0]?.producer }
       }
       producer?.escalatePriority(to: priority)
     }
@@ -80,69 +130,135 @@ final class FlightTable: Sendable {
 
   /// Has a blob produced that nobody waits for, unless somebody is at it.
   func refresh(_ key: BlobKey, producing produce: @escaping Producer) {
+    let name = Flight.Name(key: key, kind: .refresh)
     state.withLock { state in
-      guard state.flights[key] == nil else { return }
-      start(key, &state, waiters: [:], isRefresh: true, produce)
+      guard state.joinable[name] == nil else { return }
+      _ = start(name, &state, produce)
     }
   }
 
-  /// - Returns: whether nobody was at it.
+  /// - Returns: the flight, and whether it has just begun; nil if it waits for the one that asks, which is told so.
   private func join(
-    _ key: BlobKey, _ waiter: UInt64, _ continuation: CheckedContinuation<Blob, any Error>,
-    _ produce: @escaping Producer
-  ) -> Bool {
+    _ name: Flight.Name, _ waiter: UInt64, _ asker: Flight?, _ continuation: Waiter, _ produce: @escaping Producer
+  ) -> (flight: Flight, isOwn: Bool)? {
     let priority = Task.currentPriority
-    let producer = state.withLock { state -> Task<Void, Never>? in
-      guard state.flights[key] == nil else {
-        state.flights[key]?.waiters[waiter] = continuation
-        return state.flights[key]?.producer
+    do throws(BlobCacheError) {
+      let (flight, isOwn, producer) = try state.withLock {
+        state throws(BlobCacheError) -> (Flight, Bool, Task<Void, Never>?) in
+        let isOwn = state.joinable[name] == nil
+        let flight = state.joinable[name] ?? start(name, &state, produce)
+        try ProductionChain.beginWait(of: asker, for: flight)
+        state.entries[flight]?.waiters[waiter] = continuation
+        state.flights[waiter] = flight
+        if !isOwn { watch(flight, &state) }
+        return (flight, isOwn, isOwn ? nil : state.entries[flight]?.producer)
       }
-      start(key, &state, waiters: [waiter: continuation], isRefresh: false, produce)
+      if #available(macOS 26, iOS 26, *) { producer?.escalatePriority(to: priority) }
+      return (flight, isOwn)
+    } catch {
+      continuation.resume(throwing: LeftFlight(cause: error))
       return nil
     }
-    guard let producer else { return true }
-    if #available(macOS 26, iOS 26, *) { producer.escalatePriority(to: priority) }
-    return false
   }
 
-  private func start(
-    _ key: BlobKey, _ state: inout State, waiters: [UInt64: CheckedContinuation<Blob, any Error>], isRefresh: Bool,
-    _ produce: @escaping Producer
-  ) {
-    let number = state.number()
-    let producer = Task { @concurrent in
-      let result: Result<Blob, any Error>
-      do {
-        result = .success(try await produce())
-      } catch {
-        result = .failure(error)
-      }
-      self.land(key, number, result)
-    }
-    state.flights[key] = Flight(number: number, waiters: waiters, isRefresh: isRefresh, producer: producer)
-  }
-
-  private func land(_ key: BlobKey, _ number: UInt64, _ result: Result<Blob, any Error>) {
-    let waiters = state.withLock { state -> [UInt64: CheckedContinuation<Blob, any Error>] in
-      // Abandoned by all, and perhaps begun again by others.
-      guard state.flights[key]?.number == number else { return [:] }
-      return state.flights.removeValue(forKey: key)?.waiters ?? [:]
-    }
-    for waiter in waiters.values { waiter.resume(with: result) }
-  }
-
-  private func leave(_ key: BlobKey, _ waiter: UInt64) {
-    let (continuation, abandoned) = state.withLock {
-      state -> (CheckedContinuation<Blob, any Error>?, Task<Void, Never>?) in
-      guard let continuation = state.flights[key]?.waiters.removeValue(forKey: waiter) else { return (nil, nil) }
-      guard let flight = state.flights[key], flight.waiters.isEmpty, !flight.isRefresh else {
+  private func leave(_ waiter: UInt64) {
+    let (continuation, abandoned) = state.withLock { state -> (Waiter?, Entry?) in
+      guard let flight = state.flights.removeValue(forKey: waiter),
+        let continuation = state.entries[flight]?.waiters.removeValue(forKey: waiter)
+      else { return (nil, nil) }
+      guard flight.name.kind == .load, state.entries[flight]?.waiters.isEmpty == true else {
         return (continuation, nil)
       }
       // Out of the table at once: who comes now begins anew, rather than wait for what is being cancelled.
-      state.flights[key] = nil
-      return (continuation, flight.producer)
+      return (continuation, end(flight, &state))
     }
-    abandoned?.cancel()
-    continuation?.resume(throwing: CancellationError())
+    abandoned?.producer?.cancel()
+    continuation?.resume(throwing: LeftFlight(cause: CancellationError()))
   }
+}
+
+// MARK: - Beginning and end
+
+extension FlightTable {
+  /// Begins a flight that nobody waits for yet.
+  private func start(_ name: Flight.Name, _ state: inout State, _ produce: @escaping Producer) -> Flight {
+    let flight = Flight(name, isOvertaken: state.changes[name.key] != nil)
+    let producer = Task { @concurrent in
+      let result: Result<Blob, any Error>
+      do {
+        result = .success(try await ProductionChain.producing(flight) { try await produce(flight) })
+      } catch {
+        result = .failure(error)
+      }
+      let entry = self.state.withLock { self.end(flight, &$0) }
+      // None is left of one that was abandoned.
+      for waiter in entry?.waiters.values ?? [:].values { waiter.resume(with: result) }
+    }
+    state.joinable[name] = flight
+    state.entries[flight] = Entry(waiters: [:], producer: producer)
+    return flight
+  }
+
+  /// Takes a flight from the table and the air.
+  private func end(_ flight: Flight, _ state: inout State) -> Entry? {
+    ProductionChain.end(flight)
+    let entry = state.forget(flight)
+    entry?.watch?.cancel()
+    return entry
+  }
+
+  /// Sees to it that a warning tells of a flight that others wait for without end: perhaps its producer does.
+  private func watch(_ flight: Flight, _ state: inout State) {
+    guard state.entries[flight]?.watch == nil else { return }
+    state.entries[flight]?.watch = Task { [patience, warn] in
+      do {
+        try await Task.sleep(for: patience)
+      } catch {
+        // It has landed.
+        return
+      }
+      if !flight.hasEnded { warn(flight.name.key) }
+    }
+  }
+}
+
+// MARK: - Changes of keys
+
+extension FlightTable {
+  /// Runs a change that replaces or removes what is stored under a key. What is being produced for the key is not stored any
+  /// more, and who asks after the change waits for nothing that began before its end.
+  func changing<Result>(_ key: BlobKey, _ change: () throws -> Result) rethrows -> Result {
+    state.withLock { state in
+      state.withdraw(key)
+      state.changes[key, default: 0] += 1
+    }
+    defer {
+      state.withLock { state in
+        state.withdraw(key)
+        let count = state.changes[key] ?? 1
+        state.changes[key] = count > 1 ? count - 1 : nil
+      }
+    }
+    return try change()
+  }
+
+  /// The same of a change of all keys, which may take long: what is produced while it is under way, and ends before it, is
+  /// stored.
+  func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
+    withdrawAll()
+    defer { withdrawAll() }
+    return try change()
+  }
+
+  private func withdrawAll() {
+    state.withLock { state in
+      for flight in state.joinable.values { flight.overtake() }
+      state.joinable = [:]
+    }
+  }
+}
+
+/// One who has asked does not wait, or does not any more. What a producer throws is another matter.
+private struct LeftFlight: Error {
+  let cause: any Error
 }

@@ -1,47 +1,54 @@
 internal import BlobRecord
-internal import BlobStore
 internal import Locks
 
-/// What the current task produces, and who waits for what: a producer must not wait for one that waits for it.
+/// What the current task produces, and which flight waits for which: a producer must not wait for one that waits for it.
+///
+/// A task knows its flight by a task-local value, which the tasks that it begins inherit, but for detached ones. That a
+/// producer waits for a detached task cannot be told.
 enum ProductionChain {
-  /// Something that is being produced, and may be waited for.
-  struct Link: Hashable, Sendable {
-    enum Table: Sendable {
-      case flights, refreshes
-    }
+  @TaskLocal private static var innermost: Flight?
 
-    /// A key means something else in each directory. The engine lives for as long as somebody waits.
-    private let engine: ObjectIdentifier
-    private let table: Table
-    let key: BlobKey
+  private static let waits = Lock(WaitGraph<Flight>())
 
-    init(_ key: BlobKey, in table: Table, of engine: CacheEngine) {
-      self.engine = ObjectIdentifier(engine)
-      self.table = table
-      self.key = key
-    }
+  /// The flight that the current task produces for. A flight that has ended is none: nothing waits for it.
+  static var current: Flight? {
+    guard let innermost, !innermost.hasEnded else { return nil }
+    return innermost
   }
 
-  /// What the current task is the producer of.
-  @TaskLocal private static var current: Link?
-
-  private static let waits = Lock(WaitGraph<Link>())
-
-  /// Runs the producer of something.
-  static func producing(_ link: Link, _ body: () async throws -> Blob) async throws -> Blob {
-    try await $current.withValue(link, operation: body)
+  /// Runs the producer of a flight.
+  static func producing<Result>(_ flight: Flight, _ body: () async throws -> Result) async throws -> Result {
+    try await $innermost.withValue(flight, operation: body)
   }
 
-  /// Waits for something.
+  /// Notes that one flight waits for another.
   ///
-  /// - Throws: `recursiveProduction` where that waits for what the current task produces; what `body` throws.
-  static func waiting<Result>(for link: Link, _ body: () async throws -> Result) async throws -> Result {
-    guard let current else { return try await body() }
-    guard waits.withLock({ $0.add(from: current, to: link) }) else {
-      throw BlobCacheError(
-        .recursiveProduction, "its producer waits for what is being produced by who asks for it", key: link.key)
+  /// - Throws: `recursiveProduction` where that waits for the first.
+  static func beginWait(of flight: Flight?, for awaited: Flight) throws(BlobCacheError) {
+    guard let flight else { return }
+    let isNoted = waits.withLock { waits in
+      // It may have ended since it was looked up, and has no more waits then.
+      flight.hasEnded || waits.add(from: flight, to: awaited)
     }
-    defer { waits.withLock { $0.remove(from: current, to: link) } }
-    return try await body()
+    guard isNoted else {
+      throw BlobCacheError(
+        .recursiveProduction, "its producer waits for what is being produced by who asks for it", key: awaited.name.key)
+    }
   }
+
+  static func endWait(of flight: Flight?, for awaited: Flight) {
+    guard let flight else { return }
+    waits.withLock { $0.remove(from: flight, to: awaited) }
+  }
+
+  /// A flight has landed, or was abandoned: what its tasks still wait for is no matter for those that waited for it.
+  static func end(_ flight: Flight) {
+    waits.withLock { waits in
+      flight.end()
+      waits.removeAll(from: flight)
+    }
+  }
+
+  /// The waits of flights that a predicate holds for; for tests.
+  static func waitCount(where isCounted: (Flight) -> Bool) -> Int { waits.withLock { $0.count(where: isCounted) } }
 }

@@ -25,8 +25,10 @@ enum ProductionPlace: Sendable {
   /// A blob that is refreshed: it was locked when it was first stored, if that was asked for.
   case aged
 
-  func storeRequest(_ payload: Data, _ options: ProductionOptions) -> StoreRequest {
-    StoreRequest(
+  func storeRequest(_ payload: Data, _ options: ProductionOptions, if condition: StoreCondition) -> StoreRequest {
+    var request = StoreRequest(
       payload: payload, ttl: options.ttl, locked: options.locked && self != .aged, keepingLocks: self != .empty)
+    request.condition = condition
+    return request
   }
 }

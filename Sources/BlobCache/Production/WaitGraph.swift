@@ -17,6 +17,16 @@ struct WaitGraph<Node: Hashable & Sendable>: Sendable {
     if waits[waiter]?.isEmpty == true { waits[waiter] = nil }
   }
 
+  /// Forgets all that one waits for.
+  mutating func removeAll(from waiter: Node) { waits[waiter] = nil }
+
+  /// Those that a node for which the predicate holds has part in.
+  func count(where isCounted: (Node) -> Bool) -> Int {
+    waits.reduce(0) { sum, entry in
+      sum + entry.value.keys.count { isCounted(entry.key) || isCounted($0) }
+    }
+  }
+
   private func leads(from start: Node, to end: Node) -> Bool {
     var met: Set<Node> = [start]
     var toVisit = [start]

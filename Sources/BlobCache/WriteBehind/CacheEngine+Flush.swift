@@ -18,7 +18,10 @@ extension CacheEngine {
   private func writeStaged(_ staged: StagingArea.Staged) {
     let key = staged.blob.key
     do {
-      try write(staged.request, for: key)
+      try write(staged.request, for: key, wasStaged: true)
+      staging?.finish(key, nil)
+    } catch is Overtaken {
+      store.configuration.logger.debug("\(key): produced and not stored: it was stored or removed meanwhile")
       staging?.finish(key, nil)
     } catch {
       store.configuration.logger.warning("a staged blob is lost: \(error)")
@@ -26,6 +29,14 @@ extension CacheEngine {
       staging?.finish(key, error)
     }
   }
+
+  /// Writes what is staged for a key, if something is. Blocks.
+  func writeStaged(_ key: BlobKey) {
+    if let staged = staging?.next(for: key) { writeStaged(staged) }
+  }
+
+  /// Whether something is staged for a key.
+  func isStaged(_ key: BlobKey) -> Bool { staging?.blob(for: key) != nil }
 
   /// Has what was staged for a key on disk when it returns. Blocks.
   ///

@@ -51,12 +51,15 @@ final class StagingArea: Sendable {
 extension StagingArea {
   /// Stages a blob, in the place of one of the same key that waits.
   ///
-  /// - Returns: false if there is no room. What is too large for the whole area has none.
+  /// - Returns: false if there is no room, or what was produced is not wanted any more. What is too large for the whole area has no
+  ///   room.
   func stage(_ blob: Blob, _ request: StoreRequest) -> Bool {
     state.change { state in
       let old = state.waiting[blob.key]
       let byteCount = state.byteCount - (old?.staged.blob.payload.count ?? 0) + blob.payload.count
       guard !state.isClosed, byteCount <= byteLimit else { return false }
+      // Asked here: what has come since it was produced may be staged already.
+      guard request.condition?.isWanted() ?? true else { return false }
       state.byteCount = byteCount
       // The place in the line stays: what a flush waits for does not move back.
       let ticket = old?.ticket ?? state.line.ticket()

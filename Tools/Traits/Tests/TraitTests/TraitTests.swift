@@ -21,10 +21,14 @@ import Tracing
     return tracer
   }()
 
-  private func withCache(_ body: (BlobCache) async throws -> Void) async throws {
+  private func withCache(
+    _ change: (inout BlobCache.Configuration) -> Void = { _ in }, _ body: (BlobCache) async throws -> Void
+  ) async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "BlobCache-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: directory) }  // what is left over disturbs nobody
-    let cache = try BlobCache(directory: FilePath(directory.path))
+    var configuration = BlobCache.Configuration()
+    change(&configuration)
+    let cache = try BlobCache(directory: FilePath(directory.path), configuration: configuration)
     try await body(cache)
     try await cache.close()
   }
@@ -59,6 +63,26 @@ import Tracing
       #expect(try metrics.expectTimer("blobcache.store", name).values.count == 2)
       #expect(try metrics.expectTimer("blobcache.load", name).values.count == 1)
       #expect(try metrics.expectTimer("blobcache.production", name).values.count == 1)
+    }
+  }
+
+  /// A20. Written behind, and produced where it looks more than once.
+  @Test func nothingIsCountedTwice() async throws {
+    let metrics = Self.metrics
+    metrics.reset()
+    try await withCache {
+      $0.writing = .behind(BlobCache.WriteBehind())
+    } _: { cache in
+      let name = [("cache", cache.directory.string)]
+      func count(_ label: String) -> Int64 { metrics.counterTotal(label: "blobcache." + label, dimensions: name) }
+      try await cache.store(Data(count: 100), for: "a")
+      try await cache.flush()
+      _ = try await cache.load("b", options: ProductionOptions(acrossProcesses: true)) { Data(count: 10) }
+      #expect(count("stores") == 2)
+      #expect(count("stored_bytes") == 110)
+      #expect(count("misses") == 1)
+      #expect(count("productions") == 1)
+      #expect(try metrics.expectTimer("blobcache.store", name).values.count == 2)
     }
   }
 

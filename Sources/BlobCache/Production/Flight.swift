@@ -1,0 +1,54 @@
+internal import BlobRecord
+internal import Locks
+internal import Synchronization
+
+/// One production of a key, from the look for its blob to its answer. It is told from another of the same key.
+final class Flight: Sendable {
+  enum Kind: Sendable {
+    /// Somebody waits for it.
+    case load
+    /// A live blob that is old is produced anew.
+    case refresh
+  }
+
+  /// What a flight is found by.
+  struct Name: Hashable, Sendable {
+    let key: BlobKey
+    let kind: Kind
+  }
+
+  /// How the first look for the blob ended.
+  enum Look: Sendable {
+    case hit(CacheEvent.Tier)
+    case miss
+  }
+
+  let name: Name
+  private let overtaken: Atomic<Bool>
+  private let ended = Atomic(false)
+  private let firstLook = Lock<Look?>(nil)
+
+  init(_ name: Name, isOvertaken: Bool) {
+    self.name = name
+    overtaken = Atomic(isOvertaken)
+  }
+
+  /// Whether a store or a removal of the key has come since it began: then what it produces is answered, and not stored.
+  var isOvertaken: Bool { overtaken.load(ordering: .sequentiallyConsistent) }
+  func overtake() { overtaken.store(true, ordering: .sequentiallyConsistent) }
+
+  /// Whether nothing waits for it any more: it has landed, or was abandoned.
+  var hasEnded: Bool { ended.load(ordering: .acquiring) }
+  func end() { ended.store(true, ordering: .releasing) }
+
+  /// nil until the disk has answered.
+  var look: Look? {
+    get { firstLook.withLock { $0 } }
+    set { firstLook.withLock { $0 = $0 ?? newValue } }
+  }
+}
+
+extension Flight: Hashable {
+  static func == (first: Flight, second: Flight) -> Bool { first === second }
+  func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}

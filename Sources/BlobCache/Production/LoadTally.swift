@@ -1,0 +1,36 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Synchronization
+
+/// Tells of a load that produces what is missing, once: a hit or a miss, however often it has to look.
+final class LoadTally: Sendable {
+  private let key: BlobKey
+  private let observer: Observer
+  private let isTold = Atomic(false)
+
+  init(of key: BlobKey, _ observer: Observer) {
+    self.key = key
+    self.observer = observer
+  }
+
+  /// What was found by a look of its own, if it will do, answers the load. All else is a miss.
+  func tell(_ finding: BlobFinding, isAcceptable: Bool) {
+    tell(isAcceptable ? finding.event(for: key) : finding.miss(for: key))
+  }
+
+  /// Tells of a flight that the load has joined.
+  func tell(_ landing: FlightTable.Landing, isAcceptable: (Blob) -> Bool) {
+    switch (landing.flight.look, landing.result) {
+    case (.hit(let tier), .success(let blob)) where isAcceptable(blob):
+      tell(CacheEvent(.hit(tier), key, byteCount: blob.payload.count))
+    // The disk could not be read, which was told.
+    case (nil, _): break
+    default: tell(CacheEvent(.miss, key))
+    }
+  }
+
+  private func tell(_ event: @autoclosure () -> CacheEvent) {
+    guard !isTold.exchange(true, ordering: .relaxed) else { return }
+    observer.tell(event())
+  }
+}

@@ -1,0 +1,2 @@
+/// What was produced is not stored: its key was stored or removed since the production began.
+struct Overtaken: Error {}

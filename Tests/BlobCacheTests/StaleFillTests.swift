@@ -1,0 +1,287 @@
+import BlobCache
+import Foundation
+import PosixFiles
+import SystemPackage
+import TestSupport
+import Testing
+
+private struct Refusal: Error {}
+
+/// A18: what was produced takes the place of nothing that came since its production began.
+@Suite(.timeLimit(.minutes(10))) struct StaleFillTests {
+  /// A change of the key "a" that a production may be overtaken by.
+  enum Change: String, CaseIterable {
+    case store, storeOfFile, blockingStore, lockedStore, remove, removeMany, purge, blockingRemove, removeAll
+    case removeUnlocked, othersStore, othersRemove, othersRemoveMany
+
+    var stores: Bool { [.store, .storeOfFile, .blockingStore, .lockedStore, .othersStore].contains(self) }
+    var isOthers: Bool { rawValue.hasPrefix("others") }
+  }
+
+  /// What a cache has to go by.
+  enum Kind: String, CaseIterable {
+    case shared, exclusive, withoutMemory, writtenBehind, withoutGenerations, exclusiveWithoutGenerations
+    case acrossProcesses
+
+    var hasGenerations: Bool { self != .withoutGenerations && self != .exclusiveWithoutGenerations }
+    var isExclusive: Bool { self == .exclusive || self == .exclusiveWithoutGenerations }
+    var options: ProductionOptions { ProductionOptions(acrossProcesses: self == .acrossProcesses) }
+  }
+
+  private static let (old, new) = (payload(10, 1), payload(10, 2))
+
+  private func cache(_ test: TestCache, _ kind: Kind) throws -> BlobCache {
+    // Where a file cannot be mapped there are no generations, for no process.
+    if !kind.hasGenerations { test.disk.fail(.map, .operationNotSupportedByDevice) }
+    return try test.cache {
+      if kind.isExclusive { $0.store.sharing = .exclusive }
+      if kind == .withoutMemory { $0.memory = nil }
+      if kind == .writtenBehind { $0.writing = .behind(BlobCache.WriteBehind()) }
+    }
+  }
+
+  private func make(_ change: Change, _ cache: BlobCache, _ test: TestCache) async throws {
+    switch change {
+    case .store: try await cache.store(Self.new, for: "a")
+    case .storeOfFile:
+      let file = test.outside.url("file")
+      try Self.new.write(to: file)
+      try await cache.store(contentsOf: FilePath(file.path), for: "a")
+    case .blockingStore: try cache.blocking.store(Self.new, for: "a")
+    case .lockedStore: try await cache.store(Self.new, for: "a", locked: true)
+    case .remove: try await cache.remove("a")
+    case .removeMany: _ = try await cache.remove(["b", "a"])
+    case .purge: try await cache.remove("a", purging: true)
+    case .blockingRemove: try cache.blocking.remove("a")
+    case .removeAll: try await cache.removeAll(.all)
+    case .removeUnlocked: try await cache.removeAll(.unlocked)
+    case .othersStore: try test.otherStore().store(Self.new, for: "a")
+    case .othersRemove: try test.otherStore().remove("a")
+    case .othersRemoveMany: for result in try test.otherStore().remove(["a"]) { _ = try result.result.get() }
+    }
+  }
+
+  /// What is there afterwards, in memory and on disk.
+  private func expectWhatChangeLeft(
+    _ change: Change, _ cache: BlobCache, _ test: TestCache, sourceLocation: SourceLocation = #_sourceLocation
+  ) async throws {
+    let expected = change.stores ? Self.new : nil
+    #expect(try await cache.load("a")?.payload == expected, sourceLocation: sourceLocation)
+    try await cache.flush()
+    cache.removeAllFromMemory()
+    #expect(try await cache.load("a")?.payload == expected, sourceLocation: sourceLocation)
+    #expect(try test.otherStore().load("a")?.payload == expected, sourceLocation: sourceLocation)
+  }
+
+  private static let cases = Kind.allCases.flatMap { kind in
+    Change.allCases.compactMap { change in
+      // Where nothing is shared, others are none, or are not seen.
+      change.isOthers && (kind.isExclusive || !kind.hasGenerations) ? nil : (kind, change)
+    }
+  }
+
+  /// The producer is at it, in a directory that does not exist yet or is a cache already.
+  @Test(arguments: cases, [true, false])
+  func whatIsProducedMeanwhileIsAnsweredAndNotStored(_ pair: (kind: Kind, change: Change), isNew: Bool) async throws {
+    let test = try TestCache()
+    let cache = try cache(test, pair.kind)
+    if !isNew { try await cache.store(payload(1), for: "other") }
+    let (began, latch) = (Latch(), Latch())
+    let production = Task {
+      try await cache.load("a", options: pair.kind.options) {
+        began.open()
+        await latch.wait()
+        return Self.old
+      }
+    }
+    await began.wait()
+    try await make(pair.change, cache, test)
+    latch.open()
+    #expect(try await production.value.payload == Self.old)
+    try await expectWhatChangeLeft(pair.change, cache, test)
+    #expect(cache.productionCount == 0)
+  }
+
+  /// The production is only looking on disk.
+  @Test(arguments: Kind.allCases, [Change.othersStore, .othersRemove])
+  func whatComesBeforeTheProducerBeginsOvertakesNothing(_ kind: Kind, _ change: Change) async throws {
+    let test = try TestCache()
+    let cache = try cache(test, kind)
+    try await cache.store(payload(1), for: "other")
+    try await cache.flush()
+    // What a load opens, and the other store's calls are not held.
+    test.disk.hold(.openBeneath)
+    let production = Task { try await cache.load("a", options: kind.options) { Self.old } }
+    try await test.disk.waitForHeld(1)
+    try await make(change, cache, test)
+    test.disk.letGo()
+    // What another has stored is found.
+    let answer = try await production.value.payload
+    #expect(answer == (change.stores ? Self.new : Self.old))
+    try await cache.flush()
+    #expect(try test.otherStore().load("a")?.payload == answer)
+  }
+
+  /// What was produced is being written, and has no name yet.
+  @Test(arguments: cases.filter { $0.0 != .writtenBehind && $0.1 != .blockingStore })
+  func soItIsWhereItIsBeingWritten(_ pair: (kind: Kind, change: Change)) async throws {
+    let test = try TestCache()
+    let cache = try cache(test, pair.kind)
+    try await cache.store(payload(1), for: "other")
+    test.disk.hold(SystemCall.creation)
+    let production = Task { try await cache.load("a", options: pair.kind.options) { Self.old } }
+    try await test.disk.waitForHeld(1)
+    // A file that is read in pieces is written to one with a name.
+    let needsSuchFile = pair.change == .storeOfFile ? !SystemCall.hasUnnamedFiles : pair.change.stores
+    if needsSuchFile, !pair.change.isOthers {
+      // It needs a file of its own, and is held as long.
+      let store = Task { try await make(pair.change, cache, test) }
+      try await test.disk.waitForHeld(2)
+      test.disk.letGo()
+      try await store.value
+    } else {
+      try await make(pair.change, cache, test)
+      test.disk.letGo()
+    }
+    #expect(try await production.value.payload == Self.old)
+    try await expectWhatChangeLeft(pair.change, cache, test)
+  }
+
+  /// What was produced is staged when another process changes the key.
+  @Test(arguments: [Change.othersStore, .othersRemove]) func soItIsWhereItIsStaged(_ change: Change) async throws {
+    let test = try TestCache()
+    let cache = try test.cache {
+      $0.writing = .behind(BlobCache.WriteBehind())
+      $0.maxConcurrentOperations = 1
+    }
+    try await cache.store(payload(1), for: "other")
+    try await cache.flush()
+    test.disk.hold(SystemCall.creation)
+    #expect(try await cache.load("a") { Self.old }.payload == Self.old)
+    try await test.disk.waitForHeld(1)
+    try await make(change, cache, test)
+    test.disk.letGo()
+    try await cache.flush()
+    try await expectWhatChangeLeft(change, cache, test)
+  }
+
+  @Test func whatIsStagedOfAnEarlierStoreIsNoLaterChange() async throws {
+    let test = try TestCache()
+    let cache = try test.cache {
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(1000)
+      $0.writing = .behind(writeBehind)
+    }
+    try await cache.store(Data("none".utf8), for: "a")
+    #expect(try await cache.values(of: [Int].self).value(for: "a") { [1] } == [1])
+    try await cache.flush()
+    #expect(try test.otherStore().load("a")?.payload == Data("[1]".utf8))
+  }
+
+  @Test(arguments: Kind.allCases) func whatChangesNothingDoesNotKeepItFromBeingStored(_ kind: Kind) async throws {
+    let test = try TestCache()
+    let cache = try cache(test, kind)
+    let (began, latch) = (Latch(), Latch())
+    let production = Task {
+      try await cache.load("a", options: kind.options) {
+        began.open()
+        await latch.wait()
+        return Self.old
+      }
+    }
+    await began.wait()
+    try await cache.store(payload(5), for: "b")
+    try await cache.remove("b")
+    try await cache.touch("a")
+    try await cache.lock("a")
+    try await cache.unlock("a")
+    #expect(try await cache.load("a") == nil)
+    latch.open()
+    #expect(try await production.value.payload == Self.old)
+    try await cache.flush()
+    #expect(try test.otherStore().load("a")?.payload == Self.old)
+  }
+
+  @Test(arguments: cases.filter { !$0.1.isOthers && !$0.1.stores })
+  func whoAsksAfterARemovalBeginsAnew(_ pair: (kind: Kind, change: Change)) async throws {
+    let test = try TestCache()
+    let cache = try cache(test, pair.kind)
+    let (began, latch) = (Latch(), Latch())
+    let first = Task {
+      try await cache.load("a") {
+        began.open()
+        await latch.wait()
+        return Self.old
+      }
+    }
+    await began.wait()
+    let second = Task { try await cache.load("a") { throw CancellationError() } }
+    try await until { cache.waiterCount(of: "a") == 2 }
+    try await make(pair.change, cache, test)
+    #expect(cache.waiterCount(of: "a") == 0)
+    #expect(try await cache.load("a") { Self.new }.payload == Self.new)
+    latch.open()
+    // Those who asked before have the answer to what they asked.
+    #expect(try await first.value.payload == Self.old)
+    #expect(try await second.value.payload == Self.old)
+    #expect(try await cache.load("a")?.payload == Self.new)
+    try await cache.flush()
+    #expect(try test.otherStore().load("a")?.payload == Self.new)
+  }
+
+  /// Nobody knows that a producer runs.
+  @Test(arguments: cases) func soItIsWithWhatIsProducedAnew(_ pair: (kind: Kind, change: Change)) async throws {
+    let test = try TestCache()
+    let cache = try cache(test, pair.kind)
+    var options = pair.kind.options
+    (options.ttl, options.refreshesAfter) = (.seconds(600), .seconds(60))
+    try await cache.store(payload(10, 3), for: "a", ttl: .seconds(600))
+    // What is staged is stamped when it is written.
+    try await cache.flush()
+    test.clock.advance(by: 100)
+    let (began, latch) = (Latch(), Latch())
+    let answer = try await cache.load("a", options: options) {
+      began.open()
+      await latch.wait()
+      return Self.old
+    }
+    #expect(answer.payload == payload(10, 3))
+    await began.wait()
+    try await make(pair.change, cache, test)
+    latch.open()
+    try await until { cache.productionCount == 0 }
+    try await expectWhatChangeLeft(pair.change, cache, test)
+  }
+
+  @Test func aFailureOfWhatWasOvertakenIsNotRemembered() async throws {
+    let test = try TestCache()
+    let cache = try test.cache()
+    let (began, latch) = (Latch(), Latch())
+    let options = ProductionOptions(remembersFailuresFor: .seconds(1000))
+    let production = Task {
+      try await cache.load("a", options: options) {
+        began.open()
+        await latch.wait()
+        throw Refusal()
+      }
+    }
+    await began.wait()
+    try await cache.remove("a")
+    latch.open()
+    await #expect(throws: Refusal.self) { try await production.value }
+    #expect(try await cache.load("a", options: options) { Self.new }.payload == Self.new)
+  }
+
+  /// The control file that tells them apart is there before the producer begins.
+  @Test func aProductionInANewDirectoryIsStored() async throws {
+    let test = try TestCache()
+    let cache = try test.cache()
+    try await withThrowingTaskGroup { group in
+      for number in 0..<50 {
+        group.addTask { _ = try await cache.load(BlobKey("key \(number)")) { payload(10) } }
+      }
+      try await group.waitForAll()
+    }
+    #expect(try test.otherStore().usage().records == 50)
+  }
+}
