@@ -261,13 +261,15 @@ extension CacheEngine {
     return try collecting { () throws(BlobStoreError) in try store.trim(to: goal, options) }
   }
 
+  /// What a collection removes, the store's observer is told of, and with it the generations: the rest stays in memory.
   private func collecting(
     _ collect: () throws(BlobStoreError) -> CollectionReport
   ) throws(BlobStoreError) -> CollectionReport {
-    do {
-      return try generations.changingAll(collect)
-    } catch {
-      throw BlobStoreError(anything: error, operation: "collect", key: nil)
-    }
+    var isWholeKnown = false
+    // A file may be gone whose removal has failed all the same.
+    defer { if !isWholeKnown { generations.changingAll {} } }
+    let report = try collect()
+    isWholeKnown = report.failed == 0
+    return report
   }
 }

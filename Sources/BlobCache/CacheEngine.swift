@@ -22,12 +22,17 @@ final class CacheEngine: Sendable {
   let mark: DirectoryMark
   let rota = CollectionRota()
 
-  let departure = Departure()
+  /// Who asks for the directory in the engine's name.
+  let tenant: DirectoryTenant
+  var departure: Departure { tenant.departure }
 
   /// - Parameter predecessor: of the engine before it on the directory, if that may still be writing.
-  init(store: BlobStore, configuration: BlobCache.Configuration, after predecessor: Departure?) {
+  init(
+    store: BlobStore, configuration: BlobCache.Configuration, tenant: DirectoryTenant, after predecessor: Departure?
+  ) {
     self.configuration = configuration
     self.store = store
+    self.tenant = tenant
     lanes = Lanes(width: configuration.maxConcurrentOperations, after: predecessor)
     let generations = Generations(of: store)
     let observer = Observer(cache: store.directory.string)

@@ -12,7 +12,7 @@ extension BlobStore {
   /// - Throws: `invalidKey`.
   /// - Complexity: no system call.
   public func filePath(for key: BlobKey) throws(BlobStoreError) -> FilePath {
-    try reporting("filePath", key) { root.path.appending(try path(for: key).relative) }
+    try reporting("filePath", key) { root.absolutePath.appending(try path(for: key).relative) }
   }
 
   /// Runs a closure while nobody else, in whatever process, stores, touches, locks, unlocks, removes or collects a key's
@@ -33,7 +33,7 @@ extension BlobStore {
   public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
     let result = try reporting("withExclusiveAccess", key) {
       let path = try path(for: key)
-      let file = root.path.appending(path.relative)
+      let file = root.absolutePath.appending(path.relative)
       // What the closure throws is its caller's, and no error of the store.
       return try stripes.withStripe(of: path.digest) { _ in Swift.Result { try body(file) } }
     }

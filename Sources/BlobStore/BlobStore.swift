@@ -34,15 +34,22 @@ public final class BlobStore: Sendable {
   /// Takes a directory as a store. The directory is opened by the first operation that needs it and made by the first
   /// store: nothing is read here, whatever the directory holds.
   ///
-  /// - Throws: `invalidConfiguration`.
+  /// A relative path is made absolute here, so that a change of the working directory moves no store.
+  ///
+  /// - Throws: `invalidConfiguration`; `fileSystem` for a relative path where the working directory is gone.
   /// - Complexity: O(1).
   public convenience init(directory: FilePath, configuration: Configuration = Configuration()) throws(BlobStoreError) {
     try self.init(directory: directory, configuration: configuration, files: Files())
   }
 
-  /// - Parameter files: where tests put their faults.
-  package init(directory: FilePath, configuration: Configuration, files: Files) throws(BlobStoreError) {
+  /// - Parameters:
+  ///   - files: where tests put their faults.
+  ///   - holder: is asked before a directory is used.
+  package init(
+    directory: FilePath, configuration: Configuration, files: Files, holder: (any RootHolder)? = nil
+  ) throws(BlobStoreError) {
     try configuration.validate(for: directory)
+    let absolutePath = try reporting("open") { try files.absolute(directory) }
     self.configuration = configuration
     defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
     temporaryNames = TemporaryNames()
@@ -50,8 +57,8 @@ public final class BlobStore: Sendable {
     collectionObservation = CollectionObservation()
     recyclingLimit = RecyclingLimit(configuration)
     root = RootDirectory(
-      path: directory, files: files, creates: configuration.createsDirectory,
-      allowsWorldWritable: configuration.allowsWorldWritableDirectory)
+      path: directory, absolutePath: absolutePath, files: files, creates: configuration.createsDirectory,
+      allowsWorldWritable: configuration.allowsWorldWritableDirectory, holder: holder)
     stripes = StripeLocks(
       root, names: temporaryNames, configuration: configuration, defaultExpiration: defaultExpiration)
     keeper =
@@ -84,6 +91,7 @@ public final class BlobStore: Sendable {
   /// Ends a collection that a store has started, with the file in hand, and lets no other begin.
   package func endCollection() { keeper?.close() }
 
+  /// The directory's path, as it was given.
   public var directory: FilePath { root.path }
 }
 

@@ -19,6 +19,8 @@ final class RootDirectory: Sendable {
     private let control = Lock<ControlFile?>(nil)
     private let bin = Lock<BinState>(.notLookedFor)
     private let subdirectories: OpenSubdirectories
+    /// Given back when nobody uses the directory any more.
+    private let hold: (any RootHold)?
 
     private enum BinState {
       case notLookedFor
@@ -26,8 +28,9 @@ final class RootDirectory: Sendable {
       case open(RecyclingBin)
     }
 
-    init(_ directory: consuming Directory, _ budget: OpenFileBudget) throws {
+    init(_ directory: consuming Directory, _ budget: OpenFileBudget, holder: (any RootHolder)? = nil) throws {
       status = try directory.status()
+      hold = try holder?.hold(FileIdentity(status), at: directory.path)
       owners = FileOwners(caller: Credentials.user, directory: status)
       mayGiveGroup = owners.caller.rawValue == 0 || Credentials.belong(to: status.groupID)
       subdirectories = OpenSubdirectories(budget)
@@ -193,7 +196,10 @@ final class RootDirectory: Sendable {
   }
 
   private struct State {
-    var opened: Opened?
+    var opened: Opened? {
+      didSet { changes &+= 1 }
+    }
+    var changes: UInt64 = 0
     var lastCheckMilliseconds: Int64 = 0
   }
 
@@ -205,19 +211,35 @@ final class RootDirectory: Sendable {
   /// not wait for it, find them open meanwhile.
   private static let milliseconds: Int64 = 950
 
+  /// As it was given: what messages and reports call it.
   let path: FilePath
+  /// Where it is, whatever the working directory is by now.
+  let absolutePath: FilePath
   private let forkCount = CurrentProcess.forkCount
   let files: Files
   private let creates: Bool
   private let allowsWorldWritable: Bool
+  private let holder: (any RootHolder)?
   private let state = Lock(State())
 
-  init(path: FilePath, files: Files, creates: Bool, allowsWorldWritable: Bool) {
+  /// - Parameters:
+  ///   - path: as it was given.
+  ///   - absolutePath: the same from the file system's root on.
+  ///   - holder: is asked about each directory that is found at the path, before it is used.
+  init(
+    path: FilePath, absolutePath: FilePath, files: Files, creates: Bool, allowsWorldWritable: Bool,
+    holder: (any RootHolder)?
+  ) {
     self.path = path
+    self.absolutePath = absolutePath
     self.files = files
     self.creates = creates
     self.allowsWorldWritable = allowsWorldWritable
+    self.holder = holder
   }
+
+  /// A number that grows whenever another directory may be at the path.
+  var changes: UInt64 { state.withLock { $0.changes } }
 
   /// The directory; nil if there is none. Looks at most once a second whether it is still the one at the path.
   func opened() throws -> Opened? {
@@ -232,7 +254,7 @@ final class RootDirectory: Sendable {
       return (state.opened, isDue)
     }
     if let opened, try !isDue || !forgetIfReplacedNow() { return opened }
-    guard let directory = try Directory(at: path, files: files) else {
+    guard let directory = try Directory(at: absolutePath, shownAs: path, files: files) else {
       guard creates else {
         throw BlobStoreError(.directoryMissing, "there is no such directory", path: path)
       }
@@ -246,17 +268,17 @@ final class RootDirectory: Sendable {
   /// Directories made here are 0700, and on the medium before anything is put into them.
   func openedOrMade() throws -> Opened {
     if let opened = try opened() { return opened }
-    for container in try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute) {
+    for container in try files.makeDirectories(at: absolutePath, permissions: .ownerReadWriteExecute) {
       try Directory(at: container, files: files)?.synchronize()
     }
-    guard let made = try Directory(at: path, files: files) else {
+    guard let made = try Directory(at: absolutePath, shownAs: path, files: files) else {
       throw FileError(.openDirectory, Location(path), .noSuchFileOrDirectory)
     }
     return try adopt(made)
   }
 
   private func adopt(_ directory: consuming Directory) throws -> Opened {
-    let opened = try Opened(directory, files.budget)
+    let opened = try Opened(directory, files.budget, holder: holder)
     guard allowsWorldWritable || !opened.isWorldWritable else {
       throw BlobStoreError(
         .worldWritableDirectory,
@@ -279,7 +301,7 @@ final class RootDirectory: Sendable {
     // In this order: what changes between the two is not past, and what is opened before the second is not confirmed.
     let systemTime = SystemClock.unixNanoseconds()
     let moment = SystemClock.coarseMilliseconds()
-    if let status = try files.status(of: path), opened.isSame(as: status) {
+    if let status = try files.status(of: absolutePath), opened.isSame(as: status) {
       opened.confirmSubdirectories(status, systemTime: systemTime, at: moment)
       try opened.forgetControlFileIfReplaced()
       try opened.forgetRecyclingBinIfReplaced()

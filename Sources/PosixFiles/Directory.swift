@@ -31,9 +31,10 @@ package struct Directory: ~Copyable, Sendable {
 
   /// Opens the directory at `path`, following links: above the root, paths are the caller's business.
   ///
+  /// - Parameter name: what messages call it, if that is not its path.
   /// - Returns: nil if there is none.
-  package init?(at path: FilePath, files: Files) throws(FileError) {
-    let location = Location(path)
+  package init?(at path: FilePath, shownAs name: FilePath? = nil, files: Files) throws(FileError) {
+    let location = Location(name ?? path)
     do {
       descriptor = try files.perform(.openDirectory, location) {
         unsafe path.withPlatformString { unsafe blob_openat(AT_FDCWD, $0, directoryFlags, 0) }

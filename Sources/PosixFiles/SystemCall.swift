@@ -6,7 +6,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case makeDirectory, removeDirectory, listDirectory
   case setPermissions, setOwner, lock, lockByte, unlockByte, lease
   case volumeStatus, allocate, map, readAttribute, listAttributes
-  case pipe, poll, writeTrigger
+  case workingDirectory, pipe, poll, writeTrigger
 
   /// The manual page to look the call up in.
   package var manualPage: String {
@@ -34,6 +34,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .map: "mmap(2)"
     case .readAttribute: "fgetxattr(2)"
     case .listAttributes: "flistxattr(2)"
+    case .workingDirectory: "getcwd(3)"
     case .pipe: "pipe2(2)"
     case .poll: "poll(2)"
     case .writeTrigger: "write(2)"

@@ -19,7 +19,8 @@ struct TestCache {
 
   init() throws {
     outside = try TemporaryDirectory()
-    root = outside.path.appending("cache")
+    // By its canonical path, as the cache tells it.
+    root = try Files().canonical(outside.path).appending("cache")
   }
 
   func configuration(_ change: (inout BlobCache.Configuration) -> Void = { _ in }) -> BlobCache.Configuration {

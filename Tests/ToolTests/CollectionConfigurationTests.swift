@@ -50,6 +50,23 @@ import Testing
     #expect(try await bytesLeft("one", environment: ["BLOBCACHE_COUNT_LIMIT": "1", "BLOBCACHE_KEEP_FREE": "0"]) == [0])
   }
 
+  /// Semantics.md, A21: links are followed before the dots after them.
+  @Test func theFilesDirectoriesAreThoseTheirPathsLeadTo() async throws {
+    try FileManager.default.createDirectory(
+      at: tool.directory.url("far/away"), withIntermediateDirectories: true)
+    try FileManager.default.createSymbolicLink(atPath: path("link"), withDestinationPath: path("far/away"))
+    try await fill("one")
+    try await fill("far/one")
+    let text = #"{"directories": {"DIR/one": {"sizeLimit": 4000}, "DIR/link/../one": {"sizeLimit": 8000}}}"#
+    try writeConfiguration(text)
+    #expect(try await bytesLeft("--config", "config.json") == [7000, 3000])
+    #expect(try await bytesLeft("far/one", "link/../one", "--config", "config.json") == [7000])
+    try writeConfiguration(text.replacing("DIR/one", with: "DIR/far/one"))
+    let run = try await tool.run("collect", "--config", "config.json")
+    #expect(run.status == 64)
+    #expect(run.error.contains("is there twice"), "\(run.error)")
+  }
+
   @Test func everythingASettingCanBe() async throws {
     try await fill("one")
     try writeConfiguration(

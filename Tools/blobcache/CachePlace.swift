@@ -10,9 +10,8 @@ struct CachePlace {
   /// ControlFile.md. Every directory has it in which a program, or this tool, has changed a record.
   private static let controlFile = ".blobcache"
 
-  init(of directory: FilePath) {
-    // Normalized first: "." comes to nothing, which stands for the working directory.
-    let canonical = Files().canonical(directory.lexicallyNormalized())
+  init(of directory: FilePath) throws(FileError) {
+    let canonical = try Files().canonical(directory)
     let parent = canonical.removingLastComponent()
     if let name = canonical.lastComponent?.string, Self.isSubdirectory(name), !Self.isRoot(directory),
       Self.isRoot(parent)

@@ -37,11 +37,11 @@ struct DumpCommand: Subcommand {
   private func dump(_ path: FilePath, _ output: inout Output) throws -> Answer {
     guard try Files().status(of: path)?.type == .directory else {
       let parent = path.removingLastComponent()
-      let place = CachePlace(of: parent.isEmpty ? "." : parent)
+      let place = try CachePlace(of: parent.isEmpty ? "." : parent)
       let store = try options.store(at: place.root)
       return print(try store.inspect(path), file: path.string, store, &output)
     }
-    let place = CachePlace(of: path)
+    let place = try CachePlace(of: path)
     let store = try options.store(at: place.root)
     var answer = Answer.done
     var isEmpty = true

@@ -31,7 +31,8 @@ final class Generations: Sendable {
       store.configuration.logger.debug("no generation: \(error)")
       return nil
     }
-    return own?.stamp(of: digest)
+    // Another directory at the path holds other blobs.
+    return own?.stamp(of: digest, rootChanges: store.rootChanges)
   }
 
   /// Runs a change of a key's payload.
@@ -43,7 +44,7 @@ final class Generations: Sendable {
   /// The store has changed a key's payload by itself.
   func didChange(_ digest: UInt64) { own?.changing(digest) {} }
 
-  /// Runs a change of many keys' payloads.
+  /// Runs a change of all keys' payloads.
   func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
     guard let own else { return try change() }
     return try own.changingAll(change)
@@ -65,46 +66,58 @@ extension GenerationStamp {
 
 /// Counts the changes that are made through this process, where nobody else makes any.
 private final class OwnGenerations: Sendable {
-  private struct Slot {
-    var changes: UInt64 = 0
-    var underWay = 0
-
-    mutating func begin() { underWay += 1 }
-
-    mutating func end() {
-      underWay -= 1
-      changes &+= 1
-    }
+  fileprivate struct State {
+    var changesOfAll: UInt64 = 0
+    var changesOfAllUnderWay = 0
+    /// By slot; 0 is left out.
+    var underWay: [Int: Int] = [:]
+    /// Each made when one of its slots is first changed.
+    var pages = [[UInt32]](repeating: [], count: OwnGenerations.slotCount / OwnGenerations.pageCount)
   }
 
-  private struct State {
-    var all = Slot()
-    var slots = [Slot](repeating: Slot(), count: 1024)
-  }
-
+  /// As many as processes share: few keys have one in common.
+  private static let slotCount = 1 << 20
+  fileprivate static let pageCount = 1 << 10
   private let state = Lock(State())
 
-  func stamp(of digest: UInt64) -> GenerationStamp? {
-    state.withLock { state in
-      let slot = state.slots[Self.index(digest)]
-      guard slot.underWay == 0, state.all.underWay == 0 else { return nil }
-      // Both only grow, so their sum is the same only while each is.
-      return GenerationStamp(value: slot.changes &+ state.all.changes)
+  /// - Parameter rootChanges: grows whenever another directory may have come to the path.
+  func stamp(of digest: UInt64, rootChanges: UInt64) -> GenerationStamp? {
+    let slot = Self.slot(digest)
+    return state.withLock { state in
+      guard state.changesOfAllUnderWay == 0, state.underWay[slot] == nil else { return nil }
+      let page = state.pages[slot / Self.pageCount]
+      let changes = page.isEmpty ? 0 : page[slot % Self.pageCount]
+      // All of them only grow, so their sum is the same only while each is.
+      return GenerationStamp(value: UInt64(changes) &+ state.changesOfAll &+ rootChanges)
     }
   }
 
   func changing<Result>(_ digest: UInt64, _ change: () throws -> Result) rethrows -> Result {
-    let index = Self.index(digest)
-    state.withLock { $0.slots[index].begin() }
-    defer { state.withLock { $0.slots[index].end() } }
+    let slot = Self.slot(digest)
+    state.withLock { $0.underWay[slot, default: 0] += 1 }
+    defer { state.withLock { $0.end(slot) } }
     return try change()
   }
 
   func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
-    state.withLock { $0.all.begin() }
-    defer { state.withLock { $0.all.end() } }
+    state.withLock { $0.changesOfAllUnderWay += 1 }
+    defer {
+      state.withLock { state in
+        state.changesOfAllUnderWay -= 1
+        state.changesOfAll &+= 1
+      }
+    }
     return try change()
   }
 
-  private static func index(_ digest: UInt64) -> Int { Int(digest % 1024) }
+  private static func slot(_ digest: UInt64) -> Int { Int(digest % UInt64(slotCount)) }
+}
+
+extension OwnGenerations.State {
+  fileprivate mutating func end(_ slot: Int) {
+    if let count = underWay[slot] { underWay[slot] = count == 1 ? nil : count - 1 }
+    let page = slot / OwnGenerations.pageCount
+    if pages[page].isEmpty { pages[page] = [UInt32](repeating: 0, count: OwnGenerations.pageCount) }
+    pages[page][slot % OwnGenerations.pageCount] &+= 1
+  }
 }

@@ -14,14 +14,28 @@ enum CacheRegistry {
 
   private struct Entry {
     let engine: CacheEngine
+    /// The directory that there was when the engine was made.
+    let directory: FileIdentity?
     /// Caches that are open.
     var holders: Int
+
+    /// Whether the engine has a directory, to which its path leads.
+    func leads(to found: FileIdentity) -> Bool {
+      guard directory == found || engine.tenant.has(found) else { return false }
+      return FileIdentity(at: engine.tenant.path) == found
+    }
   }
 
   private struct State {
     var entries: [Name: Entry] = [:]
     /// Of engines that no cache holds any more, while they bring to disk what is not there yet.
     var departures: [Name: Departure] = [:]
+
+    /// The name of the engine there is for a directory, if another path leads to it too.
+    func other(_ name: Name, _ directory: FileIdentity?) -> Name? {
+      guard let directory else { return nil }
+      return entries.first { $0.key.forkCount == name.forkCount && $0.value.leads(to: directory) }?.key
+    }
 
     mutating func depart(_ name: Name, _ engine: CacheEngine) {
       entries[name] = nil
@@ -38,25 +52,33 @@ enum CacheRegistry {
 
   /// The engine of a directory, made if there is none. The caller gives it back by `release`.
   ///
-  /// - Throws: `invalidConfiguration` if there is one that is configured otherwise.
+  /// - Throws: `invalidConfiguration` if there is one that is configured otherwise; as `BlobStore.init`.
   static func engine(
     for directory: FilePath, _ configuration: BlobCache.Configuration, _ files: Files
   ) throws -> CacheEngine {
-    let name = Name(directory)
+    let name = try Name(directory)
+    let found = FileIdentity(at: name.path)
     return try state.withLock { state in
-      if let entry = state.entries[name] {
+      let known = state.entries[name] != nil ? name : state.other(name, found)
+      if let known, let entry = state.entries[known] {
         if let setting = entry.engine.configuration.difference(from: configuration) {
           throw BlobCacheError(
             .invalidConfiguration, "another cache of this process has this directory open with another \(setting)",
             path: directory)
         }
-        state.entries[name] = Entry(engine: entry.engine, holders: entry.holders + 1)
+        entry.engine.tenant.share(by: name.path)
+        state.entries[known]?.holders += 1
         return entry.engine
       }
+      let tenant = DirectoryTenant(
+        path: name.path, isExclusive: configuration.store.sharing == .exclusive, departure: Departure())
+      // By the path that the name has: no link that is made or changed later leads the engine elsewhere.
+      let store = try BlobStore(
+        directory: name.path, configuration: configuration.store, files: files, holder: tenant)
+      tenant.setStore(store)
       let engine = CacheEngine(
-        store: try BlobStore(directory: directory, configuration: configuration.store, files: files),
-        configuration: configuration, after: state.departures[name])
-      state.entries[name] = Entry(engine: engine, holders: 1)
+        store: store, configuration: configuration, tenant: tenant, after: state.departures[name])
+      state.entries[name] = Entry(engine: engine, directory: found, holders: 1)
       return engine
     }
   }
@@ -66,7 +88,7 @@ enum CacheRegistry {
     state.withLock { state in
       guard let (name, entry) = state.entries.first(where: { $0.value.engine === engine }) else { return false }
       guard entry.holders == 1 else {
-        state.entries[name] = Entry(engine: engine, holders: entry.holders - 1)
+        state.entries[name]?.holders -= 1
         return false
       }
       state.depart(name, engine)
@@ -77,8 +99,13 @@ enum CacheRegistry {
 
 extension CacheRegistry.Name {
   /// Links are followed as far as the path exists: what is missing, the first store makes.
-  init(_ directory: FilePath) {
-    path = Files().canonical(directory)
+  init(_ directory: FilePath) throws(BlobStoreError) {
+    do {
+      // What is no path is refused by the store.
+      path = directory.isEmpty ? directory : try Files().canonical(directory)
+    } catch {
+      throw BlobStoreError(anything: error, operation: "open", key: nil)
+    }
     forkCount = CurrentProcess.forkCount
   }
 }

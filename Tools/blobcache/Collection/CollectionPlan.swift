@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import BlobRecord
 internal import BlobStore
 internal import Configuration
+internal import PosixFiles
 internal import SystemPackage
 
 /// What `collect` is to do, when command line, environment and configuration file have been heard, in this order of
@@ -43,11 +44,13 @@ struct CollectionPlan: Equatable {
     parallel = try general.value(.parallel) ?? 2
     metricsFile = try general.value(.metricsFile)
 
-    let chosen = paths.isEmpty ? file?.directories.keys.sorted { $0.string < $1.string } ?? [] : paths
+    let chosen = paths.isEmpty ? file?.directories.values.map(\.path).sorted { $0.string < $1.string } ?? [] : paths
     guard !chosen.isEmpty else { throw UsageError("the configuration names no directories") }
     var seen: Set<FilePath> = []
-    directories = try chosen.filter { seen.insert($0.lexicallyNormalized()).inserted }.map { path in
-      let own = file?.directories[path.lexicallyNormalized()] ?? [:]
+    directories = try chosen.compactMap { path in
+      let canonical = try Files().canonical(path)
+      guard seen.insert(canonical).inserted else { return nil }
+      let own = file?.directories[canonical]?.settings ?? [:]
       let settings = CollectionSettings(commandLine: commandLine, file: [own, file?.settings ?? [:]])
       return try Directory(path: path, settings)
     }

@@ -1,4 +1,5 @@
 internal import Configuration
+internal import PosixFiles
 internal import SystemPackage
 
 #if canImport(FoundationEssentials)
@@ -13,8 +14,15 @@ internal import SystemPackage
 struct ConfigurationFile {
   /// Settings of the whole.
   let settings: [CollectionSetting: String]
-  /// What differs in each directory.
-  let directories: [FilePath: [CollectionSetting: String]]
+  /// The directories, by their canonical paths: links are followed when the file is read.
+  let directories: [FilePath: Directory]
+
+  struct Directory {
+    /// As the file has it.
+    let path: FilePath
+    /// What differs there.
+    let settings: [CollectionSetting: String]
+  }
 
   private static let directoriesField = "directories"
   /// A file with ten thousand directories has less.
@@ -33,7 +41,7 @@ struct ConfigurationFile {
     let fields = try reader.object(value, at: [])
     settings = try reader.settings(fields, at: []) { $0 != Self.directoriesField }
     directories = try reader.directories(fields[Self.directoriesField], at: [Self.directoriesField])
-    if directories.values.contains(where: { $0[.interval] != nil }), settings[.interval] == nil {
+    if directories.values.contains(where: { $0.settings[.interval] != nil }), settings[.interval] == nil {
       throw UsageError("\(path): a directory has a field \"every\", but the file itself has none")
     }
   }
@@ -141,17 +149,17 @@ private struct FieldReader {
 
   func directories(
     _ value: ConfigurationValue?, at path: [String]
-  ) throws -> [FilePath: [CollectionSetting: String]] {
+  ) throws -> [FilePath: ConfigurationFile.Directory] {
     guard let value else { return [:] }
-    var directories: [FilePath: [CollectionSetting: String]] = [:]
+    var directories: [FilePath: ConfigurationFile.Directory] = [:]
     for (name, value) in try object(value, at: path).sorted(by: { $0.key < $1.key }) {
       let path = path + [name]
       // A service's working directory is nobody's business but its own.
       let directory = FilePath(name)
       guard directory.isAbsolute else { throw wrong(path, "must be an absolute path") }
-      let key = directory.lexicallyNormalized()
+      let key = try Files().canonical(directory)
       guard directories[key] == nil else { throw wrong(path, "is there twice") }
-      directories[key] = try settings(try object(value, at: path), at: path)
+      directories[key] = .init(path: directory, settings: try settings(try object(value, at: path), at: path))
     }
     return directories
   }

@@ -1,0 +1,32 @@
+public import SystemPackage
+
+#if canImport(Glibc)
+  internal import Foundation
+  internal import Glibc
+
+  /// Runs a body on a thread that has a working directory of its own, so that other tests keep theirs.
+  ///
+  /// - Parameter body: receives what changes the working directory of its thread.
+  public func withOwnWorkingDirectory(
+    _ body: @escaping @Sendable (_ change: (FilePath) throws -> Void) throws -> Void
+  ) async throws {
+    try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
+      Thread.detachNewThread {
+        done.resume(
+          with: Result {
+            try unshareWorkingDirectory()
+            try body { path in
+              guard chdir(path.string) == 0 else { throw Errno(rawValue: errno) }
+            }
+          })
+      }
+    }
+  }
+
+  /// unshare(2), whose declaration is not imported, with CLONE_FS.
+  private func unshareWorkingDirectory() throws {
+    guard let function = dlsym(nil, "unshare") else { throw Errno.noFunction }
+    let unshare = unsafeBitCast(function, to: (@convention(c) (CInt) -> CInt).self)
+    guard unshare(0x200) == 0 else { throw Errno(rawValue: errno) }
+  }
+#endif
