@@ -75,7 +75,8 @@ extension BlobCache {
   /// What is staged is lost if the process ends before it is written: call `flush` or `close`. A store that locks, or
   /// keeps locks, is never staged: its promise is about power cuts.
   public struct WriteBehind: Hashable, Sendable {
-    /// Bytes of payloads that are staged at the most. A store for which there is no room returns when its blob is on disk.
+    /// Bytes that are staged at the most: payloads, keys, and 512 for each blob, which is what it takes to keep one. A store for
+    /// which there is no room returns when its blob is on disk.
     public var byteLimit = 16 << 20
     /// How long a blob is held back for another of the same key to take its place; zero writes as soon as a thread is
     /// free.

@@ -27,7 +27,10 @@ public final class BlobCache: Sendable {
   /// Set by the first who closes it.
   private let closing = Lock<Task<Result<Void, any Error>, Never>?>(nil)
 
-  /// Takes a directory as a cache. Nothing is read or made here; the first store makes the directory.
+  /// Takes a directory as a cache. Nothing in it is read or made here; the first store makes the directory.
+  ///
+  /// The cache lies where the path leads now: links are followed here, and a relative path is made absolute. What leads
+  /// elsewhere later moves no cache.
   ///
   /// - Throws: `BlobStoreError` `invalidConfiguration`; `BlobCacheError` `invalidConfiguration` if another cache of this
   ///   process has the directory open and is configured otherwise.
@@ -93,6 +96,10 @@ extension BlobCache {
   package func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
     try openEngine().read(key, touching: touching)
   }
+  /// Tells the disk of the uses that are due, and returns when all that were are told.
+  package func writeDueTouches() { engine.touches.write(all: false) }
+  /// What is staged, in the bytes that the limit counts.
+  package var stagedByteCount: Int { engine.staging?.stagedByteCount ?? 0 }
   /// The seconds that are kept between two touches of a record from memory.
   package var touchIntervalSeconds: Int64 { engine.touches.intervalSeconds }
 }

@@ -60,7 +60,7 @@ extension CacheEngine {
     guard let staging, request.mayBeStaged else { return nil }
     // What would be refused is refused now, when somebody is there to hear it.
     try store.checkStore(byteCount: request.payload.count, for: key, ttl: request.ttl)
-    let header = try store.prospectiveHeader(byteCount: request.payload.count, ttl: request.ttl)
+    let header = try store.prospectiveHeader(for: key, request.payload.bytes, ttl: request.ttl)
     let request = request.owned
     let blob = Blob(key: key, payload: request.payload, header: header)
     guard changing(key, by: request, { staging.stage(blob, request) }) else { return nil }
@@ -71,8 +71,8 @@ extension CacheEngine {
   }
 
   func startWritingStaged() {
-    // The writer holds the engine until all is written: a cache that nobody holds any more loses nothing.
-    staging?.startWriting(on: lanes.writes) { self.writeStaged() }
+    // Weakly, because it may be delayed for long: a cache that nobody holds any more has all written first (`shutDown`).
+    staging?.startWriting(on: lanes.writes) { [weak self] in self?.writeStaged() }
   }
 
   /// Writes a blob after those staged before it. Blocks.

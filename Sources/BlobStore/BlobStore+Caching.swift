@@ -17,10 +17,18 @@ extension BlobStore {
   }
 
   /// The header that a store of now would write, for a blob that is to be stored later.
-  package func prospectiveHeader(byteCount: Int, ttl: Duration?) throws(BlobStoreError) -> RecordHeader {
-    RecordHeader(
+  package func prospectiveHeader(
+    for key: BlobKey, _ payload: RawSpan, ttl: Duration?
+  ) throws(BlobStoreError) -> RecordHeader {
+    let digest = try digest(of: key)
+    var header = RecordHeader(
       ttl: try storedTimeToLive(ttl), updateTime: UInt64(clamping: configuration.now().seconds),
-      payloadSize: UInt64(byteCount))
+      payloadSize: UInt64(payload.byteCount))
+    if configuration.format == .checksummed {
+      header.payloadChecksum = CRC32.checksum(of: payload)
+      header.keyDigest = digest
+    }
+    return header
   }
 
   /// Moves the update time of a record with ttl 0 on to when it was last used, as a load at that time would have: never

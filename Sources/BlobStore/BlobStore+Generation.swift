@@ -13,12 +13,12 @@ extension BlobStore {
   ///
   /// - Returns: nil where there are no generations, or none yet: then nothing may be answered from memory.
   /// - Throws: `invalidKey`; `fileSystem` if the control file cannot be opened.
-  package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt32? {
+  package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt64? {
     try generation(ofDigest: try digest(of: key))
   }
 
   /// The same, for who has a key's digest already.
-  package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt32? {
+  package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt64? {
     try reporting("generation") {
       guard let root = try root.opened() else { return nil }
       return try stripes.controlFile(of: root, makesIt: false)?.generation(of: digest)
@@ -29,7 +29,7 @@ extension BlobStore {
   /// later, by whichever process, can be told from none.
   ///
   /// - Returns: nil where there can be none.
-  package func firstGeneration(of key: BlobKey) throws(BlobStoreError) -> UInt32? {
+  package func firstGeneration(of key: BlobKey) throws(BlobStoreError) -> UInt64? {
     try reporting("generation", key) {
       let path = try path(for: key)
       _ = try root.openedOrMade()

@@ -96,7 +96,7 @@ extension BlobStore {
 
   /// What one try to publish under the stripe has come to.
   private enum Publication {
-    case done(Durability.Level, exceeding: UsageEstimate?, generation: UInt32?)
+    case done(Durability.Level, exceeding: UsageEstimate?, generation: UInt64?)
     /// There is too much in the directory.
     case mustWait(UsageEstimate)
     /// The record must be on the medium before it is published, which is not done under the stripe.

@@ -12,6 +12,8 @@ final class ControlFile: Sendable {
   private let file: OpenFile
   /// nil where the file could not be mapped, or is no version of ours: locks work all the same.
   private let map: MappedFile?
+  /// Read once: nothing changes it.
+  private let generationBase: UInt64
   /// Whether the content is no version's, so that the next change is to replace the file. Its locks count until then.
   let isDamaged: Bool
   /// Whose files are records in the directory.
@@ -20,6 +22,9 @@ final class ControlFile: Sendable {
 
   private init(file: consuming OpenFile, map: consuming MappedFile?, isDamaged: Bool, owners: FileOwners) {
     self.file = file
+    // Even, whatever lies there: odd means that something is being changed.
+    generationBase =
+      map?.withWord(at: ControlLayout.generationBaseOffset, as: UInt64.self) { $0.load(ordering: .relaxed) & ~1 } ?? 0
     self.map = map
     self.isDamaged = isDamaged
     self.owners = owners
@@ -176,16 +181,12 @@ extension ControlFile {
     let temporary = try TemporaryFile(
       in: OpenSubdirectory(root.directory.reopened()), of: root, names: names)
     try temporary.file.allocate(byteCount: Int64(ControlLayout.byteCount))
-    // Generations begin at random numbers, so that a memory tier never takes a new file's for an old one's.
-    // Spread from two random ones: asking the system for each would take longer than all the rest.
-    let (start, step) = (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max) | 1)
-    var words = [UInt64](repeating: 0, count: ControlLayout.byteCount / 8)
+    // What is allocated and not written reads as zeros, and costs no write. A random base is added to what lies there, so that a
+    // memory tier never takes a new file's generations for an old one's: 62 bits, which leaves room for all that is added.
+    var words = [UInt64](repeating: 0, count: ControlLayout.generationsOffset / 8)
     words[ControlLayout.magicOffset / 8] = ControlLayout.magic
     words[ControlLayout.versionOffset / 8] = ControlLayout.version
-    for index in ControlLayout.generationsOffset / 8..<ControlLayout.marksOffset / 8 {
-      let random = (start &+ UInt64(index) &* step).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
-      words[index] = (random.high ^ random.low) & ~0x0000_0001_0000_0001  // even: nothing is being changed
-    }
+    words[ControlLayout.generationBaseOffset / 8] = UInt64.random(in: 0..<1 << 62) & ~1
     try temporary.file.write(unsafe words.span.bytes, at: 0)
     return temporary
   }
@@ -216,11 +217,12 @@ extension OpenFile {
 extension ControlFile {
   /// The number that changes whenever the payload of a key with this digest may change; odd while one is changing, or
   /// after a process died changing it. nil where there are no generations.
-  func generation(of digest: UInt64) -> UInt32? {
+  func generation(of digest: UInt64) -> UInt64? {
     guard map != nil else { return nil }
-    return map!.withWord(at: ControlLayout.generationOffset(of: digest), as: UInt32.self) {
+    let changes = map!.withWord(at: ControlLayout.generationOffset(of: digest), as: UInt32.self) {
       $0.load(ordering: .acquiring)
     }
+    return generationBase &+ UInt64(changes)
   }
 
   /// Runs a change of a key's payload, its generation odd meanwhile. Under the key's stripe, which keeps others off the

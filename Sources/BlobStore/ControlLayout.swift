@@ -2,10 +2,12 @@
 package enum ControlLayout {
   /// The bytes `BLOBCTL` and a zero, as a little-endian integer.
   package static let magic: UInt64 = 0x004C_5443_424F_4C42
-  package static let version: UInt64 = 2
+  package static let version: UInt64 = 3
 
   package static let magicOffset = 0
   package static let versionOffset = 8
+  /// What is added to each of the generations: random, and even.
+  package static let generationBaseOffset = 16
 
   // The hint: how the last program that opened the directory for writing sees it.
   // Whether it is set; default expiration in seconds; size limit in bytes, 0 for none; naming; separation.
@@ -46,8 +48,9 @@ package enum ControlLayout {
 
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
-  /// A multiple of the stripes', so that keys with one generation have one stripe and change one after the other.
-  package static let generationCount = 65_536
+  /// A multiple of the stripes', so that keys with one generation have one stripe and change one after the other. So many
+  /// that 100,000 changes of other keys leave nine of ten blobs in memory valid.
+  package static let generationCount = 1 << 20
 
   /// What collections know of subdirectories: sets of slots, of 64 bytes each.
   package static let marksOffset = generationsOffset + generationCount * 4

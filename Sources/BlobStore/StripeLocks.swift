@@ -183,7 +183,7 @@ struct StripeHold {
   }
 
   /// The key's generation, which nobody else can change meanwhile; nil where there are none.
-  var generation: UInt32? { control?.generation(of: digest) }
+  var generation: UInt64? { control?.generation(of: digest) }
 
   /// A header was written, or is about to be, with which the record may expire.
   func lowerMarks(of path: RecordPath, for header: RecordHeader) {

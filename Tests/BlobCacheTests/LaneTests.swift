@@ -110,6 +110,56 @@ import Testing
     #expect(ran.count == 0)
   }
 
+  /// A4: the handler has run before there was anything in the line.
+  @Test func whoIsCancelledBeforeItStandsInLineDoesNotStandThere() async throws {
+    let lane = Lane(width: 1)
+    let gate = Gate()
+    try await block(lane, gate)
+    let ran = Counter()
+    let task = Task {
+      while !Task.isCancelled { await Task.yield() }
+      _ = try await lane.run { _ in ran.increment() }
+    }
+    task.cancel()
+    let result = Log<Bool>()
+    let waiter = Task { result.append(await task.result.isCancelled) }
+    // It has left, or stands there: then it is done once the lane is free, and has an answer that is no cancellation.
+    try await until { !result.all.isEmpty || lane.waitingCount == 1 }
+    gate.open()
+    await waiter.value
+    #expect(result.all == [true])
+    try await lane.run { _ in }
+    #expect(ran.count == 0)
+    #expect(lane.waitingCount == 0)
+  }
+
+  /// A thread that has waited for long enough is taken all the same, just before it looks.
+  @Test(.timeLimit(.minutes(1))) func aJobIsDoneByAThreadWhoseTimeIsUp() async throws {
+    let (isUp, isTaken) = (Gate(), Gate())
+    let lane = Lane(
+      width: 1, idleTime: .milliseconds(1),
+      seams: LaneSeams(
+        willGive: { isTaken.open() },
+        timeIsUp: {
+          isUp.open()
+          isTaken.wait()
+        }))
+    let ran = Counter()
+    lane.submit(.medium) { ran.increment() }
+    try await until { ran.count == 1 }
+    await withCheckedContinuation { done in
+      Thread.detachNewThread {
+        isUp.wait()
+        done.resume()
+      }
+    }
+    lane.submit(.medium) { ran.increment() }
+    try await until { ran.count == 2 }
+    lane.close()
+    await lane.closed()
+    #expect(lane.threadCount == 0)
+  }
+
   @Test func whatHasBegunIsFinished() async throws {
     let lane = Lane(width: 1)
     let (began, gate) = (Latch(), Gate())
@@ -199,5 +249,12 @@ import Testing
       try await group.waitForAll()
     }
     #expect(most.most == 0)
+  }
+}
+
+extension Result {
+  fileprivate var isCancelled: Bool {
+    guard case .failure(let error) = self else { return false }
+    return error is CancellationError
   }
 }

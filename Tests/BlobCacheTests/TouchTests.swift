@@ -1,4 +1,5 @@
 import BlobCache
+import Foundation
 import PosixFiles
 import SystemPackage
 import TestSupport
@@ -143,6 +144,34 @@ import Testing
     try await cache.collect()
     test.clock.advance(by: 101)
     #expect(cache.cachedBlob(for: "a") == nil)
+  }
+
+  /// V3: at most once per interval, also what cannot be done, such as to a record with another link.
+  @Test func aTouchThatFailsIsTriedOncePerInterval() async throws {
+    try await cache.store(payload(1), for: "a")
+    try FileManager.default.linkItem(atPath: test.path("a"), toPath: test.outside.url("link").path)
+    func opened() -> Int { test.disk.count(.open) + test.disk.count(.openBeneath) }
+    func hit() {
+      #expect(cache.cachedBlob(for: "a") != nil)
+      cache.writeDueTouches()
+    }
+    test.clock.advance(by: 110)
+    let before = opened()
+    hit()
+    let calls = opened() - before
+    #expect(calls > 0)
+    for _ in 0..<50 { hit() }
+    test.clock.advance(by: 99)
+    for _ in 0..<50 { hit() }
+    #expect(opened() - before == calls)
+    test.clock.advance(by: 1)
+    for _ in 0..<50 { hit() }
+    #expect(opened() - before == 2 * calls)
+    // Set back, the clock says nothing of when the last try was.
+    test.clock.advance(by: -50)
+    for _ in 0..<50 { hit() }
+    #expect(opened() - before == 3 * calls)
+    #expect(try updateOnDisk() == test.clock.now.seconds - 160)
   }
 
   @Test func aTouchForWhichThereIsNoThreadIsMadeUpFor() async throws {

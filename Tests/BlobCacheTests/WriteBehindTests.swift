@@ -112,7 +112,8 @@ import Testing
   @Test func withoutRoomAStoreWaitsForTheDisk() async throws {
     let test = try TestCache()
     var writeBehind = BlobCache.WriteBehind()
-    writeBehind.byteLimit = 1000
+    // With 512 bytes and the key's for each.
+    writeBehind.byteLimit = 2000
     writeBehind.delay = .seconds(1000)
     let cache = try test.cache { $0.writing = .behind(writeBehind) }
     try await cache.store(payload(600), for: "a")

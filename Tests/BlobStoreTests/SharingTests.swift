@@ -45,7 +45,7 @@ import Testing
     #expect(try store.lock("key") == .notFound)
     #expect(try directory.names(in: "cache") == [".blobcache"])
     let attributes = try FileManager.default.attributesOfItem(atPath: path.appending(".blobcache").string)
-    #expect(attributes[.size] as? Int == 4096 + 4 * 65_536 + 64 * 4096)
+    #expect(attributes[.size] as? Int == 4096 + 4 * 1_048_576 + 64 * 4096)
   }
 
   @Test func noLockIsLostBetweenStores() async throws {

@@ -19,6 +19,7 @@ import Testing
   @Test(
     arguments: [
       ("magic", ControlLayout.magicOffset), ("version", ControlLayout.versionOffset),
+      ("generationBase", ControlLayout.generationBaseOffset),
       ("hintIsSet", ControlLayout.hintOffsets[0]), ("hintDefaultExpiration", ControlLayout.hintOffsets[1]),
       ("hintSizeLimit", ControlLayout.hintOffsets[2]), ("hintNaming", ControlLayout.hintOffsets[3]),
       ("hintSeparation", ControlLayout.hintOffsets[4]), ("countersAreKnown", ControlLayout.countersAreKnownOffset),
@@ -67,10 +68,10 @@ import Testing
     #expect(end == ControlLayout.byteCount)
   }
 
-  @Test(arguments: [UInt64(0), 1, 4095, 4096, 65_535, 65_536, .max])
+  @Test(arguments: [UInt64(0), 1, 4095, 4096, 65_536, 1_048_575, 1_048_576, .max])
   func aDigestHasTheDocumentedStripeAndGeneration(digest: UInt64) {
     #expect(ControlLayout.stripeByte(of: digest).lowerBound == Int64(digest % 4096))
-    #expect(ControlLayout.generationOffset(of: digest) == 4096 + 4 * Int(digest % 65_536))
+    #expect(ControlLayout.generationOffset(of: digest) == 4096 + 4 * Int(digest % 1_048_576))
   }
 
   private func hexadecimal(_ value: UInt64) -> String {

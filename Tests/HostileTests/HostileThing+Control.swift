@@ -27,7 +27,7 @@ extension HostileThing {
       control("cut short by a byte", ControlBytes.header, size: ControlBytes.count - 1),
       control("longer by a byte", ControlBytes.header, size: ControlBytes.count + 1),
       control("of a tebibyte", [], size: 1 << 40),
-      control("of an earlier version", ControlBytes.header(version: ControlLayout.version - 1), size: 266_240),
+      control("of an earlier version", ControlBytes.header(version: ControlLayout.version - 1), size: 528_384),
       control("of version 0", ControlBytes.header(version: 0), size: ControlBytes.count),
       control(
         "of a later version", ControlBytes.header(version: ControlLayout.version + 1), size: ControlBytes.count,
@@ -38,6 +38,7 @@ extension HostileThing {
       control("with statistics of all ones", ControlBytes.oddStatistics, size: ControlBytes.count),
       control("with marks of all ones", ControlBytes.oddMarks, size: ControlBytes.count),
       control("with odd generations", ControlBytes.oddGenerations, size: ControlBytes.count),
+      control("with an odd base of the generations", ControlBytes.oddBase, size: ControlBytes.count),
       HostileThing(name: "control: hard link to a foreign file outside") { cache in
         let path = try cache.clear(".blobcache")
         let target = cache.outside.appending("keep")
@@ -77,8 +78,9 @@ enum ControlBytes {
   static var oddHint: [UInt8] { filled(64..<104) }
   static var oddCounters: [UInt8] { filled(128..<168) }
   static var oddStatistics: [UInt8] { filled(192..<304) }
-  static var oddMarks: [UInt8] { filled(266_240..<Int(count)) }
-  static var oddGenerations: [UInt8] { filled(4096..<266_240) }
+  static var oddMarks: [UInt8] { filled(ControlLayout.marksOffset..<Int(count)) }
+  static var oddGenerations: [UInt8] { filled(4096..<ControlLayout.marksOffset) }
+  static var oddBase: [UInt8] { header + [UInt8](repeating: 0xFF, count: 8) }
 
   private static func filled(_ range: Range<Int>) -> [UInt8] {
     var bytes = header + [UInt8](repeating: 0, count: range.upperBound - 16)

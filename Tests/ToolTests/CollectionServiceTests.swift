@@ -62,7 +62,7 @@ import Testing
     let service = try service("cache", "--every", "1m", "--jitter", "0s", "--json")
     #expect(try await service.nextObject()["expired"] == 1)
     try await makeCaches("cache")
-    #expect(try await service.nextObject()["expired"] == 1)
+    #expect(try await service.nextExpiry()["expired"] == 1)
     #expect(await service.stop() == 0)
   }
 

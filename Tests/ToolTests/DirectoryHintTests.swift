@@ -35,7 +35,7 @@ import Testing
     let store = try program(at: hourAgo, layout: RecordLayout(naming: .sha256, separatesDirectories: false))
     try store.store(Data([1, 2, 3]), for: "used by the program")
     try store.store(Data([1, 2, 3]), for: "expired", ttl: .seconds(60))
-    let pass = try await service.nextObject()
+    let pass = try await service.nextExpiry()
     #expect(pass["examined"] == 2)
     #expect(pass["expired"] == 1)
     #expect(try store.contains("used by the program"))
@@ -47,7 +47,7 @@ import Testing
     let service = try ToolService(["cache", "--every", "1m", "--jitter", "0s", "--json"], in: tool.directory)
     try await service.nextMessage(containing: "cache")
     try await tool.store("12345", for: "key", "--ttl", "1m")
-    #expect(try await service.nextObject()["expired"] == 1)
+    #expect(try await service.nextExpiry()["expired"] == 1)
     #expect(await service.stop() == 0)
   }
 

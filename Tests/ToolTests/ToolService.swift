@@ -57,6 +57,15 @@ final class ToolService: Sendable {
     return try JSONDecoder().decode([String: JSONValue].self, from: Data(line.utf8))
   }
 
+  /// The next report of a pass that found something expired. However late the test goes on, passes that come before what they
+  /// are to find, or are left out, tell of nothing.
+  func nextExpiry() async throws -> [String: JSONValue] {
+    while true {
+      let pass = try await nextObject()
+      if case .integer(let count)? = pass["expired"], count > 0 { return pass }
+    }
+  }
+
   /// The next line of standard error that contains a text.
   @discardableResult
   func nextMessage(containing text: String) async throws -> String {

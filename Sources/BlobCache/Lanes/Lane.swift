@@ -30,18 +30,22 @@ package final class Lane: Sendable {
   package let width: Int
   private let idleTime: Duration
   private let prepare: @Sendable () -> Void
+  private let seams: LaneSeams
   private let state = Lock(State())
 
   /// - Parameters:
   ///   - width: threads at the most.
   ///   - idleTime: how long a thread waits for work before it ends.
   ///   - prepare: what each thread does before its first job; it may block.
+  ///   - seams: where tests step in.
   package init(
-    width: Int, idleTime: Duration = .seconds(5), prepare: @escaping @Sendable () -> Void = {}
+    width: Int, idleTime: Duration = .seconds(5), prepare: @escaping @Sendable () -> Void = {},
+    seams: LaneSeams = LaneSeams()
   ) {
     self.width = max(width, 1)
     self.idleTime = idleTime
     self.prepare = prepare
+    self.seams = seams
   }
 
   deinit { close() }
@@ -121,7 +125,9 @@ extension Lane {
     }
     switch arrival {
     case .queued: break
-    case .isTaken(by: let thread): thread.give(.job(job))
+    case .isTaken(by: let thread):
+      seams.willGive()
+      thread.give(.job(job))
     case .needsThread: startThread()
     case .closed: job.fail(BlobCacheError(.closed, "the cache was closed"))
     }
@@ -166,6 +172,7 @@ extension Lane {
       return nil
     }
     if let order = order ?? thread.order(within: idleTime) { return job(of: order) }
+    seams.timeIsUp()
     let isOver = state.withLock { state in
       // Not among the idle ones: it is being given its order right now.
       guard let index = state.idle.firstIndex(where: { $0 === thread }) else { return false }

@@ -40,6 +40,8 @@ final class RecordUse: Sendable {
   let slides: Bool
   private let updateTime: Atomic<Int64>
   private let lastUse: Atomic<Int64>
+  /// When the disk could not be told.
+  private let lastFailure = Atomic(Int64.min)
   private let isNoted = Atomic(false)
   private let isDue = Atomic(false)
 
@@ -64,6 +66,17 @@ final class RecordUse: Sendable {
     if latest < now { lastUse.max(now, ordering: .sequentiallyConsistent) }
     return true
   }
+
+  /// Whether the disk knows only of a use that is an interval ago, and was not tried in vain since.
+  func isOverdue(at now: Int64, interval: Int64) -> Bool {
+    func isLongAgo(_ time: Int64) -> Bool { Int128(now) - Int128(time) >= Int128(interval) }
+    let failure = lastFailure.load(ordering: .relaxed)
+    // One that lies ahead is from before the clock was set back.
+    return isLongAgo(update) && (failure > now || isLongAgo(failure))
+  }
+
+  /// The disk could not be told, as where the record has another link or is being changed: not again before an interval is over.
+  func wasNotTold(at now: Int64) { lastFailure.store(now, ordering: .relaxed) }
 
   /// - Returns: true for the first who asks since `settle`.
   func becomesNoted() -> Bool { Self.becomesTrue(isNoted) }

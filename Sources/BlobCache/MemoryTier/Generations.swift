@@ -58,9 +58,9 @@ extension GenerationStamp {
     self.init(shared: generation)
   }
 
-  /// The upper half keeps it apart from one's own, which are small.
-  fileprivate init(shared: UInt32) {
-    value = UInt64(shared) | 1 << 63
+  /// The highest bit keeps it apart from one's own, which are small.
+  fileprivate init(shared: UInt64) {
+    value = shared | 1 << 63
   }
 }
 

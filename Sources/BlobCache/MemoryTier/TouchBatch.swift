@@ -33,7 +33,7 @@ final class TouchBatch: Sendable {
 
   /// Notes that a record was used, later than the disk knows.
   func note(_ use: RecordUse, at now: Int64) {
-    if now - use.update >= intervalSeconds {
+    if use.isOverdue(at: now, interval: intervalSeconds) {
       guard use.becomesDue() else { return }
       schedule { $0.due.append(use) }
     } else if use.becomesNoted() {
@@ -81,7 +81,9 @@ final class TouchBatch: Sendable {
     }
     for use in uses {
       let latest = use.latest
-      use.settle(refresh(use, to: latest))
+      let update = refresh(use, to: latest)
+      if update == nil { use.wasNotTold(at: store.configuration.now().seconds) }
+      use.settle(update)
       // Until now, whoever used it once more took it for noted.
       if use.latest > latest { note(use, at: use.latest) }
     }

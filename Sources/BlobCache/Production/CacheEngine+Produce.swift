@@ -130,7 +130,7 @@ extension CacheEngine {
   ///
   /// - Throws: `invalidTimeToLive`: such a blob was never meant to be stored.
   private func unstored(_ request: StoreRequest, for key: BlobKey) throws -> Blob {
-    let header = try store.prospectiveHeader(byteCount: request.payload.count, ttl: request.ttl)
+    let header = try store.prospectiveHeader(for: key, request.payload.bytes, ttl: request.ttl)
     return Blob(key: key, payload: request.payload, header: header)
   }
 

@@ -10,9 +10,14 @@ final class StagingArea: Sendable {
   struct Staged: Sendable {
     let blob: Blob
     let request: StoreRequest
+
+    /// The bytes that it keeps from other use: payload, key, and what lies around them: the storage of `Data`, its entries in the
+    /// tables and in the line, and the allocator's share. Measured with 300,000 empty blobs: 470 bytes each.
+    var cost: Int { blob.payload.count + blob.key.string.utf8.count + 512 }
   }
 
   private struct State: Sendable {
+    /// The keys that wait and are not in hand: what is in hand comes back to the line when it is not any more, at its place.
     var line = WaitingLine<BlobKey>()
     var waiting: [BlobKey: (staged: Staged, ticket: WaitingLine<BlobKey>.Ticket)] = [:]
     var inHand: [BlobKey: Staged] = [:]
@@ -39,6 +44,9 @@ final class StagingArea: Sendable {
     delay = configuration.delay
   }
 
+  /// The bytes that the limit counts: what waits and is in hand.
+  var stagedByteCount: Int { state.look { $0.byteCount } }
+
   /// The latest blob staged for a key.
   func blob(for key: BlobKey) -> Blob? {
     guard count.load(ordering: .acquiring) > 0 else { return nil }
@@ -55,16 +63,17 @@ extension StagingArea {
   ///   room.
   func stage(_ blob: Blob, _ request: StoreRequest) -> Bool {
     state.change { state in
+      let staged = Staged(blob: blob, request: request)
       let old = state.waiting[blob.key]
-      let byteCount = state.byteCount - (old?.staged.blob.payload.count ?? 0) + blob.payload.count
+      let byteCount = state.byteCount - (old?.staged.cost ?? 0) + staged.cost
       guard !state.isClosed, byteCount <= byteLimit else { return false }
       // Asked here: what has come since it was produced may be staged already.
       guard request.condition?.isWanted() ?? true else { return false }
       state.byteCount = byteCount
       // The place in the line stays: what a flush waits for does not move back.
       let ticket = old?.ticket ?? state.line.ticket()
-      if old == nil { state.line.append(blob.key, ticket) }
-      state.waiting[blob.key] = (Staged(blob: blob, request: request), ticket)
+      state.waiting[blob.key] = (staged, ticket)
+      if old == nil, state.inHand[blob.key] == nil { state.line.append(blob.key, ticket) }
       noteCount(state)
       return true
     }
@@ -115,21 +124,25 @@ extension StagingArea {
     state.change { state in
       state.inHand[key] = nil
       if state.waiting[key] == nil {
-        let ticket = state.line.ticket()
-        state.line.append(key, ticket)
-        state.waiting[key] = (staged, ticket)
+        state.waiting[key] = (staged, state.line.ticket())
       } else {
-        state.byteCount -= staged.blob.payload.count
+        state.byteCount -= staged.cost
       }
+      lineUp(key, &state)
       noteCount(state)
     }
+  }
+
+  /// Puts a key that is not in hand any more back to its place in the line, if a blob waits for it.
+  private func lineUp(_ key: BlobKey, _ state: inout State) {
+    if let ticket = state.waiting[key]?.ticket { state.line.append(key, ticket) }
   }
 
   /// Takes a waiting blob out.
   private func take(_ key: BlobKey, _ state: inout State) -> Staged? {
     guard let waiting = state.waiting.removeValue(forKey: key) else { return nil }
     _ = state.line.remove(waiting.ticket)
-    state.byteCount -= waiting.staged.blob.payload.count
+    state.byteCount -= waiting.staged.cost
     return waiting.staged
   }
 
@@ -142,6 +155,8 @@ extension StagingArea {
 
 extension StagingArea {
   /// Has a thread of the lane write what waits, unless one is coming already.
+  ///
+  /// During the delay it holds neither this nor the lane: who lets the last cache go has all written before.
   func startWriting(on lane: Lane, _ write: @escaping @Sendable () -> Void) {
     let starts = state.change { state in
       guard !state.waiting.isEmpty, !state.isWriterComing else { return false }
@@ -149,9 +164,9 @@ extension StagingArea {
       return true
     }
     guard starts else { return }
-    let submit = { @Sendable in
+    let submit = { @Sendable [weak self, weak lane] () -> Void in
       // Without a thread it stays staged, and the next to stage something, or to flush, has it written.
-      lane.submit(.medium, write) { _ in self.state.change { $0.isWriterComing = false } }
+      lane?.submit(.medium, write) { [weak self] _ in self?.state.change { $0.isWriterComing = false } }
     }
     guard delay > .zero else { return submit() }
     Task { [delay] in
@@ -172,7 +187,7 @@ extension StagingArea {
       state.isWriterComing = false
       if isWaiting { state.hasWaitingWriter = false }
       isWaiting = false
-      if let key = firstFree(&state) { return .done(putInHand(key, &state)) }
+      if let key = state.line.popFirst() { return .done(putInHand(key, &state)) }
       guard !state.waiting.isEmpty, !state.hasWaitingWriter else { return .done(nil) }
       state.hasWaitingWriter = true
       isWaiting = true
@@ -180,24 +195,9 @@ extension StagingArea {
     }
   }
 
-  /// The first key in the line that nobody is writing.
-  private func firstFree(_ state: inout State) -> BlobKey? {
-    var passedOver: [BlobKey] = []
-    defer {
-      for key in passedOver {
-        if let ticket = state.waiting[key]?.ticket { state.line.append(key, ticket) }
-      }
-    }
-    while let key = state.line.popFirst() {
-      passedOver.append(key)
-      if state.inHand[key] == nil { return key }
-    }
-    return nil
-  }
-
   private func putInHand(_ key: BlobKey, _ state: inout State) -> Staged? {
     guard let staged = take(key, &state) else { return nil }
-    state.byteCount += staged.blob.payload.count
+    state.byteCount += staged.cost
     state.inHand[key] = staged
     noteCount(state)
     return staged
@@ -217,7 +217,8 @@ extension StagingArea {
   func finish(_ key: BlobKey, _ failure: (any Error)?) {
     state.change { state in
       guard let staged = state.inHand.removeValue(forKey: key) else { return }
-      state.byteCount -= staged.blob.payload.count
+      state.byteCount -= staged.cost
+      lineUp(key, &state)
       if let failure, state.failures.count < Self.mostFailures || state.failures[key] != nil {
         state.failures[key] = failure
       }

@@ -1,0 +1,195 @@
+import BlobCache
+import Foundation
+import PosixFiles
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+/// What staged blobs cost, and how long they and their cache live. Spec/Semantics.md, A11 to A14.
+@Suite struct StagingTests {
+  let test: TestCache
+
+  init() throws { test = try TestCache() }
+
+  /// A cache that writes nothing by itself.
+  private func cache(byteLimit: Int = 1 << 20) throws -> BlobCache {
+    try test.cache {
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(100_000)
+      writeBehind.byteLimit = byteLimit
+      $0.writing = .behind(writeBehind)
+      $0.excludesFromBackups = false
+    }
+  }
+
+  private func onDisk(_ key: BlobKey) throws -> Data? { try test.otherStore().load(key)?.payload }
+
+  // MARK: - The limit
+
+  @Test func theLimitCountsWhatABlobCostsBesidesItsPayload() async throws {
+    let cache = try cache(byteLimit: 10_300)
+    for number in 0..<30 { try await cache.store(Data(), for: BlobKey("\(number % 10)\(number / 10)")) }
+    #expect(cache.stagedByteCount == 20 * 514)
+    #expect(try onDisk("91") == nil)
+    #expect(try onDisk("02") == Data())
+    let longKey = BlobKey(String(repeating: "k", count: 200))
+    try await cache.flush()
+    try await cache.store(payload(100), for: longKey)
+    #expect(cache.stagedByteCount == 812)
+    try await cache.store(payload(10), for: longKey)
+    #expect(cache.stagedByteCount == 722)
+  }
+
+  @Test(arguments: ["flush", "flushOfOne", "remove", "wipe", "throughStore", "failure", "lock"])
+  func whatIsNotStagedAnyMoreCostsNothing(way: String) async throws {
+    let cache = try cache()
+    for round in 1...3 as ClosedRange<UInt64> {
+      try await cache.store(payload(100, round), for: "a")
+      try await cache.store(payload(200, round), for: "a")
+      try await cache.store(payload(300, round), for: "b")
+      #expect(cache.stagedByteCount == 500 + 2 * 513)
+      switch way {
+      case "flush": try await cache.flush()
+      case "flushOfOne":
+        try await cache.flush("a")
+        #expect(cache.stagedByteCount == 813)
+        try await cache.flush("b")
+      case "remove":
+        try await cache.remove("a")
+        try await cache.remove("b")
+      case "wipe": try await cache.removeAll(.all)
+      case "throughStore":
+        for key in ["a", "b"] as [BlobKey] { try await cache.store(payload(5), for: key, locked: true) }
+      case "failure":
+        test.disk.fail(.write, .noSpace)
+        await expect(.writeFailed) { try await cache.flush() }
+        test.disk.fail(.write, nil)
+      default:
+        try await cache.lock("a")
+        try await cache.lock("b")
+      }
+      #expect(cache.stagedByteCount == 0)
+    }
+  }
+
+  /// A change that fails leaves what was staged, once.
+  @Test func whatIsStagedAgainIsCountedOnce() async throws {
+    let cache = try cache()
+    try await cache.store(payload(10), for: "first")
+    try await cache.flush()
+    try await cache.store(payload(100), for: "a")
+    let count = cache.stagedByteCount
+    test.disk.fail(.write, .ioError)
+    for _ in 0..<3 {
+      await #expect(throws: BlobStoreError.self) { try await cache.store(payload(9), for: "a", locked: true) }
+      #expect(cache.stagedByteCount == count)
+    }
+    test.disk.fail(.write, nil)
+    try await cache.flush()
+    #expect(try onDisk("a") == payload(100))
+    #expect(cache.stagedByteCount == 0)
+  }
+
+  // MARK: - Order
+
+  /// What is staged for a key that is being written waits for that, and keeps no other key waiting.
+  @Test func whatIsStagedWhileItsKeyIsWrittenIsWrittenAfterwards() async throws {
+    let cache = try test.cache {
+      $0.writing = .behind(.init())
+      $0.maxConcurrentOperations = 2
+      $0.excludesFromBackups = false
+    }
+    try await cache.store(payload(1), for: "first")
+    try await cache.flush()
+    test.disk.hold(.publication)
+    try await cache.store(payload(10, 1), for: "a")
+    try await test.disk.waitForHeld(1)
+    for seed in 2...5 as ClosedRange<UInt64> {
+      try await cache.store(payload(10, seed), for: "a")
+      try await cache.store(payload(10, seed), for: BlobKey("other \(seed)"))
+    }
+    // The other writer passes over the key in hand.
+    try await test.disk.waitForHeld(2)
+    #expect(try await cache.load("a")?.payload == payload(10, 5))
+    test.disk.letGo()
+    try await until { try onDisk("a") == payload(10, 5) }
+    for seed in 2...5 as ClosedRange<UInt64> {
+      try await until { try onDisk(BlobKey("other \(seed)")) == payload(10, seed) }
+    }
+    try await until { cache.stagedByteCount == 0 }
+  }
+
+  // MARK: - Ends
+
+  @Test(arguments: [true, false]) func aDelayKeepsNoCacheAlive(isClosed: Bool) async throws {
+    weak var store: BlobStore?
+    do {
+      let cache = try cache()
+      try await cache.store(payload(10), for: "a")
+      store = cache.store
+      if isClosed { try await cache.close() }
+    }
+    try await until { store == nil }
+    #expect(try onDisk("a") == payload(10))
+  }
+
+  /// A14: a store that began before the cache was closed, and stages after it.
+  @Test func nothingIsStagedOnceAllIsWritten() async throws {
+    let isArmed = Atomic(false)
+    let (isAsked, isClosed) = (Gate(), Gate())
+    let cache = try test.cache { [clock = test.clock] configuration in
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(100_000)
+      configuration.writing = .behind(writeBehind)
+      // A store asks for the time just before it stages.
+      configuration.store.now = {
+        if isArmed.exchange(false, ordering: .relaxed) {
+          isAsked.open()
+          isClosed.wait()
+        }
+        return clock.now
+      }
+    }
+    isArmed.store(true, ordering: .relaxed)
+    async let store: Void = withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
+      Thread.detachNewThread {
+        done.resume(with: Result { try cache.blocking.store(payload(10), for: "a") })
+      }
+    }
+    await withCheckedContinuation { done in
+      Thread.detachNewThread {
+        isAsked.wait()
+        done.resume()
+      }
+    }
+    try await cache.close()
+    isClosed.open()
+    try await store
+    #expect(cache.stagedByteCount == 0)
+    #expect(try onDisk("a") == payload(10))
+  }
+
+  // MARK: - Headers
+
+  /// Semantics.md, A11: it is the header that the record will have.
+  @Test(arguments: [BlobStore.RecordFormat.checksummed, .reference])
+  func theHeaderOfWhatIsStagedIsThatOfTheRecord(format: BlobStore.RecordFormat) async throws {
+    let cache = try test.cache {
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(100_000)
+      $0.writing = .behind(writeBehind)
+      $0.store.format = format
+    }
+    for (key, ttl) in [("a", nil), ("b", .seconds(100))] as [(BlobKey, Duration?)] {
+      try await cache.store(payload(1000), for: key, ttl: ttl)
+      let staged = try #require(try await cache.header(for: key))
+      #expect(try onDisk(key) == nil)
+      #expect(try await cache.load(key)?.header == staged)
+      try await cache.flush(key)
+      let written = try #require(try test.otherStore().header(for: key))
+      #expect(staged == written)
+      #expect((staged.payloadChecksum != nil) == (format == .checksummed))
+    }
+  }
+}
