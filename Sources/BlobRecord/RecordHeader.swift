@@ -81,6 +81,15 @@ extension RecordHeader {
     now > expiry(defaultExpiration: defaultExpiration)
   }
 
+  /// Seconds that an update time may lie ahead of now without being wrong: a day. A clock that shows the local time for
+  /// UTC is off by 14 hours at the most, as are two that share a directory, and comes right by itself.
+  public static let clockTolerance: Int64 = 86_400
+
+  /// Whether the update time is one of a clock that was ahead, by more than `clockTolerance`.
+  public func isStampedAhead(of now: UnixTime) -> Bool {
+    lastUpdate > now.advanced(bySeconds: Self.clockTolerance)
+  }
+
   /// Not expired, or locked.
   public func isLive(at now: UnixTime, defaultExpiration: Int64) -> Bool {
     isLocked || !isExpired(at: now, defaultExpiration: defaultExpiration)

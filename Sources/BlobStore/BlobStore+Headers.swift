@@ -222,6 +222,26 @@ extension BlobStore {
     try temporary.publish(as: path.fileName)
   }
 
+  /// Sets an update time that a clock has left which was ahead to now, if nobody has the stripe. A record with another
+  /// name stays as it is: a collection does not copy payloads.
+  ///
+  /// - Returns: the header as it is then; nil if it was not written.
+  func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
+    var stamped: RecordHeader?
+    _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
+      // Memory goes by the time that it knows until it reads another one.
+      try hold.changingPayload(.none) {
+        _ = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
+          guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
+          header.updateTime = UInt64(clamping: configuration.now().seconds)
+          stamped = header
+          return .changed
+        }
+      }
+    }
+    return stamped
+  }
+
   /// Moves the update time after a load, if nobody has the stripe. Whatever goes wrong costs the record some of its
   /// life, never the load. A record with another name stays as it is: a load does not copy payloads.
   ///

@@ -20,6 +20,8 @@ public enum VerificationFinding: Sendable {
 /// The sum of a verification.
 public struct VerificationReport: Hashable, Sendable {
   public var soundRecords: Int64 = 0
+  /// Sound records that a clock has stamped which was ahead.
+  public var stampedAhead: Int64 = 0
   /// Damaged files, those included that were repaired.
   public var damagedFiles: Int64 = 0
   /// Damaged files that were removed or moved to the quarantine.
@@ -50,7 +52,9 @@ public struct VerificationReport: Hashable, Sendable {
       switch entry.state {
       case .damaged: damagedFiles += 1
       case .unreadable: unreadableFiles += 1
-      case .live, .expired, .locked: soundRecords += 1
+      case .live, .expired, .locked:
+        soundRecords += 1
+        if entry.isStampedAhead { stampedAhead += 1 }
       }
     }
   }

@@ -97,7 +97,9 @@ extension CollectionPass {
 
   /// - Returns: whether that was all there is to the record: it stays.
   private func skim(_ record: RecordGlance, in walk: RecordWalk) -> Bool {
-    guard record.state != .expired, record.state != .live || !isExcluded(record.header) else { return false }
+    guard record.state != .expired, record.state != .live || !isExcluded(record.header),
+      !record.header.isStampedAhead(of: now)
+    else { return false }
     report.examined += 1
     advance()
     subdirectoryHoldsSomething = true
@@ -115,8 +117,9 @@ extension CollectionPass {
     report.examined += 1
     advance()
     var isRemoved = false
+    var header = entry.header
     // What cannot be removed stays, and counts.
-    defer { if !isRemoved { stay(entry) } }
+    defer { if !isRemoved { stay(entry, header) } }
     switch entry.state {
     case .expired:
       isRemoved = try remove(entry, for: .expired, in: walk, root) { $0.state == .expired }
@@ -126,21 +129,35 @@ extension CollectionPass {
       guard rule.isDue(entry), let damage = entry.damage else { break }
       isRemoved = try remove(entry, for: .damaged(damage), in: walk, root, rule.isDue)
       if isRemoved { report.damaged += 1 }
-    case .live:
-      guard isExcluded(entry.header) else { break }
+    case .live where isExcluded(entry.header):
       isRemoved = try remove(entry, for: .evicted, in: walk, root) {
         // It may have expired since.
         ($0.state == .live || $0.state == .expired) && isExcluded($0.header)
       }
       if isRemoved { report.evicted += 1 }
-    case .locked, .unreadable: break
+    case .live, .locked: header = try stampedAnew(entry)
+    case .unreadable: break
     }
     return isRemoved
   }
 
+  /// - Returns: the record's header, with another update time if a clock that was ahead had stamped it.
+  private func stampedAnew(_ entry: RecordEntry) throws -> RecordHeader? {
+    guard let path = entry.path, let header = entry.header, header.isStampedAhead(of: now) else { return entry.header }
+    report.stampedAhead += 1
+    // What cannot be written now, a later pass is to look at again.
+    defer { mark = nil }
+    // A clock of its own is not to stamp what others go by.
+    guard !options.dryRun, store.configuration.recordsCollections else { return header }
+    return try store.stampAnew(path) ?? header
+  }
+
+  /// What a record counts as stored at.
+  func stamp(of header: RecordHeader) -> UnixTime { header.isStampedAhead(of: now) ? now : header.lastUpdate }
+
   /// Counts what cannot be read, as far as that can be done.
   private func countUnread(_ entry: RecordEntry, _ error: BlobStoreError) {
-    if entry.isMeasured { return stay(entry) }
+    if entry.isMeasured { return stay(entry, entry.header) }
     // Who may not list a subdirectory never will. Those who may have counted it, or nobody has, and then limits that leave
     // it out are better than none.
     if error.isLackOfPermission, control?.countersAreKnown == false { return }
@@ -153,14 +170,15 @@ extension CollectionPass {
     return goal.excludes(header)
   }
 
-  private func stay(_ entry: RecordEntry) {
-    switch (entry.state, entry.header) {
+  /// - Parameter header: as it is by now.
+  private func stay(_ entry: RecordEntry, _ header: RecordHeader?) {
+    switch (entry.state, header) {
     case (.live, let header?), (.locked, let header?): mark?.add(header, byteCount: entry.fileSize)
     case (.damaged, _): mark?.add(damaged: entry.modified, byteCount: entry.fileSize)
     // It was to be removed, and is still there, or is another by now.
     default: mark = nil
     }
-    stay(entry.header, entry.state, entry.size, entry.path)
+    stay(header, entry.state, entry.size, entry.path)
   }
 
   /// - Parameter path: asked for only if the record may have to go.
@@ -171,10 +189,10 @@ extension CollectionPass {
     report.recordsAfter += 1
     counted.left = counted.left + UsageEstimate(size)
     guard hasLimit, let header, isEvictable(state) else { return }
-    plan.measure(header.lastUpdate, bytes: size.bytes)
-    guard oldest?.concerns(header.lastUpdate) == true, let path = path() else { return }
-    oldest?.add(
-      Victim(path: path, lastUpdate: header.lastUpdate, size: size, updateTime: header.updateTime), plan.histogram)
+    let time = stamp(of: header)
+    plan.measure(time, bytes: size.bytes)
+    guard oldest?.concerns(time) == true, let path = path() else { return }
+    oldest?.add(Victim(path: path, lastUpdate: time, size: size, updateTime: header.updateTime), plan.histogram)
   }
 
   /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
@@ -212,7 +230,9 @@ extension CollectionPass {
       return true
     }
     while !isStopped, let item = try walk.next() {
-      if case .record(let entry) = item, entry.isMeasured, !isCountedAsRemoved(entry) { stay(entry) }
+      if case .record(let entry) = item, entry.isMeasured, !isCountedAsRemoved(entry) {
+        stay(entry, entry.header)
+      }
     }
   }
 }

@@ -106,19 +106,17 @@ extension CollectionPass {
     guard isEvictable(entry.state), let header = entry.header, let path = entry.path, !isSpared(path.digest),
       !isCountedAsRemoved(entry)
     else { return nil }
-    return Victim(path: path, lastUpdate: header.lastUpdate, size: entry.size, updateTime: header.updateTime)
+    return Victim(path: path, lastUpdate: stamp(of: header), size: entry.size, updateTime: header.updateTime)
   }
 
   /// Almost all records stay: nothing is allocated for them.
   private func skim(_ record: RecordGlance, in walk: RecordWalk, _ root: RootDirectory.Opened) {
     advance()
-    let header = record.header
-    guard isEvictable(record.state), plan.concerns(header.lastUpdate), !isSpared(record.digest),
-      let path = walk.skimmedPath
+    let time = stamp(of: record.header)
+    guard isEvictable(record.state), plan.concerns(time), !isSpared(record.digest), let path = walk.skimmedPath
     else { return }
     decide(
-      Victim(path: path, lastUpdate: header.lastUpdate, size: record.size, updateTime: header.updateTime),
-      in: walk, root)
+      Victim(path: path, lastUpdate: time, size: record.size, updateTime: record.header.updateTime), in: walk, root)
   }
 
   private func decide(_ victim: Victim, in walk: RecordWalk, _ root: RootDirectory.Opened) {

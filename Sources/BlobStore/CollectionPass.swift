@@ -8,6 +8,8 @@ final class CollectionPass {
   let store: BlobStore
   let options: CollectionOptions
   let control: ControlFile?
+  /// When the pass began.
+  let now: UnixTime
   var report: CollectionReport
   var plan = EvictionPlan<Victim>()
   /// Records that are not to be evicted, by their digests.
@@ -51,6 +53,7 @@ final class CollectionPass {
     self.options = options
     self.control = control
     let configuration = store.configuration
+    now = configuration.now()
     // Marks are for those who share a clock. At the root there are no subdirectories.
     let usesMarks = configuration.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
     marks = (usesMarks ? control : nil).flatMap {

@@ -18,6 +18,8 @@ public struct CollectionReport: Hashable, Sendable {
   public var subdirectories: Int64 = 0
   /// Files in the recycling bin that were unlinked.
   public var recycled: Int64 = 0
+  /// Records whose update time lay more than a day ahead, from a clock that was wrong. They count as stored now.
+  public var stampedAhead: Int64 = 0
   /// Files that could not be read or removed; each was logged.
   public var failed: Int64 = 0
   /// Files that would be records, were they not somebody else's: they stay.

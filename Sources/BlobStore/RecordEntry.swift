@@ -31,6 +31,9 @@ public struct RecordEntry: Sendable {
   public let header: RecordHeader?
   /// When the record expires, unless it is locked; nil where the header is not sound.
   public let expiry: UnixTime?
+  /// Whether a clock that was ahead has stamped the record (`RecordHeader.clockTolerance`): the next collection stamps it
+  /// anew.
+  public let isStampedAhead: Bool
   /// What the first 64 bytes hold; nil where there are fewer.
   public let storedHeader: StoredHeader?
   /// The first broken rule of a damaged file.
@@ -93,6 +96,7 @@ extension RecordEntry {
     }
     self.header = header
     expiry = header?.expiry(defaultExpiration: defaultExpiration)
+    isStampedAhead = header?.isStampedAhead(of: now) ?? false
   }
 
   /// A file or subdirectory that could not be read.
@@ -111,6 +115,7 @@ extension RecordEntry {
     state = .unreadable
     header = nil
     expiry = nil
+    isStampedAhead = false
     storedHeader = nil
     damage = nil
     accessError = error
@@ -133,6 +138,7 @@ extension RecordEntry {
     modified = entry.modified
     header = entry.header
     expiry = entry.expiry
+    isStampedAhead = entry.isStampedAhead
     storedHeader = entry.storedHeader
     accessError = entry.accessError
     self.state = state

@@ -142,6 +142,8 @@ private struct ClockJumpRun {
     let dead = Self.keys.filter { records[$0] != nil && !isLive($0) }
     let report = try store.collect()
     for key in dead { records[key] = nil }
+    // C25: what a clock that was ahead has left is stamped anew.
+    for (key, record) in records where Int128(record.updateTime) - Int128(cache.now) > 86_400 { touch(key) }
     return difference("collect", report.expired, Int64(dead.count))
   }
 

@@ -13,7 +13,11 @@ extension StoreModel {
       switch state(of: record) {
       case .expired: report.expired += 1
       case .damaged where record.isAged: report.damaged += 1
-      default:
+      case let state:
+        if state == .live || state == .locked, isStampedAhead(record.header) {
+          report.stampedAhead += 1
+          if !record.isLinked { after.records[key]?.header.updateTime = UInt64(max(now.seconds, 0)) }
+        }
         report.bytesAfter += size(of: key)
         report.recordsAfter += 1
         continue

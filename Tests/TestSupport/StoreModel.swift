@@ -100,6 +100,10 @@ extension StoreModel {
     return Int128(now.seconds) - Int128(header.updateTime) > ttl
   }
 
+  func isStampedAhead(_ header: RecordHeader) -> Bool {
+    Int128(min(header.updateTime, UInt64(Int64.max))) - Int128(now.seconds) > 86_400
+  }
+
   private static func size(of record: Record) -> Int64 { headerSize + Int64(record.payload.count) }
 
   func size(of key: BlobKey) -> Int64 { records[key].map(Self.size) ?? 0 }
@@ -321,6 +325,7 @@ extension StoreModel {
     for record in records.values {
       report.bytes += Self.size(of: record)
       if record.damage == nil { report.soundRecords += 1 } else { report.damagedFiles += 1 }
+      if record.damage == nil, isStampedAhead(record.header) { report.stampedAhead += 1 }
     }
     report.temporaryFiles = Int64(temporary.count)
     report.foreignFiles = Int64(foreign.count)

@@ -23,6 +23,7 @@ import Testing
         "wasCutShort": false, "wasStopped": false, "recordsAfter": 1, "recycled": 0, "recycledBytesFreed": 0,
         "recycledBytesAfter": 0,
         "foreignRecords": 0, "foreignRecordBytes": 0, "foreignRecordUser": .null,
+        "stampedAhead": 0,
       ])
     #expect(try await tool.run("collect", "cache", now: Tool.now + 100).text.hasPrefix("cache: 2 examined, 1 expired"))
     #expect(try await tool.run("usage", "--json", "cache").objects().first?["records"] == 1)

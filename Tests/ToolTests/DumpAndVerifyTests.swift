@@ -124,6 +124,7 @@ import Testing
         "type": "verification", "directory": "cache", "soundRecords": 1, "damagedFiles": 0, "unreadableFiles": 0,
         "temporaryFiles": 1, "foreignFiles": 1, "bytes": 69, "repairedFiles": 0,
         "foreignRecords": 0, "foreignRecordBytes": 0, "foreignRecordUser": .null,
+        "stampedAhead": 0,
       ])
   }
 

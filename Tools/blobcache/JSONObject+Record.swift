@@ -7,6 +7,7 @@ extension JSONObject {
     self.init(
       key: entry.key, file: entry.file, state: entry.state, header: entry.storedHeader, expiry: entry.expiry,
       damage: entry.damage)
+    if entry.isStampedAhead { add("stampedAhead", true) }
   }
 
   /// - Parameter header: nil where the file has fewer than 64 bytes.

@@ -65,6 +65,7 @@ extension ListCommand {
     // Where the name does not tell the key, the file is all there is to call it by.
     var name = (entry.key?.string ?? entry.file).printable
     if let damage = entry.damage { name += "  (\(damage.name))" }
+    if entry.isStampedAhead { name += "  (stamped by a clock that was ahead)" }
     guard let header = entry.header else {
       let cells = [entry.state.rawValue, "-", ByteCount(entry.fileSize).description, "-", "-", "-", "-"]
       return columns.row(cells, last: name) { $0 == 0 ? style($1, entry.state.colour) : $1 }

@@ -49,6 +49,8 @@ struct VerifyCommand: Subcommand {
         StandardError.report(Self.text(of: error))
       } else if let damage = entry.damage {
         print(entry, damage, wasRepaired: false, to: &output)
+      } else if entry.isStampedAhead {
+        printStampedAhead(entry, to: &output)
       }
     case .repaired(let entry):
       if let damage = entry.damage { print(entry, damage, wasRepaired: true, to: &output) }
@@ -66,6 +68,16 @@ struct VerifyCommand: Subcommand {
     } else {
       let done = wasRepaired ? (repair == .remove ? "; removed" : "; moved to quarantine") : ""
       print("damaged", .red, "\(entry.file.printable): \(damage)\(done)", to: &output)
+    }
+  }
+
+  private func printStampedAhead(_ entry: RecordEntry, to output: inout Output) {
+    if options.json {
+      output.line(JSONObject(record: entry))
+    } else {
+      let time = entry.header?.lastUpdate.iso8601 ?? "?"
+      let text = "stamped \(time) by a clock that was ahead; the next collection stamps it anew"
+      print("ahead", .yellow, "\(entry.file.printable): \(text)", to: &output)
     }
   }
 
@@ -109,6 +121,7 @@ struct VerifyCommand: Subcommand {
       object.add("bytes", report.bytes)
       object.add("repairedFiles", report.repairedFiles)
       object.add(report.foreignRecords)
+      object.add("stampedAhead", report.stampedAhead)
       output.line(object)
     } else if !options.quiet {
       output.line(
@@ -116,6 +129,7 @@ struct VerifyCommand: Subcommand {
           + (repair == .report ? ", " : ", \(report.repairedFiles) of them repaired, ")
           + "\(report.unreadableFiles) unreadable; \(report.temporaryFiles) temporary, \(report.foreignFiles) foreign"
           + (report.foreignRecords.files > 0 ? ", \(report.foreignRecords.files) of them others' records; " : "; ")
+          + (report.stampedAhead > 0 ? "\(report.stampedAhead) from a clock that was ahead; " : "")
           + "\(ByteCount(report.bytes)) checked")
     }
   }

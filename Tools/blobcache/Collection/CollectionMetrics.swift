@@ -59,6 +59,7 @@ extension CollectionReport {
     damaged += report.damaged
     temporary += report.temporary
     subdirectories += report.subdirectories
+    stampedAhead += report.stampedAhead
     failed += report.failed
     bytesFreed.saturatingAdd(report.bytesFreed)
     seconds += report.seconds
@@ -99,6 +100,7 @@ extension CollectionMetrics {
     .counter("damaged", "Damaged files removed.") { $0.sum.damaged },
     .counter("temporary", "Temporary files removed whose writers were gone.") { $0.sum.temporary },
     .counter("subdirectories", "Empty subdirectories removed.") { $0.sum.subdirectories },
+    .counter("stamped_ahead", "Records from a clock that was ahead.") { $0.sum.stampedAhead },
     .counter("failed_files", "Files that could not be read or removed.") { $0.sum.failed },
     .counter("freed_bytes", "Bytes of all that was removed.") { $0.sum.bytesFreed },
     .counter("duration_seconds", "Time that passes took.") { $0.sum.seconds },

@@ -12,6 +12,7 @@ extension CollectionReport {
       + "\(ByteCount(bytesAfter)) \(dryRun ? "to stay" : "left"); \(rounded) s"
       + (foreignRecords.files > 0
         ? "; \(foreignRecords.files) records of others, \(ByteCount(foreignRecords.bytes)), stay" : "")
+      + (stampedAhead > 0 ? "; \(stampedAhead) from a clock that was ahead" : "")
       + (failed > 0 ? "; \(failed) could not be read or removed" : "")
       + (wasStopped ? "; stopped" : wasCutShort ? "; cut short" : "") + (dryRun ? "; dry run" : "")
   }
@@ -58,5 +59,6 @@ extension JSONObject {
     add("recycledBytesFreed", report.recycledBytesFreed)
     add("recycledBytesAfter", report.recycledBytesAfter)
     add(report.foreignRecords)
+    add("stampedAhead", report.stampedAhead)
   }
 }
