@@ -12,7 +12,8 @@ extension BlobStore {
     isSpared: @escaping (UInt64) -> Bool
   ) throws -> Bool {
     try withCollectorLock(options) { control in
-      guard let control, let limit = keeperLimit else { return true }
+      guard let control, var limit = keeperLimit else { return true }
+      limit.volumeBytes = try bytesSparedByVolume(control) ?? .max
       func isKept() -> Bool { control.counters.map { !limit.leavingFree(room()).isExceeded(by: $0) } ?? false }
       // Another process may have made room meanwhile.
       if control.countersAreKnown, isKept() { return true }
@@ -49,6 +50,15 @@ extension BlobStore {
   }
 
   fileprivate var keeperLimit: StoreLimit? { StoreLimit(configuration, quarantineBytes: quarantineByteLimit) }
+
+  /// What may lie in the directory for the free space floor to be kept; nil where that does not matter, or is not known.
+  private func bytesSparedByVolume(_ control: ControlFile) throws -> Int64? {
+    guard configuration.sizeLimit != nil, configuration.freeSpaceFloor != 0, control.countersAreKnown,
+      let usage = control.counters, let root = try root.opened()
+    else { return nil }
+    return try VolumeShare(of: root.directory, floor: configuration.freeSpaceFloor)
+      .spares(forOneHolding: usage.bytes)
+  }
 
   /// Finds the records that are next to go ahead of the stores that need room, if those that are known do not fill the
   /// recycling bin. What stores need during the walk, they get from those.
@@ -131,7 +141,10 @@ extension CollectionPass {
   func evict(_ victims: inout NextVictims, limit: () -> StoreLimit) throws {
     guard let control, let root = try store.root.opened() else { return }
     let configuration = store.configuration
-    let target = (bytes: configuration.sizeTarget ?? .max, records: configuration.countTarget ?? .max)
+    let volumeTarget = limit().volumeBytes.share(configuration.evictionTarget)
+    let target = (
+      bytes: min(configuration.sizeTarget ?? .max, volumeTarget), records: configuration.countTarget ?? .max
+    )
     let portion = control.counters.flatMap { store.evictionPortion($0) }
     let subdirectories = LastSubdirectory(root)
     while !isStopped, let usage = control.counters {

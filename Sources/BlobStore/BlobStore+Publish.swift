@@ -21,12 +21,13 @@ extension BlobStore {
     // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
     // was put into it. Making it again is cheap; writing the payload again is not.
     var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
-    var (mayRecycle, mayBeUnnamed, mayEmptyBin) = (canWriteAgain, canWriteAgain, true)
+    var (mayRecycle, mayBeUnnamed) = (canWriteAgain, canWriteAgain)
     // Kept while the record is written again: a collection is not to end meanwhile, as if nobody waited for room.
     var wait: LimitKeeper.Wait?
     defer { keeper?.stopAsking(&wait) }
     while true {
       var (hasWritten, wasRecycled, wasUnnamed) = (false, false, false)
+      let rescues = keeper?.rescue.collections ?? 0
       do {
         let root = try root.openedOrMade()
         let subdirectory = try root.madeSubdirectory(path.subdirectory)
@@ -63,12 +64,9 @@ extension BlobStore {
         try root.opened()?.forgetSubdirectory(path.subdirectory)
         _ = try root.forgetIfReplacedNow()
       } catch let error as FileError where error.isLackOfRoom {
-        guard canWriteAgain || !hasWritten else { throw error }
-        if mayEmptyBin, makesRoomByEmptyingBin() {
-          mayEmptyBin = false
-        } else {
-          guard keeper?.rescue() == true else { throw error }
-        }
+        guard canWriteAgain || !hasWritten,
+          makesRoom(for: Self.fileByteCount(header), of: path.digest, after: rescues)
+        else { throw error }
       }
     }
   }
@@ -171,6 +169,7 @@ extension BlobStore {
         try keeper?.waitForRoom(&wait, usage, for: Self.fileByteCount(header))
       case .done(let reached, let usage, let generation):
         if let usage { keeper?.start(usage) }
+        keeper?.didStore(Self.fileByteCount(header))
         if reached == .full {
           do throws(FileError) {
             try temporary.subdirectory.directory.synchronize()
@@ -279,6 +278,5 @@ extension FileError {
   }
   /// Whether it is the caller who may not change a directory.
   fileprivate var isLackOfPermission: Bool { [.permissionDenied, .notPermitted].contains(errno) }
-  fileprivate var isLackOfRoom: Bool { [.noSpace, .diskQuotaExceeded].contains(errno) }
   fileprivate var isLackOfDirectory: Bool { errno == .noSuchFileOrDirectory }
 }

@@ -164,8 +164,9 @@ extension BlobStore {
     _ key: BlobKey, _ input: Input, ttl: Duration?, locked: Bool, keepingLocks: Bool
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locked: locked)
+    let path = try path(for: key)
     let receipt = try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
-      try copyPayload(from: input, to: file, header: &header)
+      try copyPayload(from: input, to: file, of: path.digest, header: &header)
       // The input may have been a while in coming.
       header.updateTime = UInt64(clamping: configuration.now().seconds)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
@@ -174,7 +175,7 @@ extension BlobStore {
   }
 
   private func copyPayload(
-    from input: Input, to file: borrowing OpenFile, header: inout RecordHeader
+    from input: Input, to file: borrowing OpenFile, of digest: UInt64, header: inout RecordHeader
   ) throws {
     var checksum = CRC32()
     var byteCount: Int64 = 0
@@ -186,7 +187,9 @@ extension BlobStore {
       try checkSize(byteCount + Int64(count))
       let piece = unsafe RawSpan(_unsafeBytes: buffer[..<count])
       if configuration.format == .checksummed { checksum.update(piece) }
-      try file.write(piece, at: Int64(RecordHeader.byteCount) + byteCount)
+      let offset = Int64(RecordHeader.byteCount) + byteCount
+      // What was read from a pipe cannot be read again, and need not be.
+      try makingRoom(for: Int64(count), of: digest) { try file.write(piece, at: offset) }
       byteCount += Int64(count)
     }
     header.payloadSize = UInt64(byteCount)

@@ -97,6 +97,7 @@ extension CollectionPass {
     var bytes = try byteTarget().map { excess(of: report.bytesAfter, over: $0) } ?? 0
     var records = store.configuration.countLimit.map { excess(of: report.recordsAfter, over: $0) } ?? 0
     if let limit = options.goal?.byteLimit, isGoalWanted() { bytes = max(bytes, report.bytesAfter - limit) }
+    if let roomWanted { bytes = max(bytes, try excess(for: roomWanted)) }
     if let limit = options.goal?.recordLimit { records = max(records, report.recordsAfter - limit) }
     guard !isStopped, bytes > 0 || records > 0 else { return false }
     return plan.start(freeing: bytes, records: records)
@@ -132,11 +133,26 @@ extension CollectionPass {
   private func byteTarget() throws -> Int64? {
     guard let limit = store.configuration.sizeLimit else { return nil }
     guard let root = try store.root.opened() else { return limit }
-    let space = try root.directory.volumeSpace()
-    let floor = store.configuration.freeSpaceFloor ?? min(space.total / 10, 4 << 30)
+    let share = try VolumeShare(of: root.directory, floor: store.configuration.freeSpaceFloor)
     // What a dry run would have removed is still there.
-    let available = options.dryRun ? space.available.saturatingAdding(report.bytesFreed) : space.available
-    return max(0, min(limit, available.saturatingAdding(report.bytesAfter).saturatingSubtracting(floor)))
+    let spared = share.spares(
+      forOneHolding: report.bytesAfter, freed: options.dryRun ? report.bytesFreed : 0)
+    return min(limit, max(0, spared - room(on: share)))
+  }
+
+  /// What is to be made for a file that finds none; 0 if the volume would have too little were the directory empty.
+  private func room(on share: VolumeShare) -> Int64 {
+    guard let roomWanted, share.mayHold(roomWanted, onceFreed: report.bytesAfter) else { return 0 }
+    return roomWanted
+  }
+
+  /// What has to go for a file that finds no room; 0 if there would be none for it even then. More than it takes, so that
+  /// the next store does not find the volume full.
+  private func excess(for byteCount: Int64) throws -> Int64 {
+    guard let root = try store.root.opened() else { return 0 }
+    guard try room(on: VolumeShare(of: root.directory, floor: 0)) > 0 else { return 0 }
+    let portion = report.bytesAfter - report.bytesAfter.share(store.configuration.evictionTarget)
+    return max(byteCount, portion).saturatingSubtracting(report.bytesFreed)
   }
 
   /// What has to go; 0 where the limit is kept. More than the excess itself, so that the next store does not call for

@@ -16,6 +16,10 @@ final class CollectionPass {
   var isSpared: (UInt64) -> Bool = { _ in false }
   /// Whether the goal in bytes still is one once the walk has ended.
   var isGoalWanted: () -> Bool = { true }
+  /// Bytes for which the volume has no room, and which are to be freed where there is a limit.
+  var roomWanted: Int64? {
+    didSet { oldest = hasLimit ? OldestRecords(capacity: options.rememberedRecords) : nil }
+  }
   /// The oldest, where it seems that some have to go.
   var oldest: OldestRecords?
   /// Receives those that are next to go, if it is there.

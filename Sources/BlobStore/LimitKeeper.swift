@@ -32,7 +32,6 @@ final class LimitKeeper: Sendable {
     /// Bytes of the records that wait for room, by the numbers of their waits.
     var waiting: [Int: Int64] = [:]
     var nextWait = 0
-    var lastRescue: ContinuousClock.Instant?
   }
 
   /// How long nothing is tried again after a collection that did not help, times what it took.
@@ -40,10 +39,11 @@ final class LimitKeeper: Sendable {
   private static let shortestRest: Duration = .seconds(1)
   /// How often it is looked whether somebody else's collection has ended, in microseconds.
   private static let pauseBesideOthers = 20_000
-  /// How often a full volume leads to a collection.
-  private static let rescueInterval: Duration = .seconds(60)
 
-  let limit: StoreLimit?
+  private let configuredLimit: StoreLimit?
+  /// nil where nothing depends on the volume.
+  private let volume: VolumeWatch?
+  let rescue: VolumeRescue
   private let store: BlobStore
   private let forkCount = CurrentProcess.forkCount
   private let state = Lock(State())
@@ -54,12 +54,21 @@ final class LimitKeeper: Sendable {
   /// - Parameter store: without a keeper of its own.
   init(_ store: BlobStore) {
     self.store = store
-    limit = StoreLimit(store.configuration, quarantineBytes: store.quarantineByteLimit)
+    configuredLimit = StoreLimit(store.configuration, quarantineBytes: store.quarantineByteLimit)
+    volume = VolumeWatch(store.configuration)
+    rescue = VolumeRescue(store)
+  }
+
+  /// nil without a limit.
+  var limit: StoreLimit? {
+    var limit = configuredLimit
+    if let volume { limit?.volumeBytes = volume.sparedBytes }
+    return limit
   }
 
   /// A record is about to be stored, and is not to be the first victim of what it leads to.
   func willStore(_ digest: UInt64) {
-    if limit != nil { lastStored.store(digest, ordering: .relaxed) }
+    if configuredLimit != nil { lastStored.store(digest, ordering: .relaxed) }
   }
 
   func isSpared(_ digest: UInt64) -> Bool { lastStored.load(ordering: .relaxed) == digest }
@@ -109,7 +118,7 @@ extension LimitKeeper {
     guard let rest = state.rest, ContinuousClock.now < rest.end else { return false }
     // A hundredth more can be evicted now: that is worth another try.
     let gain = usage.bytes &- usage.lockedBytes &- rest.evictableBytes
-    return gain <= (limit?.bytes ?? .max) / 100
+    return gain <= (configuredLimit?.bytes ?? .max) / 100
   }
 
   /// A store that is waiting for room.
@@ -224,6 +233,7 @@ extension LimitKeeper {
       hasHelped = false
       store.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
     }
+    lookAtVolume()
     let usage = (try? store.usageEstimate()) ?? UsageEstimate()  // what cannot be read has been reported above
     state.withLock { state in
       state.fellShort = !hasHelped
@@ -255,31 +265,45 @@ extension LimitKeeper.Rest {
   }
 }
 
-// MARK: - A full volume
+// MARK: - The volume
 
 extension LimitKeeper {
-  /// Makes a collection because a store has found the volume full; at most once a minute.
-  ///
-  /// - Returns: whether it was made, so that the store may try again.
-  func rescue() -> Bool {
-    let now = ContinuousClock.now
-    let isDue = state.withLock { state in
-      if let last = state.lastRescue, now < last + Self.rescueInterval { return false }
-      state.lastRescue = now
-      return !state.isClosed
-    }
-    guard isDue else { return false }
-    var options = CollectionOptions()
-    options.waitsForOther = store.configuration.lockTimeout
-    // What is recycled makes no room.
-    options.emptiesBin = true
+  /// Looks, once in so many bytes, at what the volume can spare: what is more goes as what is above the limit does.
+  func didStore(_ byteCount: Int64) {
+    guard let volume, volume.isDue(after: byteCount), let usage = lookAtVolume(), limit?.isExceeded(by: usage) == true
+    else { return }
+    start(usage)
+  }
+
+  /// - Returns: what lies in the directory; nil if that is not known.
+  @discardableResult
+  private func lookAtVolume() -> UsageEstimate? {
+    guard let volume else { return nil }
     do {
-      let report = try store.collect(options)
-      return report.bytesFreed > 0 || report.recycledBytesFreed > 0
+      guard let root = try store.root.opened() else { return nil }
+      let share = try VolumeShare(of: root.directory, floor: volume.floor)
+      let usage = try store.usageEstimate()
+      volume.note(share, holding: usage?.bytes)
+      return usage
     } catch {
-      // The store has failed for want of room, and says so.
-      store.configuration.logger.warning("\(error)")
-      return false
+      // The floor is a wish; what keeps the volume from being looked at is none of the store's concern.
+      store.configuration.logger.debug("\(BlobStoreError(error, operation: "store", key: nil))")
+      volume.noteFailure()
+      return nil
+    }
+  }
+
+  /// Makes room on a volume that a store has found full.
+  ///
+  /// - Returns: whether it may try again.
+  func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
+    // The threads of a process are not in its forked child; one of them may have held the lock when it was forked.
+    guard CurrentProcess.forkCount == forkCount else { return false }
+    return rescue.makeRoom(for: byteCount, after: rescues) { [self] in
+      // What it had stays if it fails.
+      $0 == digest || isSpared($0)
+    } isStopped: { [self] in
+      isStopped.load(ordering: .relaxed)
     }
   }
 }

@@ -4,6 +4,8 @@ internal import PosixFiles
 struct StoreLimit: Sendable {
   private(set) var bytes: Int64?
   let records: Int64?
+  /// What the volume can spare, as far as it is known: stores are refused for the limit alone.
+  var volumeBytes = Int64.max
   /// What the quarantine may take, which the counters do not count.
   let quarantineBytes: Int64
 
@@ -29,7 +31,7 @@ struct StoreLimit: Sendable {
 
   /// Whether there is more than may stay, so that a collection is due.
   func isExceeded(by usage: UsageEstimate) -> Bool {
-    usage.bytes > bytes ?? .max || usage.records > records ?? .max
+    usage.bytes > min(bytes ?? .max, volumeBytes) || usage.records > records ?? .max
   }
 
   /// Whether a change must wait for room, which would make it so much.

@@ -299,7 +299,9 @@ final class CallTrace: Sendable {
     }
   }
 
-  func count(_ call: SystemCall) -> Int { entries.withLock { $0.count { $0.call == call } } }
+  func count(_ call: SystemCall) -> Int { count { $0.call == call } }
+
+  func count(where isCounted: (Entry) -> Bool) -> Int { entries.withLock { $0.count(where: isCounted) } }
 }
 
 /// Counts what happens on several threads.

@@ -1,0 +1,59 @@
+internal import Locks
+internal import Logging
+internal import Synchronization
+
+/// Makes room on a volume that stores have found full, by collections: one for all who need it, and none for a minute after
+/// one that has freed nothing.
+final class VolumeRescue: Sendable {
+  /// How long nothing is tried again after a collection that has freed nothing.
+  private static let rest: Duration = .seconds(60)
+
+  private let store: BlobStore
+  private let endOfRest = Lock<ContinuousClock.Instant?>(nil)
+  private let made = Atomic(0)
+
+  /// - Parameter store: without a keeper of its own.
+  init(_ store: BlobStore) { self.store = store }
+
+  /// Collections that have made room: what was tried before the latest of them is worth another try.
+  var collections: Int { made.load(ordering: .acquiring) }
+
+  private var isResting: Bool { endOfRest.withLock { $0.map { ContinuousClock.now < $0 } ?? false } }
+
+  /// - Parameters:
+  ///   - byteCount: of the file that finds no room, as far as it is known.
+  ///   - collections: those that had been made when it was tried.
+  ///   - isSpared: tells of records that are not to be evicted, by their digests.
+  ///   - isStopped: whether to end with the file in hand.
+  /// - Returns: whether there is room that was not there.
+  func makeRoom(
+    for byteCount: Int64, after collections: Int, isSpared: @escaping (UInt64) -> Bool,
+    isStopped: @escaping @Sendable () -> Bool
+  ) -> Bool {
+    func isMade() -> Bool { self.collections != collections }
+    if isMade() { return true }
+    guard !isResting, !isStopped() else { return false }
+    var options = CollectionOptions()
+    options.waitsForOther = store.configuration.lockTimeout
+    options.isStopped = isStopped
+    // What is recycled makes no room.
+    options.emptiesBin = true
+    var hasFreed = false
+    do {
+      guard let report = try store.makeRoom(for: byteCount, options, isSpared, unless: isMade) else { return true }
+      hasFreed = report.hasFreedRoom
+    } catch {
+      // The store has failed for want of room, and says so.
+      store.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
+      // Another process is at it: that was no collection in vain.
+      if (error as? BlobStoreError)?.code == .collectionRunning { return false }
+    }
+    endOfRest.withLock { $0 = hasFreed ? nil : .now + Self.rest }
+    if hasFreed { made.add(1, ordering: .releasing) }
+    return hasFreed
+  }
+}
+
+extension CollectionReport {
+  fileprivate var hasFreedRoom: Bool { expired + evicted + damaged + temporary + recycled > 0 }
+}

@@ -1,0 +1,35 @@
+internal import Synchronization
+
+/// What the volume can spare for a directory, as it was when a store looked last: once in so many bytes that are stored.
+final class VolumeWatch: Sendable {
+  let floor: Int64?
+  private let spared = Atomic(Int64.max)
+  /// At or below zero, a look is under way.
+  private let bytesUntilLook = Atomic(Int64(1))
+
+  /// - Returns: nil where nothing depends on the volume.
+  init?(_ configuration: BlobStore.Configuration) {
+    guard configuration.sizeLimit != nil, configuration.freeSpaceFloor != 0 else { return nil }
+    floor = configuration.freeSpaceFloor
+  }
+
+  /// Bytes that may lie in the directory.
+  var sparedBytes: Int64 { spared.load(ordering: .relaxed) }
+
+  /// Counts what was stored.
+  ///
+  /// - Returns: whether the caller is the one to look, and to say what came of it.
+  func isDue(after byteCount: Int64) -> Bool {
+    let (before, after) = bytesUntilLook.subtract(byteCount, ordering: .relaxed)
+    return before > 0 && after <= 0
+  }
+
+  /// - Parameter bytes: that lie in the directory; nil if that is not known.
+  func note(_ share: VolumeShare, holding bytes: Int64?) {
+    if let bytes { spared.store(share.spares(forOneHolding: bytes), ordering: .relaxed) }
+    bytesUntilLook.store(share.lookInterval, ordering: .relaxed)
+  }
+
+  /// The look has failed; another one may do better.
+  func noteFailure() { bytesUntilLook.store(1 << 20, ordering: .relaxed) }
+}

@@ -1,0 +1,112 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, M6 and M8: a volume smaller than what the limit allows.
+@Suite(.serialized) struct SmallVolumeTests {
+  private static let mebibyte: Int64 = 1 << 20
+  private static let blob = Data(repeating: 7, count: 1 << 20)
+
+  private func volume() throws -> Volume { try Volume(.tmpfs, megabytes: 0, mountOptions: "size=64m") }
+
+  private func store(
+    on volume: Volume, limit: Int64, _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
+    var configuration = BlobStore.Configuration()
+    configuration.sizeLimit = limit
+    configuration.lockTimeout = .seconds(300)
+    change(&configuration)
+    return try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
+  }
+
+  /// Far above the volume, just below it, and without a floor that would be kept.
+  @Test(
+    .canMount(.tmpfs),
+    arguments: [1024, 60],
+    [(.automatic, nil), (.off, nil), (.automatic, 0), (.off, 0)] as [(BlobStore.Recycling, Int64?)])
+  func allIsStored(mebibytes: Int64, setting: (recycling: BlobStore.Recycling, floor: Int64?)) throws {
+    let volume = try volume()
+    let store = try store(on: volume, limit: mebibytes * Self.mebibyte) {
+      $0.recycling = setting.recycling
+      $0.freeSpaceFloor = setting.floor
+    }
+    var failures: [String] = []
+    for number in 0..<400 {
+      do throws(BlobStoreError) {
+        try store.store(Self.blob, for: BlobKey("key \(number)"), ttl: .seconds(1_000_000))
+      } catch {
+        failures.append("\(number): \(error)")
+      }
+    }
+    store.waitForCollection()
+    #expect(failures.isEmpty, "\(failures.count) failed: \(failures.prefix(3))")
+    #expect(try store.load("key 399")?.payload == Self.blob)
+    let usage = try store.usage()
+    #expect(usage.records > 10 && usage.records <= 63 && usage.temporaryFiles == 0)
+  }
+
+  /// Several threads, which all find the volume full.
+  @Test(.canMount(.tmpfs), arguments: [1024, 60]) func allIsStoredAtOnce(mebibytes: Int64) throws {
+    let volume = try volume()
+    let store = try store(on: volume, limit: mebibytes * Self.mebibyte)
+    DispatchQueue.concurrentPerform(iterations: 4) { thread in
+      for number in 0..<100 {
+        #expect(throws: Never.self) {
+          try store.store(Self.blob, for: BlobKey("\(thread) \(number)"), ttl: .seconds(1_000_000))
+        }
+      }
+    }
+    store.waitForCollection()
+    #expect(try store.usage().records > 10)
+  }
+
+  /// From a descriptor, which cannot be read again.
+  @Test(.canMount(.tmpfs)) func streamsAreStored() throws {
+    let volume = try volume()
+    let store = try store(on: volume, limit: 1 << 30)
+    for number in 0..<100 {
+      let pipe = Pipe()
+      let writer = Thread {
+        // A store that fails closes its end.
+        try? pipe.fileHandleForWriting.write(contentsOf: Self.blob)
+        try? pipe.fileHandleForWriting.close()
+      }
+      writer.start()
+      let input = FileDescriptor(rawValue: pipe.fileHandleForReading.fileDescriptor)
+      try store.store(contentsOf: input, for: BlobKey("key \(number)"), ttl: .seconds(1_000_000))
+    }
+    #expect(try store.load("key 99")?.payload == Self.blob)
+  }
+
+  /// What the volume could not hold if it were empty costs no record its place.
+  @Test(.canMount(.tmpfs)) func whatNeverFitsEvictsNothing() throws {
+    let volume = try volume()
+    let store = try store(on: volume, limit: 1 << 30) { $0.freeSpaceFloor = 0 }
+    for number in 0..<10 { try store.store(Self.blob, for: BlobKey("key \(number)"), ttl: .seconds(1_000_000)) }
+    let error = #expect(throws: BlobStoreError.self) {
+      try store.store(Data(count: 65 << 20), for: "large", ttl: .seconds(1_000_000))
+    }
+    #expect(error?.errno == .noSpace)
+    #expect(try store.usage().records == 10)
+  }
+
+  /// The floor is kept while there is room, not only when there is none.
+  @Test(.canMount(.tmpfs)) func theFloorIsKept() throws {
+    let volume = try volume()
+    let store = try store(on: volume, limit: 1 << 30) {
+      $0.freeSpaceFloor = 32 << 20
+      $0.recycling = .off
+    }
+    for number in 0..<60 {
+      try store.store(Self.blob, for: BlobKey("key \(number)"), ttl: .seconds(1_000_000))
+      store.waitForCollection()
+      var space = statvfs()
+      #expect(statvfs(volume.mountPoint, &space) == 0)
+      // A look is taken once in a mebibyte.
+      #expect(Int64(space.f_bavail) * Int64(space.f_frsize) >= 30 << 20, "after \(number)")
+    }
+  }
+}
