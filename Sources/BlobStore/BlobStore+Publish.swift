@@ -7,12 +7,13 @@ extension BlobStore {
   /// Writes a record beside its place and puts it there.
   ///
   /// - Parameters:
-  ///   - canWriteAgain: whether the header has the payload's size, and `write` may be called more than once.
+  ///   - mayRecycle: whether the header has the payload's size and checksum, so that a recycled file may be overwritten.
+  ///   - canWriteAgain: whether `write` may be called more than once.
   ///   - condition: without which nothing is stored.
   ///   - write: fills the file, and may complete the header.
   /// - Throws: `ConditionFailed`.
   func publish(
-    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, canWriteAgain: Bool,
+    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, mayRecycle: Bool, canWriteAgain: Bool,
     if condition: StoreCondition? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
     let path = try path(for: key)
@@ -21,7 +22,7 @@ extension BlobStore {
     // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
     // was put into it. Making it again is cheap; writing the payload again is not.
     var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
-    var (mayRecycle, mayBeUnnamed) = (canWriteAgain, canWriteAgain)
+    var (mayRecycle, mayBeUnnamed) = (mayRecycle, canWriteAgain)
     // Kept while the record is written again: a collection is not to end meanwhile, as if nobody waited for room.
     var wait: LimitKeeper.Wait?
     defer { keeper?.stopAsking(&wait) }

@@ -106,7 +106,9 @@ extension BlobStore {
     var header = try newHeader(ttl: ttl, locked: locked)
     header.payloadSize = UInt64(bytes.byteCount)
     if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
-    return try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: true, if: condition) { file, header in
+    return try publish(
+      key, header, keepingLocks: keepingLocks, mayRecycle: true, canWriteAgain: true, if: condition
+    ) { file, header in
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
     }
   }
@@ -136,6 +138,28 @@ extension BlobStore {
     /// What errors call it, where it has a name.
     let path: FilePath?
     let files: Files
+    /// Where reading begins, in a file that can be read again; nil for pipes, terminals and the like.
+    private let start: Int64?
+
+    init(descriptor: FileDescriptor, path: FilePath?, files: Files) {
+      self.descriptor = descriptor
+      self.path = path
+      self.files = files
+      // Where there is no offset, it is read once.
+      start = Files.isRegularFile(descriptor) ? try? descriptor.seek(offset: 0, from: .current) : nil
+    }
+
+    var canBeReadAgain: Bool { start != nil }
+
+    /// Goes back to where reading began.
+    func rewind() throws(BlobStoreError) {
+      guard let start else { return }
+      do {
+        try descriptor.seek(offset: start, from: .start)
+      } catch {
+        throw failure("lseek(2)", error)
+      }
+    }
 
     /// - Returns: 0 at the end.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(BlobStoreError) -> Int {
@@ -165,7 +189,10 @@ extension BlobStore {
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locked: locked)
     let path = try path(for: key)
-    let receipt = try publish(key, header, keepingLocks: keepingLocks, canWriteAgain: false) { file, header in
+    let receipt = try publish(
+      key, header, keepingLocks: keepingLocks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
+    ) { file, header in
+      try input.rewind()
       try copyPayload(from: input, to: file, of: path.digest, header: &header)
       // The input may have been a while in coming.
       header.updateTime = UInt64(clamping: configuration.now().seconds)

@@ -17,7 +17,7 @@ public final class BlobStore: Sendable {
   let defaultExpiration: Int64
   let root: RootDirectory
   let stripes: StripeLocks
-  let temporaryNames: TemporaryNames
+  package let temporaryNames: TemporaryNames
   let isCollecting: CollectionGate
   let productions = ProductionLocks()
   let collectionObservation: CollectionObservation

@@ -13,7 +13,9 @@ struct TemporaryFile: ~Copyable {
   let subdirectory: OpenSubdirectory
   let file: OpenFile
   private let names: TemporaryNames
-  private var place: Place
+  private var place: Place {
+    didSet { if case .beside(let name) = oldValue { names.forget(name) } }
+  }
   private var isLeased = false
 
   /// Where it is to be found.
@@ -44,14 +46,18 @@ struct TemporaryFile: ~Copyable {
   init(in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened, names: TemporaryNames) throws {
     var name = names.next()
     var obstacle = Obstacle(call: .open, errno: .fileExists)
+    names.note(name, in: subdirectory)
     var file = try Self.createLocked(name, in: subdirectory.directory, of: root, &obstacle)
     var triesLeft = Self.tries
     while file == nil, triesLeft > 0 {
+      names.forget(name)
       name = names.next()
+      names.note(name, in: subdirectory)
       file = try Self.createLocked(name, in: subdirectory.directory, of: root, &obstacle)
       triesLeft -= 1
     }
     guard let file = file.take() else {
+      names.forget(name)
       throw FileError(obstacle.call, Location(subdirectory.directory.path, name), obstacle.errno)
     }
     self.names = names
@@ -87,7 +93,9 @@ struct TemporaryFile: ~Copyable {
     switch place {
     case .nowhere, .published: break
     // The store has failed and reports why; what cannot be unlinked now, a collection takes.
-    case .beside(let name): _ = try? subdirectory.directory.unlink(name)
+    case .beside(let name):
+      _ = try? subdirectory.directory.unlink(name)
+      names.forget(name)
     case .inBin(let recycled): recycled.giveBack()
     }
   }
@@ -215,10 +223,12 @@ struct TemporaryFile: ~Copyable {
     var name = ""
     for _ in 0...Self.tries {
       name = names.next()
+      names.note(name, in: subdirectory)
       if try subdirectory.directory.name(file, ifAbsent: name) {
         place = .beside(name)
         return name
       }
+      names.forget(name)
     }
     throw FileError(.linkUnnamed, Location(subdirectory.directory.path, name), .fileExists)
   }
@@ -277,15 +287,5 @@ extension TemporaryFile {
   {
     if let (user, group) = root.ownershipToGive(status) { try file.setOwner(user: user, group: group) }
     if status.permissions != root.filePermissions { try file.setPermissions(root.filePermissions) }
-  }
-}
-
-/// Names for temporary files that no other store gives: a random start, then counted.
-final class TemporaryNames: Sendable {
-  /// Of up to fifteen digits, which are a string without an allocation.
-  private let counter = Atomic(UInt64.random(in: 0..<1 << 60))
-
-  func next() -> String {
-    TemporaryFile.prefix + String(counter.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
   }
 }

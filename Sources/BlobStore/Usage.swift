@@ -18,8 +18,10 @@ public struct Usage: Hashable, Sendable {
   /// The files of dead records that wait to be overwritten.
   public var recycledFiles: Int64 = 0
   public var recycledBytes: Int64 = 0
-  /// Records in the making, and what writers that died have left; their bytes count nowhere.
+  /// Records in the making, and what writers that died have left.
   public var temporaryFiles: Int64 = 0
+  /// Their bytes: in no other number.
+  public var temporaryBytes: Int64 = 0
   /// What is not ours; its bytes count nowhere.
   public var foreignFiles: Int64 = 0
   /// Those of them that would be records, were they not somebody else's.
@@ -79,7 +81,11 @@ extension BlobStore {
       case .record(let entry):
         usage.add(entry.state, byteCount: entry.fileSize)
         if let error = entry.accessError { configuration.logger.warning("\(error)") }
-      case .temporary: usage.temporaryFiles += 1
+      case .temporary(let name):
+        usage.temporaryFiles += 1
+        // One that is gone by now, or that nobody can look at, is a file of no bytes.
+        let status = walk.withCurrentDirectory { try? $0.status(of: name) }
+        usage.temporaryBytes.saturatingAdd(status.flatMap { $0 }?.size ?? 0)
       case .foreign: usage.foreignFiles += 1
       case .foreignRecord(let record):
         usage.foreignFiles += 1

@@ -141,6 +141,12 @@ package final class Files: Sendable {
     return Stat(rawValue: raw)
   }
 
+  /// Whether a descriptor of the caller's, through which nothing of the cache is read, is a regular file's.
+  package static func isRegularFile(_ descriptor: FileDescriptor) -> Bool {
+    var raw = CInterop.Stat()
+    return unsafe blob_status(descriptor.rawValue, &raw) == 0 && Stat(rawValue: raw).type == .regular
+  }
+
   /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.
   func close(_ descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) {
     let interception = isIntercepted ? interception(of: .close, location()) : nil

@@ -316,6 +316,7 @@ extension StoreModel {
     usage.quarantinedBytes = quarantined.values.reduce(0) { $0 + Int64($1.count) }
     usage.bytes += usage.quarantinedBytes
     usage.temporaryFiles = Int64(temporary.count)
+    usage.temporaryBytes = temporary.values.reduce(0) { $0 + Int64($1.count) }
     usage.foreignFiles = Int64(foreign.count)
     return usage
   }

@@ -116,7 +116,7 @@ import Testing
   @Test func usageCountsEverything() async throws {
     try await fill()
     try tool.create("cache/foreign/file")
-    try tool.create("cache/li/.tmp-1")
+    try tool.create("cache/li/.tmp-1", "left behind")
     let run = try await tool.run("usage", "--json", "cache", now: later)
     #expect(run.status == 0)
     #expect(
@@ -129,8 +129,11 @@ import Testing
           "collectedBytes": 0, "collectionSeconds": 0, "lastCollectionAt": .null, "lastCollectionBy": .null,
           "recycledFiles": 0, "recycledBytes": 0,
           "foreignRecords": 0, "foreignRecordBytes": 0, "foreignRecordUser": .null,
+          "temporaryBytes": 11,
         ]
       ])
-    #expect(try await tool.run("usage", "cache").text.contains("records                       3      199 B\n"))
+    let text = try await tool.run("usage", "cache").text
+    #expect(text.contains("records                       3      199 B\n"))
+    #expect(text.contains("temporary files               1       11 B\n"))
   }
 }

@@ -17,8 +17,11 @@ extension BlobStoreError {
   func text(for subcommand: String) -> String {
     let subject = key.map { "\(subcommand) \"\($0.string)\"" } ?? subcommand
     let wayOut = code == .worldWritableDirectory ? "; --allow-world-writable uses it all the same" : ""
-    return ([subject, message + wayOut] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
+    let text = ([subject, message + wayOut] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
+    return isLackOfRoom ? text + "; blobcache collect, with --size-limit or --empty-bin, makes room" : text
   }
+
+  private var isLackOfRoom: Bool { code == .fileSystem && [.noSpace, .diskQuotaExceeded].contains(errno) }
 }
 
 extension Subcommand {

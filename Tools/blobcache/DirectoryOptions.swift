@@ -78,4 +78,11 @@ extension DirectoryOptions {
     try BlobStore(
       directory: directory, configuration: configuration(for: directory, creatingDirectory: creatingDirectory))
   }
+
+  /// The same, for what writes files: a signal that ends the tool removes them.
+  func storeToWrite(at directory: FilePath, creatingDirectory: Bool = false) throws -> BlobStore {
+    let store = try store(at: directory, creatingDirectory: creatingDirectory)
+    SignalEnd.remove(store.temporaryNames)
+    return store
+  }
 }

@@ -34,7 +34,7 @@ struct ImportCommand: Subcommand {
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ output: inout Output) throws -> Answer {
-    let store = try options.store(at: directory, creatingDirectory: true)
+    let store = try options.storeToWrite(at: directory, creatingDirectory: true)
     let duration = timeToLive?.seconds == 0 ? nil : timeToLive?.duration
     let importOptions = ImportOptions(format: format, timeToLive: duration, replacing: replace)
     let report = try store.importFiles(from: source, importOptions) { print($0, to: &output) }

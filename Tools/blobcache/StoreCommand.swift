@@ -33,7 +33,7 @@ struct StoreCommand: Subcommand {
 
   func answer(_ output: inout Output) throws -> Answer {
     try checkInput()
-    let store = try options.store(at: directory, creatingDirectory: true)
+    let store = try options.storeToWrite(at: directory, creatingDirectory: true)
     let timeToLive = timeToLive?.seconds == 0 ? nil : timeToLive
     let byteCount =
       if let file, file != "-" {

@@ -16,7 +16,7 @@ struct TouchCommand: Subcommand {
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ output: inout Output) throws -> Answer {
-    let store = try options.store(at: directory)
+    let store = try options.storeToWrite(at: directory)
     let results = store.touch(keys.map { BlobKey($0) })
     return KeyResults(operation: "touch", done: "touched", store: store, options: options).print(results, to: &output)
   }

@@ -19,7 +19,7 @@ struct UnlockCommand: Subcommand {
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ output: inout Output) throws -> Answer {
-    let store = try options.store(at: directory)
+    let store = try options.storeToWrite(at: directory)
     let results = store.unlock(keys.map { BlobKey($0) }, force: force)
     return KeyResults(operation: "unlock", done: "unlocked", store: store, options: options).print(results, to: &output)
   }

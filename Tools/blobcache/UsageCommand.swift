@@ -60,7 +60,7 @@ struct UsageCommand: Subcommand {
       ("damaged files", usage.damagedFiles, usage.damagedBytes),
       ("quarantined files", usage.quarantinedFiles, usage.quarantinedBytes),
       ("recycled files", usage.recycledFiles, usage.recycledBytes),
-      ("temporary files", usage.temporaryFiles, nil), ("foreign files", usage.foreignFiles, nil),
+      ("temporary files", usage.temporaryFiles, usage.temporaryBytes), ("foreign files", usage.foreignFiles, nil),
       ("  others' records", usage.foreignRecords.files, usage.foreignRecords.bytes),
       ("all bytes", usage.bytes, usage.bytes),
     ]
@@ -108,5 +108,6 @@ extension JSONObject {
     add("recycledFiles", usage.recycledFiles)
     add("recycledBytes", usage.recycledBytes)
     add(usage.foreignRecords)
+    add("temporaryBytes", usage.temporaryBytes)
   }
 }
