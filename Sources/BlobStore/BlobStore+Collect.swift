@@ -19,7 +19,7 @@ extension BlobStore {
       try withCollectorLock(options) { control in
         let pass = CollectionPass(store: self, options: options, control: control)
         try timed(pass, .whole) {
-          try correctingCounters {
+          try correctingCounters(unless: { pass.isStopped }) {
             try pass.run(since: .now)
             return pass.enumeration
           }

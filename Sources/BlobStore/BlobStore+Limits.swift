@@ -5,24 +5,23 @@ extension BlobStore {
   /// Removes what has to go for the directory to be within its limits: records that an earlier walk has found to be
   /// next, if there are enough of them, else by a whole collection, which finds others.
   ///
+  /// What is known goes without the collector's lock: each record is judged again under its stripe anyway, and a process that
+  /// is stopped in the middle of a collection keeps nobody from making room.
+  ///
   /// - Parameter room: bytes that are to be left free, for a record that waits for them; asked again and again.
   /// - Returns: whether the limits are kept now, as far as this can tell.
   func keepLimits(
     _ options: CollectionOptions, _ victims: inout NextVictims, room: @escaping () -> Int64,
     isSpared: @escaping (UInt64) -> Bool
   ) throws -> Bool {
-    try withCollectorLock(options) { control in
-      guard let control, var limit = keeperLimit else { return true }
-      limit.volumeBytes = try bytesSparedByVolume(control) ?? .max
+    guard let limit = keeperLimit else { return true }
+    if try isKept(afterEvicting: &victims, options, limit, room: room, isSpared: isSpared) { return true }
+    return try withCollectorLock(options) { control in
+      guard let control else { return true }
+      let limit = try withinVolume(limit, control)
       func isKept() -> Bool { control.counters.map { !limit.leavingFree(room()).isExceeded(by: $0) } ?? false }
       // Another process may have made room meanwhile.
       if control.countersAreKnown, isKept() { return true }
-      if control.countersAreKnown, !victims.isEmpty {
-        let pass = CollectionPass(store: self, options: options, control: control)
-        pass.isSpared = isSpared
-        try timed(pass, .eviction) { try pass.evict(&victims) { limit.leavingFree(room()) } }
-        if pass.report.wasStopped || isKept() { return true }
-      }
       let goal = limit.leavingFree(room())
       // Who has found room meanwhile may have been met by the walk, and would be there twice.
       func isGoalWanted() -> Bool { room() > 0 }
@@ -49,7 +48,35 @@ extension BlobStore {
     }
   }
 
+  /// Evicts what is known, as far as that is needed.
+  ///
+  /// - Returns: whether that is all there is to do: the limits are kept, or this was stopped.
+  private func isKept(
+    afterEvicting victims: inout NextVictims, _ options: CollectionOptions, _ limit: StoreLimit,
+    room: () -> Int64, isSpared: @escaping (UInt64) -> Bool
+  ) throws -> Bool {
+    guard let root = try root.opened(), let control = countersFile(of: root), control.countersAreKnown else {
+      return false
+    }
+    let limit = try withinVolume(limit, control)
+    func isKept() -> Bool { control.counters.map { !limit.leavingFree(room()).isExceeded(by: $0) } ?? false }
+    // Another process may have made room meanwhile.
+    if isKept() { return true }
+    guard !victims.isEmpty else { return false }
+    let pass = CollectionPass(store: self, options: options, control: control)
+    pass.isSpared = isSpared
+    try timed(pass, .eviction) { try pass.evict(&victims) { limit.leavingFree(room()) } }
+    return pass.report.wasStopped || isKept()
+  }
+
   fileprivate var keeperLimit: StoreLimit? { StoreLimit(configuration, quarantineBytes: quarantineByteLimit) }
+
+  /// The limit, with what the volume can spare.
+  private func withinVolume(_ limit: StoreLimit, _ control: ControlFile) throws -> StoreLimit {
+    var limit = limit
+    limit.volumeBytes = try bytesSparedByVolume(control) ?? .max
+    return limit
+  }
 
   /// What may lie in the directory for the free space floor to be kept; nil where that does not matter, or is not known.
   private func bytesSparedByVolume(_ control: ControlFile) throws -> Int64? {
@@ -94,7 +121,7 @@ extension BlobStore {
     pass.isSpared = isSpared
     pass.nextVictims = NextVictims()
     try timed(pass, .whole) {
-      try correctingCounters {
+      try correctingCounters(unless: { pass.isStopped }) {
         try pass.run(since: .now)
         return pass.enumeration
       }

@@ -131,6 +131,11 @@ extension BlobStore {
     var firstFailure: (any Error)?
     var mustSync = false
     guard let root = try root.opened(), let walk = try walk() else { return }
+    var busy = BusyRecords<RecordPath>(waiting: configuration.lockTimeout)
+    func count(_ removed: RecordEntry) {
+      progress.removed.add(bytes: removed.fileSize)
+      if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full { mustSync = true }
+    }
     while let item = try walk.next() {
       do {
         switch item {
@@ -138,12 +143,15 @@ extension BlobStore {
           progress.examined += 1
           if let error = entry.accessError, scope != .all { throw error }
           guard scope.includes(entry) else { break }
-          let removed = try walk.withCurrentDirectory { directory in
-            try removeRecord(entry, in: directory, of: root, recycling: false) { scope.includes($0) }
+          let path = try entry.knownPath()
+          let removal = try walk.withCurrentDirectory { directory in
+            try removeRecord(at: path, in: directory, of: root, recycling: false) { scope.includes($0) }
           }
-          guard let removed else { break }
-          progress.removed.add(bytes: removed.fileSize)
-          if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full { mustSync = true }
+          switch removal {
+          case .removed(let removed): count(removed)
+          case .busy: busy.add(path)
+          case .stays: break
+          }
         case .temporary(let name):
           progress.examined += 1
           guard scope == .all else { break }
@@ -165,6 +173,28 @@ extension BlobStore {
         if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
         break
       }
+    }
+    let subdirectories = LastSubdirectory(root)
+    busy.comeBack {
+      progress.removed.wasStopped = progress.removed.wasStopped || options.isStopped?() == true
+      return progress.removed.wasStopped
+    } _: { path in
+      do {
+        switch try removeRecord(at: path, subdirectories, recycling: false, if: { scope.includes($0) }) {
+        case .busy: return true
+        case .stays: return false
+        case .removed(let removed): count(removed)
+        }
+        if mustSync { try subdirectories.with(path.subdirectory) { try $0.synchronize() } }
+        if scope == .all, !path.subdirectory.isEmpty { _ = try root.directory.removeSubdirectory(path.subdirectory) }
+      } catch {
+        firstFailure = firstFailure ?? error
+      }
+      return false
+    }
+    if busy.count > 0, !progress.removed.wasStopped {
+      let failure = BlobStoreError(busy: busy.count, for: configuration.lockTimeout, at: self.root.path)
+      firstFailure = firstFailure ?? failure
     }
     if scope == .all, !progress.removed.wasStopped {
       do {
@@ -203,6 +233,14 @@ extension RemovalScope {
     case .locked: entry.state == .locked
     case .unlocked: entry.state == .live || entry.state == .expired
     }
+  }
+}
+
+extension RecordEntry {
+  /// The path, without which nothing can be removed.
+  fileprivate func knownPath() throws -> RecordPath {
+    guard let path else { throw accessError ?? BlobStoreError(.internalInconsistency, file) }
+    return path
   }
 }
 
@@ -245,32 +283,22 @@ extension BlobStore {
     }
   }
 
-  /// Removes a record that a walk has met, if it still is what `isDue` wants when nobody can change it.
-  ///
-  /// - Returns: the record as it was removed; nil if it was not.
-  func removeRecord(
-    _ entry: RecordEntry, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool,
-    if isDue: (RecordEntry) -> Bool
-  ) throws -> RecordEntry? {
-    guard let path = entry.path else { throw entry.accessError ?? BlobStoreError(.internalInconsistency, entry.file) }
-    return try removeRecord(at: path, in: directory, of: root, recycling: recycling, if: isDue)
-  }
-
-  /// The same, of a record whose path is known.
+  /// Removes a record that a walk has met, if it still is what `isDue` wants when no other change can be made. Waits for
+  /// nothing.
   ///
   /// - Parameter recycling: whether its file may go into the recycling bin.
   func removeRecord(
     at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
-  ) throws -> RecordEntry? {
-    try stripes.withStripe(of: path.digest) { hold in
+  ) throws -> RecordRemoval {
+    let removal = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold -> RecordRemoval in
       let examination = try RecordExamination(
         path, in: directory, of: root, configuration.layout, defaultExpiration, configuration.now())
-      guard case .record(let current) = examination else { return nil }
+      guard case .record(let current) = examination else { return .stays }
       guard isDue(current) else {
         // Unreadable now: whether it is due is not known, and that must not pass for an answer.
         if let error = current.accessError { throw error }
-        return nil
+        return .stays
       }
       let level = configuration.durability.level(concernsLock: current.state == .locked)
       let isRemoved = try hold.changingPayload(level) {
@@ -278,10 +306,20 @@ extension BlobStore {
           ? takeAway(path.fileName, current.displaced, level, in: directory, of: root)
           : directory.unlink(path.fileName)
       }
-      guard isRemoved else { return nil }
+      guard isRemoved else { return .stays }
       hold.count(from: current.size, to: nil)
-      return current
+      return .removed(current)
     }
+    return removal ?? .busy
+  }
+
+  /// The same, of a record that was met a while ago.
+  func removeRecord(
+    at path: RecordPath, _ subdirectories: LastSubdirectory, recycling: Bool, if isDue: (RecordEntry) -> Bool
+  ) throws -> RecordRemoval {
+    try subdirectories.with(path.subdirectory) { directory in
+      try removeRecord(at: path, in: directory, of: subdirectories.root, recycling: recycling, if: isDue)
+    } ?? .stays
   }
 
   /// Removes a temporary file whose writer is gone: it would hold the file's lock.

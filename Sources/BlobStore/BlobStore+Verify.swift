@@ -74,37 +74,63 @@ extension BlobStore {
     try reporting("verify") {
       if policy != .report { try requireCache() }
       var report = VerificationReport()
+      func tell(_ finding: VerificationFinding) {
+        report.add(finding)
+        visit(finding)
+      }
       guard let walk = try walk() else { return report }
+      // Told of at the end.
+      var busy = BusyRecords<RecordEntry>(waiting: configuration.lockTimeout)
       while let item = try walk.next() {
         let finding: VerificationFinding
         switch item {
-        case .record(let entry): finding = repaired(try verified(entry), policy)
+        case .record(let met):
+          let entry = try verified(met)
+          guard let repaired = repaired(entry, policy) else {
+            busy.add(entry)
+            continue
+          }
+          finding = repaired
         case .temporary(let name):
           finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
         case .foreign(let name): finding = .foreign(root.path.appending(name))
         case .foreignRecord(let record): finding = .foreignRecord(record)
         case .endOfSubdirectory: continue
         }
-        report.add(finding)
-        visit(finding)
+        tell(finding)
+      }
+      busy.comeBack(unless: { false }) { entry in
+        guard let finding = repaired(entry, policy) else { return true }
+        tell(finding)
+        return false
+      }
+      for entry in busy.kept {
+        logNotRepaired(entry, BlobStoreError(busy: 1, for: configuration.lockTimeout, at: root.path))
+        tell(.record(entry))
       }
       return report
     }
   }
 
+  private func logNotRepaired(_ entry: RecordEntry, _ error: any Error) {
+    configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
+  }
+
   /// Does with a damaged file what the policy says, if it is still damaged when nobody can change it.
-  private func repaired(_ entry: RecordEntry, _ policy: DamagePolicy) -> VerificationFinding {
+  ///
+  /// - Returns: nil if others are changing it, or a key that shares its lock.
+  private func repaired(_ entry: RecordEntry, _ policy: DamagePolicy) -> VerificationFinding? {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
     do {
-      let isDone = try stripes.withStripe(of: path.digest) { hold in
+      let isDone = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold in
         guard case .damaged = try verifyRecord(path) else { return false }
         try discard(path, policy, hold)
         return true
       }
-      return isDone ? .repaired(entry) : .record(entry)
+      return isDone.map { $0 ? .repaired(entry) : .record(entry) }
     } catch {
       // One file that is in use or cannot be removed does not keep the others from it.
-      configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
+      logNotRepaired(entry, error)
       return .record(entry)
     }
   }

@@ -97,7 +97,7 @@ extension CollectionPass {
 
   /// - Returns: whether that was all there is to the record: it stays.
   private func skim(_ record: RecordGlance, in walk: RecordWalk) -> Bool {
-    guard record.state != .expired, record.state != .live || !isExcluded(record.header),
+    guard record.state != .expired, record.state != .live || !options.excludes(record.header),
       !record.header.isStampedAhead(of: now)
     else { return false }
     report.examined += 1
@@ -123,18 +123,15 @@ extension CollectionPass {
     switch entry.state {
     case .expired:
       isRemoved = try remove(entry, for: .expired, in: walk, root) { $0.state == .expired }
-      if isRemoved { report.expired += 1 }
     case .damaged:
       let rule = DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration)
       guard rule.isDue(entry), let damage = entry.damage else { break }
       isRemoved = try remove(entry, for: .damaged(damage), in: walk, root, rule.isDue)
-      if isRemoved { report.damaged += 1 }
-    case .live where isExcluded(entry.header):
-      isRemoved = try remove(entry, for: .evicted, in: walk, root) {
+    case .live where options.excludes(entry.header):
+      isRemoved = try remove(entry, for: .evicted, in: walk, root) { [options] in
         // It may have expired since.
-        ($0.state == .live || $0.state == .expired) && isExcluded($0.header)
+        ($0.state == .live || $0.state == .expired) && options.excludes($0.header)
       }
-      if isRemoved { report.evicted += 1 }
     case .live, .locked: header = try stampedAnew(entry)
     case .unreadable: break
     }
@@ -162,12 +159,6 @@ extension CollectionPass {
     // it out are better than none.
     if error.isLackOfPermission, control?.countersAreKnown == false { return }
     unmeasured += 1
-  }
-
-  /// Whether a trim's goal leaves no place for such a record.
-  private func isExcluded(_ header: RecordHeader?) -> Bool {
-    guard let goal = options.goal, let header else { return false }
-    return goal.excludes(header)
   }
 
   /// - Parameter header: as it is by now.
@@ -211,7 +202,7 @@ extension CollectionPass {
     return switch entry.state {
     case .expired: true
     case .damaged: DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration).isDue(entry)
-    case .live: isExcluded(entry.header)
+    case .live: options.excludes(entry.header)
     case .locked, .unreadable: false
     }
   }

@@ -163,39 +163,55 @@ extension CollectionPass {
 
   /// Removes a record that a walk has met just now.
   private func evict(_ victim: Victim, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
-    try evict(victim) { isDue in
+    let isBusy = try evict(victim) { isDue in
       try walk.withCurrentDirectory {
         try store.removeRecord(at: victim.path, in: $0, of: root, recycling: recycles, if: isDue)
       }
     }
+    if isBusy { busy.add(.victim(victim)) }
   }
 
   /// Removes a record that was met a while ago.
   func evict(_ victim: Victim, in subdirectories: LastSubdirectory) throws {
+    if try isBusy(evicting: victim, in: subdirectories) { busy.add(.victim(victim)) }
+  }
+
+  /// The same, but comes back to nothing.
+  ///
+  /// - Returns: whether another change has its stripe.
+  func isBusy(evicting victim: Victim, in subdirectories: LastSubdirectory) throws -> Bool {
     try evict(victim) { isDue in
-      try subdirectories.with(victim.path.subdirectory) { directory in
-        try store.removeRecord(at: victim.path, in: directory, of: subdirectories.root, recycling: recycles, if: isDue)
-      }
+      try store.removeRecord(at: victim.path, subdirectories, recycling: recycles, if: isDue)
     }
   }
 
   /// Removes a record that is still as old as it was, and not locked.
-  private func evict(_ victim: Victim, _ remove: ((RecordEntry) -> Bool) throws -> RecordEntry?) throws {
-    guard !isSpared(victim.path.digest) else { return }
+  ///
+  /// - Returns: whether another change has its stripe.
+  private func evict(_ victim: Victim, _ remove: ((RecordEntry) -> Bool) throws -> RecordRemoval) throws -> Bool {
+    guard !isSpared(victim.path.digest) else { return false }
     if !options.dryRun {
-      let removed = try remove { current in
+      let removal = try remove { current in
         (current.state == .live || current.state == .expired) && current.header?.updateTime == victim.updateTime
       }
-      guard let removed else { return }
-      counted.removed = counted.removed + UsageEstimate(removed.size)
-      tell(.evicted, victim.path, removed.size)
+      switch removal {
+      case .removed(let removed): didRemove(removed, victim.path, .evicted)
+      case .busy: return true
+      case .stays: return false
+      }
     }
-    report.evicted += 1
+    count(.evicted)
     report.bytesFreed.saturatingAdd(victim.size.bytes)
-    counted.left = counted.left - UsageEstimate(victim.size)
-    report.bytesAfter.saturatingAdd(-victim.size.bytes)
-    report.recordsAfter -= 1
+    isGone(victim.size)
     plan.didFree(bytes: victim.size.bytes)
+    return false
+  }
+
+  /// A record that was counted among those that stay is gone.
+  func isGone(_ size: RecordSize) {
+    counted.left = counted.left - UsageEstimate(size)
+    report.bytesAfter.saturatingAdd(-size.bytes)
+    report.recordsAfter -= 1
   }
 }
 

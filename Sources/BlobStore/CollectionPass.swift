@@ -51,6 +51,8 @@ final class CollectionPass {
   /// Whether the files of what goes may go into the recycling bin.
   let recycles: Bool
   private var progress: CollectionProgress
+  /// What was to go, while another change had its stripe.
+  var busy: BusyRecords<PostponedRemoval>
 
   init(store: BlobStore, options: CollectionOptions, control: ControlFile?, evictingMeanwhile: NextVictims? = nil) {
     self.store = store
@@ -75,6 +77,7 @@ final class CollectionPass {
     looksAhead = evictingMeanwhile != nil
     oldest = mayEvict || looksAhead ? OldestRecords(capacity: options.rememberedRecords) : nil
     recycles = !options.emptiesBin
+    busy = BusyRecords(waiting: store.patience)
     report = CollectionReport(directory: store.directory)
     report.dryRun = options.dryRun
     let expected = control.flatMap { $0.countersAreKnown ? $0.counters?.records : nil }
@@ -94,6 +97,7 @@ final class CollectionPass {
     try expire { start.duration(to: .now) >= options.maximumTime ?? .zero }
     surviving(trimQuarantine)
     if !isStopped { try evict() }
+    try comeBackToBusy()
     if !isStopped { surviving(trimBin) }
     reportProgress()
   }
@@ -155,19 +159,39 @@ extension CollectionPass {
   /// - Returns: whether the record is gone, or in a dry run would be.
   func remove(
     _ entry: RecordEntry, for cause: CollectedRecord.Cause, in walk: RecordWalk, _ root: RootDirectory.Opened,
-    _ isDue: (RecordEntry) -> Bool
+    _ isDue: @escaping (RecordEntry) -> Bool
   ) throws -> Bool {
     if !options.dryRun {
       guard let path = entry.path else { return false }
-      let removed = try walk.withCurrentDirectory {
+      let removal = try walk.withCurrentDirectory {
         try store.removeRecord(at: path, in: $0, of: root, recycling: recycles, if: isDue)
       }
-      guard let removed else { return false }
-      counted.removed = counted.removed + UsageEstimate(removed.size)
-      tell(cause, path, removed.size)
+      switch removal {
+      case .removed(let removed): didRemove(removed, path, cause)
+      case .busy:
+        busy.add(.due(path, cause, isDue))
+        return false
+      case .stays: return false
+      }
     }
+    count(cause)
     report.bytesFreed.saturatingAdd(entry.fileSize)
     return true
+  }
+
+  /// A record file is gone.
+  func didRemove(_ removed: RecordEntry, _ path: RecordPath, _ cause: CollectedRecord.Cause) {
+    counted.removed = counted.removed + UsageEstimate(removed.size)
+    tell(cause, path, removed.size)
+  }
+
+  /// Counts a record that is gone, or in a dry run would be.
+  func count(_ cause: CollectedRecord.Cause) {
+    switch cause {
+    case .expired: report.expired += 1
+    case .evicted: report.evicted += 1
+    case .damaged: report.damaged += 1
+    }
   }
 
   /// Tells the observer, if there is one, of a record that is gone.

@@ -20,8 +20,12 @@ public struct CollectionReport: Hashable, Sendable {
   public var recycled: Int64 = 0
   /// Records whose update time lay more than a day ahead, from a clock that was wrong. They count as stored now.
   public var stampedAhead: Int64 = 0
-  /// Files that could not be read or removed; each was logged.
+  /// Files that could not be read or removed. Each was logged; those that were `busy`, together.
   public var failed: Int64 = 0
+  /// Of these, records that other changes had all the while, or keys that share their locks.
+  ///
+  /// They were to go. The next collection meets them again.
+  public var busy: Int64 = 0
   /// Files that would be records, were they not somebody else's: they stay.
   public var foreignRecords = ForeignRecords()
   /// Bytes of all that was removed, of which some may lie in the recycling bin now.

@@ -1,5 +1,6 @@
 public import BlobRecord
 internal import PosixFiles
+internal import Synchronization
 
 /// What collections have done in a directory, since its control file was made, whichever processes made them.
 public struct CollectionStatistics: Hashable, Sendable {
@@ -71,11 +72,19 @@ extension ControlFile {
     return statistics
   }
 
-  /// Adds a collection. By the one who holds the collector's lock.
+  /// Adds a collection. By the holder of the collector's lock, but for evictions, which need none: sums are added to as others
+  /// may be.
   func record(_ report: CollectionReport, _ kind: CollectionKind, at now: UnixTime) {
     guard isMapped else { return }
     func add(_ value: Int64, at offset: Int) {
-      if value != 0 { setWord(max(0, word(at: offset)).saturatingAdding(value), at: offset) }
+      guard value != 0 else { return }
+      counter(offset) { sum in
+        var (isDone, before) = (false, sum.load(ordering: .relaxed))
+        while !isDone {
+          (isDone, before) = sum.weakCompareExchange(
+            expected: before, desired: max(0, before).saturatingAdding(value), ordering: .relaxed)
+        }
+      }
     }
     let milliseconds = Int64(report.seconds * 1000)
     switch kind {

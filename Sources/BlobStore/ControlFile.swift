@@ -317,13 +317,17 @@ extension ControlFile {
   ///
   /// Waited for with all stripes locked at once, by a description of its own, which keeps the threads of this process
   /// out too. Where the directory is one store's alone, there is nothing to wait for: it locks no stripes.
-  func settledCounters(in root: RootDirectory.Opened, within timeout: Duration) throws -> UsageEstimate? {
+  ///
+  /// - Parameter isStopped: asked before each wait; then there is none.
+  func settledCounters(
+    in root: RootDirectory.Opened, within timeout: Duration, unless isStopped: () -> Bool
+  ) throws -> UsageEstimate? {
     guard map != nil, case .regular(let file, _) = try root.directory.openFile(Self.name, for: .readWrite) else {
       return counters
     }
     var backoff = Backoff(timeout: timeout)
     while try !file.tryLock(bytes: ControlLayout.stripeBytes) {
-      guard backoff.wait() else { return counters }
+      guard !isStopped(), backoff.wait() else { return counters }
     }
     let settled = counters
     try file.unlock(bytes: ControlLayout.stripeBytes)

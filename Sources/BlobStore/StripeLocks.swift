@@ -50,9 +50,15 @@ final class StripeLocks: Sendable {
 
   /// The same, but only if it can be had at once.
   ///
-  /// - Returns: nil, without calling `body`, if somebody else is changing the key.
-  func withStripeIfAvailable<Result>(of digest: UInt64, _ body: (StripeHold) throws -> Result) throws -> Result? {
-    try table.withStripeIfAvailable(of: digest) { try tryFileLock(digest, makesControlFile: false, body) }
+  /// - Parameter makesControlFile: whether the change is one that makes the control file where there is none, and fails where
+  ///   there can be none.
+  /// - Returns: nil, without calling `body`, if another change of the key is under way.
+  func withStripeIfAvailable<Result>(
+    of digest: UInt64, makesControlFile: Bool = false, _ body: (StripeHold) throws -> Result
+  ) throws -> Result? {
+    try table.withStripeIfAvailable(of: digest) {
+      try tryFileLock(digest, makesControlFile: makesControlFile, body)
+    }
   }
 
   /// - Returns: nil, without calling `body`, if another process has the stripe.

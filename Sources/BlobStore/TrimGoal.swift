@@ -12,6 +12,14 @@ public enum TrimGoal: Hashable, Sendable {
   case payloads(upTo: Int64)
 }
 
+extension CollectionOptions {
+  /// Whether the goal, if there is one, leaves no place for such a record.
+  func excludes(_ header: RecordHeader?) -> Bool {
+    guard let goal, let header else { return false }
+    return goal.excludes(header)
+  }
+}
+
 extension TrimGoal {
   /// Whether it is about all records together, so that only their sum tells which have to go.
   var isAmount: Bool { byteLimit != nil || recordLimit != nil }

@@ -55,18 +55,11 @@ public struct Usage: Hashable, Sendable {
 }
 
 extension BlobStore {
-  /// Counts what the directory holds. What cannot be read is logged, and counted as such.
+  /// Counts what the directory holds, and changes nothing. What cannot be read is logged, and counted as such.
   ///
   /// - Complexity: a walk over all records, four system calls each.
   public func usage() throws(BlobStoreError) -> Usage {
-    try reporting("usage") {
-      var usage = Usage()
-      try correctingCounters {
-        usage = try countedUsage()
-        return usage.unreadableFiles == 0 ? Enumeration(left: usage.estimate) : nil
-      }
-      return usage
-    }
+    try reporting("usage") { try countedUsage() }
   }
 
   private func countedUsage() throws -> Usage {
@@ -113,17 +106,5 @@ extension BlobStore {
       usage.unreadableFiles += 1
     }
     return usage
-  }
-}
-
-extension Usage {
-  /// What the counters should say.
-  fileprivate var estimate: UsageEstimate {
-    var estimate = UsageEstimate()
-    estimate.records = records + damagedFiles
-    estimate.bytes = bytes - quarantinedBytes - recycledBytes
-    estimate.lockedRecords = lockedRecords
-    estimate.lockedBytes = lockedBytes
-    return estimate
   }
 }

@@ -1,7 +1,7 @@
 internal import Logging
 internal import PosixFiles
 
-/// What the counters of a directory say: an estimate that every full enumeration corrects.
+/// What the counters of a directory say: an estimate that every whole collection corrects.
 public struct UsageEstimate: Hashable, Sendable {
   /// Record files, damaged ones among them.
   public var records: Int64 = 0
@@ -48,7 +48,7 @@ struct RecordSize {
 extension BlobStore {
   /// What the directory holds by the counters that every change keeps, without looking at a record.
   ///
-  /// - Returns: nil if they are not known: before the first full enumeration, or where there is no control file.
+  /// - Returns: nil if they are not known: before the first whole collection, or where there is no control file.
   /// - Complexity: O(1).
   public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
     try reporting("usageEstimate") {
@@ -67,8 +67,8 @@ extension BlobStore {
   }
 
   /// Corrects the counters, if there are any, by what `enumerate` finds; nil if that was not everything.
-  func correctingCounters(_ enumerate: () throws -> Enumeration?) throws {
-    let (control, start) = try settled()
+  func correctingCounters(unless isStopped: () -> Bool, _ enumerate: () throws -> Enumeration?) throws {
+    let (control, start) = try settled(unless: isStopped)
     guard let found = try enumerate(), let control, let start else { return }
     // Who was told of another layout, or naming, takes records for foreign files.
     guard control.hint.map({ $0.layout == configuration.layout }) ?? true else { return }
@@ -76,11 +76,10 @@ extension BlobStore {
   }
 
   /// The control file, if there is one that may be written to, and what it counts.
-  private func settled() throws -> (ControlFile?, UsageEstimate?) {
+  private func settled(unless isStopped: () -> Bool) throws -> (ControlFile?, UsageEstimate?) {
     guard let root = try root.opened(), let control = countersFile(of: root) else { return (nil, nil) }
     // A process that is stopped in the middle of a change holds up no enumeration for long.
-    let timeout = min(configuration.lockTimeout, .milliseconds(200))
-    return (control, try control.settledCounters(in: root, within: timeout))
+    return (control, try control.settledCounters(in: root, within: patience, unless: isStopped))
   }
 
   /// Whether this library, of this version or a later one, has changed the directory.

@@ -84,10 +84,11 @@ import Testing
     let store = try cache.store()
     let count = Int64(CollectionOptions.progressStep) + 10
     for key in 0..<count { try store.store(Data(), for: "\(key % 10) \(key)", ttl: .seconds(key < 5 ? 1 : 100)) }
-    _ = try store.usage()
+    try store.collect()
     cache.clock.advance(by: 2)
     let calls = Lock<[CollectionProgress]>([])
     var options = CollectionOptions()
+    options.looksAtEverything = true
     options.progress = { call in calls.withLock { $0.append(call) } }
     try store.collect(options)
     let seen = calls.withLock { $0 }

@@ -155,7 +155,10 @@ import Testing
     let store = try store()
     for index in 0..<10 { try store.store(Data(count: 36), for: "key \(index)", locked: index < 3) }
     #expect(try store.usageEstimate() == nil)
+    // L4: who only looks leaves them as they are.
     #expect(try store.usage().records == 10)
+    #expect(try store.usageEstimate() == nil)
+    try store.collect()
     var expected = UsageEstimate(records: 10, bytes: 1000, lockedRecords: 3, lockedBytes: 300)
     #expect(try store.usageEstimate() == expected)
 

@@ -165,7 +165,7 @@ import Testing
       guard call == .publication else { return nil }
       trace.onCall(nil)
       Thread.detachNewThread {
-        #expect(throws: Never.self) { _ = try counting.usage() }
+        #expect(throws: Never.self) { try counting.collect() }
         hasCounted.open()
       }
       #expect(hasLooked.wait())

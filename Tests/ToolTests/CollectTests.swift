@@ -21,7 +21,7 @@ import Testing
         "type": "collection", "directory": "cache", "examined": 2, "expired": 1, "evicted": 0, "damaged": 0,
         "temporary": 0, "bytesFreed": 69, "bytesAfter": 69, "dryRun": true, "subdirectories": 1, "failed": 0,
         "wasCutShort": false, "wasStopped": false, "recordsAfter": 1, "recycled": 0, "recycledBytesFreed": 0,
-        "recycledBytesAfter": 0,
+        "recycledBytesAfter": 0, "busy": 0,
         "foreignRecords": 0, "foreignRecordBytes": 0, "foreignRecordUser": .null,
         "stampedAhead": 0,
       ])

@@ -14,6 +14,7 @@ extension CollectionReport {
         ? "; \(foreignRecords.files) records of others, \(ByteCount(foreignRecords.bytes)), stay" : "")
       + (stampedAhead > 0 ? "; \(stampedAhead) from a clock that was ahead" : "")
       + (failed > 0 ? "; \(failed) could not be read or removed" : "")
+      + (busy > 0 ? ", \(busy) of them busy" : "")
       + (wasStopped ? "; stopped" : wasCutShort ? "; cut short" : "") + (dryRun ? "; dry run" : "")
   }
 }
@@ -58,6 +59,7 @@ extension JSONObject {
     add("recycled", report.recycled)
     add("recycledBytesFreed", report.recycledBytesFreed)
     add("recycledBytesAfter", report.recycledBytesAfter)
+    add("busy", report.busy)
     add(report.foreignRecords)
     add("stampedAhead", report.stampedAhead)
   }
