@@ -178,7 +178,7 @@ extension BlobStore {
     } catch let error as RecordError {
       throw DamagedRecord(error: error, path: file.location.path)
     }
-    let wasLocked = header.isLocked
+    let before = header
     if case .unchanged(let outcome) = try change(&header) { return .none(outcome) }
     let isCopied = status.linkCount > 1
     guard copiesLinked || !isCopied else { return .none(.done) }
@@ -188,12 +188,12 @@ extension BlobStore {
     if isCopied {
       try replace(file, at: path, with: header, level)
     } else {
-      hold.lowerMarks(of: path, for: header)
-      defer { hold.lowerMarks(of: path, for: header) }
-      try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
+      try hold.loweringMarks(of: path, from: before, to: header) {
+        try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
+      }
     }
     hold.count(
-      from: RecordSize(bytes: status.size, isLocked: wasLocked),
+      from: RecordSize(bytes: status.size, isLocked: before.isLocked),
       to: RecordSize(bytes: status.size, isLocked: header.isLocked))
     return isCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
   }

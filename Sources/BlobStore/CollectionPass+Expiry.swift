@@ -87,7 +87,9 @@ extension CollectionPass {
       } else if let mark {
         marks?.close(name, mark)
       }
-    case .foreign: break
+    case .foreign(let file):
+      // Records have no hidden names, in no layout.
+      if FilePath(file).lastComponent?.string.utf8.first != UInt8(ascii: ".") { hasMetForeign = true }
     case .foreignRecord(let record):
       // Given to another owner it is a record, and nothing in the subdirectory would change.
       mark = nil
@@ -104,7 +106,7 @@ extension CollectionPass {
     advance()
     subdirectoryHoldsSomething = true
     mark?.add(record.header, byteCount: record.fileSize)
-    stay(record.header, record.state, record.size, walk.skimmedPath)
+    stay(record.header, record.state, record.size, record.fileState, walk.skimmedPath)
     return true
   }
 
@@ -169,12 +171,13 @@ extension CollectionPass {
     // It was to be removed, and is still there, or is another by now.
     default: mark = nil
     }
-    stay(header, entry.state, entry.size, entry.path)
+    stay(header, entry.state, entry.size, entry.fileState, entry.path)
   }
 
   /// - Parameter path: asked for only if the record may have to go.
   private func stay(
-    _ header: RecordHeader?, _ state: RecordState, _ size: RecordSize, _ path: @autoclosure () -> RecordPath?
+    _ header: RecordHeader?, _ state: RecordState, _ size: RecordSize, _ fileState: FileState?,
+    _ path: @autoclosure () -> RecordPath?
   ) {
     report.bytesAfter.saturatingAdd(size.bytes)
     report.recordsAfter += 1
@@ -182,8 +185,8 @@ extension CollectionPass {
     guard hasLimit, let header, isEvictable(state) else { return }
     let time = stamp(of: header)
     plan.measure(time, bytes: size.bytes)
-    guard oldest?.concerns(time) == true, let path = path() else { return }
-    oldest?.add(Victim(path: path, lastUpdate: time, size: size, updateTime: header.updateTime), plan.histogram)
+    guard oldest?.concerns(time) == true, let fileState, let path = path() else { return }
+    oldest?.add(Victim(path, header, usedAt: time, size, fileState), plan.histogram)
   }
 
   /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
@@ -217,7 +220,7 @@ extension CollectionPass {
     guard let walk = try store.walk() else { return }
     walk.skim = { [unowned walk] in
       guard !self.isStopped, self.walked == nil else { return false }
-      self.stay($0.header, $0.state, $0.size, walk.skimmedPath)
+      self.stay($0.header, $0.state, $0.size, $0.fileState, walk.skimmedPath)
       return true
     }
     while !isStopped, let item = try walk.next() {

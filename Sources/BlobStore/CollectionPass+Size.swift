@@ -105,9 +105,9 @@ extension CollectionPass {
 
   private func victim(_ entry: RecordEntry) -> Victim? {
     guard isEvictable(entry.state), let header = entry.header, let path = entry.path, !isSpared(path.digest),
-      !isCountedAsRemoved(entry)
+      !isCountedAsRemoved(entry), let fileState = entry.fileState
     else { return nil }
-    return Victim(path: path, lastUpdate: stamp(of: header), size: entry.size, updateTime: header.updateTime)
+    return Victim(path, header, usedAt: stamp(of: header), entry.size, fileState)
   }
 
   /// Almost all records stay: nothing is allocated for them.
@@ -116,8 +116,7 @@ extension CollectionPass {
     let time = stamp(of: record.header)
     guard isEvictable(record.state), plan.concerns(time), !isSpared(record.digest), let path = walk.skimmedPath
     else { return }
-    decide(
-      Victim(path: path, lastUpdate: time, size: record.size, updateTime: record.header.updateTime), in: walk, root)
+    decide(Victim(path, record.header, usedAt: time, record.size, record.fileState), in: walk, root)
   }
 
   private func decide(_ victim: Victim, in walk: RecordWalk, _ root: RootDirectory.Opened) {
@@ -185,14 +184,14 @@ extension CollectionPass {
     }
   }
 
-  /// Removes a record that is still as old as it was, and not locked.
+  /// Removes a record that is still what it was, and not locked.
   ///
   /// - Returns: whether another change has its stripe.
   private func evict(_ victim: Victim, _ remove: ((RecordEntry) -> Bool) throws -> RecordRemoval) throws -> Bool {
     guard !isSpared(victim.path.digest) else { return false }
     if !options.dryRun {
       let removal = try remove { current in
-        (current.state == .live || current.state == .expired) && current.header?.updateTime == victim.updateTime
+        (current.state == .live || current.state == .expired) && victim.isStill(current)
       }
       switch removal {
       case .removed(let removed): didRemove(removed, victim.path, .evicted)

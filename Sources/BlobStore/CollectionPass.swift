@@ -38,6 +38,8 @@ final class CollectionPass {
   var unmeasured = 0
   /// Of a dry run that was cut short, what it has walked over.
   var walked: OrderedEntries.Part?
+  /// Whether something was met that may be a record of another layout.
+  var hasMetForeign = false
   private(set) var quarantineBytes: Int64 = 0
   /// Whether what stays is measured, because the oldest of it may have to go.
   let hasLimit: Bool
@@ -64,7 +66,8 @@ final class CollectionPass {
     let usesMarks = configuration.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
     marks = (usesMarks ? control : nil).flatMap {
       SubdirectoryLedger(
-        $0, naming: configuration.layout.naming, defaultExpiration: store.defaultExpiration)
+        $0, naming: configuration.layout.naming, defaultExpiration: store.defaultExpiration,
+        sharing: configuration.sharing)
     }
     let limit = StoreLimit(configuration, quarantineBytes: store.quarantineByteLimit)
     let isKept = control.flatMap { control in
@@ -87,7 +90,10 @@ final class CollectionPass {
   /// `counted`, if all was seen.
   var enumeration: BlobStore.Enumeration? {
     let isWhole = !report.wasCutShort && !report.wasStopped && unmeasured == 0 && passedOver == 0
-    return options.dryRun || !isWhole ? nil : counted
+    guard !options.dryRun, isWhole else { return nil }
+    var found = counted
+    found.isOfOneLayout = !hasMetForeign
+    return found
   }
 
   /// What is left, the quarantine included.

@@ -19,6 +19,8 @@ final class ControlFile: Sendable {
   /// Whose files are records in the directory.
   let owners: FileOwners
   private let hasLeftHint = Atomic(false)
+  /// Of those under way, this process's (`hasHeaderChanges`).
+  let headerChangesHere = Atomic(0)
 
   private init(file: consuming OpenFile, map: consuming MappedFile?, isDamaged: Bool, owners: FileOwners) {
     self.file = file
@@ -318,6 +320,8 @@ extension ControlFile {
   /// Waited for with all stripes locked at once, by a description of its own, which keeps the threads of this process
   /// out too. Where the directory is one store's alone, there is nothing to wait for: it locks no stripes.
   ///
+  /// That moment also tells which changes of headers have died.
+  ///
   /// - Parameter isStopped: asked before each wait; then there is none.
   func settledCounters(
     in root: RootDirectory.Opened, within timeout: Duration, unless isStopped: () -> Bool
@@ -330,6 +334,7 @@ extension ControlFile {
       guard !isStopped(), backoff.wait() else { return counters }
     }
     let settled = counters
+    forgetHeaderChanges()
     try file.unlock(bytes: ControlLayout.stripeBytes)
     return settled
   }

@@ -46,6 +46,9 @@ package enum ControlLayout {
   // Changes with durability `barrier` or `full`.
   package static let durableChangesOffset = 320
 
+  /// Changes of headers under way with which a record may expire earlier than before.
+  package static let headerChangesOffset = 328
+
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
   /// A multiple of the stripes', so that keys with one generation have one stripe and change one after the other. So many

@@ -1,4 +1,6 @@
 internal import BlobRecord
+internal import PosixFiles
+internal import SystemPackage
 
 /// A record that may have to go, as it was when it was met.
 struct Victim {
@@ -6,7 +8,38 @@ struct Victim {
   let lastUpdate: UnixTime
   let size: RecordSize
   /// As the header has it: the record has been stored or touched since, if this is another.
-  let updateTime: UInt64
+  private let updateTime: UInt64
+  /// Two stores within a second have one update time, but not one file; nor is a header written without a trace.
+  private let fileState: FileState
+  /// For two stores within a tick of the clock that stamps files, the second of which was given the first one's file again.
+  private let checksum: UInt32?
+
+  /// - Parameter time: what the record counts as last used at.
+  init(_ path: RecordPath, _ header: RecordHeader, usedAt time: UnixTime, _ size: RecordSize, _ fileState: FileState) {
+    self.path = path
+    lastUpdate = time
+    self.size = size
+    updateTime = header.updateTime
+    checksum = header.payloadChecksum
+    self.fileState = fileState
+  }
+
+  /// Whether the record is what it was.
+  func isStill(_ current: RecordEntry) -> Bool {
+    current.fileState == fileState && current.fileSize == size.bytes
+      && current.header.map { $0.updateTime == updateTime && $0.payloadChecksum == checksum } ?? false
+  }
+}
+
+/// Which file it is, and when anything about it was last changed.
+struct FileState: Hashable {
+  private let inode: UInt64
+  private let changeNanoseconds: Int64
+
+  init(_ status: Stat) {
+    inode = status.inodeNumber
+    changeNanoseconds = status.changeNanoseconds
+  }
 }
 
 /// The records that are next to go after those that a size pass removes, known from its walk, so that a steady stream of

@@ -48,6 +48,8 @@ public struct RecordEntry: Sendable {
   let hasOtherNames: Bool
   /// To be used only of an entry that was read under the record's stripe.
   let version: FileVersion?
+  /// nil of a file that could not be read.
+  let fileState: FileState?
   /// Whether `fileSize` is known.
   let isMeasured: Bool
 
@@ -71,6 +73,7 @@ extension RecordEntry {
     owner = status.userID
     hasOtherNames = status.linkCount > 1
     version = FileVersion(status)
+    fileState = FileState(status)
     isMeasured = true
     self.key = key
     file = path.relative
@@ -107,6 +110,7 @@ extension RecordEntry {
     owner = status?.userID
     hasOtherNames = false
     version = nil
+    fileState = nil
     isMeasured = status != nil
     key = nil
     self.file = file
@@ -131,6 +135,7 @@ extension RecordEntry {
     owner = entry.owner
     hasOtherNames = entry.hasOtherNames
     version = entry.version
+    fileState = entry.fileState
     isMeasured = entry.isMeasured
     key = entry.key
     file = entry.file

@@ -1,11 +1,13 @@
 internal import BlobRecord
 internal import PosixFiles
+internal import SystemPackage
 
 /// A sound record as a walk over very many meets it: what its header and its file's status say, and nothing that has to
 /// be allocated.
 struct RecordGlance {
   let header: RecordHeader
   let fileSize: Int64
+  let fileState: FileState
   /// `KeyDigest` of the file name.
   let digest: UInt64
   /// Live, locked or expired.
@@ -15,7 +17,9 @@ struct RecordGlance {
 
   /// - Parameter head: the file's first 64 bytes, fewer if it has no more.
   /// - Returns: nil if the record breaks a rule: `RecordEntry` says which.
-  init?(_ head: RawSpan, fileSize: Int64, digest: UInt64, now: UnixTime, defaultExpiration: Int64) {
+  init?(_ head: RawSpan, _ status: Stat, digest: UInt64, now: UnixTime, defaultExpiration: Int64) {
+    fileSize = status.size
+    fileState = FileState(status)
     do throws(RecordError) {
       header = try RecordHeader(decoding: head)
       if header.isLive(at: now, defaultExpiration: defaultExpiration) {
@@ -27,7 +31,6 @@ struct RecordGlance {
     } catch {
       return nil
     }
-    self.fileSize = fileSize
     self.digest = digest
   }
 }

@@ -277,7 +277,7 @@ extension RecordWalk {
     case .regular(let status, let byteCount):
       guard root.owns(status),
         let glance = unsafe RecordGlance(
-          RawSpan(_unsafeBytes: head[..<byteCount]), fileSize: status.size, digest: digest, now: now,
+          RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, now: now,
           defaultExpiration: defaultExpiration)
       else { return .toBeMet }
       return try skim(glance) ? .done : .toBeMet

@@ -191,9 +191,12 @@ struct StripeHold {
   /// The key's generation, which nobody else can change meanwhile; nil where there are none.
   var generation: UInt64? { control?.generation(of: digest) }
 
-  /// A header was written, or is about to be, with which the record may expire.
-  func lowerMarks(of path: RecordPath, for header: RecordHeader) {
-    control?.lowerMarks(of: path.subdirectory, for: header)
+  /// Writes a header in place, so that no mark says that the record expires later than it does now.
+  func loweringMarks(
+    of path: RecordPath, from before: RecordHeader, to header: RecordHeader, _ write: () throws -> Void
+  ) rethrows {
+    guard let control, header.mayExpireEarlier(than: before) else { return try write() }
+    try control.loweringMarks(of: path.subdirectory, for: header, write)
   }
 
   /// Counts what the change did to the record file.

@@ -8,7 +8,8 @@ internal import SystemPackage
 ///
 /// A mark holds for as long as the subdirectory's change time is the one it had before the walk: whoever makes, replaces
 /// or removes a file in it, of whatever program, changes that. Changes of headers do not. Of those, only an unlock and a
-/// touch that moves a time back can make a record due earlier than the mark says, and both lower it. A header that another
+/// touch that moves a time back can make a record due earlier than the mark says. Both lower the mark first, and no mark is
+/// opened while one of them is under way. A header that another
 /// program changes in place goes unnoticed until the next collection that walks everything, a day later at the most.
 ///
 /// Marks are made and used by whoever holds the collector's lock; they are lowered by anybody.
@@ -38,11 +39,13 @@ struct SubdirectoryLedger {
   /// Who sees which files as records: a digest of whose files are believed, and of the naming.
   private let judge: Int64
   private let defaultExpiration: Int64
+  private let sharing: BlobStore.Sharing
 
   /// - Returns: nil where the control file is not mapped.
-  init?(_ control: ControlFile, naming: RecordNaming, defaultExpiration: Int64) {
+  init?(_ control: ControlFile, naming: RecordNaming, defaultExpiration: Int64, sharing: BlobStore.Sharing) {
     guard control.isMapped else { return nil }
     self.control = control
+    self.sharing = sharing
     self.defaultExpiration = defaultExpiration
     let owners = control.owners
     let group = owners.group.map { "\($0.rawValue)" } ?? ""
@@ -69,7 +72,8 @@ struct SubdirectoryLedger {
   /// Opens a mark for a subdirectory that is about to be walked.
   ///
   /// - Parameter status: from before the walk.
-  /// - Returns: nil if the subdirectory was changed so lately that a further change might not show in its change time.
+  /// - Returns: nil if the subdirectory was changed so lately that a further change might not show in its change time; or if a
+  ///   header is being changed, before which the walk may come.
   func open(_ name: String, _ status: Stat, systemTime: Int64) -> Mark? {
     let tag = Self.tag(name)
     let candidates = slots(of: tag)
@@ -81,7 +85,8 @@ struct SubdirectoryLedger {
     set(.oldestUpdate, slot, .max)
     set(.earliestExpiry, slot, .max)
     set(.tag, slot, tag)
-    guard Stat.isPast(status.changeNanoseconds, at: systemTime) else { return nil }
+    // Now: a change that begins later lowers what was just set.
+    guard Stat.isPast(status.changeNanoseconds, at: systemTime), !control.hasHeaderChanges(sharing) else { return nil }
     return Mark(changeTime: status.changeNanoseconds, inode: status.inodeNumber)
   }
 
@@ -121,12 +126,49 @@ extension SubdirectoryLedger.Mark {
   }
 }
 
+extension RecordHeader {
+  /// Whether a record that gets this header may be due before the time that a mark says.
+  func mayExpireEarlier(than before: RecordHeader) -> Bool {
+    !isLocked && (before.isLocked || lastUpdate < before.lastUpdate)
+  }
+}
+
 extension ControlFile {
-  /// A record's header says now that it may expire when it does: no mark may say later. To be called before and after
-  /// the header is written, so that a mark that is opened in between is lowered all the same.
-  func lowerMarks(of subdirectory: String, for header: RecordHeader) {
-    guard isMapped, !subdirectory.isEmpty, !header.isLocked else { return }
+  /// Runs a change of a header with which the record may expire earlier: no mark may say later, also if the process dies in
+  /// the middle of it.
+  ///
+  /// A mark that was opened before is lowered. While the change is under way, it is counted, and marks that are opened come to
+  /// nothing. The walk of one that is opened later meets the new header.
+  func loweringMarks(of subdirectory: String, for header: RecordHeader, _ change: () throws -> Void) rethrows {
+    guard isMapped, !subdirectory.isEmpty else { return try change() }
+    headerChangesHere.wrappingAdd(1, ordering: .sequentiallyConsistent)
+    addHeaderChanges(1)
+    defer {
+      addHeaderChanges(-1)
+      headerChangesHere.wrappingSubtract(1, ordering: .sequentiallyConsistent)
+    }
     SubdirectoryLedger.lower(self, subdirectory, header)
+    try change()
+  }
+
+  private func addHeaderChanges(_ change: Int64) {
+    counter(ControlLayout.headerChangesOffset) { _ = $0.wrappingAdd(change, ordering: .sequentiallyConsistent) }
+  }
+
+  /// Whether there is a change of a header under way, or a process has died making one.
+  ///
+  /// - Parameter sharing: exclusive stores hold no stripes that would tell the one from the other. There, all are this process's.
+  func hasHeaderChanges(_ sharing: BlobStore.Sharing) -> Bool {
+    switch sharing {
+    case .exclusive: headerChangesHere.load(ordering: .sequentiallyConsistent) != 0
+    case .shared:
+      counter(ControlLayout.headerChangesOffset) { $0.load(ordering: .sequentiallyConsistent) } != 0
+    }
+  }
+
+  /// Forgets the changes of processes that died making them. By the holder of all stripes, so that none is under way.
+  func forgetHeaderChanges() {
+    counter(ControlLayout.headerChangesOffset) { $0.store(0, ordering: .sequentiallyConsistent) }
   }
 }
 

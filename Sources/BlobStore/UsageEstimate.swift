@@ -64,14 +64,16 @@ extension BlobStore {
     var left: UsageEstimate
     /// What it has removed.
     var removed = UsageEstimate()
+    /// Whether nothing was met that may be a record of another layout.
+    var isOfOneLayout = true
   }
 
   /// Corrects the counters, if there are any, by what `enumerate` finds; nil if that was not everything.
   func correctingCounters(unless isStopped: () -> Bool, _ enumerate: () throws -> Enumeration?) throws {
     let (control, start) = try settled(unless: isStopped)
     guard let found = try enumerate(), let control, let start else { return }
-    // Who was told of another layout, or naming, takes records for foreign files.
-    guard control.hint.map({ $0.layout == configuration.layout }) ?? true else { return }
+    // By another layout, or naming, records are foreign files.
+    guard control.hint.map({ $0.layout == configuration.layout }) ?? found.isOfOneLayout else { return }
     control.correctCounters(to: found.left, since: start - found.removed)
   }
 

@@ -56,6 +56,34 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
+  /// C4: a collection comes between the calls that make a temporary file, and takes what nobody has locked yet. The store,
+  /// which cannot read its input again, makes another.
+  @Test(arguments: [SystemCall.lock, .status, .write], [true, false])
+  func aTemporaryFileThatACollectionTakesIsMadeAgain(call: SystemCall, isStreamed: Bool) throws {
+    let store = try tracedStore { $0.recycling = .off }
+    let other = try cache.store()
+    let taken = Lock<Int64?>(nil)
+    trace.onCall { found, path in
+      if found == .openUnnamed { return .fail(.notSupported) }
+      guard found == call, path.lastComponent?.string.hasPrefix(".tmp-") == true, taken.withLock({ $0 == nil }) else {
+        return nil
+      }
+      let report = try? other.collect()
+      taken.withLock { $0 = report?.temporary }
+      return nil
+    }
+    if isStreamed {
+      try cache.write(Array(payload(300_000)), to: "../input")
+      let input = try FileDescriptor.open(FilePath(cache.path("../input")), .readOnly)
+      try input.closeAfter { _ = try store.store(contentsOf: input, for: "key") }
+    } else {
+      try store.store(payload(300_000), for: "key")
+    }
+    #expect(taken.withLock { $0 } == (call == .lock ? 1 : 0))
+    #expect(try cache.store().load("key")?.payload == payload(300_000))
+    #expect(try cache.files() == ["ke/key"])
+  }
+
   // MARK: Removing
 
   /// Before the record is looked at again, and before it is unlinked.

@@ -194,7 +194,7 @@
   /// Runs a body in a forked child, and waits for it.
   ///
   /// - Returns: what `body` returns; 100 if it throws.
-  private func inForkedChild(_ body: () throws -> Int) throws -> Int32 {
+  func inForkedChild(_ body: () throws -> Int) throws -> Int32 {
     let child = try forkProcess()
     guard child != 0 else { _exit(Int32((try? body()) ?? 100)) }
     try check(child > 0 ? 0 : -1, "fork")

@@ -111,6 +111,32 @@ import Testing
     #expect(try store.usageEstimate()?.records == 4)
   }
 
+  /// C27: nor where no program has left a hint, as the tool leaves none.
+  @Test(arguments: [RecordLayout(separatesDirectories: false), RecordLayout(naming: .sha256)])
+  func anotherLayoutCorrectsNoCountersWithoutAHint(layout: RecordLayout) throws {
+    let store = try cache.store { $0.leavesHint = false }
+    for key in ["aakey", "bbkey", "cckey"] { try store.store(payload(36), for: BlobKey(key)) }
+    try store.collect()
+    let stranger = try cache.store {
+      $0.layout = layout
+      $0.leavesHint = false
+    }
+    var options = CollectionOptions()
+    options.looksAtEverything = true
+    try stranger.collect(options)
+    #expect(try store.usageEstimate() == UsageEstimate(records: 3, bytes: 300))
+    // What is hidden is no record, in no layout.
+    for file in [".hidden", "aa/.hidden"] { try cache.write([1], to: file) }
+    try FileManager.default.removeItem(atPath: cache.path("bb/bbkey"))
+    try store.collect(options)
+    #expect(try store.usageEstimate() == UsageEstimate(records: 2, bytes: 200))
+    // Anything else may be one.
+    try cache.write([1], to: "stray")
+    try FileManager.default.removeItem(atPath: cache.path("cc/cckey"))
+    try store.collect(options)
+    #expect(try store.usageEstimate() == UsageEstimate(records: 2, bytes: 200))
+  }
+
   /// C9: what a dry run would remove leaves room, as what a collection removes.
   @Test func aDryRunCountsTheRoomItWouldMake() throws {
     try cache.store().store(payload(36), for: "live", ttl: .seconds(1_000_000))

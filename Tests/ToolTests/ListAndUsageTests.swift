@@ -113,6 +113,21 @@ import Testing
     #expect(try await tool.run("list", "cache").text.hasPrefix("STATE"))
   }
 
+  /// L4, C27: whoever takes a cache for one of another layout leaves its counters.
+  @Test func anotherLayoutLeavesTheCounters() async throws {
+    try await fill()
+    #expect(try await tool.run("collect", "cache").status == 0)
+    let file = tool.directory.url("cache/.blobcache")
+    let before = try Data(contentsOf: file)
+    for options in [[], ["--flat"], ["--naming", "sha256"]] {
+      #expect(try await tool.run(arguments: ["usage"] + options + ["cache"]).status == 0)
+      #expect(try Data(contentsOf: file) == before)
+    }
+    #expect(try await tool.run("collect", "--flat", "cache").status == 0)
+    // Whether they are known, and what they say.
+    #expect(try Data(contentsOf: file)[128..<168] == before[128..<168])
+  }
+
   @Test func usageCountsEverything() async throws {
     try await fill()
     try tool.create("cache/foreign/file")
