@@ -56,11 +56,16 @@ extension CacheEngine {
   /// Stages a blob, without the disk.
   ///
   /// - Returns: nil if it has to be written by the caller: stores are written through, or there is no room.
+  /// - Throws: `Overtaken` if the request's condition does not hold.
   func stage(_ request: StoreRequest, for key: BlobKey) throws -> Blob? {
     guard let staging, request.mayBeStaged else { return nil }
     // What would be refused is refused now, when somebody is there to hear it.
     try store.checkStore(byteCount: request.payload.count, for: key, ttl: request.ttl)
     let header = try store.prospectiveHeader(for: key, request.payload.bytes, ttl: request.ttl)
+    // Judged again when it is written; but nobody is to see meanwhile what is known to be stale.
+    if let condition = request.condition, let history = try store.history(of: key), !condition.holds(in: history) {
+      throw Overtaken()
+    }
     let request = request.owned
     let blob = Blob(key: key, payload: request.payload, header: header)
     guard changing(key, by: request, { staging.stage(blob, request) }) else { return nil }

@@ -25,15 +25,26 @@ extension BlobStore {
     }
   }
 
-  /// The same, where there are none yet: the control file is made, and the root if there is none, so that a change which comes
-  /// later, by whichever process, can be told from none.
+  /// What all changes of a key come to, wipes included.
   ///
-  /// - Returns: nil where there can be none.
-  package func firstGeneration(of key: BlobKey) throws(BlobStoreError) -> UInt64? {
+  /// - Returns: nil where there is no control file yet, or none that counts.
+  package func history(of key: BlobKey) throws(BlobStoreError) -> KeyHistory? {
+    try reporting("generation", key) {
+      let digest = try path(for: key).digest
+      guard let root = try root.opened(), let control = try stripes.controlFile(of: root, makesIt: false),
+        control.isMapped
+      else { return nil }
+      return control.history(of: digest)
+    }
+  }
+
+  /// The same, where there is none yet: the control file is made, and the root if there is none, so that a change which comes
+  /// later, by whichever process, can be told from none.
+  package func firstHistory(of key: BlobKey) throws(BlobStoreError) -> KeyHistory {
     try reporting("generation", key) {
       let path = try path(for: key)
       _ = try root.openedOrMade()
-      return try stripes.withStripe(of: path.digest) { $0.generation }
+      return try stripes.withStripe(of: path.digest) { $0.history }
     }
   }
 

@@ -17,7 +17,7 @@ extension BlobStore {
     if condition: StoreCondition? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
     let path = try path(for: key)
-    var header = header
+    var (header, condition) = (header, condition)
     if configuration.format == .checksummed { header.keyDigest = path.digest }
     // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
     // was put into it. Making it again is cheap; writing the payload again is not.
@@ -37,7 +37,7 @@ extension BlobStore {
         (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
         try write(temporary.file, &header)
         try temporary.cutOff(at: Self.fileByteCount(header))
-        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks, if: condition, &wait)
+        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks, if: &condition, &wait)
       } catch is NotToBeRecycled {
         // Only a payload in memory is written to a recycled file.
         mayRecycle = false
@@ -104,7 +104,7 @@ extension BlobStore {
 
   private func publish(
     _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
-    keepingLocks: Bool, if condition: StoreCondition?, _ wait: inout LimitKeeper.Wait?
+    keepingLocks: Bool, if condition: inout StoreCondition?, _ wait: inout LimitKeeper.Wait?
   ) throws -> StoreReceipt {
     let askedRefCount = header.refCount
     var header = header
@@ -120,14 +120,19 @@ extension BlobStore {
         syncs += 1
       }
       let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
-        if let condition, !condition.holds(in: hold.generation) { throw ConditionFailed() }
+        if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
+        // A try that fails, and is made again, changes the generation too.
+        defer { condition?.noteOwnChange(hold.generation) }
         let byteCount = Self.fileByteCount(header)
         if header.refCount == askedRefCount, mayTryWithoutLooking(temporary, keepingLocks: keepingLocks) {
           let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
           let counted = try counting(hold, from: nil, to: new, &wait) {
             try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
           }
-          if case .done(let usage) = counted { return .done(level, exceeding: usage, generation: hold.generation) }
+          if case .done(let usage) = counted {
+            try keep(path.fileName, new, level, in: temporary.subdirectory, hold, if: condition)
+            return .done(level, exceeding: usage, generation: hold.generation)
+          }
           // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
         }
         let displaced = try recordToDisplace(at: path, in: temporary.subdirectory.directory, of: root)
@@ -149,16 +154,19 @@ extension BlobStore {
           try temporary.synchronize(needed)
           (level, isSynced) = (needed, true)
         }
+        let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
         let counted = try counting(
           hold, from: displaced.map { RecordSize(bytes: $0.file.byteCount, isLocked: $0.header?.isLocked ?? false) },
-          to: RecordSize(bytes: byteCount, isLocked: header.isLocked), &wait
+          to: new, &wait
         ) {
           try hold.changingPayload(needed) { try publish(&temporary, as: path.fileName, displaced, needed, of: root) }
           return true
         }
         switch counted {
         case .mustWait(let usage): return .mustWait(usage)
-        case .done(let usage): return .done(needed, exceeding: usage, generation: hold.generation)
+        case .done(let usage):
+          try keep(path.fileName, new, needed, in: temporary.subdirectory, hold, if: condition)
+          return .done(needed, exceeding: usage, generation: hold.generation)
         case .notPublished: return .done(needed, exceeding: nil, generation: nil)
         }
       }
@@ -195,6 +203,24 @@ extension BlobStore {
       keeper.stopAsking(&wait)
     }
     return try hold.counting(from: before, to: after, within: keeper?.limit, publish)
+  }
+
+  /// Sees to it that a record which has just taken its place may stay there. A wipe takes no stripe where it finds no record: it
+  /// may have begun, and passed the place, since the condition was found to hold. If so, the record is removed for it.
+  ///
+  /// - Throws: `ConditionFailed`.
+  private func keep(
+    _ fileName: String, _ size: RecordSize, _ level: Durability.Level, in subdirectory: OpenSubdirectory,
+    _ hold: StripeHold, if condition: StoreCondition?
+  ) throws {
+    guard let condition, !condition.stillHolds(in: hold.history) else { return }
+    do {
+      let isRemoved = try hold.changingPayload(level) { try subdirectory.directory.unlink(fileName) }
+      if isRemoved { hold.count(from: size, to: nil) }
+    } catch {
+      throw Published(cause: error)
+    }
+    throw ConditionFailed()
   }
 
   /// How often a record is written and synced while others lock and unlock the one it is to replace. After that they wait
@@ -258,9 +284,9 @@ extension BlobStore {
 /// power cut any more.
 private struct NotToBeRecycled: Error {}
 
-/// The record has taken its place, and is not known to be on the medium.
+/// The record has taken its place, and is not known to be on the medium, or was to be taken back.
 private struct Published: Error {
-  let cause: FileError
+  let cause: any Error
 }
 
 extension TemporaryFile {

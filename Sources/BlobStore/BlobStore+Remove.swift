@@ -130,7 +130,11 @@ extension BlobStore {
   private func remove(_ scope: RemovalScope, _ options: RemovalOptions, _ progress: inout RemovalProgress) throws {
     var firstFailure: (any Error)?
     var mustSync = false
-    guard let root = try root.opened(), let walk = try walk() else { return }
+    guard let root = try root.opened() else { return }
+    // Before anything is listed: what is published later, and was begun before, is then known to be late.
+    countWipe(in: root)
+    defer { countWipe(in: root) }
+    guard let walk = try walk() else { return }
     var busy = BusyRecords<RecordPath>(waiting: configuration.lockTimeout)
     func count(_ removed: RecordEntry) {
       progress.removed.add(bytes: removed.fileSize)
@@ -216,6 +220,14 @@ extension BlobStore {
     }
     if mustSync { try root.directory.synchronize() }
     if let firstFailure { throw firstFailure }
+  }
+}
+
+extension BlobStore {
+  /// Tells those who produce blobs meanwhile, in whichever process, that what they began before this is not to be stored.
+  private func countWipe(in root: RootDirectory.Opened) {
+    // Where the file cannot be opened, no record can be removed either, which is an error; where there is none, nobody has begun.
+    (try? stripes.controlFile(of: root, makesIt: false))?.countWipe()
   }
 }
 

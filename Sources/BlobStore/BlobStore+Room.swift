@@ -35,7 +35,7 @@ extension BlobStore {
     for byteCount: Int64, _ options: CollectionOptions, _ isSpared: @escaping (UInt64) -> Bool,
     unless isMade: () -> Bool
   ) throws -> CollectionReport? {
-    try withCollectorLock(options) { control in
+    try withCollectorLock(options) { control -> CollectionReport? in
       if isMade() { return nil }
       let pass = CollectionPass(store: self, options: options, control: control)
       pass.isSpared = isSpared

@@ -49,6 +49,9 @@ package enum ControlLayout {
   /// Changes of headers under way with which a record may expire earlier than before.
   package static let headerChangesOffset = 328
 
+  // Wipes, twice each: as they begin and as they end.
+  package static let wipesOffset = 336
+
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
   /// A multiple of the stripes', so that keys with one generation have one stripe and change one after the other. So many

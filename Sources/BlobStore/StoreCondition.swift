@@ -1,16 +1,22 @@
 /// What must be so for a store to take effect. It is looked at when nobody else can change the key.
 package struct StoreCondition: Sendable {
-  /// The key's generation must still be this one; nil where there was none.
-  package let generation: UInt64?
+  /// The key's history must still be this one.
+  private var history: KeyHistory
   /// Whether the caller still wants the store.
   package let isWanted: @Sendable () -> Bool
 
-  package init(generation: UInt64?, isWanted: @escaping @Sendable () -> Bool) {
-    self.generation = generation
+  package init(history: KeyHistory, isWanted: @escaping @Sendable () -> Bool) {
+    self.history = history
     self.isWanted = isWanted
   }
 
-  func holds(in current: UInt64?) -> Bool { current == generation && isWanted() }
+  package func holds(in current: KeyHistory) -> Bool { current == history && isWanted() }
+
+  /// The store has changed the generation itself.
+  mutating func noteOwnChange(_ generation: UInt64?) { history.generation = generation }
+
+  /// Whether it holds still for what was just stored, which has changed the key's generation itself.
+  func stillHolds(in current: KeyHistory) -> Bool { current.wipes == history.wipes && isWanted() }
 }
 
 /// The condition of a store does not hold, and nothing is stored.

@@ -191,6 +191,9 @@ struct StripeHold {
   /// The key's generation, which nobody else can change meanwhile; nil where there are none.
   var generation: UInt64? { control?.generation(of: digest) }
 
+  /// The key's history, to which nobody else can add meanwhile but by a wipe.
+  var history: KeyHistory { control?.history(of: digest) ?? KeyHistory() }
+
   /// Writes a header in place, so that no mark says that the record expires later than it does now.
   func loweringMarks(
     of path: RecordPath, from before: RecordHeader, to header: RecordHeader, _ write: () throws -> Void

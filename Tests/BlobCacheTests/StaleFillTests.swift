@@ -12,7 +12,7 @@ private struct Refusal: Error {}
   /// A change of the key "a" that a production may be overtaken by.
   enum Change: String, CaseIterable {
     case store, storeOfFile, blockingStore, lockedStore, remove, removeMany, purge, blockingRemove, removeAll
-    case removeUnlocked, othersStore, othersRemove, othersRemoveMany
+    case removeUnlocked, othersStore, othersRemove, othersRemoveMany, othersRemoveAll, othersRemoveUnlocked
 
     var stores: Bool { [.store, .storeOfFile, .blockingStore, .lockedStore, .othersStore].contains(self) }
     var isOthers: Bool { rawValue.hasPrefix("others") }
@@ -57,6 +57,8 @@ private struct Refusal: Error {}
     case .removeUnlocked: try await cache.removeAll(.unlocked)
     case .othersStore: try test.otherStore().store(Self.new, for: "a")
     case .othersRemove: try test.otherStore().remove("a")
+    case .othersRemoveAll: try test.otherStore().removeAll(.all)
+    case .othersRemoveUnlocked: try test.otherStore().removeAll(.unlocked)
     case .othersRemoveMany: for result in try test.otherStore().remove(["a"]) { _ = try result.result.get() }
     }
   }
@@ -147,8 +149,26 @@ private struct Refusal: Error {}
     try await expectWhatChangeLeft(pair.change, cache, test)
   }
 
+  /// A wipe has no stripe to wait for where it finds no record, and may be over before there is one.
+  @Test(arguments: Kind.allCases.filter { $0 != .writtenBehind && $0.hasGenerations }, [false, true])
+  func soItIsWhereItIsJustTakingItsPlace(_ kind: Kind, isOthers: Bool) async throws {
+    guard !isOthers || !kind.isExclusive else { return }
+    let test = try TestCache()
+    let cache = try cache(test, kind)
+    try await cache.store(payload(1), for: "other")
+    test.disk.hold(SystemCall.publication)
+    let production = Task { try await cache.load("a", options: kind.options) { Self.old } }
+    try await test.disk.waitForHeld(1)
+    try await make(isOthers ? .othersRemoveAll : .removeAll, cache, test)
+    test.disk.letGo()
+    #expect(try await production.value.payload == Self.old)
+    try await expectWhatChangeLeft(.removeAll, cache, test)
+  }
+
   /// What was produced is staged when another process changes the key.
-  @Test(arguments: [Change.othersStore, .othersRemove]) func soItIsWhereItIsStaged(_ change: Change) async throws {
+  @Test(arguments: [Change.othersStore, .othersRemove, .othersRemoveAll]) func soItIsWhereItIsStaged(
+    _ change: Change
+  ) async throws {
     let test = try TestCache()
     let cache = try test.cache {
       $0.writing = .behind(BlobCache.WriteBehind())

@@ -82,6 +82,8 @@ import Testing
       run: { try $0.store(payload, for: "key") }),
     Scenario(name: "remove, recycled", recycles: true, prepare: fillBin, run: { _ = try $0.remove("key") }),
     Scenario(name: "remove", run: { _ = try $0.remove("key") }),
+    Scenario(name: "remove, absent", run: { _ = try $0.remove("kept out") }),
+    Scenario(name: "remove, absent, without a subdirectory", run: { _ = try $0.remove("absent") }),
     Scenario(name: "remove, full", change: { $0.durability = .full }, run: { _ = try $0.remove("key") }),
   ]
 

@@ -33,6 +33,8 @@ import Testing
       ("lastPassMilliseconds", ControlLayout.lastPassMillisecondsOffset),
       ("lastWholePassTime", ControlLayout.lastWholePassTimeOffset),
       ("collectorProcess", ControlLayout.collectorProcessOffset), ("nextName", ControlLayout.nextNameOffset),
+      ("recycledFiles", ControlLayout.recycledFilesOffset), ("recycledBytes", ControlLayout.recycledBytesOffset),
+      ("durableChanges", ControlLayout.durableChangesOffset), ("wipes", ControlLayout.wipesOffset),
       ("generations", ControlLayout.generationsOffset), ("marks", ControlLayout.marksOffset),
       ("stripes", Int(ControlLayout.stripeBytes.lowerBound)),
       ("collector", Int(ControlLayout.collectorByte)), ("productions", Int(ControlLayout.productionOffset)),

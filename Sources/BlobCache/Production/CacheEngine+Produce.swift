@@ -110,19 +110,19 @@ extension CacheEngine {
     do {
       let key = flight.name.key
       // Without the disk, as nearly always.
-      if !isStaged(key), let generation = try store.generation(of: key) {
-        return StoreCondition(generation: generation, isWanted: isWanted)
+      if !isStaged(key), let history = try store.history(of: key) {
+        return StoreCondition(history: history, isWanted: isWanted)
       }
-      let generation = try await lanes.writes.run { _ in
+      let history = try await lanes.writes.run { _ in
         // What is staged is older than the production: it is not to be taken for a change that came later.
         self.writeStaged(key)
-        return try self.store.firstGeneration(of: key)
+        return try self.store.firstHistory(of: key)
       }
-      return StoreCondition(generation: generation, isWanted: isWanted)
+      return StoreCondition(history: history, isWanted: isWanted)
     } catch let error as BlobStoreError {
       // What keeps it from being read keeps the store from being made, which will report it.
       store.configuration.logger.debug("no generation: \(error)")
-      return StoreCondition(generation: nil, isWanted: isWanted)
+      return StoreCondition(history: KeyHistory(), isWanted: isWanted)
     }
   }
 
