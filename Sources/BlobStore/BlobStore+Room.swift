@@ -41,7 +41,7 @@ extension BlobStore {
       pass.isSpared = isSpared
       pass.roomWanted = byteCount
       try timed(pass, .whole) {
-        try correctingCounters {
+        try correctingCounters(unless: { pass.isStopped }) {
           try pass.run(since: .now)
           return pass.enumeration
         }
