@@ -231,12 +231,14 @@ extension BlobStore {
     _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
       // Memory goes by the time that it knows until it reads another one.
       try hold.changingPayload(.none) {
-        _ = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
+        let written = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
           guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
           header.updateTime = UInt64(clamping: configuration.now().seconds)
           stamped = header
           return .changed
         }
+        // It has another name.
+        if case .none = written { stamped = nil }
       }
     }
     return stamped

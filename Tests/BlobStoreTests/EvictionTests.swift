@@ -145,9 +145,12 @@ import Testing
 
   /// C7: all times at the end of what a header can say.
   @Test func timesAtTheEndOfTheRange() throws {
+    // Of no clock that was ahead (C25): it has come that far.
+    cache.clock.now = UnixTime(seconds: .max)
     let store = try cache.store { $0.sizeLimit = 500 }
     for index in 0..<10 {
-      let header = RecordHeader(updateTime: UInt64(Int64.max) - UInt64(index * 1000), payloadSize: 0)
+      let header = RecordHeader(
+        ttl: UInt64(Int64.max), updateTime: UInt64(Int64.max) - UInt64(index * 1000), payloadSize: 0)
       try cache.write(record(header, [UInt8](repeating: 7, count: 36)), to: "\(index)")
     }
     #expect(try store.collect().evicted == 6)

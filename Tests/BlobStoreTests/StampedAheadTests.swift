@@ -121,6 +121,20 @@ import Testing
     #expect(try updateTime("key") == start)
   }
 
+  /// They count as stored now, and are evicted in turn.
+  @Test(arguments: EvictionTests.remembered) func whatHasAnotherNameIsEvictedInTurn(remembered: Int) throws {
+    for index in 0..<10 {
+      try store("ahead \(index)", ttl: .seconds(1_000_000))
+      let path = cache.path("ah/ahead \(index)")
+      try FileManager.default.linkItem(atPath: path, toPath: cache.outside.path.string + "/backup \(index)")
+    }
+    var options = CollectionOptions()
+    options.rememberedRecords = remembered
+    let report = try cache.store { $0.sizeLimit = 500 }.collect(options)
+    #expect(report.stampedAhead == 10 && report.evicted == 6 && report.bytesAfter == 400)
+    #expect(Array(try cache.store().records()).count == 4)
+  }
+
   /// No pass waits for one: the next stamps it.
   @Test func whatIsBeingChangedStaysUntilTheNextPass() throws {
     try store("key")

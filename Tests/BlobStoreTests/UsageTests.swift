@@ -92,6 +92,7 @@ import Testing
     expected.quarantinedFiles = 1
     expected.quarantinedBytes = 50
     expected.temporaryFiles = 1
+    expected.temporaryBytes = 40
     expected.foreignFiles = 5
     #expect(try store.usage() == expected)
   }
