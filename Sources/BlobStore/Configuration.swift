@@ -17,7 +17,8 @@ extension BlobStore {
     public var sizeLimit: Int64?
     /// Records that a collection leaves at the most, damaged ones among them; nil for no limit.
     public var countLimit: Int64?
-    /// Bytes of the volume that a collection with a limit leaves free; nil for a tenth of the volume, 4 GiB at most.
+    /// Bytes of the volume that a collection with a size limit leaves free; nil for a tenth of the volume, 4 GiB at most.
+    /// Stores look after it too, and start one where `collectsOnStore`.
     public var freeSpaceFloor: Int64?
     /// How much of its limits a collection leaves when they are exceeded, above 0 and up to 1: with less, the next
     /// collection is needed later.

@@ -42,6 +42,23 @@ import Testing
     #expect(try store.load("key")?.payload == payload(700_000).dropFirst(100_000))
   }
 
+  /// S5: something else lies behind the descriptor by then.
+  @Test func whatCannotBeReadFromItsStartIsAnError() throws {
+    let store = try cache.store(files: trace.files)
+    let source = cache.outside.path.appending("source")
+    try payload(10).write(to: URL(filePath: source.string))
+    let input = try FileDescriptor.open(source, .readOnly)
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    trace.onCall { call, _ in
+      if call == .creation { _ = dup2(readEnd.rawValue, input.rawValue) }
+      return nil
+    }
+    let error = expect(.fileSystem) { try store.store(contentsOf: input, for: "key") }
+    #expect(error?.systemCall == "lseek(2)" && error?.errno == .illegalSeek)
+    #expect(try cache.files().isEmpty)
+    for end in [input, readEnd, writeEnd] { try end.close() }
+  }
+
   /// What is being written, and by which name, is known to who asked for it before, and to nobody else.
   @Test(arguments: [true, false]) func whatIsAbandonedIsUnlinked(isWatched: Bool) throws {
     let store = try cache.store(files: trace.files)

@@ -55,12 +55,12 @@ extension StoreModel {
     for (key, record) in evicted where state(of: record) != .live {
       faults.append("\(key) was evicted, and is \(state(of: record))")
     }
-    let newestEvicted = evicted.values.map(\.header.updateTime).max() ?? 0
+    let newestEvicted = evicted.values.map(stamp(of:)).max() ?? 0
     for (key, record) in kept where state(of: record) == .live {
-      if record.header.updateTime < newestEvicted { faults.append("\(key) was kept, and is older than an evicted one") }
+      if stamp(of: record) < newestEvicted { faults.append("\(key) was kept, and is older than an evicted one") }
       if freed < toFree { faults.append("\(key) was kept, and \(toFree - freed) bytes too few were freed") }
     }
-    let last = evicted.filter { $0.value.header.updateTime == newestEvicted }.keys.map { size(of: $0) }.max() ?? 0
+    let last = evicted.filter { stamp(of: $0.value) == newestEvicted }.keys.map { size(of: $0) }.max() ?? 0
     if freed > 0, freed - last >= toFree { faults.append("\(freed) bytes were evicted where \(toFree) had to go") }
     report.evicted = Int64(evicted.count)
     report.bytesFreed += freed
@@ -68,5 +68,10 @@ extension StoreModel {
     report.recordsAfter -= report.evicted
     records = kept
     return (report, faults)
+  }
+
+  /// What a record counts as stored at.
+  private func stamp(of record: Record) -> UInt64 {
+    isStampedAhead(record.header) ? UInt64(max(now.seconds, 0)) : record.header.updateTime
   }
 }
