@@ -183,6 +183,26 @@ import Testing
     #expect(events == ["miss a", "miss a"])
   }
 
+  @Test func whoHasToProduceBesideAnotherMissesOnce() async throws {
+    let latch = Latch()
+    let events = try await events(of: TestCache()) { cache in
+      let first = Task {
+        try await cache.load("a") {
+          await latch.wait()
+          return Data("none".utf8)
+        }
+      }
+      try await until { cache.waiterCount(of: "a") == 1 }
+      let second = Task { try await cache.values(of: [Int].self).value(for: "a") { [1] } }
+      try await until { cache.waiterCount(of: "a") == 2 }
+      latch.open()
+      _ = try await first.value
+      #expect(try await second.value == [1])
+    }
+    #expect(events.count { $0 == "miss a" } == 2)
+    #expect(events.count { $0.hasPrefix("hit") } == 0)
+  }
+
   /// A6: it is as good as missing.
   @Test func whatDoesNotDecodeIsAMiss() async throws {
     let events = try await events(of: TestCache()) { cache in

@@ -142,6 +142,14 @@ private struct Refusal: Error, Equatable {
     await #expect(throws: Refusal(number: 3)) { try await load() }
   }
 
+  @Test func aCancellationIsNotRemembered() async throws {
+    let options = ProductionOptions(remembersFailuresFor: .seconds(1000))
+    await #expect(throws: CancellationError.self) {
+      try await cache.load("a", options: options) { throw CancellationError() }
+    }
+    #expect(try await cache.load("a", options: options) { payload(1) }.payload == payload(1))
+  }
+
   @Test func aDamagedBlobIsProducedAnew() async throws {
     try await cache.store(payload(100), for: "abc")
     cache.removeAllFromMemory()

@@ -83,12 +83,12 @@ import Testing
     let over = Latch()
     let load = Task { [cache] in
       try await cache.load("a") {
+        defer { over.open() }
         began.open()
         await end.wait()
         // It was cancelled, and does not care.
         let data = try await Task { try await cache.load("a") { payload(2) }.payload }.value
         answers.append(data)
-        over.open()
         return data
       }
     }
@@ -156,6 +156,31 @@ import Testing
     }
     #expect(seen.all == [1, 0, 1, 0])
     #expect(cache.productionWaitCount(of: keys) == 0)
+  }
+
+  @Test func aWaitOfTwoTasksEndsWithTheSecond() async throws {
+    let keys: Set<BlobKey> = ["twice a", "twice b"]
+    let seen = Log<Int>()
+    let latch = Latch()
+    _ = try await cache.load("twice a") { [cache] in
+      let loads = (0..<2).map { _ in
+        Task {
+          try await cache.load("twice b") {
+            await latch.wait()
+            return payload(1)
+          }
+        }
+      }
+      try await until { cache.waiterCount(of: "twice b") == 2 }
+      loads[0].cancel()
+      _ = await loads[0].result
+      seen.append(cache.productionWaitCount(of: keys))
+      latch.open()
+      _ = try await loads[1].value
+      seen.append(cache.productionWaitCount(of: keys))
+      return payload(1)
+    }
+    #expect(seen.all == [1, 0])
   }
 
   /// It cannot be told from a slow one. Here it is let go at last.

@@ -55,6 +55,25 @@ private struct Refusal: Error, Equatable {
     #expect(try test.otherStore().load("a")?.payload == payload(1))
   }
 
+  /// A8.
+  @Test func aRememberedFailureKeepsItFromBeingTriedAgain() async throws {
+    try await cache.store(payload(1), for: "a", ttl: .seconds(600))
+    test.clock.advance(by: 100)
+    let options = ProductionOptions(
+      ttl: .seconds(600), remembersFailuresFor: .seconds(10), refreshesAfter: .seconds(60))
+    let tries = Counter()
+    func load() async throws {
+      let blob = try await cache.load("a", options: options) { throw Refusal(number: tries.increment()) }
+      #expect(blob.payload == payload(1))
+      try await until { cache.productionCount == 0 }
+    }
+    for _ in 0..<3 { try await load() }
+    #expect(tries.count == 1)
+    test.uptime.advance(by: 10)
+    try await load()
+    #expect(tries.count == 2)
+  }
+
   @Test func aBlobOnDiskIsProducedAnewToo() async throws {
     let (test, cache) = try cacheWithoutMemory()
     try await cache.store(payload(1), for: "a", ttl: .seconds(600))

@@ -273,6 +273,46 @@ private struct Refusal: Error {}
     try await expectWhatChangeLeft(pair.change, cache, test)
   }
 
+  @Test(arguments: [Change.othersStore, .othersRemove, .othersRemoveAll])
+  func whatIsOvertakenIsNotEvenStaged(_ change: Change) async throws {
+    let test = try TestCache()
+    let cache = try test.cache {
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(1000)
+      $0.writing = .behind(writeBehind)
+    }
+    let answer = try await cache.load("a") {
+      try await make(change, cache, test)
+      return Self.old
+    }
+    #expect(answer.payload == Self.old)
+    #expect(try await cache.load("a")?.payload == (change.stores ? Self.new : nil))
+  }
+
+  @Test func theEndOfWhatWasOvertakenLeavesTheNewProductionInPlace() async throws {
+    let cache = try TestCache().cache()
+    let latches = [Latch(), Latch()]
+    var loads: [Task<Blob, any Error>] = []
+    for (latch, answer) in zip(latches, [Self.old, Self.new]) {
+      loads.append(
+        Task {
+          try await cache.load("a") {
+            await latch.wait()
+            return answer
+          }
+        })
+      try await until { cache.waiterCount(of: "a") == 1 }
+      if loads.count == 1 { try await cache.remove("a") }
+    }
+    latches[0].open()
+    #expect(try await loads[0].value.payload == Self.old)
+    // Who asks now waits for the second.
+    #expect(cache.waiterCount(of: "a") == 1)
+    latches[1].open()
+    #expect(try await loads[1].value.payload == Self.new)
+    #expect(try await cache.load("a")?.payload == Self.new)
+  }
+
   @Test func aFailureOfWhatWasOvertakenIsNotRemembered() async throws {
     let test = try TestCache()
     let cache = try test.cache()

@@ -6,19 +6,14 @@ internal import Locks
 /// A task knows its flight by a task-local value, which the tasks that it begins inherit, but for detached ones. That a
 /// producer waits for a detached task cannot be told.
 enum ProductionChain {
-  @TaskLocal private static var innermost: Flight?
+  /// The flight that the current task produces for. It may have ended: then nothing waits for it.
+  @TaskLocal static var current: Flight?
 
   private static let waits = Lock(WaitGraph<Flight>())
 
-  /// The flight that the current task produces for. A flight that has ended is none: nothing waits for it.
-  static var current: Flight? {
-    guard let innermost, !innermost.hasEnded else { return nil }
-    return innermost
-  }
-
   /// Runs the producer of a flight.
   static func producing<Result>(_ flight: Flight, _ body: () async throws -> Result) async throws -> Result {
-    try await $innermost.withValue(flight, operation: body)
+    try await $current.withValue(flight, operation: body)
   }
 
   /// Notes that one flight waits for another.
@@ -27,7 +22,7 @@ enum ProductionChain {
   static func beginWait(of flight: Flight?, for awaited: Flight) throws(BlobCacheError) {
     guard let flight else { return }
     let isNoted = waits.withLock { waits in
-      // It may have ended since it was looked up, and has no more waits then.
+      // One that has ended has no more waits, though a task of it waits.
       flight.hasEnded || waits.add(from: flight, to: awaited)
     }
     guard isNoted else {
