@@ -39,7 +39,9 @@ package struct FrequencySketch: Sendable {
   }
 
   private static func greaterCounters(_ a: UInt64, _ b: UInt64) -> UInt64 {
-    stride(from: 0, to: 64, by: 4).reduce(0) { $0 | max(a >> $1 & 15, b >> $1 & 15) << $1 }
+    var counters: UInt64 = 0
+    for shift in stride(from: UInt64(0), to: 64, by: 4) { counters |= max(a >> shift & 15, b >> shift & 15) << shift }
+    return counters
   }
 
   /// Which word, and where in it, a key's counter of a row is.

@@ -104,10 +104,11 @@ extension MemoryCache {
   /// Frees memory: removes what has expired, then evicts down to the shares of entries and cost that the configuration
   /// keeps at this level, and gives back the memory that they were in.
   ///
-  /// - Complexity: O(*n*), under the lock for 256 entries at a time; moving those that stay together is one hold of it, as
-  ///   long as growing to them was.
   /// Called by `MemoryPressureMonitor.shared` unless the configuration says otherwise, and by the program that knows
   /// better.
+  ///
+  /// - Complexity: O(*n*), under the lock for 256 entries at a time. Moving what stays is one hold of it, as long as
+  ///   growing to it was.
   public func respond(to pressure: MemoryPressure) {
     let share = pressure == .critical ? configuration.criticalKeptShare : configuration.warningKeptShare
     guard share > 0 else { return clear(.evicted) }

@@ -169,6 +169,18 @@ import Testing
     #expect(cache.isEmpty)
   }
 
+  @Test func valueThatTookThePlaceOfOneLookedAtStays() {
+    let cache = cache()
+    for key in ["a", "b"] { cache[key] = 1 }
+    #expect(
+      cache.removeAll { entry in
+        if entry.key == "a" { cache["a"] = 5 }
+        return true
+      } == 1)
+    #expect(cache.peek("a") == 5)
+    #expect(cache.keys() == ["a"])
+  }
+
   @Test func predicateSeesEachEntryAndMayThrow() {
     struct Stop: Error {}
     let cache = cache()

@@ -8,7 +8,7 @@ import Testing
 struct ReleaseQueueTests {
   enum Departure: CaseIterable {
     case removeAll, criticalPressure, removeWhere, removeWhereOfOthers, removeBySubscript, replacement, eviction
-    case countTrim, expiryWhenAskedFor, expiryTrim
+    case countTrim, expiryWhenAskedFor, expiryTrim, loweredLimit, oneDearValue
   }
 
   @Test(arguments: Departure.allCases, [false, true])
@@ -17,11 +17,13 @@ struct ReleaseQueueTests {
     let queue = DispatchQueue(label: "release")
     var configuration = MemoryCacheConfiguration.test(clock)
     configuration.releaseQueue = queue
-    configuration.limits.count = Self.count
+    configuration.limits = MemoryCacheLimits(count: Self.count, cost: Self.count)
     let listener: MemoryCache<Int, Released>.RemovalListener = { _ in }
     let cache = MemoryCache<Int, Released>(configuration, onRemoval: isReported ? listener : nil)
     let releases = Releases(queue)
-    for key in 0..<Self.count { cache.setValue(Released(releases), forKey: key, lifetime: .absolute(.seconds(10))) }
+    for key in 0..<Self.count {
+      cache.setValue(Released(releases), forKey: key, cost: 1, lifetime: .absolute(.seconds(10)))
+    }
     leave(departure, cache, clock)
     await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
     #expect(releases.elsewhere.load(ordering: .relaxed) == 0)
@@ -46,6 +48,8 @@ struct ReleaseQueueTests {
     case .replacement: for key in 0..<Self.count { cache[key] = others }
     case .eviction: for key in 0..<Self.count { cache[Self.count + key] = others }
     case .countTrim: cache.trim(toCount: 0)
+    case .loweredLimit: cache.limits.count = 0
+    case .oneDearValue: cache.setValue(others, forKey: -1, cost: Self.count)
     case .expiryWhenAskedFor:
       clock.advance(by: .seconds(10))
       for key in 0..<Self.count { #expect(cache[key] == nil) }

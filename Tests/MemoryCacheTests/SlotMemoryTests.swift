@@ -57,6 +57,16 @@ import Testing
     #expect(other.slotByteCount == empty)
   }
 
+  /// However many come and go, what is there at one time is what takes memory.
+  @Test(arguments: EvictionPolicy.allCases) func slotsAreUsedAgain(policy: EvictionPolicy) {
+    let cache = MemoryCache<Int, Int>(.test(clock, limits: MemoryCacheLimits(count: 100), policy: policy))
+    for key in 0..<200 { cache[key] = key }
+    let before = cache.slotByteCount
+    for key in 200..<5_000 { cache[key] = key }
+    #expect(cache.slotByteCount == before)
+    cache.checkInvariants()
+  }
+
   @Test func orderStays() {
     let cache = filled(.lru)
     for key in stride(from: 0, to: Self.count, by: 7) { _ = cache[key] }
