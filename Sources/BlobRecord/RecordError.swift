@@ -15,6 +15,8 @@ public enum RecordError: Error, Hashable, Sendable {
   case payloadChecksumMismatch(stated: UInt32, computed: UInt32)
   case keyMismatch(stated: UInt64, expected: UInt64)
   case unsupportedFlags(RecordFlags)
+  /// Not a rule of bytes: others may write to the file who may not change the cache.
+  case writableByOthers
 
   public var code: Int {
     switch self {
@@ -29,6 +31,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .payloadChecksumMismatch: 108
     case .keyMismatch: 109
     case .unsupportedFlags: 110
+    case .writableByOthers: 111
     }
   }
 
@@ -46,6 +49,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .payloadChecksumMismatch: "payloadChecksumMismatch"
     case .keyMismatch: "keyMismatch"
     case .unsupportedFlags: "unsupportedFlags"
+    case .writableByOthers: "writableByOthers"
     }
   }
 
@@ -59,7 +63,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .payloadChecksumMismatch: 48
     case .recordIsStreamAndBusy, .unsupportedFlags: 56
     case .invalidHeaderCRC: 60
-    case .notEnoughDataToGetHeader, .headerAlignmentMismatch, .internalInconsistency: nil
+    case .notEnoughDataToGetHeader, .headerAlignmentMismatch, .internalInconsistency, .writableByOthers: nil
     }
   }
 }
@@ -84,6 +88,7 @@ extension RecordError: CustomStringConvertible {
     case .keyMismatch(let stated, let expected):
       "keyMismatch: the header states \(hex(stated)), the file's name gives \(hex(expected))"
     case .unsupportedFlags(let flags): "unsupportedFlags: \(flags)"
+    case .writableByOthers: "writableByOthers: others may write to the file than may change the cache"
     }
   }
 }

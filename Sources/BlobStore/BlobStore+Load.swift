@@ -156,6 +156,8 @@ extension BlobStore {
   }
 
   /// Opens what lies at a path, if it is a file of ours.
+  ///
+  /// - Throws: `DamagedRecord` if others may write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
     guard let root = try root.opened() else { return .absent }
     return try openRecord(path, in: root, for: access)
@@ -164,11 +166,31 @@ extension BlobStore {
   private func openRecord(
     _ path: RecordPath, in root: RootDirectory.Opened, for access: FileAccess
   ) throws -> OpenedFile {
-    switch try root.directory.openFile(path.fileName, in: path.subdirectory, for: access) {
+    guard try root.trustsSubdirectory(path.subdirectory) else { return .notRegular }
+    switch try openUnlessForeign(path, in: root, for: access) {
     case .regular(let file, let status):
-      return root.owns(status) ? .regular(file, status) : .notRegular
+      guard root.owns(status) else { return .notRegular }
+      guard !root.owners.expose(status) else {
+        throw DamagedRecord(error: .writableByOthers, path: file.location.path)
+      }
+      return .regular(file, status)
     case .absent: return .absent
     case .notRegular: return .notRegular
+    }
+  }
+
+  /// What is another's is foreign, and not something that this process may not change.
+  private func openUnlessForeign(
+    _ path: RecordPath, in root: RootDirectory.Opened, for access: FileAccess
+  ) throws -> OpenedFile {
+    do throws(FileError) {
+      return try root.directory.openFile(path.fileName, in: path.subdirectory, for: access)
+    } catch {
+      guard error.errno == .permissionDenied, access == .readWrite,
+        let subdirectory = try root.openSubdirectory(path.subdirectory),
+        let status = try subdirectory.status(of: path.fileName), !root.owns(status)
+      else { throw error }
+      return .notRegular
     }
   }
 
@@ -184,6 +206,7 @@ extension BlobStore {
   private func readRecord(
     _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime, asksStatus: Bool
   ) throws -> Reading<Data> {
+    guard try root.trustsSubdirectory(path.subdirectory) else { return .absent }
     let expected = lastReadRoom.load(ordering: .relaxed)
     let room = expected.byteCount(maximumPayload: configuration.maximumPayload)
     return try unsafe withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { start in
@@ -196,6 +219,7 @@ extension BlobStore {
       // Two cases, because the compiler takes no two patterns for a value that cannot be copied.
       case .absent: return .absent
       case .foreign: return .absent
+      case .exposed: return .damaged(.writableByOthers)
       case .read(let byteCount):
         needed = ReadRoom(fileByteCount: Int64(byteCount))
         let payload = unsafe UnsafeRawBufferPointer(rebasing: start[..<byteCount].dropFirst(RecordHeader.byteCount))

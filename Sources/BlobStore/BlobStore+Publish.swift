@@ -82,7 +82,8 @@ extension BlobStore {
     {
       return TemporaryFile(recycled, in: subdirectory, names: temporaryNames)
     }
-    if mayBeUnnamed, let file = try subdirectory.directory.createUnnamedFile(permissions: root.filePermissions) {
+    if mayBeUnnamed, let file = try subdirectory.directory.createUnnamedFile(permissions: root.permissions(of: .record))
+    {
       return try TemporaryFile(unnamed: file, in: subdirectory, of: root, names: temporaryNames)
     }
     return try TemporaryFile(in: subdirectory, of: root, names: temporaryNames)
@@ -269,7 +270,8 @@ extension BlobStore {
       }
       let stored = try file.readHeader()
       // A damaged record tells of no locks.
-      let header = try? stored.get().sound(fileSize: status.size, digest: path.digest)
+      let header =
+        root.owners.expose(status) ? nil : try? stored.get().sound(fileSize: status.size, digest: path.digest)
       return Displaced(file: DisplacedFile(path.fileName, status, header: header), header: header)
     case .notRegular: break
     }

@@ -135,6 +135,11 @@ extension BlobStore {
     countWipe(in: root)
     defer { countWipe(in: root) }
     guard let walk = try walk() else { return }
+    walk.enters = {
+      root.mendSubdirectory($0)
+      return true
+    }
+    defer { walk.enters = nil }
     var busy = BusyRecords<RecordPath>(waiting: configuration.lockTimeout)
     func count(_ removed: RecordEntry) {
       progress.removed.add(bytes: removed.fileSize)
@@ -265,6 +270,8 @@ extension BlobStore {
       return try root.subdirectory(path.subdirectory)
     } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
       return nil
+    } catch let error as BlobStoreError where error.code == .foreignFile {
+      return nil
     }
   }
 
@@ -277,7 +284,8 @@ extension BlobStore {
       else { return nil }
       let stored = try file.readHeader()
       // A damaged record tells of no locks.
-      let header = try? stored.get().sound(fileSize: status.size, digest: path.digest)
+      let header =
+        root.owners.expose(status) ? nil : try? stored.get().sound(fileSize: status.size, digest: path.digest)
       let isLocked = header?.isLocked ?? false
       return (
         RecordSize(bytes: status.size, isLocked: isLocked),

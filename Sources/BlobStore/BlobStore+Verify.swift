@@ -170,7 +170,13 @@ extension BlobStore {
   ///
   /// - Throws: `payloadTooLarge` for a payload that no load returns: a file that claims to be endless is not read.
   func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
-    guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return .absent }
+    let opened: OpenedFile
+    do {
+      opened = try openRecord(path, for: .read)
+    } catch let damaged as DamagedRecord {
+      return .damaged(damaged.error)
+    }
+    guard case .regular(let file, let status) = consume opened else { return .absent }
     let stored = try file.readHeader()
     let header: RecordHeader
     do throws(RecordError) {

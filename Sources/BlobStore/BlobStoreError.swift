@@ -99,6 +99,21 @@ extension BlobStoreError: CustomStringConvertible {
   }
 }
 
+extension BlobStoreError {
+  /// What has the name of a directory of the cache's is not to be gone by.
+  static func foreignDirectory(at path: FilePath, _ distrust: Distrust) -> BlobStoreError {
+    BlobStoreError(
+      .foreignFile,
+      "this directory is none of the cache's, and is left alone: \(distrust); its owner or the superuser can remove it",
+      path: path)
+  }
+}
+
+extension FileError {
+  /// Whether it is the volume, or the caller's share of it, that is full.
+  var isLackOfRoom: Bool { [.noSpace, .diskQuotaExceeded].contains(errno) }
+}
+
 // MARK: - Mapping
 
 /// A damaged file on its way up to the operation that reports it.

@@ -247,6 +247,7 @@ extension CollectionPass {
   /// - Returns: whether to walk the subdirectory.
   private func enters(_ name: String, _ root: RootDirectory.Opened, _ known: SubdirectoryLedger?) -> Bool {
     mark = nil
+    if !options.dryRun { root.mendSubdirectory(name) }
     guard let marks else { return true }
     var isToBeWalked = true
     surviving {

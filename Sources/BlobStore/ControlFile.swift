@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import Locks
 internal import Logging
 internal import PosixFiles
 internal import Synchronization
@@ -21,15 +22,25 @@ final class ControlFile: Sendable {
   private let hasLeftHint = Atomic(false)
   /// Of those under way, this process's (`hasHeaderChanges`).
   let headerChangesHere = Atomic(0)
+  /// Those that keep readers from locking it, where it has others; nil once they were given.
+  private let permissionsToGive: Lock<FilePermissions?>
+  /// Whether it belongs to a user who is not believed: that it lies there proves nothing.
+  let mayBePlanted: Bool
 
-  private init(file: consuming OpenFile, map: consuming MappedFile?, isDamaged: Bool, owners: FileOwners) {
+  private init(
+    file: consuming OpenFile, _ status: Stat, of root: RootDirectory.Opened, map: consuming MappedFile?, isDamaged: Bool
+  ) {
+    let permissions = status.permissions.withoutReaders
+    let mayChangeIt = status.userID == root.owners.caller || (root.owners.caller.rawValue == 0 && root.owns(status))
+    permissionsToGive = Lock(mayChangeIt && permissions != status.permissions ? permissions : nil)
+    mayBePlanted = if case .owner = root.owners.distrust(of: status) { true } else { false }
     self.file = file
     // Even, whatever lies there: odd means that something is being changed.
     generationBase =
       map?.withWord(at: ControlLayout.generationBaseOffset, as: UInt64.self) { $0.load(ordering: .relaxed) & ~1 } ?? 0
     self.map = map
     self.isDamaged = isDamaged
-    self.owners = owners
+    owners = root.owners
   }
 
   /// Tries to lock a stripe for this open file.
@@ -97,14 +108,14 @@ extension ControlFile {
         .foreignFile, "something that is no file lies where the control file belongs",
         path: root.directory.path.appending(name))
     case .regular(let file, let status):
-      switch try Content(of: file, byteCount: status.size) {
-      case .current(let map): return ControlFile(file: file, map: map, isDamaged: false, owners: root.owners)
+      switch try Content(of: file, status, in: root) {
+      case .current(let map): return ControlFile(file: file, status, of: root, map: map, isDamaged: false)
       case .locksOnly(let reason, let level):
         logger.log(level: level, "\(file.location.path): no generations and no counters: \(reason)")
-        return ControlFile(file: file, map: nil, isDamaged: false, owners: root.owners)
-      case .damaged:
-        logger.warning("\(file.location.path): damaged; the next change replaces it")
-        return ControlFile(file: file, map: nil, isDamaged: true, owners: root.owners)
+        return ControlFile(file: file, status, of: root, map: nil, isDamaged: false)
+      case .damaged(let reason):
+        logger.warning("\(file.location.path): \(reason); the next change replaces it")
+        return ControlFile(file: file, status, of: root, map: nil, isDamaged: true)
       }
     }
   }
@@ -114,11 +125,18 @@ extension ControlFile {
     case current(MappedFile)
     /// It cannot have generations and counters for any process.
     case locksOnly(reason: String, level: Logger.Level = .warning)
-    /// Of no version: what a power cut may leave, or somebody else's.
-    case damaged
+    /// To be replaced: of no version, which is what a power cut may leave, or open to too many.
+    case damaged(reason: String = "damaged")
 
     /// - Throws: where only this process cannot map it. It must change nothing then, for the others would not notice.
-    init(of file: borrowing OpenFile, byteCount: Int64) throws {
+    init(of file: borrowing OpenFile, _ status: Stat, in root: RootDirectory.Opened) throws {
+      // Who may truncate what is mapped ends the processes that have it mapped, and what is in it says what they like.
+      let isOutgrown = root.isOutgrown(control: status)
+      if !isOutgrown, let distrust = root.owners.distrust(of: status) {
+        // In a sticky directory in which others may make names, it is so for whoever made it.
+        self = .locksOnly(reason: "\(distrust)", level: root.isSharedByStrangers ? .notice : .warning)
+        return
+      }
       if let hazard = try file.mappingHazard() {
         self = .locksOnly(reason: hazard.reason, level: hazard == .needsRoom ? .info : .warning)
         return
@@ -126,15 +144,19 @@ extension ControlFile {
       // Read before it is mapped: of another version, it may be too short to be.
       let (magic, version) = try file.magicAndVersion()
       guard magic == ControlLayout.magic, version >= ControlLayout.version else {
-        self = .damaged
+        self = .damaged()
         return
       }
       guard version == ControlLayout.version else {
         self = .locksOnly(reason: "version \(version) of it is later than this program")
         return
       }
-      guard byteCount == Int64(ControlLayout.byteCount) else {
-        self = .damaged
+      guard status.size == Int64(ControlLayout.byteCount) else {
+        self = .damaged()
+        return
+      }
+      guard !isOutgrown else {
+        self = .damaged(reason: "more users may write to it than to the directory, or might once")
         return
       }
       do {
@@ -155,7 +177,30 @@ extension ControlFile {
     return try temporary.publishByLink(as: name)
   }
 
-  /// Puts a new control file in the place of one that is damaged. The caller holds the directory's lock.
+  /// Makes an empty control file, where there is no room for more: its locks are all it has, until it is replaced.
+  ///
+  /// - Throws: where there is no room for the name of a file either.
+  static func makeEmpty(in root: RootDirectory.Opened, names: TemporaryNames) throws {
+    var temporary = try TemporaryFile(
+      in: OpenSubdirectory(root.directory.reopened()), of: root, names: names, as: .control)
+    if try temporary.publishIfAbsent(as: name) == nil { _ = try temporary.publishByLink(as: name) }
+  }
+
+  /// Keeps those from its locks who may not change the directory, if it was made when they could open it.
+  func shutReadersOut(_ logger: Logger) {
+    let permissions = permissionsToGive.withLock { permissions in
+      defer { permissions = nil }
+      return permissions
+    }
+    guard let permissions else { return }
+    do {
+      try file.setPermissions(permissions)
+    } catch {
+      logger.warning("\(BlobStoreError(error, operation: "keep readers from the locks", key: nil))")
+    }
+  }
+
+  /// Puts a new control file in the place of one that is damaged.
   ///
   /// Everybody who changes something holds a byte of the damaged file meanwhile; so all its bytes are taken first, by a
   /// description of its own, which keeps the threads of this process out too.
@@ -168,7 +213,7 @@ extension ControlFile {
     guard try file.tryLock(bytes: ControlLayout.lockedBytes) else { return false }
     // Looked at again, now that nobody can come between.
     let status = try file.status()
-    guard try isLinked(status, in: root), case .damaged = try Content(of: file, byteCount: status.size) else {
+    guard try isLinked(status, in: root), case .damaged = try Content(of: file, status, in: root) else {
       return true
     }
     var temporary = try makeUnpublished(in: root, names: names)
@@ -181,7 +226,7 @@ extension ControlFile {
     in root: RootDirectory.Opened, names: TemporaryNames
   ) throws -> TemporaryFile {
     let temporary = try TemporaryFile(
-      in: OpenSubdirectory(root.directory.reopened()), of: root, names: names)
+      in: OpenSubdirectory(root.directory.reopened()), of: root, names: names, as: .control)
     try temporary.file.allocate(byteCount: Int64(ControlLayout.byteCount))
     // What is allocated and not written reads as zeros, and costs no write. A random base is added to what lies there, so that a
     // memory tier never takes a new file's generations for an old one's: 62 bits, which leaves room for all that is added.

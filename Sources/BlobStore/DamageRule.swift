@@ -8,7 +8,7 @@ struct DamageRule {
   func isDue(_ entry: RecordEntry) -> Bool {
     guard entry.state == .damaged, now > entry.modified.advanced(bySeconds: defaultExpiration) else { return false }
     switch entry.damage {
-    case .notEnoughDataToGetHeader, .invalidHeaderCRC, .wrongPayloadSize, .keyMismatch: return true
+    case .notEnoughDataToGetHeader, .invalidHeaderCRC, .wrongPayloadSize, .keyMismatch, .writableByOthers: return true
     // What a power cut makes of a record; anything else without the magic may be somebody's file.
     case .magicMismatch: return entry.storedHeader?.isAllZero ?? false
     // A later version's record, or one that is still being written.

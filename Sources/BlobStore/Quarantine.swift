@@ -8,6 +8,8 @@ struct Quarantine: ~Copyable {
   static let directoryName = ".quarantine"
 
   let directory: Directory
+  /// Whose files are ours, and count.
+  let owners: FileOwners
   /// Bytes it may hold; the oldest files give way.
   let byteLimit: Int64
 
@@ -17,14 +19,14 @@ struct Quarantine: ~Copyable {
     let modifiedSeconds: Int64
   }
 
-  /// The regular files in it.
+  /// The regular files in it that are ours.
   func files() throws -> [File] {
     var files: [File] = []
     var entries = try directory.entries()
     while let entry = try entries.next() {
-      guard entry.isNameExact, let status = try directory.status(of: entry.name), status.type == .regular else {
-        continue
-      }
+      guard entry.isNameExact, let status = try directory.status(of: entry.name), status.type == .regular,
+        owners.include(ownerOf: status)
+      else { continue }
       files.append(
         File(name: entry.name, byteCount: status.size, modifiedSeconds: status.modifiedSeconds))
     }
@@ -39,7 +41,8 @@ struct Quarantine: ~Copyable {
 
   /// Removes the oldest files until the rest is within the limits.
   ///
-  /// - Returns: what was removed, or in a dry run would be, and the bytes of the rest.
+  /// - Returns: what was removed, or in a dry run would be, and the bytes of the rest, without what cannot be removed: no
+  ///   record is evicted for that.
   func trim(dryRun: Bool = false) throws -> (files: Int64, bytes: Int64, failure: FileError?, bytesLeft: Int64) {
     var files = try files()
     var byteCount = files.reduce(Int64(0)) { $0.saturatingAdding($1.byteCount) }
@@ -50,6 +53,7 @@ struct Quarantine: ~Copyable {
         if !dryRun { _ = try directory.unlink(oldest.name) }
       } catch {
         removed.failure = removed.failure ?? error
+        byteCount.saturatingAdd(-oldest.byteCount)
         continue
       }
       removed.files += 1
@@ -76,12 +80,13 @@ struct Quarantine: ~Copyable {
 }
 
 extension BlobStore {
-  /// The quarantine; nil if there is none yet, or if its name belongs to something that is no directory.
+  /// The quarantine; nil if there is none yet, or if its name belongs to something that is no directory of ours.
   func quarantine() throws -> Quarantine? {
     do {
       guard let root = try root.opened(), let directory = try root.directory.openSubdirectory(Quarantine.directoryName)
       else { return nil }
-      return Quarantine(directory: directory, byteLimit: quarantineByteLimit)
+      guard try root.owners.distrust(of: directory.status()) == nil else { return nil }
+      return Quarantine(directory: directory, owners: root.owners, byteLimit: quarantineByteLimit)
     } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
       return nil
     }
@@ -119,15 +124,19 @@ extension BlobStore {
       let status = try directory.status(of: path.fileName)
     else { return }
     let level = configuration.durability.level(concernsLock: false)
-    let size = RecordSize(bytes: status.size, isLocked: try isCountedAsLocked(path, in: directory))
+    let size = RecordSize(bytes: status.size, isLocked: try isCountedAsLocked(path, in: directory, of: root))
     switch policy {
     case .report: break
     case .remove:
       _ = try hold.changingPayload(level) { try directory.unlink(path.fileName) }
       hold.count(from: size, to: nil)
     case .quarantine:
+      let quarantineDirectory = try root.openOrMakeSubdirectory(Quarantine.directoryName)
+      if let distrust = try root.owners.distrust(of: quarantineDirectory.status()) {
+        throw BlobStoreError.foreignDirectory(at: quarantineDirectory.path, distrust)
+      }
       let quarantine = Quarantine(
-        directory: try root.openOrMakeSubdirectory(Quarantine.directoryName), byteLimit: quarantineByteLimit)
+        directory: quarantineDirectory, owners: root.owners, byteLimit: quarantineByteLimit)
       try hold.changingPayload(level) {
         try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
       }
@@ -143,8 +152,11 @@ extension BlobStore {
   }
 
   /// Whether a damaged record was counted as locked: all but its payload is sound. Else it tells of no locks.
-  private func isCountedAsLocked(_ path: RecordPath, in directory: borrowing Directory) throws(FileError) -> Bool {
+  private func isCountedAsLocked(
+    _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+  ) throws(FileError) -> Bool {
     guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read),
+      !root.owners.expose(status),
       case .success(let stored) = try file.readHeader(),
       let header = stored.sound(fileSize: status.size, digest: path.digest)
     else { return false }

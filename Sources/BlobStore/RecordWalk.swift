@@ -169,6 +169,9 @@ internal import SystemPackage
   private func enter(_ name: String) throws -> Item? {
     do {
       guard let opened = try root.directory.openSubdirectory(name) else { return nil }
+      guard try root.distrust(ofSubdirectory: opened) == nil else {
+        return fileNamePrefix.isEmpty ? .foreign(name) : nil
+      }
       subdirectoryStream = try opened.entries()
       subdirectory = consume opened
     } catch {
@@ -194,7 +197,10 @@ internal import SystemPackage
     if [Quarantine.directoryName, RecyclingBin.directoryName].contains(entry.name),
       entry.kind == .directory || entry.kind == .unknown
     {
-      return nil
+      // Another's is no more than any other directory of theirs.
+      guard let status = try root.directory.status(of: entry.name), root.owners.distrust(of: status) != nil else {
+        return nil
+      }
     }
     if CacheDirectoryTag.isTag(entry.name, in: layout), entry.kind == .regular || entry.kind == .unknown { return nil }
     if entry.name == ControlFile.name, entry.kind == .regular || entry.kind == .unknown { return nil }
@@ -221,7 +227,9 @@ internal import SystemPackage
     let name = subdirectory == nil ? entry.name : subdirectoryName + "/" + entry.name
     let isOfOtherKind = entry.kind == .directory || entry.kind == .other
     if TemporaryFile.isName(entry.name), !isOfOtherKind {
-      return fileNamePrefix.isEmpty ? .temporary(name: entry.name) : nil
+      guard fileNamePrefix.isEmpty else { return nil }
+      let status = withCurrentDirectory { $0.statusOfUnreadable(entry.name) }
+      return status.map(root.mayBeRecord) ?? true ? .temporary(name: entry.name) : .foreign(name)
     }
     guard !isOfOtherKind, entry.isNameExact, isMatch, let path = path(ofFileName: entry.name) else {
       return fileNamePrefix.isEmpty ? .foreign(name) : nil
@@ -275,7 +283,7 @@ extension RecordWalk {
     case .absent: return .done
     case .notRegular: return .toBeMet
     case .regular(let status, let byteCount):
-      guard root.owns(status),
+      guard root.owns(status), !root.owners.expose(status),
         let glance = unsafe RecordGlance(
           RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, now: now,
           defaultExpiration: defaultExpiration)
@@ -306,10 +314,11 @@ enum RecordExamination {
           self = .foreign(ForeignRecord(path, status, in: root))
           return
         }
-        self = .record(
-          RecordEntry(
-            path: path, key: layout.naming.key(ofFileName: path.fileName), status: status,
-            stored: try file.readHeader(), now: now, defaultExpiration: defaultExpiration))
+        let entry = RecordEntry(
+          path: path, key: layout.naming.key(ofFileName: path.fileName), status: status,
+          stored: try file.readHeader(), now: now, defaultExpiration: defaultExpiration)
+        let isExposed = entry.damage == nil && root.owners.expose(status)
+        self = .record(isExposed ? entry.damaged(.writableByOthers) : entry)
       }
     } catch {
       let status = directory.statusOfUnreadable(path.fileName)

@@ -91,9 +91,11 @@ final class RootDirectory: Sendable {
       do {
         let name = RecyclingBin.directoryName
         guard let directory = try makesIt ? openOrMakeSubdirectory(name) : openSubdirectory(name) else { return nil }
-        guard owns(try directory.status()) else { return nil }
+        guard try owners.distrust(of: directory.status()) == nil else { return nil }
         return RecyclingBin(directory)
       } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+        return nil
+      } catch let error as BlobStoreError where error.code == .foreignFile {
         return nil
       }
     }
@@ -159,7 +161,8 @@ final class RootDirectory: Sendable {
 
     /// Whether a file is as this process would make one for a record, and has one name only: then it may become one.
     func isRecyclable(_ file: Stat) -> Bool {
-      file.linkCount == 1 && file.deviceID == status.deviceID && file.permissions == filePermissions
+      file.linkCount == 1 && file.deviceID == status.deviceID
+        && file.permissions == permissions(of: .record, group: file.groupID)
         && file.userID == ownerOfNewFiles
         // Where the group shares the cache, a record of another group would be foreign to it.
         && (file.groupID == status.groupID || (owners.group == nil && file.groupID == callerGroup))
@@ -169,7 +172,9 @@ final class RootDirectory: Sendable {
     var ownerOfNewFiles: UserID { owners.caller.rawValue == 0 ? status.userID : owners.caller }
 
     /// Whether a file cannot become a record's for anybody: it has another name, or the permissions that the root had once.
-    func isWorn(_ file: Stat) -> Bool { file.linkCount > 1 || file.permissions != filePermissions }
+    func isWorn(_ file: Stat) -> Bool {
+      file.linkCount > 1 || file.permissions != permissions(of: .record, group: file.groupID)
+    }
 
     /// Whether it is the same directory, and has the same owner and permissions, which its files get too.
     func isSame(as status: Stat) -> Bool {
@@ -182,8 +187,54 @@ final class RootDirectory: Sendable {
       status.permissions.contains(.otherWrite) && !status.permissions.contains(.saveText)
     }
 
-    var subdirectoryPermissions: FilePermissions { status.permissions.intersection(FilePermissions(rawValue: 0o777)) }
-    var filePermissions: FilePermissions { status.permissions.intersection(FilePermissions(rawValue: 0o666)) }
+    /// Whether others may make names in it, and take none away: what lies there may be theirs.
+    var isSharedByStrangers: Bool {
+      status.permissions.contains(.saveText) && !status.permissions.isDisjoint(with: [.groupWrite, .otherWrite])
+    }
+
+    /// Whether some may open and lock the directory who may not change it.
+    var isOpenToReaders: Bool {
+      status.permissions.withoutReaders != status.permissions
+    }
+
+    /// Whether a control file can be written to by users who could not write to a new one. They may have it open: to change
+    /// its permissions is not enough.
+    func isOutgrown(control: Stat) -> Bool {
+      // Where names may be anybody's, a new one would be no better.
+      guard !isSharedByStrangers else { return false }
+      if case .owner = owners.distrust(of: control) { return false }
+      let writers = control.permissions.intersection([.groupWrite, .otherWrite])
+      return !permissions(of: .control, group: control.groupID).isSuperset(of: writers)
+    }
+
+    /// What a file that the cache makes is for.
+    enum FileRole {
+      case record
+      /// The locks of all who may change the directory, and of nobody else.
+      case control
+    }
+
+    /// The permissions of a new file: the root's, as far as nobody can write to it who may not change the cache anyway.
+    ///
+    /// - Parameter group: the file's, if it is not the root's.
+    func permissions(of role: FileRole, group: GroupID? = nil) -> FilePermissions {
+      var permissions = status.permissions.intersection(FilePermissions(rawValue: 0o666))
+      if status.permissions.contains(.saveText) {
+        // Who takes locks needs to write, whatever else they may do there.
+        if role == .record { permissions.subtract([.groupWrite, .otherWrite]) }
+      } else if let group, group != status.groupID, !permissions.contains(.otherWrite) {
+        permissions.remove(.groupWrite)
+      }
+      return role == .control ? permissions.withoutReaders : permissions
+    }
+
+    private func subdirectoryPermissions(group: GroupID? = nil) -> FilePermissions {
+      var permissions = status.permissions.intersection(FilePermissions(rawValue: 0o1777))
+      if let group, group != status.groupID, permissions.isDisjoint(with: [.saveText, .otherWrite]) {
+        permissions.remove(.groupWrite)
+      }
+      return permissions
+    }
 
     /// The owner and group that a new file or subdirectory has to be given; nil where it has them, or where this
     /// process may not give them.
@@ -316,8 +367,50 @@ final class RootDirectory: Sendable {
 
 extension RootDirectory.Opened {
   /// Opens the subdirectory a record lies in, the root itself for the empty name; nil if it is not there.
+  ///
+  /// - Throws: `foreignFile` if it is none of the cache's.
   func openSubdirectory(_ name: String) throws -> Directory? {
-    try name.isEmpty ? directory.reopened() : directory.openSubdirectory(name)
+    if name.isEmpty { return try directory.reopened() }
+    guard let opened = try directory.openSubdirectory(name) else { return nil }
+    if let distrust = try distrust(ofSubdirectory: opened) {
+      throw BlobStoreError.foreignDirectory(at: opened.path, distrust)
+    }
+    return opened
+  }
+
+  /// Why a subdirectory is not to be gone by: others may take records out of it, and put others of the same owner there.
+  ///
+  /// Asked where others may make names in the root. A sticky subdirectory is trusted whoever made it, since nobody else
+  /// could store under the keys that belong there otherwise.
+  ///
+  /// - Returns: nil if it is to be trusted.
+  func distrust(ofSubdirectory opened: borrowing Directory) throws(FileError) -> Distrust? {
+    guard isSharedByStrangers else { return nil }
+    return distrust(ofSubdirectory: try opened.status())
+  }
+
+  private func distrust(ofSubdirectory status: Stat) -> Distrust? {
+    status.permissions.contains(.saveText) ? nil : owners.distrust(of: status)
+  }
+
+  /// The same of the subdirectory of a name, before something is opened in it.
+  func trustsSubdirectory(_ name: String) throws(FileError) -> Bool {
+    guard isSharedByStrangers, !name.isEmpty, let status = try directory.status(of: name), status.type == .directory
+    else { return true }
+    return distrust(ofSubdirectory: status) == nil
+  }
+
+  /// Makes a subdirectory sticky that was made before subdirectories were, so that nobody takes records out of it any more.
+  func mendSubdirectory(_ name: String) {
+    guard isSharedByStrangers, !name.isEmpty else { return }
+    do throws(FileError) {
+      guard let opened = try directory.openSubdirectory(name) else { return }
+      let status = try opened.status()
+      guard distrust(ofSubdirectory: status) == .writers else { return }
+      try opened.setPermissions(status.permissions.union(.saveText))
+    } catch {
+      // What cannot be mended stays foreign, and is reported as that.
+    }
   }
 
   /// Opens the subdirectory a record is to lie in, made with the root's permissions and ownership if it is not there.
@@ -325,16 +418,19 @@ extension RootDirectory.Opened {
     // A collection may remove the empty subdirectory between its making and its opening; it does so once a pass.
     var triesLeft = RootDirectory.removalsOutlasted
     while true {
+      mendSubdirectory(name)
       if let directory = try openSubdirectory(name) { return directory }
       if triesLeft == 0 { throw FileError(.openDirectory, Location(directory.path, name), .noSuchFileOrDirectory) }
       triesLeft -= 1
-      guard try directory.makeSubdirectory(name, permissions: subdirectoryPermissions) else { continue }
-      guard let made = try openSubdirectory(name) else { continue }
+      guard try directory.makeSubdirectory(name, permissions: subdirectoryPermissions()) else { continue }
+      guard let made = try directory.openSubdirectory(name) else { continue }
       let status = try made.status()
+      let (ownership, permissions) = wishes(for: status)
       // Another user may have put something else there since: that stays as it is, and is found like any other.
-      guard try isJustMade(made, status) else { continue }
+      guard try isJustMade(made, status, isAsWanted: ownership == nil && permissions == nil) else { continue }
       do {
-        try adopt(made, status)
+        if let (user, group) = ownership { try made.setOwner(user: user, group: group) }
+        if let permissions { try give(permissions, to: made) }
         return made
       } catch {
         // The error at hand is the one to report; a subdirectory that stays is empty, and a collection takes it.
@@ -344,28 +440,33 @@ extension RootDirectory.Opened {
     }
   }
 
-  /// Gives a subdirectory that was just made what it lacks of the root's ownership and permissions.
-  private func adopt(_ made: borrowing Directory, _ status: Stat) throws(FileError) {
-    if let (user, group) = ownershipToGive(status) { try made.setOwner(user: user, group: group) }
-    // The process's mask may have taken some.
-    guard status.permissions.intersection(subdirectoryPermissions) != subdirectoryPermissions else { return }
-    let inherited = status.permissions.intersection(.setGroupID)
+  private func give(_ permissions: FilePermissions, to made: borrowing Directory) throws(FileError) {
+    let inherited = permissions.intersection(.setGroupID)
     do {
-      try made.setPermissions(subdirectoryPermissions.union(inherited))
+      try made.setPermissions(permissions)
     } catch  where error.errno == .notPermitted && !inherited.isEmpty {
       // A sandbox may let nobody ask for the bit, though the system has given it. Without it, each file is given its group.
-      try made.setPermissions(subdirectoryPermissions)
+      try made.setPermissions(permissions.subtracting(inherited))
     }
+  }
+
+  /// What a subdirectory that was just made is to be given of the root's; nil for what it has.
+  private func wishes(
+    for made: Stat
+  ) -> (ownership: (user: UserID?, group: GroupID?)?, permissions: FilePermissions?) {
+    let ownership = ownershipToGive(made)
+    let permissions = subdirectoryPermissions(group: ownership?.group ?? made.groupID)
+    let isAsWanted = made.permissions.intersection(FilePermissions(rawValue: 0o1777)) == permissions
+    return (ownership, isAsWanted ? nil : permissions.union(made.permissions.intersection(.setGroupID)))
   }
 
   /// Whether a directory may be the one that this process has just made: its own, on this volume, and nothing in it.
   ///
   /// Only a directory that needs other permissions or another owner is listed.
-  private func isJustMade(_ made: borrowing Directory, _ status: Stat) throws(FileError) -> Bool {
+  private func isJustMade(
+    _ made: borrowing Directory, _ status: Stat, isAsWanted: Bool
+  ) throws(FileError) -> Bool {
     guard status.userID == owners.caller, status.deviceID == self.status.deviceID else { return false }
-    let isAsWanted =
-      ownershipToGive(status) == nil
-      && status.permissions.intersection(subdirectoryPermissions) == subdirectoryPermissions
     if isAsWanted { return true }
     do {
       var entries = try made.entries()
@@ -374,5 +475,15 @@ extension RootDirectory.Opened {
       // A collection has removed it already.
       return false
     }
+  }
+}
+
+extension FilePermissions {
+  /// Without the read bits of classes that have no write bit: who opens a file can lock it.
+  var withoutReaders: FilePermissions {
+    var permissions = self
+    if !permissions.contains(.groupWrite) { permissions.remove(.groupRead) }
+    if !permissions.contains(.otherWrite) { permissions.remove(.otherRead) }
+    return permissions
   }
 }

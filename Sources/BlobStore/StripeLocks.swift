@@ -104,7 +104,10 @@ extension StripeLocks {
   /// - Returns: nil if there is none, and it was not to be made or could not be.
   func controlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
     let control = try openedControlFile(of: root, makesIt: makesIt)
-    if makesIt, let control, let hint { control.leaveHint(hint) }
+    if makesIt, let control {
+      control.shutReadersOut(logger)
+      if let hint { control.leaveHint(hint) }
+    }
     return control
   }
 
@@ -112,9 +115,21 @@ extension StripeLocks {
     let found = try root.controlFile(logger)
     if let found, !found.isDamaged || !makesIt { return found }
     guard makesIt else { return nil }
-    // Held by whoever makes or replaces the control file, so that none replaces what another has just made.
+    if root.isOpenToReaders {
+      // Who may only read could hold the directory's lock for ever, so nothing may need it: the new file takes its name only
+      // if that is free, and who replaces a damaged one holds all of its bytes.
+      return try newControlFile(of: root, replacing: found)
+    }
+    // Keeps those off who change something under this lock for want of a control file.
     let directory = try root.directory.reopened()
     guard try directory.tryLock() else { return found }
+    return try newControlFile(of: root, replacing: found)
+  }
+
+  /// The control file that takes the place of one that is damaged, or of none.
+  ///
+  /// - Returns: the damaged one, or nil, if there is no room for another or somebody is changing something.
+  private func newControlFile(of root: RootDirectory.Opened, replacing found: ControlFile?) throws -> ControlFile? {
     do {
       if let found {
         guard try ControlFile.replaceDamaged(in: root, names: names, logger) else { return found }
@@ -124,9 +139,15 @@ extension StripeLocks {
       } else {
         _ = try ControlFile.make(in: root, names: names)
       }
-    } catch let error as FileError where error.errno == .noSpace || error.errno == .diskQuotaExceeded {
+    } catch let error as FileError where error.isLackOfRoom {
       logger.debug("no control file: \(BlobStoreError(error, operation: "make", key: nil))")
-      return found
+      guard found == nil, root.isOpenToReaders else { return found }
+      do {
+        try ControlFile.makeEmpty(in: root, names: names)
+      } catch let error as FileError where error.isLackOfRoom {
+        // Not even a name: the directory's own lock is all there is.
+        return nil
+      }
     }
     return try root.controlFile(logger)
   }

@@ -17,6 +17,9 @@ struct TemporaryFile: ~Copyable {
     didSet { if case .beside(let name) = oldValue { names.forget(name) } }
   }
   private var isLeased = false
+  /// What it gets once it is whole. With a name of its own, only its writer's user may open it: who can open a file can
+  /// lock it, and a collection leaves what is locked.
+  private var permissionsToGive: FilePermissions?
 
   /// Where it is to be found.
   private enum Place {
@@ -43,17 +46,21 @@ struct TemporaryFile: ~Copyable {
   /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`.
   ///
   /// - Throws: ENOENT if the directory was removed: try again.
-  init(in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened, names: TemporaryNames) throws {
+  init(
+    in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened, names: TemporaryNames,
+    as role: RootDirectory.Opened.FileRole = .record
+  ) throws {
     var name = names.next()
+    var permissions: FilePermissions?
     var obstacle = Obstacle(call: .open, errno: .fileExists)
     names.note(name, in: subdirectory)
-    var file = try Self.createLocked(name, in: subdirectory.directory, of: root, &obstacle)
+    var file = try Self.createLocked(name, in: subdirectory.directory, of: root, role, &permissions, &obstacle)
     var triesLeft = Self.tries
     while file == nil, triesLeft > 0 {
       names.forget(name)
       name = names.next()
       names.note(name, in: subdirectory)
-      file = try Self.createLocked(name, in: subdirectory.directory, of: root, &obstacle)
+      file = try Self.createLocked(name, in: subdirectory.directory, of: root, role, &permissions, &obstacle)
       triesLeft -= 1
     }
     guard let file = file.take() else {
@@ -63,6 +70,7 @@ struct TemporaryFile: ~Copyable {
     self.names = names
     self.file = file
     self.subdirectory = subdirectory
+    permissionsToGive = permissions
     place = .beside(name)
   }
 
@@ -73,7 +81,9 @@ struct TemporaryFile: ~Copyable {
     unnamed file: consuming OpenFile, in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened,
     names: TemporaryNames
   ) throws {
-    try Self.adopt(file, try file.status(), of: root)
+    let status = try file.status()
+    let permissions = try Self.adopt(file, status, of: root, .record)
+    if status.permissions != permissions { try file.setPermissions(permissions) }
     self.names = names
     self.file = file
     self.subdirectory = subdirectory
@@ -213,6 +223,10 @@ struct TemporaryFile: ~Copyable {
 
   /// The name it has until it is published, beside that one or in the recycling bin: given now, if it has none.
   private mutating func name() throws(FileError) -> String {
+    if let permissions = permissionsToGive {
+      try file.setPermissions(permissions)
+      permissionsToGive = nil
+    }
     switch place {
     case .beside(let name): return name
     case .inBin(let recycled): return recycled.entry.name
@@ -251,14 +265,17 @@ extension TemporaryFile {
     var errno: Errno
   }
 
-  /// - Parameter obstacle: receives why there is no file.
+  /// - Parameters:
+  ///   - permissions: receives what the file is to have in the end, if it has not.
+  ///   - obstacle: receives why there is no file.
   /// - Returns: nil if the name was taken, or a collection came between the calls and removed the file.
   private static func createLocked(
-    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, _ obstacle: inout Obstacle
+    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened,
+    _ role: RootDirectory.Opened.FileRole, _ permissions: inout FilePermissions?, _ obstacle: inout Obstacle
   ) throws -> OpenFile? {
     let file: OpenFile
     do {
-      file = try directory.createFile(name, permissions: root.filePermissions)
+      file = try directory.createFile(name, permissions: .ownerReadWrite)
     } catch {
       guard error.errno == .fileExists else { throw error }
       obstacle = Obstacle(call: .open, errno: error.errno)
@@ -272,7 +289,8 @@ extension TemporaryFile {
       }
       let status = try file.status()
       guard status.linkCount > 0 else { return nil }
-      try adopt(file, status, of: root)
+      let wanted = try adopt(file, status, of: root, role)
+      permissions = status.permissions == wanted ? nil : wanted
       return file
     } catch {
       // The error at hand is the one to report; what cannot be unlinked now, a collection takes.
@@ -283,9 +301,14 @@ extension TemporaryFile {
 }
 
 extension TemporaryFile {
-  private static func adopt(_ file: borrowing OpenFile, _ status: Stat, of root: RootDirectory.Opened) throws(FileError)
-  {
-    if let (user, group) = root.ownershipToGive(status) { try file.setOwner(user: user, group: group) }
-    if status.permissions != root.filePermissions { try file.setPermissions(root.filePermissions) }
+  /// Gives the file the root's owner and group.
+  ///
+  /// - Returns: the permissions that it is to have.
+  private static func adopt(
+    _ file: borrowing OpenFile, _ status: Stat, of root: RootDirectory.Opened, _ role: RootDirectory.Opened.FileRole
+  ) throws(FileError) -> FilePermissions {
+    let ownership = root.ownershipToGive(status)
+    if let (user, group) = ownership { try file.setOwner(user: user, group: group) }
+    return root.permissions(of: role, group: ownership?.group ?? status.groupID)
   }
 }

@@ -87,7 +87,7 @@ extension BlobStore {
   /// Whether this library, of this version or a later one, has changed the directory.
   func hasControlFile() throws -> Bool {
     guard let root = try root.opened(), let control = countersFile(of: root) else { return false }
-    return !control.isDamaged
+    return !control.isDamaged && !control.mayBePlanted
   }
 
   func countersFile(of root: RootDirectory.Opened) -> ControlFile? {

@@ -17,14 +17,16 @@ package enum SmallFile: ~Copyable {
   case absent
   /// Not a regular file, or somebody else's.
   case foreign
+  /// A regular file of its owners' to which others may write too. Nothing is said of what is in the buffer.
+  case exposed
 }
 
 extension Directory {
   /// Reads a whole regular file that is smaller than the buffer; of a larger one, opens it. `name` and `subdirectory` are
   /// what they are to `openFile`.
   ///
-  /// Where the kernel has told by the opening itself that the file is the caller's (`AccessTime.tellsOwner`), its status is
-  /// not asked for: its end tells its size, and what is no file fails to be read at an offset, but for a device that the
+  /// Where only those who are believed may enter the owners' directory, and the kernel has told by the opening itself that the
+  /// file is the caller's (`AccessTime.tellsOwner`), its status is not asked for: its end tells its size, and what is no file fails to be read at an offset, but for a device that the
   /// superuser has given to the caller. What looks odd then may have been read short, or be such a device: the caller reads
   /// it again, `asksStatus` set.
   ///
@@ -46,13 +48,14 @@ extension Directory {
     // Nothing was written through it, so closing it loses nothing.
     defer { if !staysOpen { try? files.close(descriptor, place()) } }
 
-    if !asksStatus, files.hasOpenedOwnFile,
+    if !asksStatus, owners.isClosed, files.hasOpenedOwnFile,
       let count = unsafe readOnce(descriptor, into: buffer, place), count < buffer.count
     {
       return .read(byteCount: count)
     }
     let status = try files.status(of: descriptor, place())
     guard status.type == .regular, owners.include(ownerOf: status) else { return .foreign }
+    guard !owners.expose(status) else { return .exposed }
     guard status.size < buffer.count else {
       staysOpen = true
       return .larger(OpenFile(descriptor: descriptor, location: place(), files: files), status)

@@ -15,6 +15,7 @@ import Testing
     (.payloadChecksumMismatch(stated: 1, computed: 2), 108, "payloadChecksumMismatch", 48),
     (.keyMismatch(stated: 1, expected: 2), 109, "keyMismatch", 40),
     (.unsupportedFlags(RecordFlags(rawValue: 8)), 110, "unsupportedFlags", 56),
+    (.writableByOthers, 111, "writableByOthers", nil),
   ]
 
   @Test(arguments: table)
@@ -26,7 +27,7 @@ import Testing
   }
 
   @Test func codesAreUsedOnce() {
-    #expect(Set(Self.table.map(\.0.code)) == Set(100...110))
+    #expect(Set(Self.table.map(\.0.code)) == Set(100...111))
   }
 
   @Test func descriptionsTellWhatWasFoundAndWhatBelongs() {

@@ -197,7 +197,8 @@ import Testing
   /// control file, the bin and the quarantine.
   @Test func whatIsMadeIsTheGroups() throws {
     try makeRoot(0o770)
-    umask(0o077)
+    let mask = umask(0o077)
+    defer { umask(mask) }
     let store = try cache.store {
       $0.recycling = .automatic
       $0.damagePolicy = .quarantine

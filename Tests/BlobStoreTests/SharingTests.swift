@@ -132,6 +132,8 @@ import Testing
   /// A volume with no room for the control file: changes go on under the directory's lock.
   @Test func aFullVolumeIsLockedByItsDirectory() throws {
     try FileManager.default.createDirectory(atPath: path.string, withIntermediateDirectories: true)
+    // What others may open, they may lock: there it is not the directory that is locked.
+    try check(chmod(path.string, 0o700), "chmod")
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
     configuration.lockTimeout = .milliseconds(100)

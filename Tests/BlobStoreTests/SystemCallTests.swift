@@ -14,6 +14,7 @@ import Testing
     var recycles = false
     /// Whether the process is an ordinary user's, to whom the kernel tells by the opening of a file whether it is theirs.
     var isOrdinary = false
+    var rootMode: mode_t = 0o700
     var change: @Sendable (inout BlobStore.Configuration) -> Void = { _ in }
     var prepare: @Sendable (BlobStore) throws -> Void = { _ in }
     let run: @Sendable (BlobStore) throws -> Void
@@ -24,6 +25,12 @@ import Testing
   static let scenarios: [Scenario] = [
     Scenario(name: "load", run: { _ = try $0.load("key") }),
     Scenario(name: "load, by an ordinary user", isOrdinary: true, run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, by an ordinary user, where others may enter the root", isOrdinary: true, rootMode: 0o755,
+      run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, under a sticky root that others may write to", isOrdinary: true, rootMode: 0o1777,
+      run: { _ = try $0.load("key") }),
     Scenario(
       name: "load, above 8 KiB", prepare: { try $0.store(Data(count: 8193), for: "kept", ttl: .seconds(1000)) },
       run: { _ = try $0.load("kept") }),
@@ -125,6 +132,8 @@ import Testing
   /// - Returns: the calls, and how long the store had been used by then.
   private static func calls(of scenario: Scenario) throws -> (names: String, seconds: Double) {
     let cache = try Cache()
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), scenario.rootMode), "chmod")
     let trace = CallTrace(accessTimeTellsOwner: scenario.isOrdinary)
     let start = ContinuousClock.now
     let store = try cache.store(files: trace.files) {

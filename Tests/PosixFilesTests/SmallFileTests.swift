@@ -12,10 +12,13 @@ import Testing
 
   /// What comes of reading, in words; the descriptor of a larger one is closed.
   private func read(
-    _ name: String, room: Int = 16, tellsOwner: Bool, asksStatus: Bool = false, owner: UInt32 = geteuid()
+    _ name: String, room: Int = 16, tellsOwner: Bool, asksStatus: Bool = false, owner: UInt32 = geteuid(),
+    rootMode: CInterop.Mode = 0o700
   ) throws -> String {
     let directory = try openDirectory(at: temporary.path, plan.files(accessTimeTellsOwner: tellsOwner))
-    let owners = FileOwners(caller: UserID(rawValue: owner), directoryOwner: UserID(rawValue: owner))
+    let owners = FileOwners(
+      caller: UserID(rawValue: owner), directoryOwner: UserID(rawValue: owner),
+      directoryGroup: GroupID(rawValue: getegid()), directoryPermissions: FilePermissions(rawValue: rootMode))
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: room, alignment: 1)
     defer { buffer.deallocate() }
     plan.forgetCalls()
@@ -25,6 +28,7 @@ import Testing
     case .larger(_, let status): return "larger: \(status.size)"
     case .absent: return "absent"
     case .foreign: return "foreign"
+    case .exposed: return "exposed"
     }
   }
 

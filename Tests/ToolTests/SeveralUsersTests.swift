@@ -43,4 +43,44 @@ struct SeveralUsersTests {
     }
     #expect(try await root.load("key", as: .owner) == "payload")
   }
+
+  /// Spec/ControlFile.md, "Who may write to it": who may only read locks nothing that a change waits for, neither before there is a
+  /// control file nor later.
+  @Test(arguments: [(.member, 0o755), (.stranger, 0o755), (.member, 0o750)] as [(CacheUser, mode_t)])
+  func readersKeepNobodyOut(user: CacheUser, mode: mode_t) async throws {
+    let root = try SharedRoot(mode)
+    let directory = try root.descriptor(of: "", as: user)
+    defer { try? directory.close() }
+    try SharedRoot.require(flock(directory.rawValue, LOCK_EX | LOCK_NB), "flock")
+    try await root.store("payload", for: "key", as: .owner)
+    #expect(try root.refusal(toOpen: ".blobcache", O_RDONLY, as: user) == .permissionDenied)
+    let collect = try await root.run(as: .owner, "collect", "DIR")
+    #expect(collect.status == 0, "\(collect.error)")
+    try await root.store("again", for: "key", as: .superuser)
+    #expect(try await root.load("key", as: user) == "again")
+  }
+
+  /// Spec/ControlFile.md: one that an earlier version has made for readers too is shut to them by the next change.
+  @Test func aControlFileThatReadersMayOpenIsShutToThem() async throws {
+    let root = try SharedRoot(0o755)
+    try await root.store("payload", for: "key", as: .owner)
+    try root.setMode(0o644, of: ".blobcache")
+    #expect(try root.refusal(toOpen: ".blobcache", O_RDONLY, as: .stranger) == nil)
+    try await root.store("payload", for: "key", as: .superuser)
+    #expect(try root.refusal(toOpen: ".blobcache", O_RDONLY, as: .stranger) == .permissionDenied)
+    #expect(root.state(".blobcache")?.owner == CacheUser.owner.id)
+    try await root.store("again", for: "key", as: .owner)
+  }
+
+  /// L4: readers of a readable root list, count and verify what there is.
+  @Test(arguments: [CacheUser.member, .stranger]) func readersLookAtEverything(user: CacheUser) async throws {
+    let root = try SharedRoot(0o755)
+    try await root.store("payload", for: "key", as: .owner)
+    let before = root.state(".blobcache")
+    for verb in ["list", "usage", "verify"] {
+      let run = try await root.run(as: user, verb, "DIR")
+      #expect(run.status == 0, "\(verb): \(run.error)")
+    }
+    #expect(root.state(".blobcache") == before)
+  }
 }

@@ -169,7 +169,9 @@ extension RecordError {
   /// Whether nothing is lost when a store replaces the damaged record: not what a later version may have written.
   fileprivate var mayBeReplaced: Bool {
     switch self {
-    case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongPayloadSize, .payloadChecksumMismatch: true
+    case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongPayloadSize, .payloadChecksumMismatch,
+      .writableByOthers:
+      true
     default: false
     }
   }
