@@ -144,11 +144,18 @@ extension BlobStore {
     _ path: RecordPath, _ read: (RootDirectory.Opened) throws -> Reading<Content>
   ) throws -> Reading<Content> {
     guard let root = try root.opened() else { return .absent }
-    guard let control = root.openedControlFile ?? controlFileOfRecyclers(root) else { return try read(root) }
+    func readOrPassOver() throws -> Reading<Content> {
+      do {
+        return try read(root)
+      } catch let error as FileError where root.foreignRecord(at: path, after: error) != nil {
+        return .absent
+      }
+    }
+    guard let control = root.openedControlFile ?? controlFileOfRecyclers(root) else { return try readOrPassOver() }
     var triesLeft = 3
     while true {
       let generation = control.generation(of: path.digest)
-      let reading = try read(root)
+      let reading = try readOrPassOver()
       if case .absent = reading { return reading }
       if control.generation(of: path.digest) == generation || triesLeft == 0 { return reading }
       triesLeft -= 1
@@ -167,7 +174,7 @@ extension BlobStore {
     _ path: RecordPath, in root: RootDirectory.Opened, for access: FileAccess
   ) throws -> OpenedFile {
     guard try root.trustsSubdirectory(path.subdirectory) else { return .notRegular }
-    switch try openUnlessForeign(path, in: root, for: access) {
+    switch try root.openPassingOverForeign(path, for: access) {
     case .regular(let file, let status):
       guard root.owns(status) else { return .notRegular }
       guard !root.owners.expose(status) else {
@@ -176,21 +183,6 @@ extension BlobStore {
       return .regular(file, status)
     case .absent: return .absent
     case .notRegular: return .notRegular
-    }
-  }
-
-  /// What is another's is foreign, and not something that this process may not change.
-  private func openUnlessForeign(
-    _ path: RecordPath, in root: RootDirectory.Opened, for access: FileAccess
-  ) throws -> OpenedFile {
-    do throws(FileError) {
-      return try root.directory.openFile(path.fileName, in: path.subdirectory, for: access)
-    } catch {
-      guard error.errno == .permissionDenied, access == .readWrite,
-        let subdirectory = try root.openSubdirectory(path.subdirectory),
-        let status = try subdirectory.status(of: path.fileName), !root.owns(status)
-      else { throw error }
-      return .notRegular
     }
   }
 

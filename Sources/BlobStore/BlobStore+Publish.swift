@@ -260,14 +260,26 @@ extension BlobStore {
   private func recordToDisplace(
     at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
   ) throws -> Displaced? {
+    do {
+      return try readRecordToDisplace(at: path, in: directory, of: root)
+    } catch let error as FileError {
+      guard let record = root.foreignRecord(at: path, after: error) else { throw error }
+      throw Self.refusal(record)
+    }
+  }
+
+  private static func refusal(_ record: ForeignRecord) -> BlobStoreError {
+    BlobStoreError(
+      .foreignFile, "what lies where the record belongs is left alone: \(record.explanation)", path: record.path)
+  }
+
+  private func readRecordToDisplace(
+    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+  ) throws -> Displaced? {
     switch try directory.openFile(path.fileName, for: .read) {
     case .absent: return nil
     case .regular(let file, let status):
-      guard root.owns(status) else {
-        let record = ForeignRecord(path, status, in: root)
-        throw BlobStoreError(
-          .foreignFile, "what lies where the record belongs is left alone: \(record.explanation)", path: record.path)
-      }
+      guard root.owns(status) else { throw Self.refusal(ForeignRecord(path, status, in: root)) }
       let stored = try file.readHeader()
       // A damaged record tells of no locks.
       let header =

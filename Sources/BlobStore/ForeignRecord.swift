@@ -57,10 +57,41 @@ extension BlobStore {
   public func foreignRecord(for key: BlobKey) throws(BlobStoreError) -> ForeignRecord? {
     try reporting("foreignRecord", key) {
       let path = try path(for: key)
-      guard let root = try root.opened(), let subdirectory = try recordSubdirectory(of: path, root),
-        let status = try subdirectory.directory.status(of: path.fileName), status.type == .regular, !root.owns(status)
-      else { return nil }
-      return ForeignRecord(path, status, in: root)
+      guard let root = try root.opened(), let subdirectory = try recordSubdirectory(of: path, root) else { return nil }
+      return try root.foreignRecord(at: path, in: subdirectory.directory)
+    }
+  }
+}
+
+extension RootDirectory.Opened {
+  fileprivate func foreignRecord(at path: RecordPath, in directory: borrowing Directory) throws -> ForeignRecord? {
+    guard let status = try directory.status(of: path.fileName), status.type == .regular, !owns(status) else {
+      return nil
+    }
+    return ForeignRecord(path, status, in: self)
+  }
+
+  /// Opens what lies in the place of a record. What may not be opened and is foreign for its owner is no file.
+  func openPassingOverForeign(_ path: RecordPath, for access: FileAccess) throws(FileError) -> OpenedFile {
+    do {
+      return try directory.openFile(path.fileName, in: path.subdirectory, for: access)
+    } catch {
+      guard foreignRecord(at: path, after: error) != nil else { throw error }
+      return .notRegular
+    }
+  }
+
+  /// What lies in the place of a record and may not be opened, if it is foreign for its owner: then it is passed over, like
+  /// one that may be opened.
+  ///
+  /// - Parameter error: why the record could not be opened.
+  func foreignRecord(at path: RecordPath, after error: FileError) -> ForeignRecord? {
+    guard error.errno == .permissionDenied else { return nil }
+    do {
+      return try subdirectory(path.subdirectory).flatMap { try foreignRecord(at: path, in: $0.directory) }
+    } catch {
+      // The error at hand is the one to report.
+      return nil
     }
   }
 }

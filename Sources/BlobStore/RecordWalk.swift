@@ -38,8 +38,9 @@ internal import SystemPackage
   private var rootStream: DirectoryStream?
   /// The root's entries in order, where an order is wanted.
   private var orderedEntries: OrderedEntries?
-  /// Entries of the root of which something was met.
+  /// Entries of the root of which something was met. In an ordered walk those of one digest are one.
   private(set) var entriesBegun = 0
+  private var digestBegun: UInt64?
   private var subdirectory: Directory?
   private(set) var subdirectoryName = ""
   private var subdirectoryBytes: [UInt8] = []
@@ -138,7 +139,7 @@ internal import SystemPackage
   /// Where another ordered walk goes on: with what was not met to its end.
   var position: UInt64 {
     guard let orderedEntries else { return 0 }
-    return subdirectoryStream == nil ? orderedEntries.digest &+ 1 : orderedEntries.digest
+    return isBetweenEntries ? orderedEntries.digest &+ 1 : orderedEntries.digest
   }
 
   /// What an ordered walk that is between two entries has met.
@@ -146,8 +147,14 @@ internal import SystemPackage
     orderedEntries.map { OrderedEntries.Part(start: $0.start, end: position) }
   }
 
-  /// Whether nothing of an entry of the root is left to be met.
-  var isBetweenEntries: Bool { subdirectoryStream == nil }
+  /// Whether nothing of an entry of the root is left to be met; nor, in an ordered walk, another of its digest.
+  var isBetweenEntries: Bool { subdirectoryStream == nil && orderedEntries?.hasMoreOfDigest != true }
+
+  private func beginEntry() {
+    if let digest = orderedEntries?.digest, digest == digestBegun { return }
+    digestBegun = orderedEntries?.digest
+    entriesBegun += 1
+  }
 
   /// The place of the record that is being skimmed.
   var skimmedPath: RecordPath? {
@@ -191,7 +198,7 @@ internal import SystemPackage
   private func rootItem(for entry: DirectoryEntry) throws -> Item? {
     if entry.isNameExact, entry.kind == .directory || entry.kind == .unknown, layout.isSubdirectory(entry.name) {
       guard entry.name.utf8.starts(with: fileNamePrefix.utf8), try enters?(entry.name) ?? true else { return nil }
-      entriesBegun += 1
+      beginEntry()
       return try enter(entry.name)
     }
     if [Quarantine.directoryName, RecyclingBin.directoryName].contains(entry.name),
@@ -205,7 +212,7 @@ internal import SystemPackage
     if CacheDirectoryTag.isTag(entry.name, in: layout), entry.kind == .regular || entry.kind == .unknown { return nil }
     if entry.name == ControlFile.name, entry.kind == .regular || entry.kind == .unknown { return nil }
     let item = try item(for: entry)
-    if item != nil { entriesBegun += 1 }
+    if item != nil { beginEntry() }
     return item
   }
 

@@ -16,11 +16,10 @@ package enum Credentials {
   /// Whether this process belongs to a group, by its own or by a supplementary one: then it may give it its files.
   package static func belong(to group: GroupID) -> Bool {
     if group == self.group { return true }
-    let count = getgroups(0, nil)
-    guard count > 0 else { return false }
+    let count = max(0, getgroups(0, nil))
     var groups = [gid_t](repeating: 0, count: Int(count))
     // Fewer than before, or none: somebody has changed them just now.
-    let found = unsafe getgroups(count, &groups)
-    return groups.prefix(Int(max(0, found))).contains(group.rawValue)
+    let found = max(0, unsafe getgroups(count, &groups))
+    return groups.prefix(Int(found)).contains(group.rawValue)
   }
 }

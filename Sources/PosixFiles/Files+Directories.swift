@@ -16,31 +16,41 @@ extension Files {
   ///
   /// - Returns: the directories in which an entry was made, for the caller to sync; empty if `path` was there.
   package func makeDirectories(at path: FilePath, permissions: FilePermissions) throws(FileError) -> [FilePath] {
-    let location = Location(path)
-    let parent = path.removingLastComponent()
-    func make() throws(FileError) {
-      try perform(.makeDirectory, location) {
+    var changed: [FilePath] = []
+    // Up to what is there, then down again, without recursion: paths may be deep, and a thread's stack small.
+    var missing: [FilePath] = []
+    var path = path
+    while true {
+      let parent = path.removingLastComponent()
+      do {
+        let permissions = missing.isEmpty ? permissions : FilePermissions(rawValue: 0o777)
+        if let container = try makeDirectory(at: path, permissions) { changed.append(container) }
+        break
+      } catch  where error.errno == .noSuchFileOrDirectory && !parent.isEmpty && parent != path {
+        missing.append(path)
+        path = parent
+      }
+    }
+    while let path = missing.popLast() {
+      let permissions = missing.isEmpty ? permissions : FilePermissions(rawValue: 0o777)
+      if let container = try makeDirectory(at: path, permissions) { changed.append(container) }
+    }
+    return changed
+  }
+
+  /// - Returns: the directory in which it was made; nil if something was there.
+  private func makeDirectory(at path: FilePath, _ permissions: FilePermissions) throws(FileError) -> FilePath? {
+    do {
+      try perform(.makeDirectory, Location(path)) {
         unsafe path.withPlatformString { unsafe mkdir($0, permissions.rawValue) }
       }
-    }
-    let container = parent.isEmpty ? FilePath(".") : parent
-    do {
-      try make()
-      try giveToOwner(of: container, path)
-      return [container]
     } catch  where error.errno == .fileExists {
-      return []
-    } catch  where error.errno == .noSuchFileOrDirectory && !parent.isEmpty && parent != path {
-      var changed = try makeDirectories(at: parent, permissions: FilePermissions(rawValue: 0o777))
-      do {
-        try make()
-        try giveToOwner(of: container, path)
-        changed.append(container)
-      } catch  where error.errno == .fileExists {
-        // Another process was faster.
-      }
-      return changed
+      return nil
     }
+    let parent = path.removingLastComponent()
+    let container = parent.isEmpty ? FilePath(".") : parent
+    try giveToOwner(of: container, path)
+    return container
   }
 
   /// Gives a directory that the superuser has just made to the owner of the one that it lies in: in a user's home, it would

@@ -178,6 +178,44 @@ import Testing
     #expect(try store.foreignRecord(for: "x") == nil)
   }
 
+  /// F1, P12: what may not even be opened is passed over like what may be. What is the caller's own, or not there, is refused
+  /// as before.
+  @Test(arguments: [true, false]) func foreignRecordsThatMayNotBeOpenedArePassedOver(isForeign: Bool) throws {
+    try makeRoot(0o755)
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key")
+    if isForeign { try giveAway("ke/key") }
+    trace.onCall { call, path in
+      [.openBeneath, .open].contains(call) && path.lastComponent == "key" ? .fail(.permissionDenied) : nil
+    }
+    guard isForeign else {
+      for operation in [
+        { _ = try store.load("key") }, { _ = try store.header(for: "key") }, { _ = try store.touch("key") },
+        { try store.store(payload(6), for: "key") },
+      ] as [() throws -> Void] {
+        #expect(expect(.fileSystem, operation)?.errno == .permissionDenied)
+      }
+      return
+    }
+    #expect(try store.load("key") == nil)
+    #expect(try store.header(for: "key") == nil)
+    #expect(try store.contains("key") == false)
+    #expect(try store.touch("key") == .notFound)
+    #expect(try store.lock("key") == .notFound)
+    #expect(try store.remove("key") == .notFound)
+    let error = expect(.foreignFile) { try store.store(payload(6), for: "key") }
+    #expect(error?.message.contains("belongs to user \(Self.member)") == true)
+    #expect(try store.usage().foreignRecords.bytes == 69)
+    #expect(try store.verify().foreignRecords.files == 1)
+    #expect(try store.collect().foreignRecords.files == 1)
+    // What cannot be looked at is an error as it was.
+    trace.onCall { call, path in
+      [.openBeneath, .open, .status].contains(call) && path.lastComponent == "key" ? .fail(.permissionDenied) : nil
+    }
+    #expect(expect(.fileSystem) { _ = try store.load("key") }?.errno == .permissionDenied)
+  }
+
   /// P12: a subdirectory in which a file is foreign for its owner is looked at again: given back, it is a record, and
   /// nothing in the subdirectory has changed.
   @Test func foreignRecordsAreLookedAtAgain() throws {

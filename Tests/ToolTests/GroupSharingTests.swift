@@ -22,21 +22,27 @@ struct GroupSharingTests {
     let second: CacheUser
     /// Whether the users' first groups are of their own, so that files get the shared one from the root, or are given it.
     let ownGroup: Bool
+    /// One of the two, or neither.
+    let rootOwner: CacheUser
 
     var testDescription: String {
-      "\(String(mode, radix: 8)) \(first) \(second) \(ownGroup ? "own groups" : "one group")"
+      "\(String(mode, radix: 8)) of \(rootOwner): \(first) \(second) \(ownGroup ? "own groups" : "one group")"
     }
   }
 
   static let cases: [Case] = [0o770, 0o2770, 0o775, 0o2775].flatMap { (mode: mode_t) in
     [(CacheUser.owner, CacheUser.member), (.member, .owner)].flatMap { first, second in
-      [false, true].map { Case(mode: mode, first: first, second: second, ownGroup: $0) }
+      [false, true].flatMap { ownGroup in
+        [CacheUser.owner, .superuser].map {
+          Case(mode: mode, first: first, second: second, ownGroup: ownGroup, rootOwner: $0)
+        }
+      }
     }
   }
 
   /// P11, P4, P3.
   @Test(arguments: cases) func everyVerbWorksOnTheRecordsOfTheOther(_ item: Case) async throws {
-    let root = try SharedRoot(item.mode)
+    let root = try SharedRoot(item.mode, owner: item.rootOwner)
     func run(
       _ user: CacheUser, _ arguments: String..., input: String = "", now: Int64 = Tool.now
     ) async throws -> Tool.Run {
@@ -112,7 +118,7 @@ struct GroupSharingTests {
 
   /// P11, B3: files of the other are neither put into the bin nor taken from it; they count, and can be unlinked.
   @Test(arguments: cases.filter { $0.mode == 0o2770 }) func theBinIsShared(_ item: Case) async throws {
-    let root = try SharedRoot(item.mode)
+    let root = try SharedRoot(item.mode, owner: item.rootOwner)
     try await root.store("first", for: "key", as: item.first)
     try root.plantDirectory(".recycled", mode: 0o2770, as: item.first)
     func recycled() async throws -> JSONValue? { try await root.usage(as: item.first)["recycledFiles"] }
@@ -126,6 +132,61 @@ struct GroupSharingTests {
     #expect(try await recycled() == 1)
     #expect(try await root.run(as: item.second, "collect", "--empty-bin", "DIR").status == 0)
     #expect(try await recycled() == 0)
+  }
+
+  /// P11: counts and limits see the records of all: what a store evicts may be any member's.
+  @Test(arguments: cases.filter { $0.mode == 0o2770 }) func limitsSeeTheRecordsOfAll(_ item: Case) async throws {
+    let root = try SharedRoot(item.mode, owner: item.rootOwner)
+    for index in 0..<6 {
+      let user = index.isMultiple(of: 2) ? item.first : item.second
+      let run = try await root.run(
+        as: user, "store", "DIR", "key\(index)", now: Tool.now + Int64(index), input: "payload", ownGroup: item.ownGroup
+      )
+      #expect(run.status == 0, "\(run.error)")
+    }
+    for user in [item.first, item.second, .superuser] { #expect(try await root.usage(as: user)["records"] == 6) }
+    let pass = try await root.run(
+      as: item.second, "collect", "--json", "--count-limit", "3", "DIR", now: Tool.now + 10, ownGroup: item.ownGroup)
+    let report = try #require(try pass.objects().first)
+    #expect(report["evicted"] == 3 || report["evicted"] == 4)
+    #expect(report["failed"] == 0)
+    // The oldest went, whosever they were.
+    for index in 0..<3 { #expect(root.state("ke/key\(index)") == nil) }
+    #expect(root.state("ke/key5") != nil)
+  }
+
+  /// P11: no member can keep a key from the others: neither with a lock, nor with damage, nor with a file that only the
+  /// member may read.
+  @Test(arguments: cases.filter { $0.mode == 0o770 || $0.mode == 0o2770 })
+  func noMemberTakesAKeyFromTheOthers(_ item: Case) async throws {
+    let root = try SharedRoot(item.mode, owner: item.rootOwner)
+    func run(_ user: CacheUser, _ arguments: String..., input: String = "") async throws -> Tool.Run {
+      try await root.tool.run(
+        arguments: arguments, input: Data(input.utf8), wrapper: user.wrapper(ownGroup: item.ownGroup))
+    }
+    func expectTheSecondHasIt(_ key: String) async throws {
+      let store = try await run(item.second, "store", "cache", key, input: "second")
+      #expect(store.status == 0, "\(store.error)")
+      #expect(try await run(item.first, "load", "cache", key).text == "second")
+      #expect(try await run(item.second, "load", "cache", key).text == "second")
+    }
+    for key in ["kept", "locked", "damaged", "private"] {
+      let store = try await run(item.first, "store", "cache", key, input: "first")
+      #expect(store.status == 0, "\(store.error)")
+    }
+    try await expectTheSecondHasIt("kept")
+    #expect(try await run(item.first, "lock", "cache", "locked").status == 0)
+    try await expectTheSecondHasIt("locked")
+    #expect(try await run(item.first, "lock", "cache", "locked").status == 0)
+    #expect(try await run(item.second, "remove", "cache", "locked").status == 0)
+    try await expectTheSecondHasIt("locked")
+    try root.tool.damage("cache/da/damaged", at: 56)
+    try await expectTheSecondHasIt("damaged")
+    try root.setMode(0o600, of: "pr/private")
+    let refused = try await run(item.second, "load", "cache", "private")
+    #expect(refused.status == 2 && refused.error.contains("Permission denied"))
+    #expect(try await run(item.second, "remove", "cache", "private").status == 0)
+    try await expectTheSecondHasIt("private")
   }
 
   /// P11, P5: who is in the group of neither the root nor the files reads what the mode lets everybody read.
@@ -158,6 +219,9 @@ struct GroupSharingTests {
       #expect(run.text == "key: not found\nabsent: not found\n")
       #expect(run.error == "blobcache: key: \(belongs): cache/ke/key\n", "\(verb)")
     }
+    let store = try await root.run(as: user, "store", "DIR", "key", input: "forged")
+    #expect(store.status == 2)
+    #expect(store.error.contains("is left alone: \(belongs): cache/ke/key"))
     let record: [String: JSONValue] = [
       "type": "foreign", "file": "ke/key", "user": .integer(Int64(CacheUser.stranger.id)), "bytes": 74,
     ]
@@ -176,13 +240,14 @@ struct GroupSharingTests {
     #expect(try await root.load("key", as: .stranger) == "stranger's")
   }
 
-  /// P12: a change of owner is told in one line, whose command mends it; and not where it concerns a few files.
+  /// P12: a change of owner is told in one line, whose command mends it; and not where it concerns a few files. A
+  /// subdirectory of the former owner's is looked into all the same.
   @Test(arguments: [["usage"], ["verify"], ["collect"]]) func aChangeOfOwnerIsToldWithWhatMendsIt(
     command: [String]
   ) async throws {
     let root = try SharedRoot(0o755)
-    for key in ["a", "b", "c"] { try await root.store("payload", for: key, as: .owner) }
-    for key in ["a", "b", "c"] { try root.give(key, to: .stranger) }
+    for key in ["a", "b", "key"] { try await root.store("payload", for: key, as: .owner) }
+    for file in ["a", "b", "ke", "ke/key"] { try root.give(file, to: .stranger) }
     let run = try await root.run(as: .owner, command[0], "DIR")
     #expect(run.status == 0)
     let mending = "chown -R \(CacheUser.owner.id) cache"
@@ -197,6 +262,73 @@ struct GroupSharingTests {
     #expect(try await root.load("a", as: .owner) == "payload")
     try root.give("a", to: .stranger)
     #expect(try await root.run(as: .owner, command[0], "DIR").error == "")
+  }
+
+  /// P12: each verb that is refused permission says whose the directory is, and what makes it the user's.
+  @Test(arguments: [CacheUser.member, .stranger]) func whoIsRefusedIsToldWhoseTheDirectoryIs(
+    user: CacheUser
+  ) async throws {
+    let root = try SharedRoot(0o700)
+    try await root.store("payload", for: "key", as: .owner)
+    try root.tool.create("source/new", "imported")
+    for (file, mode) in [("source", 0o755), ("source/new", 0o644)] as [(String, mode_t)] {
+      try SharedRoot.require(chmod(root.tool.directory.url(file).path, mode), "chmod")
+    }
+    let commands = [
+      ["load", "cache", "key"], ["store", "cache", "key"], ["touch", "cache", "key"], ["lock", "cache", "key"],
+      ["unlock", "cache", "key"], ["remove", "cache", "key"], ["list", "cache"], ["usage", "cache"],
+      ["usage", "--fast", "cache"], ["verify", "cache"], ["collect", "cache"], ["import", "cache", "source"],
+    ]
+    func run(_ command: [String]) async throws -> Tool.Run {
+      try await root.tool.run(arguments: command, input: Data("payload".utf8), wrapper: user.wrapper())
+    }
+    let mending = "chown -R \(user.id) cache"
+    for command in commands {
+      let run = try await run(command)
+      #expect(run.status == 2, "\(command)")
+      #expect(run.error.contains("Permission denied"), "\(command): \(run.error)")
+      #expect(
+        run.error.hasSuffix(
+          "\nblobcache: cache: belongs to user \(CacheUser.owner.id): run as that user, or `\(mending)`\n"),
+        "\(command): \(run.error)")
+    }
+    #expect(try await root.tool.execute(mending.split(separator: " ").map(String.init)).status == 0)
+    for command in commands {
+      let run = try await run(command)
+      #expect(run.status == 0, "\(command): \(run.error)")
+      #expect(run.error == "", "\(command)")
+    }
+  }
+
+  /// P12: what the superuser has restored, and nobody else may enter, is named by whoever meets it.
+  @Test func whatTheSuperuserHasRestoredIsNamed() async throws {
+    let root = try SharedRoot(0o700)
+    try await root.store("payload", for: "key", as: .owner)
+    for file in [".blobcache", "ke", "ke/key"] { try root.give(file, to: .superuser) }
+    try SharedRoot.require(unlink(root.path(".blobcache")), "unlink")
+    let mending = "chown -R \(CacheUser.owner.id) cache"
+    let line = "blobcache: cache/ke: belongs to user 0: run as that user, or `\(mending)`\n"
+    for command in [["usage"], ["verify"], ["list"], ["collect"]] {
+      let run = try await root.run(as: .owner, command[0], "DIR")
+      #expect(run.error.hasSuffix(line), "\(command): \(run.error)")
+    }
+    for verb in ["load", "store", "touch", "lock", "unlock", "remove"] {
+      let run = try await root.run(as: .owner, verb, "DIR", "key")
+      #expect(run.status == 2, "\(verb): \(run.text)")
+      #expect(run.error.hasSuffix(line), "\(verb): \(run.error)")
+    }
+    #expect(try await root.tool.execute(mending.split(separator: " ").map(String.init)).status == 0)
+    #expect(try await root.load("key", as: .owner) == "payload")
+    // The file alone: the key is not found, and it is said whose its file is.
+    try root.give("ke/key", to: .superuser)
+    let load = try await root.run(as: .owner, "load", "DIR", "key")
+    #expect(load.status == 1)
+    #expect(
+      load.error.contains("its file belongs to user 0: run as that user, or `chown \(CacheUser.owner.id)` the file"))
+    let store = try await root.run(as: .owner, "store", "DIR", "key")
+    #expect(store.status == 2 && store.error.contains("its file belongs to user 0"))
+    let usage = try await root.usage(as: .owner)
+    #expect(usage["foreignRecords"] == 1 && usage["foreignRecordBytes"] == 71 && usage["unreadableFiles"] == 0)
   }
 
   /// P1: what the superuser makes in a user's directory is that user's.

@@ -3,7 +3,7 @@ internal import BlobRecord
 public import BlobStore
 internal import SystemPackage
 
-struct ImportCommand: Subcommand {
+struct ImportCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "import", abstract: "Store every file of another directory, which stays as it is.",
     discussion: """

@@ -11,10 +11,14 @@ struct KeyResults {
 
   func print(_ results: [KeyResult], to output: inout Output) -> Answer {
     var answer = Answer.done
+    var failure: BlobStoreError?
     for result in results {
       let line = Line(result)
       answer.worsen(to: line.answer)
-      if let error = line.failure { StandardError.report(error.text(for: operation)) }
+      if let error = line.failure {
+        StandardError.report(error.text(for: operation))
+        failure = error
+      }
       if case .success(.notFound) = result.result { store.reportForeignRecord(for: result.key) }
       if options.json {
         var object = JSONObject(operation: operation, key: result.key.string, result: line.result)
@@ -26,6 +30,7 @@ struct KeyResults {
         output.line("\(result.key.string.printable): \(output.style(text(of: line), colour))")
       }
     }
+    if let failure { ChangeOfOwner.report(store.directory, after: failure) }
     return answer
   }
 

@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-struct ListCommand: Subcommand {
+struct ListCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "list", abstract: "List the blobs with their headers. Nothing is touched.")
 
@@ -38,15 +38,18 @@ struct ListCommand: Subcommand {
     let records = try store.records(prefix: prefix)
     let now = store.configuration.now()
     var answer = Answer.done
+    var failure: BlobStoreError?
     if !options.json, !options.quiet { output.line(output.style(Self.columns.header(last: "KEY"), .bold)) }
     for entry in records {
       if let error = entry.accessError {
         StandardError.report(Self.text(of: error))
         answer = .failed
+        failure = error
       } else if state.includes(entry.state) {
         output.line(options.json ? JSONObject(record: entry).text : Self.row(entry, now, output.style))
       }
     }
+    if let failure { reportOwner(after: failure) }
     return answer
   }
 }

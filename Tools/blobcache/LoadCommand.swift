@@ -9,7 +9,7 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-struct LoadCommand: Subcommand {
+struct LoadCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "load", abstract: "Write a blob's payload to standard output or to a file.")
 

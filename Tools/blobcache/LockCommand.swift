@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-struct LockCommand: Subcommand {
+struct LockCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "lock", abstract: "Lock blobs: each lives until it is unlocked as often as it was locked.")
 

@@ -3,7 +3,7 @@ internal import BlobRecord
 public import BlobStore
 internal import SystemPackage
 
-struct RemoveCommand: Subcommand {
+struct RemoveCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "remove", abstract: "Remove blobs: expired, locked and damaged ones too.")
 

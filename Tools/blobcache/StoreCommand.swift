@@ -4,7 +4,7 @@ internal import BlobStore
 internal import PosixFiles
 internal import SystemPackage
 
-struct StoreCommand: Subcommand {
+struct StoreCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "store", abstract: "Store a blob, in place of what is stored under the key.",
     discussion: "The directory is made if there is none.")

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import SystemPackage
 
 /// How a subcommand ended, by its exit status. The larger outweighs the smaller.
 enum Answer: Int32, Comparable {
@@ -17,9 +18,23 @@ enum Answer: Int32, Comparable {
 /// A subcommand that prints results and answers with an exit status.
 protocol Subcommand: ParsableCommand {
   func answer(_ output: inout Output) throws -> Answer
+
+  /// Says whose the directory is, where that may be why something could not be done.
+  func reportOwner(after error: any Error)
+}
+
+/// A subcommand for one directory.
+protocol DirectorySubcommand: Subcommand {
+  var directory: FilePath { get }
+}
+
+extension DirectorySubcommand {
+  func reportOwner(after error: any Error) { ChangeOfOwner.report(directory, after: error) }
 }
 
 extension Subcommand {
+  func reportOwner(after error: any Error) {}
+
   func run() throws {
     var output = Output()
     var status = Answer.failed
@@ -30,6 +45,7 @@ extension Subcommand {
     } catch {
       // ArgumentParser would exit with 1, which means "no" here.
       StandardError.report(Self.text(of: error))
+      reportOwner(after: error)
     }
     // What was found before a failure is printed all the same.
     output.flush()

@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-struct TouchCommand: Subcommand {
+struct TouchCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "touch", abstract: "Move the time of the last access of blobs without a time to live to now.")
 

@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-struct UnlockCommand: Subcommand {
+struct UnlockCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "unlock", abstract: "Take a lock off blobs.")
 

@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-struct UsageCommand: Subcommand {
+struct UsageCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "usage", abstract: "Print how many records the directory holds, and how many bytes.",
     discussion: "Bytes include headers.")
@@ -31,6 +31,7 @@ struct UsageCommand: Subcommand {
     }
     guard usage.unreadableFiles > 0 else { return .done }
     StandardError.report("\(directory): \(usage.unreadableFiles) files or directories could not be read")
+    ChangeOfOwner.report(directory)
     return .failed
   }
 

@@ -3,7 +3,7 @@ internal import BlobRecord
 public import BlobStore
 internal import SystemPackage
 
-struct VerifyCommand: Subcommand {
+struct VerifyCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "verify", abstract: "Check every header, size, payload checksum and key digest.",
     discussion: """
@@ -28,7 +28,10 @@ struct VerifyCommand: Subcommand {
     if !options.quiet, let text = report.foreignRecords.changeOfOwner(of: directory, beside: records) {
       StandardError.report(text)
     }
-    if report.unreadableFiles > 0 { return .failed }
+    if report.unreadableFiles > 0 {
+      ChangeOfOwner.report(directory)
+      return .failed
+    }
     return report.damagedFiles > 0 ? .no : .done
   }
 

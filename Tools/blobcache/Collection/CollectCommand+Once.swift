@@ -28,6 +28,7 @@ extension CollectCommand {
       } catch {
         // The other directories are none the worse for it.
         StandardError.report(Self.text(of: error))
+        ChangeOfOwner.report(directory.path, after: error)
         metrics.change { $0.addFailure(to: directory) }
         answer = .failed
       }

@@ -23,6 +23,7 @@ extension CollectionReport {
   func reportChangeOfOwner(_ options: DirectoryOptions) {
     let text = foreignRecords.changeOfOwner(of: directory, beside: recordsAfter)
     if let text, !options.quiet { StandardError.report(text) }
+    if failed > 0 { ChangeOfOwner.report(directory) }
   }
 }
 
