@@ -111,7 +111,7 @@ import Testing
     #expect(try store.usageEstimate()?.records == 4)
   }
 
-  /// C27: nor where no program has left a hint, as the tool leaves none.
+  /// C28: nor where no program has left a hint, as the tool leaves none.
   @Test(arguments: [RecordLayout(separatesDirectories: false), RecordLayout(naming: .sha256)])
   func anotherLayoutCorrectsNoCountersWithoutAHint(layout: RecordLayout) throws {
     let store = try cache.store { $0.leavesHint = false }

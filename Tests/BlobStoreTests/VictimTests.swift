@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C26: what is evicted is what a walk has met, and not what has taken its place.
+/// Spec/Semantics.md, C27: what is evicted is what a walk has met, and not what has taken its place.
 @Suite(.timeLimit(.minutes(10))) struct VictimTests {
   let cache: Cache
   let trace = CallTrace()
@@ -17,7 +17,7 @@ import Testing
     case stored, removedAndStored, recycled
   }
 
-  /// C26: two stores within a second are two, also where the second file is the first one's in the file system.
+  /// C27: two stores within a second are two, also where the second file is the first one's in the file system.
   @Test(arguments: [1 << 17, 1], Replacement.allCases) func aRecordStoredAnewWithinTheSecondStays(
     remembered: Int, replacement: Replacement
   ) throws {
@@ -51,7 +51,7 @@ import Testing
     #expect(try cache.files() == (remembered > 1 ? ["ag/aged"] : ["ag/aged", "yo/young"]))
   }
 
-  /// M5, C26.
+  /// M5, C27.
   @Test func aKnownVictimStoredAnewWithinTheSecondStays() throws {
     let other = try cache.store()
     let store = try cache.store {
@@ -77,7 +77,7 @@ import Testing
     #expect(left == Set([2, 5, 6, 7, 8, 9, 10, 11, 12].map { "key \($0)" }))
   }
 
-  /// C26, C7: what nobody has changed goes.
+  /// C27, C7: what nobody has changed goes.
   @Test func anUnchangedVictimGoes() throws {
     let other = try cache.store()
     let store = try cache.store {
