@@ -67,11 +67,13 @@ import Testing
   }
 
   @Test func itIsNotMadeIfNobodyWantsItAnyMore() throws {
-    let store = try cache.store()
+    let store = try cache.store(files: trace.files)
     let condition = StoreCondition(history: try store.firstHistory(of: "key")) { false }
+    _ = trace.take()
     #expect(
       try store.storeWithReceipt(
         payload(1).bytes, for: "key", ttl: nil, locked: false, keepingLocks: false, if: condition) == nil)
+    #expect(trace.count(SystemCall.publication) == 0)
     #expect(try store.usage().records == 0)
   }
 
@@ -156,8 +158,6 @@ import Testing
   /// What a try that fails has changed is nobody else's change.
   @Test func itIsMadeThoughItHasToBeTriedAgain() throws {
     let (store, other) = (try cache.store(files: trace.files), try cache.store())
-    try store.store(payload(1), for: "key")
-    try store.remove("key")
     let history = try store.firstHistory(of: "key")
     let trace = trace
     trace.onCall { call, _ in
@@ -165,7 +165,10 @@ import Testing
       trace.onCall(nil)
       return .fail(.noSuchFileOrDirectory)
     }
+    let generation = history.generation
     #expect(try self.store(9, store, if: history))
+    // Each try has made it odd and even again.
+    #expect(try store.history(of: "key")?.generation == generation.map { $0 &+ 4 })
     #expect(try other.load("key")?.payload == payload(9))
   }
 
