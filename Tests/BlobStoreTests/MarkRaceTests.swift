@@ -86,6 +86,31 @@ import Testing
     }
   }
 
+  /// C15: an exclusive store holds no stripes, and goes by its own changes.
+  @Test(arguments: HeaderChangeScene.allCases) func anExclusiveStoreHidesNothing(change: HeaderChangeScene) throws {
+    let cache = try Cache()
+    try change.prepare(cache)
+    SystemClock.sleep(microseconds: 150_000)
+    change.setClock(of: cache)
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.sharing = .exclusive }
+    trace.onCall { call, path in
+      guard call == .write, path.string.hasSuffix("/key") else { return nil }
+      trace.onCall(nil)
+      #expect(throws: Never.self) { try store.collect() }
+      return nil
+    }
+    try change.make(in: store)
+    change.expire(in: cache)
+    #expect(try store.collect().expired == 1)
+    // Then it marks what it sees.
+    SystemClock.sleep(microseconds: 150_000)
+    try store.collect()
+    _ = trace.take()
+    try store.collect()
+    #expect(!trace.take().contains { $0.path.hasSuffix("/kept") })
+  }
+
   /// C15, C19: a mark is void from the beginning of its walk. What a pass that is stopped has not done, the next one does.
   @Test func aPassThatIsStoppedHidesNothing() throws {
     let caches = try settledCaches()
