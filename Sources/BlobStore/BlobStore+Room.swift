@@ -50,7 +50,3 @@ extension BlobStore {
     }
   }
 }
-
-extension FileError {
-  var isLackOfRoom: Bool { [.noSpace, .diskQuotaExceeded].contains(errno) }
-}
