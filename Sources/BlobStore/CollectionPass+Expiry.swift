@@ -171,7 +171,8 @@ extension CollectionPass {
     // It was to be removed, and is still there, or is another by now.
     default: mark = nil
     }
-    stay(header, entry.state, entry.size, entry.fileState, entry.path)
+    // What this pass has written itself is no longer the file that it met.
+    stay(header, entry.state, entry.size, header == entry.header ? entry.fileState : nil, entry.path)
   }
 
   /// - Parameter path: asked for only if the record may have to go.
@@ -185,7 +186,7 @@ extension CollectionPass {
     guard hasLimit, let header, isEvictable(state) else { return }
     let time = stamp(of: header)
     plan.measure(time, bytes: size.bytes)
-    guard oldest?.concerns(time) == true, let fileState, let path = path() else { return }
+    guard oldest?.concerns(time) == true, let path = path() else { return }
     oldest?.add(Victim(path, header, usedAt: time, size, fileState), plan.histogram)
   }
 

@@ -105,9 +105,9 @@ extension CollectionPass {
 
   private func victim(_ entry: RecordEntry) -> Victim? {
     guard isEvictable(entry.state), let header = entry.header, let path = entry.path, !isSpared(path.digest),
-      !isCountedAsRemoved(entry), let fileState = entry.fileState
+      !isCountedAsRemoved(entry)
     else { return nil }
-    return Victim(path, header, usedAt: stamp(of: header), entry.size, fileState)
+    return Victim(path, header, usedAt: stamp(of: header), entry.size, entry.fileState)
   }
 
   /// Almost all records stay: nothing is allocated for them.
