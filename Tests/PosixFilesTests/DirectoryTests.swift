@@ -210,6 +210,23 @@ import Testing
     #expect(try made.status().permissions.rawValue & 0o777 == 0o700)
   }
 
+  /// A path may be of any depth, and a thread's stack small: each directory is made as near to its end as the first.
+  @Test func theDepthOfAPathTakesNoStack() throws {
+    let least = Atomic(Int.max)
+    let most = Atomic(0)
+    let files = Files { call, _ in
+      guard call == .makeDirectory else { return nil }
+      let frames = Thread.callStackReturnAddresses.count
+      _ = (least.min(frames, ordering: .relaxed), most.max(frames, ordering: .relaxed))
+      return nil
+    }
+    let depth = 20
+    let path = FilePath(temporary.path.string + String(repeating: "/d", count: depth))
+    #expect(try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute).count == depth)
+    let (nearest, farthest) = (least.load(ordering: .relaxed), most.load(ordering: .relaxed))
+    #expect(nearest > 0 && farthest - nearest < depth / 2)
+  }
+
   @Test(arguments: [
     SystemCall.openDirectory, .openBeneath, .open, .unlink, .rename, .renameNoReplace, .makeDirectory,
     .removeDirectory, .listDirectory, .status, .sync, .volumeStatus,
