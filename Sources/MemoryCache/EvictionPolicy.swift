@@ -4,7 +4,7 @@ public enum EvictionPolicy: String, CaseIterable, Sendable {
   case lru
   /// W-TinyLFU: a scan over keys that are asked for once does not drive out what is asked for often.
   ///
-  /// New entries go into a window of 1 %: of the cost where its limit is the nearer one, else of the entries.
+  /// New entries go into a window: 5 % of the cost where its limit is the nearer one, else 1 % of the entries.
   /// What leaves the window stays only if it was asked for more often of late than each entry that would make room for
   /// it; a sketch of 4-bit counters, halved now and then, estimates that. The rest is a segmented LRU, 80 % of it for
   /// entries that were used since they left the window. The sketch takes 8 to 16 bytes for each entry.

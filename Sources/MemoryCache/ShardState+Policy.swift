@@ -1,7 +1,11 @@
 // W-TinyLFU; see `EvictionPolicy.wTinyLFU`. With `.lru` all entries are in the window, and only `victim` and `loser` are called.
 extension ShardState {
-  /// The window has one part in so many.
+  /// The window has one part in so many of the entries.
   @usableFromInline static var windowFraction: Int { 100 }
+  /// The window has one part in so many of the cost: more, because few entries may be all that it has room for.
+  @usableFromInline static var costWindowFraction: Int128 { 20 }
+  /// An entry is dear that has more than one part in so many of the cost.
+  @usableFromInline static var dearFraction: Int128 { 16 }
 
   /// Whether shares are of the cost, not of the entries: where the cost's limit is the nearer one.
   @inlinable
@@ -14,7 +18,7 @@ extension ShardState {
   @inlinable
   var isWindowTooWide: Bool {
     goesByCost
-      ? windowCost * Int128(Self.windowFraction) > totalCost : windowCount * Self.windowFraction > slots.count
+      ? windowCost * Self.costWindowFraction > totalCost : windowCount * Self.windowFraction > slots.count
   }
 
   /// Whether more than four fifths of what has left the window are protected.
@@ -102,8 +106,8 @@ extension ShardState {
   /// The entry to evict next to make room for what is new.
   ///
   /// A candidate gives way unless it was asked for more often than each entry that it would drive out. Without
-  /// candidates it is the less asked for of the two ends of what is on probation: one dear entry may need the room of
-  /// many, and what was asked for often is not to leave before what has only just come.
+  /// candidates the order decides, but where a dear entry needs the room of many. Then the less asked for of the two
+  /// ends of probation leaves: what was asked for often is not to leave before what has only just come.
   @inlinable
   func loser(sparing spared: Slot, _ candidates: inout Candidates) -> Slot? {
     guard policy != .lru, let victim = victim(sparing: spared) else { return victim(sparing: spared) }
@@ -112,11 +116,15 @@ extension ShardState {
       candidates.removeNext(before: unsafe slots.links[Int(candidate)].previous)
       return candidate
     }
-    guard slots.segment(of: victim) == .probation, let latest = slots.first(in: .probation), latest != spared,
+    guard isDear(spared), slots.segment(of: victim) == .probation, let latest = slots.first(in: .probation),
+      latest != spared,
       isAskedForMore(victim, than: latest)
     else { return victim }
     return latest
   }
+
+  @inlinable
+  func isDear(_ spared: Slot) -> Bool { spared != 0 && cost(of: spared) * Self.dearFraction > totalCost }
 
   @inlinable
   func isAskedForMore(_ slot: Slot, than other: Slot) -> Bool {

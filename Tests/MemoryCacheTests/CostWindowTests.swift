@@ -24,17 +24,18 @@ import Testing
   /// What is asked for again and again takes half of the limit, and is asked for between the scan's entries.
   @Test(arguments: scans.indices, [MemoryCacheLimits(cost: limit), MemoryCacheLimits(count: 100_000, cost: limit)])
   func scanOfDearEntriesLeavesWhatIsAskedForOften(scan: Int, limits: MemoryCacheLimits) {
-    let cache = cache(limits)
-    for _ in 0..<6 {
-      for key in 0..<Self.hotCount where cache[key] == nil { cache.setValue(key, forKey: key, cost: 1024) }
+    let cache = MemoryCache<FixedKey, Int>(.test(clock, limits: limits, policy: .wTinyLFU))
+    func isHit(_ number: Int) -> Bool {
+      let key = FixedKey(number % Self.hotCount)
+      if cache[key] != nil { return true }
+      cache.setValue(number, forKey: key, cost: 1024)
+      return false
     }
+    for number in 0..<6 * Self.hotCount { _ = isHit(number) }
     var hits = 0
     for round in 0..<4000 {
-      cache.setValue(round, forKey: 10_000 + round, cost: Self.scans[scan].cost(round))
-      for offset in 0..<20 {
-        let key = (round * 20 + offset) % Self.hotCount
-        if cache[key] != nil { hits += 1 } else { cache.setValue(key, forKey: key, cost: 1024) }
-      }
+      cache.setValue(round, forKey: FixedKey(10_000 + round), cost: Self.scans[scan].cost(round))
+      hits += (round * 20..<round * 20 + 20).count { isHit($0) }
     }
     #expect(hits == 4000 * 20, "of \(4000 * 20), for \(Self.scans[scan].name)")
     #expect(cache.totalCost <= Self.limit)

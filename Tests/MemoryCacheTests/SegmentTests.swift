@@ -3,14 +3,30 @@ import Testing
 
 /// The three lists of W-TinyLFU, as `keys()` tells them: protected, then the window, then what is on probation.
 @Suite struct SegmentTests {
-  /// A hundred entries, one of them in the window: by their number, by their cost, and by the nearer of both.
-  static let limits = [
-    MemoryCacheLimits(count: 100), MemoryCacheLimits(cost: 1000), MemoryCacheLimits(count: 100, cost: 10_000),
-    MemoryCacheLimits(count: 10_000, cost: 1000),
+  /// Limits for a hundred entries, by their number, by their cost, and by the nearer of both.
+  struct Shares: Sendable {
+    let limits: MemoryCacheLimits
+    /// How many of them the window has.
+    let windowCount: Int
+
+    /// The others, and how many of those may be protected.
+    var mainCount: Int { 100 - windowCount }
+    var protectedCount: Int { mainCount * 4 / 5 }
+
+    /// Once all others were used, in order.
+    var protected: [Int] { (mainCount - protectedCount..<mainCount).reversed() }
+    var onProbation: [Int] { (0..<mainCount - protectedCount).reversed() }
+  }
+
+  static let shares = [
+    Shares(limits: MemoryCacheLimits(count: 100), windowCount: 1),
+    Shares(limits: MemoryCacheLimits(cost: 1000), windowCount: 5),
+    Shares(limits: MemoryCacheLimits(count: 100, cost: 10_000), windowCount: 1),
+    Shares(limits: MemoryCacheLimits(count: 10_000, cost: 1000), windowCount: 5),
   ]
 
-  private func filled(_ limits: MemoryCacheLimits) -> MemoryCache<FixedKey, Int> {
-    let cache = MemoryCache<FixedKey, Int>(.test(TestClock(), limits: limits, policy: .wTinyLFU))
+  private func filled(_ shares: Shares) -> MemoryCache<FixedKey, Int> {
+    let cache = MemoryCache<FixedKey, Int>(.test(TestClock(), limits: shares.limits, policy: .wTinyLFU))
     for number in 0..<100 { set(number, in: cache) }
     return cache
   }
@@ -27,44 +43,44 @@ import Testing
 
   private func numbers(_ cache: MemoryCache<FixedKey, Int>) -> [Int] { cache.keys().map(\.number) }
 
-  @Test(arguments: limits) func newEntryIsInTheWindowUntilTheNext(limits: MemoryCacheLimits) {
-    #expect(numbers(filled(limits)) == (0..<100).reversed())
+  @Test(arguments: shares) func newEntryIsInTheWindow(shares: Shares) {
+    #expect(numbers(filled(shares)) == (0..<100).reversed())
   }
 
-  @Test(arguments: limits) func useProtectsWhatHasLeftTheWindow(limits: MemoryCacheLimits) {
-    let cache = filled(limits)
-    let others = (0..<99).reversed().filter { $0 != 5 && $0 != 7 }
+  @Test(arguments: shares) func useProtectsWhatHasLeftTheWindow(shares: Shares) {
+    let cache = filled(shares)
+    let others = (0..<100).reversed().filter { $0 != 5 && $0 != 7 }
     use([5, 99, 7, 99], in: cache)
-    #expect(numbers(cache) == [7, 5, 99] + others)
+    #expect(numbers(cache) == [7, 5] + others)
     use([5], in: cache)
-    #expect(numbers(cache) == [5, 7, 99] + others)
+    #expect(numbers(cache) == [5, 7] + others)
   }
 
   /// The least recent of them go back on probation.
-  @Test(arguments: limits) func fourFifthsAreProtectedAtTheMost(limits: MemoryCacheLimits) {
-    let cache = filled(limits)
-    use(0..<99, in: cache)
-    #expect(numbers(cache) == (20..<99).reversed() + [99] + (0..<20).reversed())
+  @Test(arguments: shares) func fourFifthsAreProtectedAtTheMost(shares: Shares) {
+    let cache = filled(shares)
+    use(0..<shares.mainCount, in: cache)
+    #expect(numbers(cache) == shares.protected + (shares.mainCount..<100).reversed() + shares.onProbation)
   }
 
-  /// The sketch has forgotten by then, as it grew, that 0 was set; it knows that 99 was.
-  @Test(arguments: limits, [1, 2]) func candidateThatIsNotAskedForMoreGivesWay(limits: MemoryCacheLimits, uses: Int) {
-    let cache = filled(limits)
-    for _ in 0..<uses { use(0..<99, in: cache) }
+  /// The sketch has forgotten by then, as it grew, that 0 was set; it knows that the last were.
+  @Test(arguments: shares, [1, 2]) func candidateThatIsNotAskedForMoreGivesWay(shares: Shares, uses: Int) {
+    let cache = filled(shares)
+    for _ in 0..<uses { use(0..<shares.mainCount, in: cache) }
     set(100, in: cache)
-    #expect(numbers(cache) == (20..<99).reversed() + [100] + (0..<20).reversed())
+    #expect(numbers(cache) == shares.protected + (shares.mainCount + 1...100).reversed() + shares.onProbation)
   }
 
-  @Test(arguments: limits) func candidateThatIsAskedForMoreTakesTheLastPlace(limits: MemoryCacheLimits) {
-    let cache = filled(limits)
+  @Test(arguments: shares) func candidateThatIsAskedForMoreTakesTheLastPlace(shares: Shares) {
+    let cache = filled(shares)
     use(0..<100, in: cache)
     set(100, in: cache)
-    #expect(numbers(cache) == (20..<99).reversed() + [100, 99] + (1..<20).reversed())
+    #expect(numbers(cache) == shares.protected + (shares.mainCount...100).reversed() + shares.onProbation.dropLast())
   }
 
-  @Test(arguments: limits) func whatLeavesAListIsNoLongerCountedInIt(limits: MemoryCacheLimits) {
-    let cache = filled(limits)
-    use(0..<99, in: cache)
+  @Test(arguments: shares) func whatLeavesAListIsNoLongerCountedInIt(shares: Shares) {
+    let cache = filled(shares)
+    use(0..<shares.mainCount, in: cache)
     for number in [99, 50, 0] {
       #expect(cache.removeValue(forKey: FixedKey(number)) == number)
       cache.checkInvariants()
