@@ -140,13 +140,17 @@ extension BlobStore {
     let files: Files
     /// Where reading begins, in a file that can be read again; nil for pipes, terminals and the like.
     private let start: Int64?
+    /// Bytes that are there to be read, as far as that is known before.
+    let byteCount: Int64
 
     init(descriptor: FileDescriptor, path: FilePath?, files: Files) {
       self.descriptor = descriptor
       self.path = path
       self.files = files
+      let size = Files.sizeOfRegularFile(descriptor)
       // Where there is no offset, it is read once.
-      start = Files.isRegularFile(descriptor) ? try? descriptor.seek(offset: 0, from: .current) : nil
+      start = size == nil ? nil : try? descriptor.seek(offset: 0, from: .current)
+      byteCount = max(0, (size ?? 0) - (start ?? 0))
     }
 
     var canBeReadAgain: Bool { start != nil }
@@ -189,6 +193,8 @@ extension BlobStore {
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locked: locked)
     let path = try path(for: key)
+    // What is known to be too large is refused before anything is made for it.
+    try checkSize(input.byteCount)
     let receipt = try publish(
       key, header, keepingLocks: keepingLocks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
     ) { file, header in

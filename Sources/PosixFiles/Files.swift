@@ -141,10 +141,12 @@ package final class Files: Sendable {
     return Stat(rawValue: raw)
   }
 
-  /// Whether a descriptor of the caller's, through which nothing of the cache is read, is a regular file's.
-  package static func isRegularFile(_ descriptor: FileDescriptor) -> Bool {
+  /// The size of the regular file behind a descriptor of the caller's, through which nothing of the cache is read; nil for
+  /// anything else.
+  package static func sizeOfRegularFile(_ descriptor: FileDescriptor) -> Int64? {
     var raw = CInterop.Stat()
-    return unsafe blob_status(descriptor.rawValue, &raw) == 0 && Stat(rawValue: raw).type == .regular
+    let isRegular = unsafe blob_status(descriptor.rawValue, &raw) == 0 && Stat(rawValue: raw).type == .regular
+    return isRegular ? Stat(rawValue: raw).size : nil
   }
 
   /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.

@@ -194,6 +194,8 @@ import Testing
     let input = try FileDescriptor.open(source, .readOnly)
     expect(.payloadTooLarge) { try store.store(contentsOf: input, for: "key") }
     try input.close()
+    // Not too large, so that it is read.
+    try payload(1000).write(to: URL(filePath: source.string))
     let writeOnly = try FileDescriptor.open(source, .writeOnly)
     let error = expect(.fileSystem) { try store.store(contentsOf: writeOnly, for: "key") }
     try writeOnly.close()

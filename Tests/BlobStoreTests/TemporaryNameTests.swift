@@ -42,6 +42,23 @@ import Testing
     #expect(try store.load("key")?.payload == payload(700_000).dropFirst(100_000))
   }
 
+  /// S6: what a file holds from there on is known before.
+  @Test func aFileThatIsTooLargeIsRefusedBeforeAnythingIsMade() throws {
+    let store = try cache.store(files: trace.files) { $0.maximumPayload = 1000 }
+    let source = cache.outside.path.appending("source")
+    try payload(1500).write(to: URL(filePath: source.string))
+    let input = try FileDescriptor.open(source, .readOnly)
+    defer { #expect(throws: Never.self) { try input.close() } }
+    expect(.payloadTooLarge) { try store.store(contentsOf: input, for: "key") }
+    #expect(trace.take().isEmpty)
+    #expect(try cache.state("") == nil)
+    try input.seek(offset: 500, from: .start)
+    #expect(try store.store(contentsOf: input, for: "key") == 1000)
+    // Past its end there is nothing.
+    try input.seek(offset: 2000, from: .start)
+    #expect(try store.store(contentsOf: input, for: "key") == 0)
+  }
+
   /// S5: something else lies behind the descriptor by then.
   @Test func whatCannotBeReadFromItsStartIsAnError() throws {
     let store = try cache.store(files: trace.files)

@@ -114,11 +114,7 @@ extension StoreModel {
 extension StoreModel {
   /// Does an operation and tells its answer. Not for collections with a size limit, which have a choice: `collect`.
   package mutating func perform(_ operation: StoreOperation) -> StoreAnswer {
-    if let key = operation.key, let refusal = refusal(operation, key) {
-      // By then the place of the file is made: how much there is to read turned out while it was written.
-      if case .storeContents = operation, refusal == .payloadTooLarge { makeSubdirectory(of: key) }
-      return .failure(refusal)
-    }
+    if let key = operation.key, let refusal = refusal(operation, key) { return .failure(refusal) }
     switch operation {
     case .store(let key, let payload, let ttl, let locked, let keepingLocks):
       store(key, payload, ttl, locked, keepingLocks)
