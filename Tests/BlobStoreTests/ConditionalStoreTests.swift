@@ -117,7 +117,7 @@ import Testing
     guard !replaces || scope == .locked else { return }
     let (store, other) = (try cache.store(files: trace.files), try cache.store())
     try store.store(payload(3), for: "other", locked: scope == .unlocked)
-    _ = try store.usage()
+    try store.collect()
     let before = try #require(try store.usageEstimate())
     if replaces { try store.store(payload(1), for: "key") }
     let history = try store.firstHistory(of: "key")
@@ -140,7 +140,7 @@ import Testing
   @Test func whatCannotBeTakenBackIsAnError() throws {
     let (store, other) = (try cache.store(files: trace.files), try cache.store())
     let history = try store.firstHistory(of: "key")
-    _ = try store.usage()
+    try store.collect()
     let trace = trace
     trace.onCall { call, _ in
       guard call == SystemCall.publication else { return nil }
