@@ -63,6 +63,21 @@ import Testing
     }
   }
 
+  /// A18. There is no record that the other process could meet.
+  @Test(arguments: ["--unlocked", "--all"])
+  func whatIsProducedWhileAnotherProcessRemovesAllIsNotStored(_ scope: String) async throws {
+    try await cache.store(payload(1), for: "other")
+    let answer = try await cache.load("key") {
+      try await tool("remove", scope)
+      return payload(10)
+    }
+    #expect(answer.payload == payload(10))
+    #expect(try await load("key") == nil)
+    #expect(try await load("other") == nil)
+    _ = try await cache.load("key") { payload(11) }
+    #expect(try await load("key") == payload(11))
+  }
+
   @Test func aBlobThatAnotherProcessCollectsIsGone() async throws {
     try await cache.store(payload(1000), for: "old", ttl: .seconds(10_000))
     test.clock.advance(by: 1)
