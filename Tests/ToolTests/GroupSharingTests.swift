@@ -86,6 +86,7 @@ struct GroupSharingTests {
     try await first("c", "--locked")
     let usage = try #require(try await run(item.second, "usage", "--json", "cache").objects().first)
     #expect(usage["records"] == 3 && usage["foreignFiles"] == 0 && usage["lockedRecords"] == 1)
+    _ = try await run(item.first, "collect", "cache")
     _ = try await run(item.second, "usage", "--fast", "cache")
     let report = try #require(try await run(item.second, "verify", "--json", "cache").objects().first)
     #expect(report["soundRecords"] == 3 && report["foreignFiles"] == 0)
@@ -277,7 +278,7 @@ struct GroupSharingTests {
     let commands = [
       ["load", "cache", "key"], ["store", "cache", "key"], ["touch", "cache", "key"], ["lock", "cache", "key"],
       ["unlock", "cache", "key"], ["remove", "cache", "key"], ["list", "cache"], ["usage", "cache"],
-      ["usage", "--fast", "cache"], ["verify", "cache"], ["collect", "cache"], ["import", "cache", "source"],
+      ["collect", "cache"], ["usage", "--fast", "cache"], ["verify", "cache"], ["import", "cache", "source"],
     ]
     func run(_ command: [String]) async throws -> Tool.Run {
       try await root.tool.run(arguments: command, input: Data("payload".utf8), wrapper: user.wrapper())

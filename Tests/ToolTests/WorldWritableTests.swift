@@ -23,8 +23,9 @@ import Testing
   /// Every verb that opens a directory, in an order in which each has something to do.
   private static let commands = [
     ["store", "cache", "key"], ["load", "cache", "key"], ["touch", "cache", "key"], ["lock", "cache", "key"],
-    ["unlock", "cache", "key"], ["list", "cache"], ["usage", "cache"], ["usage", "--fast", "cache"], ["dump", "cache"],
-    ["verify", "cache"], ["collect", "cache"], ["import", "cache", "source"], ["remove", "cache", "key"],
+    ["unlock", "cache", "key"], ["list", "cache"], ["usage", "cache"], ["collect", "cache"],
+    ["usage", "--fast", "cache"],
+    ["dump", "cache"], ["verify", "cache"], ["import", "cache", "source"], ["remove", "cache", "key"],
     ["remove", "--all", "cache"],
   ]
 

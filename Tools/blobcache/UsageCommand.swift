@@ -37,7 +37,7 @@ struct UsageCommand: DirectorySubcommand {
 
   private func estimate(_ output: inout Output) throws -> Answer {
     guard let usage = try options.store(at: directory).usageEstimate() else {
-      StandardError.report("\(directory): not known before the first full count")
+      StandardError.report("\(directory): not known before the first whole collection")
       return .no
     }
     if options.json {
