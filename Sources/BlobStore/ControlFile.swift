@@ -173,6 +173,11 @@ extension ControlFile {
   /// - Returns: false if another process was faster.
   static func make(in root: RootDirectory.Opened, names: TemporaryNames) throws -> Bool {
     var temporary = try makeUnpublished(in: root, names: names)
+    return try publish(&temporary)
+  }
+
+  /// - Returns: false if another process was faster.
+  private static func publish(_ temporary: inout TemporaryFile) throws -> Bool {
     if let published = try temporary.publishIfAbsent(as: name) { return published }
     return try temporary.publishByLink(as: name)
   }
@@ -183,7 +188,7 @@ extension ControlFile {
   static func makeEmpty(in root: RootDirectory.Opened, names: TemporaryNames) throws {
     var temporary = try TemporaryFile(
       in: OpenSubdirectory(root.directory.reopened()), of: root, names: names, as: .control)
-    if try temporary.publishIfAbsent(as: name) == nil { _ = try temporary.publishByLink(as: name) }
+    _ = try publish(&temporary)
   }
 
   /// Keeps those from its locks who may not change the directory, if it was made when they could open it.

@@ -125,6 +125,27 @@ import Testing
     #expect(try store.load("key 0")?.payload == payload(36, 7))
   }
 
+  /// M6: nothing was read yet where no file could be made.
+  @Test func aStreamWhoseFileCannotBeMadeFindsRoom() throws {
+    let store = try store()
+    for key in 0..<5 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    let cache = cache
+    trace.onCall { call, path in
+      [.open, .openUnnamed].contains(call) && path.string.contains("/ke/.") && cache.count() >= 5
+        ? .fail(.noSpace) : nil
+    }
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    defer { try? readEnd.close() }
+    try writeEnd.closeAfter { _ = try writeEnd.writeAll(payload(36)) }
+    #expect(try store.store(contentsOf: readEnd, for: "key 5") == 36)
+    trace.onCall(nil)
+    #expect(try store.load("key 5")?.payload == payload(36))
+    #expect(try !store.contains("key 0"))
+  }
+
   /// M6: what comes through a pipe is read once, and goes on being written where it was.
   @Test func whatIsReadFromAPipeFindsRoomOnItsWay() throws {
     let store = try store()
@@ -206,6 +227,8 @@ extension NoRoomTests {
       try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
       cache.clock.advance(by: 1)
     }
+    // It makes the counters known.
+    store.waitForCollection()
     #expect(try store.statistics().evicted == 0)
     let other = try self.store { $0.freeSpaceFloor = 1 << 60 }
     try other.store(payload(36), for: "key 20", ttl: .seconds(1000))

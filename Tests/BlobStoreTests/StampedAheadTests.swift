@@ -2,6 +2,7 @@ import BlobRecord
 import BlobStore
 import Foundation
 import PosixFiles
+import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -54,6 +55,22 @@ import Testing
     expected.updateTime = UInt64(start)
     #expect(try cache.header("wr/wrong") == expected)
     #expect(try cache.store().collect().stampedAhead == 0)
+  }
+
+  /// Another process may set it right meanwhile: before each of the locks that the pass takes.
+  @Test(arguments: 1...6) func anotherMayHaveSetItRightMeanwhile(lock number: Int) throws {
+    try store("key")
+    let other = try cache.store { $0.lockTimeout = .zero }
+    let trace = CallTrace()
+    let locks = Atomic(0)
+    trace.onCall { call, _ in
+      // Where the pass has all stripes, the touch is busy.
+      if call == .lockByte, locks.add(1, ordering: .relaxed).newValue == number { _ = try? other.touch("key") }
+      return nil
+    }
+    #expect(try cache.store(files: trace.files).collect().failed == 0)
+    trace.onCall(nil)
+    #expect(try updateTime("key") == start)
   }
 
   @Test func theLargestTimeThereIsIsAhead() throws {

@@ -52,6 +52,23 @@ import Testing
     try store.store(payload(6), for: "key", keepingLocks: true)
     #expect(try store.load("key")?.payload == payload(6))
     #expect(try store.load("key")?.header.refCount == 0)
+    try check(chmod(cache.path("ke/key"), file), "chmod")
+    #expect(try store.remove("key") == .done)
+    #expect(try cache.files() == ["ot/other"])
+  }
+
+  /// P14: what cannot be mended stays foreign.
+  @Test func aSubdirectoryThatCannotBeMendedStaysForeign() throws {
+    try makeRoot(0o1777)
+    try cache.store().store(payload(5), for: "key")
+    try check(chmod(cache.path("ke"), 0o777), "chmod")
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in call == .setPermissions ? .fail(.readOnlyFileSystem) : nil }
+    expect(.foreignFile) { try store.store(payload(6), for: "key") }
+    trace.onCall(nil)
+    try store.store(payload(6), for: "key")
+    #expect(try store.load("key")?.payload == payload(6))
   }
 
   /// P13, C2: such a record goes with the damaged ones, and what is no record at all stays.

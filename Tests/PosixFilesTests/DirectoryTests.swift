@@ -25,6 +25,18 @@ import Testing
     try openDirectory(at: temporary.path, plan.files())
   }
 
+  #if !os(iOS)
+    /// In a process of its own, because the working directory is the process's.
+    @Test func aRelativeNameIsMadeInTheWorkingDirectory() async {
+      await #expect(processExitsWith: .success) {
+        let temporary = try TemporaryDirectory()
+        #expect(chdir(temporary.path.string) == 0)
+        #expect(try Files().makeDirectories(at: "name", permissions: .ownerReadWriteExecute) == ["."])
+        #expect(try temporary.names() == ["name"])
+      }
+    }
+  #endif
+
   private func put(_ name: String) throws {
     try Data("x".utf8).write(to: temporary.url(name))
   }

@@ -45,8 +45,11 @@ import Testing
     // Without records that have expired, there is room only by the floor, for which the oldest have to go.
     configuration.freeSpaceFloor = areOthersExpired ? 0 : 1 << 20
     configuration.sizeLimit = areOthersExpired ? nil : 1 << 30
+    // A file that is overwritten needs no room.
+    if !areOthersExpired { configuration.recycling = .off }
     let store = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
-    let payload = Data(repeating: 7, count: 1_000_000)
+    // Six of them and the control file are less than the volume's 8 MiB.
+    let payload = Data(repeating: 7, count: 500_000)
     for number in 0..<6 {
       try store.store(payload, for: BlobKey("\(number)"), ttl: .seconds(areOthersExpired ? 10 : 1000))
       clock.advance(by: 1)
@@ -58,7 +61,9 @@ import Testing
     try store.store(payload, for: "new")
     #expect(try store.load("new")?.payload == payload)
     #expect(try store.load("0") == nil)
-    #expect(try store.statistics().passes == passes + 1)
+    // By the floor, a store may start another.
+    let made = try store.statistics().passes - passes
+    #expect(areOthersExpired ? made == 1 : made >= 1)
   }
 
   private static func run(_ fileSystem: Volume.FileSystem, _ shortage: Shortage) throws {
