@@ -23,6 +23,9 @@ public struct CollectionOptions: Sendable {
   /// in the same way.
   public var isStopped: (@Sendable () -> Bool)?
 
+  /// Asked while another collection is waited for; once it answers true, this one is given up with `collectionRunning`.
+  package var givesUpWaiting: (@Sendable () -> Bool)?
+
   /// What else has to go; nil for a collection that is no trim.
   var goal: TrimGoal?
 

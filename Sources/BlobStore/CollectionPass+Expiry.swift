@@ -80,9 +80,7 @@ extension CollectionPass {
         subdirectoryHoldsSomething = false
         stays = false
       }
-      // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
-      let isRemoved = try options.dryRun ? !subdirectoryHoldsSomething : root.directory.removeSubdirectory(name)
-      if isRemoved {
+      if try removeIfEmpty(name, root) {
         report.subdirectories += 1
       } else if let mark {
         marks?.close(name, mark)
@@ -94,6 +92,17 @@ extension CollectionPass {
       // Given to another owner it is a record, and nothing in the subdirectory would change.
       mark = nil
       report.foreignRecords.add(record)
+    }
+  }
+
+  private func removeIfEmpty(_ subdirectory: String, _ root: RootDirectory.Opened) throws(FileError) -> Bool {
+    guard !options.dryRun else { return !subdirectoryHoldsSomething }
+    do {
+      // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
+      return try root.directory.removeSubdirectory(subdirectory)
+    } catch  where error.errno == .notPermitted && root.isSharedByStrangers {
+      // Under a sticky root, another user's stays, empty or not.
+      return false
     }
   }
 

@@ -25,7 +25,9 @@ extension BlobStore {
       do {
         return try tryCollectorLock(makesControlFile: isCache && !options.dryRun, body)
       } catch let error as CollectorIsBusy {
-        guard options.isStopped?() != true, !Task.isCancelled, backoff.wait() else { throw error.error(at: root.path) }
+        guard options.isStopped?() != true, options.givesUpWaiting?() != true, !Task.isCancelled, backoff.wait() else {
+          throw error.error(at: root.path)
+        }
       }
     }
   }

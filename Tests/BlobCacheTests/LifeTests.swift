@@ -32,6 +32,50 @@ import Testing
     #expect(try await second.load("a")?.payload == payload(11))
   }
 
+  /// A14: another process stands still in the middle of a collection; closing does not wait for it, and so for no trim that does.
+  @Test(.timeLimit(.minutes(10)), arguments: [false, true])
+  func closingWaitsForNothingThatWaits(blocking: Bool) async throws {
+    let cache = try test.cache { $0.store.lockTimeout = .seconds(3600) }
+    try await cache.store(payload(10), for: "a")
+    let began = Latch()
+    let mayEnd = Counter()
+    defer { mayEnd.increment() }
+    let other = try test.otherStore()
+    let collection = Task.detached {
+      await withCheckedContinuation { continuation in
+        Thread.detachNewThread {
+          var options = CollectionOptions()
+          options.isStopped = {
+            began.open()
+            while mayEnd.count == 0 { usleep(1000) }
+            return true
+          }
+          continuation.resume(returning: Result { try other.collect(options) })
+        }
+      }
+    }
+    await began.wait()
+    let locks = test.disk.count(.lockByte)
+    let trims = (0..<2).map { _ in
+      Task.detached {
+        guard blocking else { return try await cache.trim(to: .recordCount(0)) }
+        return try await withCheckedThrowingContinuation { continuation in
+          Thread.detachNewThread { continuation.resume(with: Result { try cache.blocking.trim(to: .recordCount(0)) }) }
+        }
+      }
+    }
+    // Each has tried, and waits.
+    try await until { test.disk.count(.lockByte) >= locks + 4 }
+    try await cache.close()
+    for trim in trims {
+      let error = await #expect(throws: BlobStoreError.self) { _ = try await trim.value }
+      #expect(error?.code == .collectionRunning)
+    }
+    mayEnd.increment()
+    #expect(try await collection.value.get().wasStopped)
+    #expect(try test.otherStore().contains("a"))
+  }
+
   @Test func aLinkToADirectoryLeadsToTheSameCache() throws {
     try FileManager.default.createDirectory(atPath: test.root.string, withIntermediateDirectories: true)
     try FileManager.default.createSymbolicLink(

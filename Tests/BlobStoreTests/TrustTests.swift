@@ -57,6 +57,20 @@ import Testing
     #expect(try cache.files() == ["ot/other"])
   }
 
+  /// C12, P14: under a sticky root the system lets nobody remove another user's subdirectory. That is no failure there.
+  @Test(arguments: [0o1777, 0o755] as [mode_t]) func anothersSubdirectoryStays(root: mode_t) throws {
+    try makeRoot(root)
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key", ttl: .seconds(60))
+    cache.clock.advance(by: 61)
+    trace.onCall { call, path in call == .removeDirectory && path.string.hasSuffix("/ke") ? .fail(.notPermitted) : nil }
+    let report = try store.collect()
+    #expect(report.expired == 1 && report.failed == (root == 0o755 ? 1 : 0) && report.subdirectories == 0)
+    trace.onCall(nil)
+    #expect(try store.collect().subdirectories == 1)
+  }
+
   /// P14: what cannot be mended stays foreign.
   @Test func aSubdirectoryThatCannotBeMendedStaysForeign() throws {
     try makeRoot(0o1777)

@@ -62,11 +62,38 @@ struct SharedStickyRootTests {
     #expect(store.status == (mayReplace ? 0 : 2), "\(store.error)")
     let remove = try await root.run(as: reader, "remove", "DIR", "key")
     #expect(remove.status == (mayReplace ? 0 : isFound ? 2 : 1), "\(remove.error)")
-    let collect = try await root.run(as: reader, "collect", "DIR", now: Tool.now + 100_000)
-    #expect(collect.status != -1)
+    // What is found and may not be changed is a record that cannot be removed.
+    let isKept = isFound && !mayReplace
+    let collect = try await root.run(as: reader, "collect", "--json", "DIR", now: Tool.now + 100_000)
+    #expect(try collect.objects().first?["failed"] == (isKept ? 1 : 0), "\(collect.text)\(collect.error)")
     let wipe = try await root.run(as: reader, "remove", "--unlocked", "DIR")
-    #expect(wipe.status != -1)
+    #expect(wipe.status == (isKept ? 2 : 0), "\(wipe.error)")
     #expect(try await root.load("key", as: writer) == (mayReplace ? nil : "payload"))
+  }
+
+  /// The same of the verbs that write headers, of dump and of import.
+  @Test(arguments: CacheUser.allCases, CacheUser.allCases)
+  func headersAreWrittenByThoseWhoMay(writer: CacheUser, reader: CacheUser) async throws {
+    let root = try root()
+    try await root.store("payload", for: "key", as: writer)
+    let isFound = [.superuser, .owner].contains(writer) || writer == reader
+    let mayChange = writer == reader || [.superuser, .owner].contains(writer) && [.superuser, .owner].contains(reader)
+    for verb in ["touch", "lock", "unlock"] {
+      let run = try await root.run(as: reader, verb, "DIR", "key", now: Tool.now + 10)
+      #expect(run.status == (mayChange ? 0 : isFound ? 2 : 1), "\(verb): \(run.error)")
+    }
+    let dump = try await root.run(as: reader, "dump", "--json", "cache/ke/key")
+    #expect(dump.status == 0, "\(dump.error)")
+    #expect(try dump.objects().first?["updateTime"] == .integer(Tool.now + (mayChange ? 10 : 0)))
+    try root.tool.create("source/key", "imported")
+    try root.tool.create("source/other", "imported")
+    for (file, mode) in [("source", 0o755), ("source/key", 0o644), ("source/other", 0o644)] as [(String, mode_t)] {
+      try SharedRoot.require(chmod(root.tool.directory.url(file).path, mode), "chmod")
+    }
+    let imported = try await root.run(as: reader, "import", "--json", "DIR", "source")
+    let sums = try #require(try imported.objects().last)
+    #expect(sums["imported"] == 1 && sums["present"] == (isFound ? 1 : 0), "\(imported.text)\(imported.error)")
+    #expect(try await root.load("other", as: reader) == "imported")
   }
 
   /// P13: a record that its owner has made when all could write to it is not believed, whoever has written to it.

@@ -11,7 +11,7 @@ extension BlobCache {
     let engine = try openEngine()
     return try await withSpan("collect", nil) {
       try await CancellationFlag.during { flag in
-        let options = options.stopping(with: flag)
+        let options = options.stopping(with: flag).givingUp { self.isClosed }
         return try await engine.lanes.upkeep.run { _ in try engine.collect(options) }
       }
     }
@@ -30,7 +30,7 @@ extension BlobCache {
     let engine = try openEngine()
     return try await withSpan("trim", nil) {
       try await CancellationFlag.during { flag in
-        let options = options.stopping(with: flag)
+        let options = options.stopping(with: flag).givingUp { self.isClosed }
         return try await engine.lanes.upkeep.run { _ in try engine.trim(to: goal, options) }
       }
     }
@@ -84,6 +84,13 @@ extension CollectionOptions {
   fileprivate func stopping(with flag: CancellationFlag) -> CollectionOptions {
     var options = self
     options.isStopped = flag.or(isStopped)
+    return options
+  }
+
+  /// Gives up the wait for another collection once `isClosed`: what closes a cache waits for nothing that waits.
+  func givingUp(once isClosed: @escaping @Sendable () -> Bool) -> CollectionOptions {
+    var options = self
+    options.givesUpWaiting = isClosed
     return options
   }
 }

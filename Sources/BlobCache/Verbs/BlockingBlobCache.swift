@@ -137,13 +137,13 @@ extension BlockingBlobCache {
   /// As `BlobCache.collect(_:)`.
   @discardableResult
   public func collect(_ options: CollectionOptions = CollectionOptions()) throws -> CollectionReport {
-    try cache.openEngine().collect(options)
+    try cache.openEngine().collect(options.givingUp { [cache] in cache.isClosed })
   }
 
   /// As `BlobCache.trim(to:_:)`.
   @discardableResult
   public func trim(to goal: TrimGoal, _ options: CollectionOptions = CollectionOptions()) throws -> CollectionReport {
-    try cache.openEngine().trim(to: goal, options)
+    try cache.openEngine().trim(to: goal, options.givingUp { [cache] in cache.isClosed })
   }
 
   /// As `BlobCache.flush()`.
