@@ -133,9 +133,7 @@ private struct Refusal: Error {}
     test.disk.hold(SystemCall.creation)
     let production = Task { try await cache.load("a", options: pair.kind.options) { Self.old } }
     try await test.disk.waitForHeld(1)
-    // A file that is read in pieces is written to one with a name.
-    let needsSuchFile = pair.change == .storeOfFile ? !SystemCall.hasUnnamedFiles : pair.change.stores
-    if needsSuchFile, !pair.change.isOthers {
+    if pair.change.stores, !pair.change.isOthers {
       // It needs a file of its own, and is held as long.
       let store = Task { try await make(pair.change, cache, test) }
       try await test.disk.waitForHeld(2)
