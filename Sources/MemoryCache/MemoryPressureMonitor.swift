@@ -37,8 +37,10 @@ public final class MemoryPressureMonitor: Sendable {
   ///
   /// A level is told when it is reached, and again after ten seconds if it lasts.
   ///
-  /// - Parameter onFailure: called with each place that cannot be watched. Each is told once in the monitor's life, to one
-  ///   subscription.
+  /// - Parameters:
+  ///   - handler: receives the level.
+  ///   - onFailure: called with each place that cannot be watched. Each is told once in the monitor's life, to one
+  ///     subscription.
   public func onPressure(
     _ handler: @escaping @Sendable (MemoryPressure) -> Void,
     onFailure: (@Sendable (MemoryPressureSource) -> Void)? = nil
