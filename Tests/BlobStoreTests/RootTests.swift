@@ -1,6 +1,7 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import PosixFiles
 import SystemPackage
 import TestSupport
@@ -85,6 +86,22 @@ import Testing
     let mover = try cache.store { $0.damagePolicy = .quarantine }
     expect(.damaged) { _ = try mover.load("key") }
     #expect(try cache.state(".quarantine")?.permissions == directory)
+  }
+
+  /// A program that may only read could else take its locks in the moment after it was made.
+  @Test func theControlFileIsNeverOpenToReaders() throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), 0o755), "chmod")
+    let trace = CallTrace()
+    let modes = Lock<Set<UInt32?>>([])
+    let cache = cache
+    trace.onCall { _, _ in
+      let mode = try? cache.state(".blobcache")?.permissions
+      modes.withLock { _ = $0.insert(mode) }
+      return nil
+    }
+    try cache.store(files: trace.files).store(payload(5), for: "key")
+    #expect(modes.withLock { $0 } == [nil, 0o600])
   }
 
   /// P4.

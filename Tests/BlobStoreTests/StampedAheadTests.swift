@@ -57,20 +57,29 @@ import Testing
     #expect(try cache.store().collect().stampedAhead == 0)
   }
 
-  /// Another process may set it right meanwhile: before each of the locks that the pass takes.
-  @Test(arguments: 1...6) func anotherMayHaveSetItRightMeanwhile(lock number: Int) throws {
+  /// Another process may replace it meanwhile: before each of the locks that the pass takes. Its clock is a bit behind.
+  @Test(arguments: 1...6) func anotherMayHaveReplacedItMeanwhile(lock number: Int) throws {
     try store("key")
-    let other = try cache.store { $0.lockTimeout = .zero }
+    let start = start
+    let other = try cache.store {
+      $0.lockTimeout = .zero
+      $0.now = { UnixTime(seconds: start - 100) }
+    }
     let trace = CallTrace()
     let locks = Atomic(0)
+    let stores = Atomic(0)
     trace.onCall { call, _ in
-      // Where the pass has all stripes, the touch is busy.
-      if call == .lockByte, locks.add(1, ordering: .relaxed).newValue == number { _ = try? other.touch("key") }
+      // Where the pass has all stripes, the store is busy.
+      if call == .lockByte, locks.add(1, ordering: .relaxed).newValue == number,
+        (try? other.store(payload(7), for: "key")) != nil
+      {
+        stores.add(1, ordering: .relaxed)
+      }
       return nil
     }
     #expect(try cache.store(files: trace.files).collect().failed == 0)
     trace.onCall(nil)
-    #expect(try updateTime("key") == start)
+    #expect(try updateTime("key") == (stores.load(ordering: .relaxed) == 0 ? start : start - 100))
   }
 
   @Test func theLargestTimeThereIsIsAhead() throws {
@@ -107,6 +116,23 @@ import Testing
     var options = CollectionOptions()
     options.rememberedRecords = remembered
     #expect(try cache.store { $0.sizeLimit = 1111 }.collect(options).evicted == 11)
+    let left = Set(try cache.store().records().compactMap { $0.key?.string })
+    #expect(left.count == 9 && left.allSatisfy { $0.hasPrefix("late") })
+  }
+
+  /// Those that are not stamped count as used now: they go before what is of a clock that is an hour ahead.
+  @Test(arguments: EvictionTests.remembered) func thoseThatAreOnlyReportedAreEvictedInTurn(remembered: Int) throws {
+    for index in 0..<10 {
+      try store("ahead \(index)", ttl: .seconds(1_000_000))
+      try store("late \(index)", ahead: 3600, ttl: .seconds(1_000_000))
+    }
+    var options = CollectionOptions()
+    options.rememberedRecords = remembered
+    let store = try cache.store {
+      $0.sizeLimit = 1111
+      $0.recordsCollections = false
+    }
+    #expect(try store.collect(options).evicted == 11)
     let left = Set(try cache.store().records().compactMap { $0.key?.string })
     #expect(left.count == 9 && left.allSatisfy { $0.hasPrefix("late") })
   }
