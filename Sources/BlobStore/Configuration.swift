@@ -41,7 +41,7 @@ extension BlobStore {
     /// Whether the first store makes the directory. Without, an absent directory is an error of every operation.
     public var createsDirectory = true
     /// Whether to use a directory that everybody may write to and that has no sticky bit. Anyone could plant or
-    /// remove blobs there.
+    /// remove blobs there, or end the program by cutting off the control file that it maps.
     public var allowsWorldWritableDirectory = false
     public var sharing = Sharing.shared
     /// Whether the first change leaves this configuration's default expiration, size limit and layout in the directory,
