@@ -36,7 +36,7 @@ let package = Package(
     .target(
       name: "BlobCacheCommands",
       dependencies: [
-        "Locks", "BlobStore", "BlobRecord", "PosixFiles",
+        "Locks", "BlobStore", "BlobRecord", "Posix",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
         .product(name: "Configuration", package: "swift-configuration", condition: .when(traits: ["Tool"])),
         .product(name: "Logging", package: "swift-log"),
@@ -50,42 +50,42 @@ let package = Package(
     .executableTarget(
       name: "torture",
       dependencies: [
-        "Linearizability", "BlobCache", "BlobStore", "BlobRecord", "PosixFiles", "CBlobRecord", "Locks",
+        "Linearizability", "BlobCache", "BlobStore", "BlobRecord", "Posix", "CPosix", "Locks",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
-      path: "Tools/torture"),
-    .target(name: "Linearizability", path: "Tools/Linearizability"),
+      path: "Tools/Reliability/torture"),
+    .target(name: "Linearizability", path: "Tools/Reliability/Linearizability"),
 
-    .executableTarget(name: "make-vectors", dependencies: ["RecordVectors"], path: "Tools/make-vectors"),
+    .executableTarget(name: "make-vectors", dependencies: ["RecordVectors"], path: "Tools/Vectors/make-vectors"),
     .target(
       name: "RecordVectors",
       dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
-      path: "Tools/RecordVectors"),
+      path: "Tools/Vectors/RecordVectors"),
 
-    .executableTarget(name: "sanitizer-canary", dependencies: ["Locks"], path: "Tools/sanitizer-canary"),
-    .executableTarget(name: "crashat", path: "Tools/crashat"),
-    .executableTarget(name: "blocklog", path: "Tools/blocklog"),
-    .target(name: "CVolumes", path: "Tools/CVolumes"),
+    .executableTarget(name: "sanitizer-canary", dependencies: ["Locks"], path: "Tools/Reliability/sanitizer-canary"),
+    .executableTarget(name: "crashat", path: "Tools/Reliability/crashat"),
+    .executableTarget(name: "blocklog", path: "Tools/Reliability/blocklog"),
+    .target(name: "CVolumes", path: "Tools/Reliability/CVolumes"),
     .target(
       name: "CrashStates",
-      dependencies: ["PosixFiles", .product(name: "SystemPackage", package: "swift-system")],
-      path: "Tools/CrashStates"),
-    .executableTarget(name: "faultprobe", dependencies: ["FaultOperations"], path: "Tools/faultprobe"),
+      dependencies: ["Posix", .product(name: "SystemPackage", package: "swift-system")],
+      path: "Tools/Reliability/CrashStates"),
+    .executableTarget(name: "faultprobe", dependencies: ["FaultOperations"], path: "Tools/Reliability/faultprobe"),
     .target(
       name: "FaultOperations",
       dependencies: [
-        "BlobStore", "BlobRecord", "PosixFiles",
+        "BlobStore", "BlobRecord", "Posix",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
-      path: "Tools/FaultOperations"),
+      path: "Tools/Reliability/FaultOperations"),
 
     .target(
       name: "BlobCache",
       dependencies: [
-        "MemoryCache", "BlobStore", "BlobRecord", "PosixFiles", "Locks",
+        "MemoryCache", "BlobStore", "BlobRecord", "Posix", "Locks",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
         .product(name: "SystemPackage", package: "swift-system"),
@@ -94,12 +94,12 @@ let package = Package(
 
     .target(
       name: "MemoryCache",
-      dependencies: ["PosixFiles", "Locks", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: ["Posix", "Locks", .product(name: "SystemPackage", package: "swift-system")]),
 
     .target(
       name: "BlobStore",
       dependencies: [
-        "BlobRecord", "PosixFiles", "Locks",
+        "BlobRecord", "Posix", "Locks",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
@@ -107,18 +107,19 @@ let package = Package(
     .target(name: "BlobRecord", dependencies: ["CBlobRecord", "CZlib"]),
 
     .target(
-      name: "PosixFiles",
-      dependencies: ["CBlobRecord", "Locks", .product(name: "SystemPackage", package: "swift-system")]),
+      name: "Posix",
+      dependencies: ["CPosix", "Locks", .product(name: "SystemPackage", package: "swift-system")]),
 
     .target(name: "Locks", dependencies: ["CLocks"]),
     .target(name: "CLocks"),
     .target(name: "CBlobRecord"),
+    .target(name: "CPosix"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
 
     .target(
       name: "TestSupport",
       dependencies: [
-        "BlobStore", "BlobRecord", "PosixFiles", "Locks", .product(name: "SystemPackage", package: "swift-system"),
+        "BlobStore", "BlobRecord", "Posix", "Locks", .product(name: "SystemPackage", package: "swift-system"),
       ],
       path: "Tests/TestSupport"),
     .testTarget(
@@ -131,31 +132,31 @@ let package = Package(
     .testTarget(
       name: "BlobCacheTests",
       dependencies: [
-        "blobcache", "BlobCache", "MemoryCache", "BlobStore", "BlobRecord", "PosixFiles", "Locks", "TestSupport",
+        "blobcache", "BlobCache", "MemoryCache", "BlobStore", "BlobRecord", "Posix", "Locks", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
       name: "BlobStoreTests",
       dependencies: [
-        "BlobStore", "BlobRecord", "PosixFiles", "Locks", "TestSupport",
+        "BlobStore", "BlobRecord", "Posix", "Locks", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(
-      name: "PosixFilesTests",
-      dependencies: ["PosixFiles", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
+      name: "PosixTests",
+      dependencies: ["Posix", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
     .testTarget(
       name: "MemoryCacheTests",
       dependencies: [
-        "MemoryCache", "PosixFiles", "Locks", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
+        "MemoryCache", "Posix", "Locks", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(name: "LinearizabilityTests", dependencies: ["Linearizability", "TestSupport"]),
     .testTarget(name: "TortureTests", dependencies: ["TestSupport"]),
     .testTarget(
       name: "HostileTests",
       dependencies: [
-        "BlobStore", "BlobRecord", "PosixFiles", "Locks", "TestSupport",
+        "BlobStore", "BlobRecord", "Posix", "Locks", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
@@ -169,7 +170,7 @@ let package = Package(
     .testTarget(
       name: "PowerTests",
       dependencies: [
-        "BlobRecord", "BlobStore", "CrashStates", "CVolumes", "FaultOperations", "PosixFiles", "TestSupport",
+        "BlobRecord", "BlobStore", "CrashStates", "CVolumes", "FaultOperations", "Posix", "TestSupport",
         "blocklog", "faultprobe",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),

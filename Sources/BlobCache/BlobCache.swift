@@ -1,5 +1,5 @@
 public import BlobStore
-package import PosixFiles
+package import Posix
 internal import Locks
 internal import Synchronization
 public import SystemPackage

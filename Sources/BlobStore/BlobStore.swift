@@ -1,6 +1,6 @@
 internal import BlobRecord
 internal import Logging
-package import PosixFiles
+package import Posix
 internal import Synchronization
 public import SystemPackage
 

@@ -1,4 +1,4 @@
-internal import PosixFiles
+internal import Posix
 
 /// A point in the time that a `MemoryCache` goes by: nanoseconds from an origin that its clock chooses.
 public struct CacheInstant: Hashable, Sendable {

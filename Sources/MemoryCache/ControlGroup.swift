@@ -1,4 +1,4 @@
-package import PosixFiles
+package import Posix
 package import SystemPackage
 
 /// The memory of the control group that this process is in, and of those above it.

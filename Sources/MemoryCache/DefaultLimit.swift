@@ -1,4 +1,4 @@
-package import PosixFiles
+package import Posix
 package import SystemPackage
 
 /// How many bytes a cache in memory takes that was not told how many.

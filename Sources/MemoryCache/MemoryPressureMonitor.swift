@@ -1,5 +1,5 @@
 internal import Locks
-internal import PosixFiles
+internal import Posix
 
 /// Tells when memory becomes scarce, for caches and whoever else can give some back.
 ///

@@ -1,5 +1,5 @@
 internal import Locks
-package import PosixFiles
+package import Posix
 
 #if canImport(Darwin)
   internal import Dispatch

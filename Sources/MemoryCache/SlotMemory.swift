@@ -1,4 +1,4 @@
-internal import PosixFiles
+internal import Posix
 
 /// Where the arrays of a `SlotStorage` lie.
 @usableFromInline

@@ -1,6 +1,6 @@
 import BlobCache
 import Foundation
-import PosixFiles
+import Posix
 import SystemPackage
 import TestSupport
 import Testing

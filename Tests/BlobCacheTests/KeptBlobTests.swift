@@ -1,7 +1,7 @@
 import BlobCache
 import Foundation
 import MemoryCache
-import PosixFiles
+import Posix
 import Synchronization
 import TestSupport
 import Testing

@@ -1,7 +1,7 @@
 import BlobCache
 import Foundation
 import Locks
-import PosixFiles
+import Posix
 import SystemPackage
 import TestSupport
 import Testing

@@ -2,7 +2,7 @@ import BlobCache
 import Foundation
 import Locks
 import MemoryCache
-import PosixFiles
+import Posix
 import Synchronization
 import SystemPackage
 import TestSupport

@@ -1,7 +1,7 @@
 import BlobRecord
 import BlobStore
 import Foundation
-import PosixFiles
+import Posix
 import SystemPackage
 import TestSupport
 import Testing

@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Locks
 import Logging
-import PosixFiles
+import Posix
 import SystemPackage
 import TestSupport
 

@@ -2,7 +2,7 @@ import BlobRecord
 import BlobStore
 import Foundation
 import Locks
-import PosixFiles
+import Posix
 import SystemPackage
 import TestSupport
 import Testing

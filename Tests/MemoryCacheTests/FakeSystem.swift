@@ -1,6 +1,6 @@
 import Foundation
 import MemoryCache
-import PosixFiles
+import Posix
 import SystemPackage
 import TestSupport
 

@@ -1,7 +1,7 @@
 import Foundation
 import Locks
 import MemoryCache
-import PosixFiles
+import Posix
 import Synchronization
 import SystemPackage
 import TestSupport

@@ -1,7 +1,7 @@
 import Dispatch
 import Foundation
 import MemoryCache
-import PosixFiles
+import Posix
 import Synchronization
 import SystemPackage
 import TestSupport

@@ -1,5 +1,5 @@
 import Foundation
-import PosixFiles
+import Posix
 import SystemPackage
 import Testing
 

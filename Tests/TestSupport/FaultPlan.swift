@@ -1,5 +1,5 @@
 internal import Locks
-package import PosixFiles
+package import Posix
 package import SystemPackage
 
 /// Decides, call by call, which system calls of a `Files` fail, and remembers what was called.

@@ -1,5 +1,5 @@
 import Foundation
-package import PosixFiles
+package import Posix
 import SystemPackage
 
 extension SystemCall {

@@ -1,4 +1,4 @@
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 /// Where in a cache a directory lies: the root, which says how its records are judged, may be the directory above.

@@ -1,5 +1,5 @@
 internal import BlobStore
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 /// A directory, or a part of it, that belongs to another user than the one that is to use it, as after a change of a

@@ -1,6 +1,6 @@
 internal import ArgumentParser
 internal import BlobStore
-internal import PosixFiles
+internal import Posix
 
 /// What could not be done, where the tool itself finds out: exit status 2.
 struct CommandFailure: Error, CustomStringConvertible {

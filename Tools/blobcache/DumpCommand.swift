@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import BlobRecord
 internal import BlobStore
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 struct DumpCommand: Subcommand {

@@ -1,6 +1,6 @@
 internal import BlobStore
 internal import Locks
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 /// Shows a `ProgressLine` on standard error, if a person is looking at it, for as long as it lives.

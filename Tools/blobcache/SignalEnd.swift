@@ -1,5 +1,5 @@
 internal import BlobStore
-internal import PosixFiles
+internal import Posix
 
 #if canImport(Darwin)
   internal import Darwin

@@ -1,4 +1,4 @@
-internal import PosixFiles
+internal import Posix
 internal import Locks
 package import SystemPackage
 

@@ -1,6 +1,6 @@
 internal import BlobStore
 internal import Logging
-internal import PosixFiles
+internal import Posix
 internal import Locks
 internal import SystemPackage
 

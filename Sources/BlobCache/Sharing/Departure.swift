@@ -1,4 +1,4 @@
-internal import PosixFiles
+internal import Posix
 
 /// Whether an engine has done what there was to do on disk when the last of its caches was gone.
 ///

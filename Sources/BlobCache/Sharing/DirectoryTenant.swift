@@ -1,6 +1,6 @@
 internal import BlobStore
 internal import Locks
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 /// An engine as the one that has directories: of two on one directory, neither may have it to itself.

@@ -1,6 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
-internal import PosixFiles
+internal import Posix
 internal import Synchronization
 
 /// Blobs that were stored and are not on disk yet, in the order in which they are to be written.

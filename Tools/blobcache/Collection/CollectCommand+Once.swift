@@ -1,5 +1,5 @@
 internal import BlobStore
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 // One pass over each directory.

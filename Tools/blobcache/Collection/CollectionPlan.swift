@@ -2,7 +2,7 @@ internal import ArgumentParser
 internal import BlobRecord
 internal import BlobStore
 internal import Configuration
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 /// What `collect` is to do, when command line, environment and configuration file have been heard, in this order of

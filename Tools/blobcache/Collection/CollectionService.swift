@@ -1,6 +1,6 @@
 internal import BlobStore
 internal import Locks
-internal import PosixFiles
+internal import Posix
 internal import ServiceLifecycle
 internal import SystemPackage
 internal import UnixSignals

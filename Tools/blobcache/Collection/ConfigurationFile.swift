@@ -1,5 +1,5 @@
 internal import Configuration
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 #if canImport(FoundationEssentials)

@@ -1,5 +1,5 @@
 internal import Locks
-internal import PosixFiles
+internal import Posix
 internal import SystemPackage
 
 /// The file that shows metrics to others. Whoever reads it finds it whole, and never older than before.

@@ -1,0 +1,152 @@
+public import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// How a record stands.
+public enum RecordState: String, CaseIterable, Sendable {
+  /// Not expired, not locked.
+  case live
+  /// Past its time to live, and not locked: as good as absent.
+  case expired
+  /// Held by at least one lock, whatever its age.
+  case locked
+  /// The file breaks a rule of the format.
+  case damaged
+  /// The file, or a directory of them, could not be read; nothing is known of it.
+  case unreadable
+}
+
+/// A record file as an enumeration found it: its header, its place and its state, without its payload.
+public struct RecordEntry: Sendable {
+  /// nil where the file name does not tell it.
+  public let key: BlobKey?
+  /// The file's path relative to the root.
+  public let file: String
+  /// The file's size in bytes, header and payload.
+  public let fileSize: Int64
+  /// When the file was last changed, by the file system's word.
+  public let modified: UnixTime
+  public let state: RecordState
+  /// The header, where it is sound in itself; the file may still be damaged.
+  public let header: RecordHeader?
+  /// When the record expires, unless it is locked; nil where the header is not sound.
+  public let expiry: UnixTime?
+  /// Whether a clock that was ahead has stamped the record (`RecordHeader.clockTolerance`): the next collection stamps it
+  /// anew.
+  public let isStampedAhead: Bool
+  /// What the first 64 bytes hold; nil where there are fewer.
+  public let storedHeader: StoredHeader?
+  /// The first broken rule of a damaged file.
+  public let damage: RecordError?
+  /// Why an unreadable one could not be read.
+  public let accessError: BlobStoreError?
+
+  let path: RecordPath?
+  /// nil where nobody could tell it.
+  let owner: UserID?
+  /// Whether the file has more than one hard link.
+  let hasOtherNames: Bool
+  /// To be used only of an entry that was read under the record's stripe.
+  let version: FileVersion?
+  /// nil of a file that could not be read.
+  let fileState: FileState?
+  /// Whether `fileSize` is known.
+  let isMeasured: Bool
+
+  var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
+
+  var displaced: DisplacedFile {
+    DisplacedFile(
+      path?.fileName ?? "", byteCount: fileSize, owner: owner, header: damage == nil ? header : nil,
+      hasOtherNames: hasOtherNames,
+      version: version)
+  }
+}
+
+extension RecordEntry {
+  /// A file that was read.
+  init(
+    path: RecordPath, key: BlobKey?, status: Stat, stored: Result<StoredHeader, RecordError>, now: UnixTime,
+    defaultExpiration: Int64
+  ) {
+    self.path = path
+    owner = status.userID
+    hasOtherNames = status.linkCount > 1
+    version = FileVersion(status)
+    fileState = FileState(status)
+    isMeasured = true
+    self.key = key
+    file = path.relative
+    fileSize = status.size
+    modified = UnixTime(seconds: status.modifiedSeconds)
+    accessError = nil
+    // Too few bytes for a header: `damage` says so below.
+    storedHeader = try? stored.get()
+    var header: RecordHeader?
+    do throws(RecordError) {
+      let sound = try stored.get().validated()
+      header = sound
+      if sound.isLive(at: now, defaultExpiration: defaultExpiration) {
+        try sound.validateShape(fileSize: fileSize, digest: path.digest)
+        state = sound.isLocked ? .locked : .live
+      } else {
+        state = .expired
+      }
+      damage = nil
+    } catch {
+      state = .damaged
+      damage = error
+    }
+    self.header = header
+    expiry = header?.expiry(defaultExpiration: defaultExpiration)
+    isStampedAhead = header?.isStampedAhead(of: now) ?? false
+  }
+
+  /// A file or subdirectory that could not be read.
+  ///
+  /// - Parameter status: nil where nobody could tell it.
+  init(unreadable file: String, path: RecordPath? = nil, status: Stat? = nil, _ error: BlobStoreError) {
+    self.path = path
+    owner = status?.userID
+    hasOtherNames = false
+    version = nil
+    fileState = nil
+    isMeasured = status != nil
+    key = nil
+    self.file = file
+    fileSize = status?.size ?? 0
+    modified = UnixTime(seconds: 0)
+    state = .unreadable
+    header = nil
+    expiry = nil
+    isStampedAhead = false
+    storedHeader = nil
+    damage = nil
+    accessError = error
+  }
+
+  /// The same file, after its payload was found to be damaged.
+  func damaged(_ error: RecordError) -> RecordEntry {
+    RecordEntry(self, state: .damaged, damage: error)
+  }
+
+  private init(_ entry: RecordEntry, state: RecordState, damage: RecordError?) {
+    path = entry.path
+    owner = entry.owner
+    hasOtherNames = entry.hasOtherNames
+    version = entry.version
+    fileState = entry.fileState
+    isMeasured = entry.isMeasured
+    key = entry.key
+    file = entry.file
+    fileSize = entry.fileSize
+    modified = entry.modified
+    header = entry.header
+    expiry = entry.expiry
+    isStampedAhead = entry.isStampedAhead
+    storedHeader = entry.storedHeader
+    accessError = entry.accessError
+    self.state = state
+    self.damage = damage
+  }
+}

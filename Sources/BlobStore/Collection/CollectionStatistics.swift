@@ -1,0 +1,117 @@
+public import BlobRecord
+internal import Posix
+internal import Synchronization
+
+/// What collections have done in a directory, since its control file was made, whichever processes made them.
+public struct CollectionStatistics: Hashable, Sendable {
+  /// A collection of the past.
+  public struct Pass: Hashable, Sendable {
+    /// When it ended.
+    public var time: UnixTime
+    /// The process that made it, which may be gone and its number another's.
+    public var process: Int32
+    public var seconds: Double
+  }
+
+  /// Collections that looked at the whole directory, or as much as their time allowed; not those that were stopped.
+  public var passes: Int64 = 0
+  /// Collections that only removed the oldest records, known from an earlier one, to keep the limits.
+  public var evictions: Int64 = 0
+  public var expired: Int64 = 0
+  public var evicted: Int64 = 0
+  public var damaged: Int64 = 0
+  public var temporary: Int64 = 0
+  public var bytesFreed: Int64 = 0
+  /// How long they took together.
+  public var seconds: Double = 0
+  /// The last of `passes`; nil if there was none yet, or if its time has not come yet by this store's clock.
+  public var lastPass: Pass?
+
+  public init() {}
+}
+
+extension BlobStore {
+  /// What collections have done in the directory. Zeros where there is no control file, or one without counters.
+  ///
+  /// Dry runs are not recorded, nor are collections of stores with `recordsCollections` off.
+  ///
+  /// - Complexity: O(1).
+  public func statistics() throws(BlobStoreError) -> CollectionStatistics {
+    try reporting("statistics") {
+      guard let root = try root.opened(), let control = countersFile(of: root) else { return CollectionStatistics() }
+      var statistics = control.statistics
+      // The clock was set back, or this is somebody's rubbish: then nobody must wait for its time to come.
+      if let last = statistics.lastPass, last.time > configuration.now() { statistics.lastPass = nil }
+      return statistics
+    }
+  }
+}
+
+// MARK: - In the control file
+
+extension ControlFile {
+  /// What lies there: whatever that is, counts are not below zero.
+  var statistics: CollectionStatistics {
+    var statistics = CollectionStatistics()
+    guard isMapped else { return statistics }
+    func count(_ offset: Int) -> Int64 { max(0, word(at: offset)) }
+    statistics.passes = count(ControlLayout.passesOffset)
+    statistics.evictions = count(ControlLayout.evictionsOffset)
+    statistics.expired = count(ControlLayout.expiredOffset)
+    statistics.evicted = count(ControlLayout.evictedOffset)
+    statistics.damaged = count(ControlLayout.damagedOffset)
+    statistics.temporary = count(ControlLayout.temporaryOffset)
+    statistics.bytesFreed = count(ControlLayout.bytesFreedOffset)
+    statistics.seconds = Double(count(ControlLayout.millisecondsOffset)) / 1000
+    let time = word(at: ControlLayout.lastPassTimeOffset)
+    if time > 0 {
+      statistics.lastPass = CollectionStatistics.Pass(
+        time: UnixTime(seconds: time), process: Int32(clamping: count(ControlLayout.lastPassProcessOffset)),
+        seconds: Double(count(ControlLayout.lastPassMillisecondsOffset)) / 1000)
+    }
+    return statistics
+  }
+
+  /// Adds a collection. By the holder of the collector's lock, but for evictions, which need none: sums are added to as others
+  /// may be.
+  func record(_ report: CollectionReport, _ kind: CollectionKind, at now: UnixTime) {
+    guard isMapped else { return }
+    func add(_ value: Int64, at offset: Int) {
+      guard value != 0 else { return }
+      counter(offset) { sum in
+        var (isDone, before) = (false, sum.load(ordering: .relaxed))
+        while !isDone {
+          (isDone, before) = sum.weakCompareExchange(
+            expected: before, desired: max(0, before).saturatingAdding(value), ordering: .relaxed)
+        }
+      }
+    }
+    let milliseconds = Int64(report.seconds * 1000)
+    switch kind {
+    case .whole: if !report.wasStopped { add(1, at: ControlLayout.passesOffset) }
+    case .eviction: add(1, at: ControlLayout.evictionsOffset)
+    case .lookAhead: break
+    }
+    add(report.expired, at: ControlLayout.expiredOffset)
+    add(report.evicted, at: ControlLayout.evictedOffset)
+    add(report.damaged, at: ControlLayout.damagedOffset)
+    add(report.temporary, at: ControlLayout.temporaryOffset)
+    add(report.bytesFreed, at: ControlLayout.bytesFreedOffset)
+    add(milliseconds, at: ControlLayout.millisecondsOffset)
+    // Who was stopped has not done it: the next one is not to be spared.
+    guard kind == .whole, !report.wasStopped else { return }
+    setWord(Int64(CurrentProcess.identifier), at: ControlLayout.lastPassProcessOffset)
+    setWord(milliseconds, at: ControlLayout.lastPassMillisecondsOffset)
+    setWord(now.seconds, at: ControlLayout.lastPassTimeOffset)
+  }
+}
+
+/// What a collection has done.
+enum CollectionKind {
+  /// It has done all that a collection does.
+  case whole
+  /// It has removed the oldest records, known from an earlier one.
+  case eviction
+  /// It has removed what had expired, and found the oldest. It keeps no limits: another one is due as if it had not been.
+  case lookAhead
+}

@@ -1,0 +1,309 @@
+internal import Locks
+internal import Logging
+internal import Posix
+internal import Synchronization
+internal import SystemPackage
+
+/// Keeps a directory within its limits while it is stored to: starts a collection on a thread of its own when a store
+/// has exceeded them, one at a time, and lets stores that would exceed them by far wait for it.
+///
+/// It works on a store of its own that shares everything with the one it belongs to, so that the latter can go while a
+/// collection is under way: `close` then ends it with the file in hand.
+final class LimitKeeper: Sendable {
+  /// Why no collection is started for a while.
+  fileprivate struct Rest {
+    var end: ContinuousClock.Instant
+    /// Bytes that could have been evicted, had that helped.
+    var evictableBytes: Int64
+  }
+
+  private struct State {
+    var thread: OwnedThread?
+    var isRunning = false
+    /// Whether a store has exceeded the limits since the collection under way was begun, which may have looked before.
+    var isAskedAgain = false
+    var isClosed = false
+    /// Collections that ended.
+    var collections = 0
+    /// Whether the last one could not keep the limits: what is left is locked, or cannot be removed.
+    var fellShort = false
+    var rest: Rest?
+    var nextVictims = NextVictims()
+    /// Bytes of the records that wait for room, by the numbers of their waits.
+    var waiting: [Int: Int64] = [:]
+    var nextWait = 0
+  }
+
+  /// How long nothing is tried again after a collection that did not help, times what it took.
+  private static let restFactor = 10.0
+  private static let shortestRest: Duration = .seconds(1)
+  /// How often it is looked whether somebody else's collection has ended, in microseconds.
+  private static let pauseBesideOthers = 20_000
+
+  private let configuredLimit: StoreLimit?
+  /// nil where nothing depends on the volume.
+  private let volume: VolumeWatch?
+  let rescue: VolumeRescue
+  private let store: BlobStore
+  private let forkCount = CurrentProcess.forkCount
+  private let state = Lock(State())
+  private let isStopped = Atomic(false)
+  /// The digest of the record that was stored last.
+  private let lastStored = Atomic<UInt64>(0)
+
+  /// - Parameter store: without a keeper of its own.
+  init(_ store: BlobStore) {
+    self.store = store
+    configuredLimit = StoreLimit(store.configuration, quarantineBytes: store.quarantineByteLimit)
+    volume = VolumeWatch(store.configuration)
+    rescue = VolumeRescue(store)
+  }
+
+  /// nil without a limit.
+  var limit: StoreLimit? {
+    var limit = configuredLimit
+    if let volume { limit?.volumeBytes = volume.sparedBytes }
+    return limit
+  }
+
+  /// A record is about to be stored, and is not to be the first victim of what it leads to.
+  func willStore(_ digest: UInt64) {
+    if configuredLimit != nil { lastStored.store(digest, ordering: .relaxed) }
+  }
+
+  func isSpared(_ digest: UInt64) -> Bool { lastStored.load(ordering: .relaxed) == digest }
+
+  /// Ends the collection under way with the file in hand, and starts none any more.
+  func close() {
+    // The threads of a process are not in its forked child; one of them may have held the lock when it was forked.
+    guard CurrentProcess.forkCount == forkCount else { return }
+    isStopped.store(true, ordering: .relaxed)
+    let thread = state.withLock { state in
+      state.isClosed = true
+      return state.thread.take()
+    }
+    thread?.join()
+  }
+
+  /// Waits for the collection under way, if there is one.
+  func waitUntilIdle() {
+    while state.withLock({ $0.isRunning }) { SystemClock.sleep(microseconds: 500) }
+  }
+}
+
+// MARK: - The limits
+
+extension LimitKeeper {
+  /// Starts a collection unless the last one did not help and nothing has changed since; if one is under way, another
+  /// after it, should that be needed then.
+  func start(_ usage: UsageEstimate) {
+    state.withLock { state in
+      guard !state.isRunning else {
+        state.isAskedAgain = true
+        return
+      }
+      guard !state.isClosed, !isResting(state, usage) else { return }
+      // It has ended.
+      state.thread?.join()
+      do {
+        state.thread = try OwnedThread { [self] in keep() }
+        state.isRunning = true
+      } catch {
+        store.configuration.logger.warning("no thread for a collection of \(store.root.path): \(error)")
+      }
+    }
+  }
+
+  private func isResting(_ state: State, _ usage: UsageEstimate) -> Bool {
+    guard let rest = state.rest, ContinuousClock.now < rest.end else { return false }
+    // A hundredth more can be evicted now: that is worth another try.
+    let gain = usage.bytes &- usage.lockedBytes &- rest.evictableBytes
+    return gain <= (configuredLimit?.bytes ?? .max) / 100
+  }
+
+  /// A store that is waiting for room.
+  struct Wait {
+    fileprivate var backoff: Backoff
+    /// Those that had ended when it began.
+    fileprivate let collections: Int
+    /// nil while no room is asked for.
+    fileprivate var number: Int?
+  }
+
+  private func askForRoom(_ wait: Wait?, for byteCount: Int64) -> Wait {
+    state.withLock { state in
+      var asking =
+        wait ?? Wait(backoff: Backoff(timeout: store.configuration.lockTimeout), collections: state.collections)
+      if asking.number == nil {
+        asking.number = state.nextWait
+        state.waiting[state.nextWait] = byteCount
+        state.nextWait += 1
+      }
+      return asking
+    }
+  }
+
+  /// The store has given up, or has found room and is about to be counted: to whoever looked at both, its record would be
+  /// there twice.
+  func stopAsking(_ wait: inout Wait?) {
+    guard let number = wait?.number else { return }
+    state.withLock { $0.waiting[number] = nil }
+    wait?.number = nil
+  }
+
+  /// Waits a little for the collection that makes room.
+  ///
+  /// - Parameters:
+  ///   - wait: nil at first; a store's own from one time to the next.
+  ///   - byteCount: of the file that is to be stored.
+  /// - Throws: `limitReached` if it made none, or not in time.
+  func waitForRoom(_ wait: inout Wait?, _ usage: UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
+    var asking = askForRoom(wait, for: byteCount)
+    defer { wait = asking }
+    // Before another is started, which would be under way then, each time anew.
+    let isHopeless = state.withLock { state in
+      state.fellShort && !state.isRunning && (state.collections > asking.collections || isResting(state, usage))
+    }
+    guard !isHopeless else {
+      throw BlobStoreError(
+        .limitReached, "what the directory holds is locked or cannot be removed, and is as much as may be",
+        path: store.root.path)
+    }
+    start(usage)
+    guard asking.backoff.wait() else {
+      throw BlobStoreError(
+        .limitReached, "no collection has made room for \(store.configuration.lockTimeout)", path: store.root.path)
+    }
+  }
+
+  /// Bytes of the largest record that waits for room just now.
+  private func room() -> Int64 { state.withLock { $0.waiting.values.max() ?? 0 } }
+
+  /// The thread's work.
+  private func keep() {
+    var isMade = makeCollection()
+    while !isMade || takeUpRequest() {
+      if !isMade { SystemClock.sleep(microseconds: Self.pauseBesideOthers) }
+      // Most who have asked need no more than has been made.
+      isMade = isStopped.load(ordering: .relaxed) || isKept() || makeCollection()
+    }
+  }
+
+  /// Takes up what stores have asked for meanwhile.
+  ///
+  /// - Returns: false if that is nothing: then whoever asks next starts a thread.
+  private func takeUpRequest() -> Bool {
+    state.withLock { state in
+      // After a collection that has not helped, stores know better when another would.
+      state.isRunning = state.isAskedAgain && !state.isClosed && state.rest == nil
+      state.isAskedAgain = false
+      return state.isRunning
+    }
+  }
+
+  private func isKept() -> Bool {
+    // What is not known, or cannot be read, the collection finds out, and reports.
+    guard let limit, let usage = try? store.usageEstimate() else { return false }
+    return !limit.leavingFree(room()).isExceeded(by: usage)
+  }
+
+  /// - Returns: false if somebody else is making one. That makes room for all, but may have looked before the store that
+  ///   needs it.
+  private func makeCollection() -> Bool {
+    let start = ContinuousClock.now
+    var victims = state.withLock { state in
+      defer { state.nextVictims = NextVictims() }
+      return state.nextVictims
+    }
+    // Victims that are known from an earlier pass tell of a steady stream of stores.
+    let isSteady = !victims.isEmpty
+    var options = CollectionOptions()
+    options.isStopped = { [self] in isStopped.load(ordering: .relaxed) }
+    var hasHelped = true
+    var isElsewhere = false
+    do {
+      hasHelped = try store.keepLimits(options, &victims, room: room, isSpared: isSpared)
+      // Stores go on during the walk, and may come to an end before it does.
+      if hasHelped, isSteady, lookAhead(options, &victims) {
+        hasHelped = try store.keepLimits(options, &victims, room: room, isSpared: isSpared)
+      }
+    } catch let error as BlobStoreError where error.code == .collectionRunning {
+      isElsewhere = true
+    } catch {
+      hasHelped = false
+      store.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
+    }
+    lookAtVolume()
+    let usage = (try? store.usageEstimate()) ?? UsageEstimate()  // what cannot be read has been reported above
+    state.withLock { state in
+      state.fellShort = !hasHelped
+      state.rest =
+        hasHelped ? nil : Rest(end: .now + max((.now - start) * Self.restFactor, Self.shortestRest), usage)
+      state.nextVictims = victims
+      state.collections += 1
+    }
+    return !isElsewhere
+  }
+
+  /// - Returns: whether a walk was made for it.
+  private func lookAhead(_ options: CollectionOptions, _ victims: inout NextVictims) -> Bool {
+    guard !isStopped.load(ordering: .relaxed) else { return false }
+    do {
+      return try store.lookAhead(options, &victims, isSpared: isSpared)
+    } catch {
+      // The store that needs room looks again, and reports what keeps it from that.
+      store.configuration.logger.debug("\(BlobStoreError(error, operation: "collect", key: nil))")
+      return true
+    }
+  }
+}
+
+extension LimitKeeper.Rest {
+  fileprivate init(end: ContinuousClock.Instant, _ usage: UsageEstimate) {
+    self.end = end
+    evictableBytes = usage.bytes &- usage.lockedBytes
+  }
+}
+
+// MARK: - The volume
+
+extension LimitKeeper {
+  /// Looks, once in so many bytes, at what the volume can spare: what is more goes as what is above the limit does.
+  func didStore(_ byteCount: Int64) {
+    guard let volume, volume.isDue(after: byteCount), let usage = lookAtVolume(), limit?.isExceeded(by: usage) == true
+    else { return }
+    start(usage)
+  }
+
+  /// - Returns: what lies in the directory; nil if that is not known.
+  @discardableResult
+  private func lookAtVolume() -> UsageEstimate? {
+    guard let volume else { return nil }
+    do {
+      guard let root = try store.root.opened() else { return nil }
+      let share = try VolumeShare(of: root.directory, floor: volume.floor)
+      let usage = try store.usageEstimate()
+      volume.note(share, holding: usage?.bytes)
+      return usage
+    } catch {
+      // The floor is a wish; what keeps the volume from being looked at is none of the store's concern.
+      store.configuration.logger.debug("\(BlobStoreError(error, operation: "store", key: nil))")
+      volume.noteFailure()
+      return nil
+    }
+  }
+
+  /// Makes room on a volume that a store has found full.
+  ///
+  /// - Returns: whether it may try again.
+  func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
+    // The threads of a process are not in its forked child; one of them may have held the lock when it was forked.
+    guard CurrentProcess.forkCount == forkCount else { return false }
+    return rescue.makeRoom(for: byteCount, after: rescues) { [self] in
+      // What it had stays if it fails.
+      $0 == digest || isSpared($0)
+    } isStopped: { [self] in
+      isStopped.load(ordering: .relaxed)
+    }
+  }
+}

@@ -1,0 +1,54 @@
+internal import Posix
+
+/// What a directory may hold, and by how much stores may exceed it while a collection catches up.
+struct StoreLimit: Sendable {
+  private(set) var bytes: Int64?
+  let records: Int64?
+  /// What the volume can spare, as far as it is known: stores are refused for the limit alone.
+  var volumeBytes = Int64.max
+  /// What the quarantine may take, which the counters do not count.
+  let quarantineBytes: Int64
+
+  /// - Returns: nil without a limit.
+  init?(_ configuration: BlobStore.Configuration, quarantineBytes: Int64) {
+    guard configuration.sizeLimit != nil || configuration.countLimit != nil else { return nil }
+    bytes = configuration.sizeLimit
+    records = configuration.countLimit
+    self.quarantineBytes = quarantineBytes
+  }
+
+  /// A tenth, or 16 MiB: what a few writers store while a collection of very many files is made.
+  private static func slack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16 << 20) }
+  /// The same for records: of a kilobyte each, they make sixteen MiB.
+  private static func recordSlack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16_384) }
+
+  /// The same, if so many bytes are to be left free of it.
+  func leavingFree(_ room: Int64) -> StoreLimit {
+    var limit = self
+    limit.bytes = bytes.map { max(0, $0 - room) }
+    return limit
+  }
+
+  /// Whether there is more than may stay, so that a collection is due.
+  func isExceeded(by usage: UsageEstimate) -> Bool {
+    usage.bytes > min(bytes ?? .max, volumeBytes) || usage.records > records ?? .max
+  }
+
+  /// Whether a change must wait for room, which would make it so much.
+  func refuses(from before: RecordSize?, to after: RecordSize, _ usage: UsageEstimate, isKnown: Bool) -> Bool {
+    // What is replaced by as much or less never exceeds anything.
+    after.bytes > before?.bytes ?? -1 && isFarExceeded(by: usage, isKnown: isKnown)
+  }
+
+  /// Whether there is more than there may ever be.
+  ///
+  /// - Parameter isKnown: whether the counters are. If not, they tell what was added since they were made: to a
+  ///   directory within its limit, that may be as much as a known one may exceed it by.
+  func isFarExceeded(by usage: UsageEstimate, isKnown: Bool) -> Bool {
+    let mostBytes = bytes.map { limit in
+      (isKnown ? limit : 0).saturatingAdding(Self.slack(limit) - quarantineBytes)
+    }
+    let mostRecords = records.map { limit in (isKnown ? limit : 0).saturatingAdding(Self.recordSlack(limit)) }
+    return usage.bytes > mostBytes ?? .max || usage.records > mostRecords ?? .max
+  }
+}

@@ -1,0 +1,165 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+/// The hidden directory that damaged files are moved to, for people to look at.
+struct Quarantine: ~Copyable {
+  static let directoryName = ".quarantine"
+
+  let directory: Directory
+  /// Whose files are ours, and count.
+  let owners: FileOwners
+  /// Bytes it may hold; the oldest files give way.
+  let byteLimit: Int64
+
+  struct File {
+    let name: String
+    let byteCount: Int64
+    let modifiedSeconds: Int64
+  }
+
+  /// The regular files in it that are ours.
+  func files() throws -> [File] {
+    var files: [File] = []
+    var entries = try directory.entries()
+    while let entry = try entries.next() {
+      guard entry.isNameExact, let status = try directory.status(of: entry.name), status.type == .regular,
+        owners.include(ownerOf: status)
+      else { continue }
+      files.append(
+        File(name: entry.name, byteCount: status.size, modifiedSeconds: status.modifiedSeconds))
+    }
+    return files
+  }
+
+  /// How many files it may hold: people look at them.
+  static let fileLimit = 4096
+
+  /// What was removed, and what first kept a file from that: then the others went all the same.
+  typealias Removal = (files: Int64, bytes: Int64, failure: FileError?)
+
+  /// Removes the oldest files until the rest is within the limits.
+  ///
+  /// - Returns: what was removed, or in a dry run would be, and the bytes of the rest, without what cannot be removed: no
+  ///   record is evicted for that.
+  func trim(dryRun: Bool = false) throws -> (files: Int64, bytes: Int64, failure: FileError?, bytesLeft: Int64) {
+    var files = try files()
+    var byteCount = files.reduce(Int64(0)) { $0.saturatingAdding($1.byteCount) }
+    var removed: Removal = (0, 0, nil)
+    files.sort { ($0.modifiedSeconds, $0.name) > ($1.modifiedSeconds, $1.name) }
+    while byteCount > byteLimit || files.count > Self.fileLimit, let oldest = files.popLast() {
+      do throws(FileError) {
+        if !dryRun { _ = try directory.unlink(oldest.name) }
+      } catch {
+        removed.failure = removed.failure ?? error
+        byteCount.saturatingAdd(-oldest.byteCount)
+        continue
+      }
+      removed.files += 1
+      removed.bytes.saturatingAdd(oldest.byteCount)
+      byteCount.saturatingAdd(-oldest.byteCount)
+    }
+    return (removed.files, removed.bytes, removed.failure, byteCount)
+  }
+
+  func removeAll() throws -> Removal {
+    var removed: Removal = (0, 0, nil)
+    for file in try files() {
+      do throws(FileError) {
+        guard try directory.unlink(file.name) else { continue }
+      } catch {
+        removed.failure = removed.failure ?? error
+        continue
+      }
+      removed.files += 1
+      removed.bytes.saturatingAdd(file.byteCount)
+    }
+    return removed
+  }
+}
+
+extension BlobStore {
+  /// The quarantine; nil if there is none yet, or if its name belongs to something that is no directory of ours.
+  func quarantine() throws -> Quarantine? {
+    do {
+      guard let root = try root.opened(), let directory = try root.directory.openSubdirectory(Quarantine.directoryName)
+      else { return nil }
+      guard try root.owners.distrust(of: directory.status()) == nil else { return nil }
+      return Quarantine(directory: directory, owners: root.owners, byteLimit: quarantineByteLimit)
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    }
+  }
+
+  /// One hundredth of the size limit; without one, 64 MiB.
+  var quarantineByteLimit: Int64 { configuration.sizeLimit.map { $0 / 100 } ?? 64 << 20 }
+
+  /// Does with a damaged file what the policy of loads says, unless somebody is changing it. What goes wrong is logged:
+  /// the load reports the damage itself.
+  ///
+  /// Two kinds of damage are never acted on: `keyMismatch`, because the blob may be good under another name, and a
+  /// sound header of another size or with unknown flags, which a later version of this library may have written.
+  func follow(_ policy: DamagePolicy, for error: RecordError, at path: RecordPath) throws {
+    switch error {
+    case .keyMismatch, .wrongHeaderSize, .unsupportedFlags, .recordIsStreamAndBusy: return
+    default: break
+    }
+    guard policy != .report else { return }
+    do {
+      _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
+        guard case .damaged(let settled) = try verifyRecord(path), settled == error else { return }
+        try discard(path, policy, hold)
+      }
+    } catch {
+      configuration.logger.warning(
+        "a damaged file was left in place: \(BlobStoreError(error, operation: policy.rawValue, key: nil))")
+    }
+  }
+
+  /// Removes a record file, or moves it to the quarantine. Under its stripe.
+  func discard(_ path: RecordPath, _ policy: DamagePolicy, _ hold: StripeHold) throws {
+    guard policy != .report, let root = try root.opened(),
+      let directory = try root.openSubdirectory(path.subdirectory),
+      let status = try directory.status(of: path.fileName)
+    else { return }
+    let level = configuration.durability.level(concernsLock: false)
+    let size = RecordSize(bytes: status.size, isLocked: try isCountedAsLocked(path, in: directory, of: root))
+    switch policy {
+    case .report: break
+    case .remove:
+      _ = try hold.changingPayload(level) { try directory.unlink(path.fileName) }
+      hold.count(from: size, to: nil)
+    case .quarantine:
+      let quarantineDirectory = try root.openOrMakeSubdirectory(Quarantine.directoryName)
+      if let distrust = try root.owners.distrust(of: quarantineDirectory.status()) {
+        throw BlobStoreError.foreignDirectory(at: quarantineDirectory.path, distrust)
+      }
+      let quarantine = Quarantine(
+        directory: quarantineDirectory, owners: root.owners, byteLimit: quarantineByteLimit)
+      try hold.changingPayload(level) {
+        try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
+      }
+      hold.count(from: size, to: nil)
+      do {
+        if let failure = try quarantine.trim().failure { throw failure }
+      } catch {
+        // The next collection trims it too.
+        configuration.logger.warning(
+          "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
+      }
+    }
+  }
+
+  /// Whether a damaged record was counted as locked: all but its payload is sound. Else it tells of no locks.
+  private func isCountedAsLocked(
+    _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+  ) throws(FileError) -> Bool {
+    guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read),
+      !root.owners.expose(status),
+      case .success(let stored) = try file.readHeader(),
+      let header = stored.sound(fileSize: status.size, digest: path.digest)
+    else { return false }
+    return header.isLocked
+  }
+}

@@ -1,0 +1,183 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+// Where dead files go, and where stores take them from. Whatever goes wrong with that costs speed, no more: a file is
+// made or unlinked as if there were no recycling bin.
+extension BlobStore {
+  /// The recycling bin and what it needs; nil where nothing is recycled.
+  private func recyclingBin(
+    of root: RootDirectory.Opened, makesIt: Bool
+  ) -> (bin: RecyclingBin, limit: RecyclingLimit, control: ControlFile)? {
+    // Who has not opened the control file yet is about to, and says what keeps it from that.
+    guard let recyclingLimit, let control = root.openedControlFile, control.isMapped else { return nil }
+    do {
+      guard let bin = try root.recyclingBin(makesIt: makesIt), bin.isUsable else { return nil }
+      return (bin, recyclingLimit, control)
+    } catch {
+      configuration.logger.debug("no recycling: \(BlobStoreError(error, operation: "recycle", key: nil))")
+      return nil
+    }
+  }
+
+  /// A file to overwrite with a record.
+  ///
+  /// Not for a record whose checksums do not tell it from what a power cut or a late reader may leave of it, and not for
+  /// one that has to be on the medium.
+  ///
+  /// - Parameter byteCount: of the record, header included.
+  /// - Returns: nil if there is none: then one is to be made.
+  func recycledFile(
+    for header: RecordHeader, at path: RecordPath, byteCount: Int64, of root: RootDirectory.Opened
+  ) -> RecycledFile? {
+    guard header.keyDigest != nil, !header.isLocked,
+      configuration.durability.level(concernsLock: false) == .none,
+      let (bin, _, control) = recyclingBin(of: root, makesIt: false)
+    else { return nil }
+    do {
+      return try bin.take(for: path, byteCount: byteCount, of: root, control)
+    } catch {
+      configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
+      return nil
+    }
+  }
+
+  /// Room in the recycling bin for the file of a record that is replaced or removed, if it may be overwritten later.
+  ///
+  /// Overwriting a file whose old name may come back with a power cut costs what lay under that name. So the file of a
+  /// record that is not to come back, or that was locked, is unlinked instead; so is one with another name, a backup's,
+  /// one whose header says nothing that can be believed, and another user's, which this process may not lease.
+  ///
+  /// - Parameter level: of the operation that displaces it.
+  func roomInBin(
+    for displaced: DisplacedFile, _ level: Durability.Level, of root: RootDirectory.Opened
+  ) -> ReservedRoom? {
+    guard level == .none, displaced.recyclableDigest != nil, displaced.owner == root.ownerOfNewFiles,
+      let (bin, limit, control) = recyclingBin(of: root, makesIt: true), bin.reserve(displaced, limit, control)
+    else { return nil }
+    return ReservedRoom(bin: bin, control: control, file: displaced)
+  }
+
+  /// Takes a record's file away: into the recycling bin, where it may go there, else for ever. Under its stripe.
+  ///
+  /// - Returns: false if there was none.
+  func takeAway(
+    _ fileName: String, _ displaced: DisplacedFile, _ level: Durability.Level, in directory: borrowing Directory,
+    of root: RootDirectory.Opened
+  ) throws -> Bool {
+    if let room = roomInBin(for: displaced, level, of: root) {
+      do throws(FileError) {
+        try room.put(fileName, in: directory)
+        return true
+      } catch {
+        noteFailure(error, of: root)
+      }
+    }
+    return try directory.unlink(fileName)
+  }
+
+  /// A file could be overwritten in the recycling bin, and not be taken out of it.
+  func refuseBin(_ error: FileError) throws {
+    try root.opened()?.recyclingBin(makesIt: false)?.refuse()
+    configuration.logger.debug("no recycling: \(BlobStoreError(error, operation: "recycle", key: nil))")
+  }
+
+  /// Something did not find its way into the recycling bin.
+  func noteFailure(_ error: FileError, of root: RootDirectory.Opened) {
+    // Perhaps somebody has removed the bin.
+    if error.errno == .noSuchFileOrDirectory { root.forgetRecyclingBin() }
+    // Some file systems take no names as long as those in the bin. A bin that cannot be opened here needs no refusal: nothing
+    // goes into it.
+    if error.errno == .fileNameTooLong { try? root.recyclingBin(makesIt: false)?.refuse() }
+    configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
+  }
+
+  /// The control file for who has only loaded so far, and needs it where files are recycled: nil elsewhere.
+  func controlFileOfRecyclers(_ root: RootDirectory.Opened) -> ControlFile? {
+    do {
+      guard try root.recyclingBin(makesIt: false) != nil else { return nil }
+      return try root.controlFile(configuration.logger)
+    } catch {
+      // Who may not open it loads all the same.
+      configuration.logger.debug("no generations: \(BlobStoreError(error, operation: "load", key: nil))")
+      return nil
+    }
+  }
+
+  /// Empties the recycling bin for a store that has found the volume full.
+  ///
+  /// - Returns: whether that made room.
+  func makesRoomByEmptyingBin() -> Bool {
+    do {
+      return try emptyBin().removed.files > 0
+    } catch {
+      // The store has failed for want of room, and says so.
+      configuration.logger.debug("not emptied: \(BlobStoreError(error, operation: "recycle", key: nil))")
+      return false
+    }
+  }
+
+  /// Unlinks the files in the recycling bin.
+  ///
+  /// - Parameters:
+  ///   - age: nanoseconds since they came in; nil for all.
+  ///   - limit: what may be left.
+  func emptyBin(
+    olderThan age: Int64? = nil, to limit: RecyclingLimit? = nil, dryRun: Bool = false
+  ) throws -> (removed: RemovalReport, left: RemovalReport) {
+    // Even where nothing is recycled: another program may have done so.
+    guard let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) else {
+      return (RemovalReport(), RemovalReport())
+    }
+    return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, of: root, countersFile(of: root))
+  }
+}
+
+/// The file of a record that is about to lose its place.
+struct DisplacedFile {
+  /// The record's.
+  let fileName: String
+  let byteCount: Int64
+  /// nil where nobody could tell.
+  let owner: UserID?
+  /// The digest in its header, if the file may be overwritten once nobody reads it any more: it has no other name, and is
+  /// sound and not locked. Else nil.
+  let recyclableDigest: UInt64?
+  /// nil if its time would not show what is written to it from now on.
+  let version: FileVersion?
+
+  /// - Parameters:
+  ///   - status: from before the header was read.
+  ///   - header: nil if it is damaged.
+  init(_ fileName: String, _ status: Stat, header: RecordHeader?) {
+    self.init(
+      fileName, byteCount: status.size, owner: status.userID, header: header, hasOtherNames: status.linkCount > 1,
+      version: FileVersion(status))
+  }
+
+  init(
+    _ fileName: String, byteCount: Int64, owner: UserID?, header: RecordHeader?, hasOtherNames: Bool,
+    version: FileVersion?
+  ) {
+    self.fileName = fileName
+    self.byteCount = byteCount
+    self.owner = owner
+    recyclableDigest = hasOtherNames ? nil : header?.recyclableDigest
+    self.version = version
+  }
+}
+
+/// Room in the recycling bin for one file, which is counted already.
+struct ReservedRoom {
+  let bin: RecyclingBin
+  let control: ControlFile
+  let file: DisplacedFile
+
+  /// Moves the file in; the room is given back if that fails.
+  func put(_ name: String, in directory: borrowing Directory) throws(FileError) {
+    try bin.put(name, in: directory, file, control)
+  }
+
+  func giveBack() { control.countRecycled(files: -1, bytes: -file.byteCount) }
+}

@@ -1,0 +1,314 @@
+internal import Posix
+internal import Synchronization
+internal import SystemPackage
+
+/// A record file in the making: a new one, or a dead one in the recycling bin that is overwritten. Unless it is published,
+/// a new one is gone in the end, and a dead one stays where it is.
+///
+/// A new one has no name if it can do without (`UnnamedFile`): then nobody else reaches it, and nothing is left of it when
+/// its process dies. One that has a name beside the one it is to get is locked by its writer: so a collection tells it
+/// from one whose writer is gone. A dead one is leased until the call before the one that publishes it (`RecyclingBin`).
+struct TemporaryFile: ~Copyable {
+  /// Where it is to be published.
+  let subdirectory: OpenSubdirectory
+  let file: OpenFile
+  private let names: TemporaryNames
+  private var place: Place {
+    didSet { if case .beside(let name) = oldValue { names.forget(name) } }
+  }
+  private var isLeased = false
+  /// What it gets once it is whole. With a name of its own, only its writer's user may open it: who can open a file can
+  /// lock it, and a collection leaves what is locked.
+  private var permissionsToGive: FilePermissions?
+
+  /// Where it is to be found.
+  private enum Place {
+    case nowhere
+    /// In `subdirectory`, under this name.
+    case beside(String)
+    case inBin(RecycledPlace)
+    case published
+  }
+
+  /// Names of temporary files begin so. They are dot files, and so never records.
+  static let prefix = ".tmp-"
+
+  /// Whether a store may have given the name. Other programs' temporary files are foreign.
+  static func isName(_ name: String) -> Bool {
+    guard name.utf8.starts(with: prefix.utf8) else { return false }
+    let number = name.utf8.dropFirst(prefix.utf8.count)
+    return (1...16).contains(number.count)
+      && number.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+  }
+
+  /// Creates a file with a name in `subdirectory`, with the permissions and ownership that the root gives its files.
+  ///
+  /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`.
+  ///
+  /// - Throws: ENOENT if the directory was removed: try again.
+  init(
+    in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened, names: TemporaryNames,
+    as role: RootDirectory.Opened.FileRole = .record
+  ) throws {
+    var name = names.next()
+    var permissions: FilePermissions?
+    var obstacle = Obstacle(call: .open, errno: .fileExists)
+    names.note(name, in: subdirectory)
+    var file = try Self.createLocked(name, in: subdirectory.directory, of: root, role, &permissions, &obstacle)
+    var triesLeft = Self.tries
+    while file == nil, triesLeft > 0 {
+      names.forget(name)
+      name = names.next()
+      names.note(name, in: subdirectory)
+      file = try Self.createLocked(name, in: subdirectory.directory, of: root, role, &permissions, &obstacle)
+      triesLeft -= 1
+    }
+    guard let file = file.take() else {
+      names.forget(name)
+      throw FileError(obstacle.call, Location(subdirectory.directory.path, name), obstacle.errno)
+    }
+    self.names = names
+    self.file = file
+    self.subdirectory = subdirectory
+    permissionsToGive = permissions
+    place = .beside(name)
+  }
+
+  /// Takes a file that has no name, and gives it the permissions and ownership that the root gives its files.
+  ///
+  /// System call: `fstat(2)`.
+  init(
+    unnamed file: consuming OpenFile, in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened,
+    names: TemporaryNames
+  ) throws {
+    let status = try file.status()
+    let permissions = try Self.adopt(file, status, of: root, .record)
+    if status.permissions != permissions { try file.setPermissions(permissions) }
+    self.names = names
+    self.file = file
+    self.subdirectory = subdirectory
+    place = .nowhere
+  }
+
+  /// Takes a file from the recycling bin.
+  init(_ file: consuming RecycledFile, in subdirectory: OpenSubdirectory, names: TemporaryNames) {
+    self.names = names
+    place = .inBin(file.place)
+    isLeased = true
+    self.file = file.file
+    self.subdirectory = subdirectory
+  }
+
+  deinit {
+    switch place {
+    case .nowhere, .published: break
+    // The store has failed and reports why; what cannot be unlinked now, a collection takes.
+    case .beside(let name):
+      _ = try? subdirectory.directory.unlink(name)
+      names.forget(name)
+    case .inBin(let recycled): recycled.giveBack()
+    }
+  }
+
+  /// Where it lies in the recycling bin; nil for a new one. Nothing may be written to it after the first attempt to publish
+  /// it.
+  var recycled: RecycledPlace? {
+    if case .inBin(let recycled) = place { recycled } else { nil }
+  }
+
+  var isRecycled: Bool { recycled != nil }
+
+  /// Whether nothing of it is in its directory yet, which may be removed under it.
+  var isUnnamed: Bool {
+    if case .nowhere = place { true } else { false }
+  }
+
+  /// Cuts off what the file has beyond what was written to it.
+  func cutOff(at byteCount: Int64) throws(FileError) {
+    if let recycled, recycled.entry.byteCount > byteCount { try file.truncate(to: byteCount) }
+  }
+
+  /// Takes the name unless something has it.
+  ///
+  /// - Returns: nil where the file system cannot tell.
+  mutating func publishIfAbsent(as fileName: String) throws(FileError) -> Bool? {
+    let isNamed =
+      switch place {
+      case .nowhere: try subdirectory.directory.name(file, ifAbsent: fileName)
+      case .inBin(let recycled): try renameIfAbsent(recycled, to: fileName)
+      default: try subdirectory.directory.renameIfAbsent(try name(), to: fileName)
+      }
+    if isNamed == true { place = .published }
+    return isNamed
+  }
+
+  /// Takes the name unless something has it, where `publishIfAbsent` cannot tell. The temporary name goes too.
+  mutating func publishByLink(as fileName: String) throws(FileError) -> Bool {
+    let name = try name()
+    guard try subdirectory.directory.linkIfAbsent(name, as: fileName) else { return false }
+    place = .published
+    _ = try subdirectory.directory.unlink(name)
+    return true
+  }
+
+  /// Takes the name, and the place of what has it.
+  mutating func publish(as fileName: String) throws(FileError) {
+    let name = try name()
+    if let recycled {
+      try releaseLease()
+      try recycled.bin.directory.rename(name, to: fileName, in: subdirectory.directory)
+    } else {
+      try subdirectory.directory.rename(name, to: fileName)
+    }
+    place = .published
+  }
+
+  /// Takes a name that was free a moment ago. What somebody who knows no stripes has put there since, a file from the
+  /// recycling bin leaves alone.
+  mutating func publishNew(as fileName: String) throws(FileError) {
+    guard let recycled else { return try publish(as: fileName) }
+    switch try renameIfAbsent(recycled, to: fileName) {
+    case true: place = .published
+    case false: throw FileError(.renameNoReplace, Location(subdirectory.directory.path, fileName), .fileExists)
+    case nil: try publish(as: fileName)
+    }
+  }
+
+  private mutating func renameIfAbsent(_ recycled: RecycledPlace, to fileName: String) throws(FileError) -> Bool? {
+    try releaseLease()
+    return try recycled.bin.directory.renameIfAbsent(recycled.entry.name, to: fileName, in: subdirectory.directory)
+  }
+
+  /// Takes the name, and what has it goes into the recycling bin.
+  ///
+  /// - Parameter room: for what is displaced; given back if it is not needed.
+  /// - Returns: what kept that from the bin, if something did; then it was unlinked.
+  mutating func publish(as fileName: String, keepingDisplacedIn room: ReservedRoom) throws(FileError) -> FileError? {
+    let recycled = recycled
+    // What others change durably from here on, the displaced record may not outlast.
+    let moment = RecyclingMoment(room.control)
+    let name: String
+    let isExchanged: Bool
+    do throws(FileError) {
+      name = try self.name()
+      if let recycled {
+        try releaseLease()
+        isExchanged = try recycled.bin.directory.exchange(name, with: fileName, in: subdirectory.directory)
+      } else {
+        isExchanged = try subdirectory.directory.exchange(name, with: fileName, in: subdirectory.directory)
+      }
+      if !isExchanged { try publish(as: fileName) }
+    } catch {
+      room.giveBack()
+      throw error
+    }
+    place = .published
+    guard isExchanged else {
+      room.giveBack()
+      return nil
+    }
+    if let recycled {
+      recycled.didExchange(for: room.file, since: moment)
+      return nil
+    }
+    do throws(FileError) {
+      try room.put(name, in: subdirectory.directory)
+      return nil
+    } catch {
+      // The record is published; what cannot be unlinked now, a collection takes.
+      _ = try? subdirectory.directory.unlink(name)
+      return error
+    }
+  }
+
+  /// The name it has until it is published, beside that one or in the recycling bin: given now, if it has none.
+  private mutating func name() throws(FileError) -> String {
+    if let permissions = permissionsToGive {
+      try file.setPermissions(permissions)
+      permissionsToGive = nil
+    }
+    switch place {
+    case .beside(let name): return name
+    case .inBin(let recycled): return recycled.entry.name
+    case .nowhere, .published: break
+    }
+    // Before it has a name nobody else can lock it.
+    _ = try file.tryLock()
+    var name = ""
+    for _ in 0...Self.tries {
+      name = names.next()
+      names.note(name, in: subdirectory)
+      if try subdirectory.directory.name(file, ifAbsent: name) {
+        place = .beside(name)
+        return name
+      }
+      names.forget(name)
+    }
+    throw FileError(.linkUnnamed, Location(subdirectory.directory.path, name), .fileExists)
+  }
+
+  /// The file is whole. From here on, nobody writes to it before it is a record.
+  private mutating func releaseLease() throws(FileError) {
+    guard isLeased else { return }
+    isLeased = false
+    try file.releaseLease()
+  }
+}
+
+extension TemporaryFile {
+  /// How many further names are tried where one is taken.
+  private static let tries = 8
+
+  /// Why there is no file yet. Not an error so far, which would be allocated for every store.
+  private struct Obstacle {
+    var call: SystemCall
+    var errno: Errno
+  }
+
+  /// - Parameters:
+  ///   - permissions: receives what the file is to have in the end, if it has not.
+  ///   - obstacle: receives why there is no file.
+  /// - Returns: nil if the name was taken, or a collection came between the calls and removed the file.
+  private static func createLocked(
+    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened,
+    _ role: RootDirectory.Opened.FileRole, _ permissions: inout FilePermissions?, _ obstacle: inout Obstacle
+  ) throws -> OpenFile? {
+    let file: OpenFile
+    do {
+      file = try directory.createFile(name, permissions: .ownerReadWrite)
+    } catch {
+      guard error.errno == .fileExists else { throw error }
+      obstacle = Obstacle(call: .open, errno: error.errno)
+      return nil
+    }
+    do {
+      guard try file.tryLock() else {
+        obstacle = Obstacle(call: .lock, errno: .wouldBlock)
+        _ = try directory.unlink(name)
+        return nil
+      }
+      let status = try file.status()
+      guard status.linkCount > 0 else { return nil }
+      let wanted = try adopt(file, status, of: root, role)
+      permissions = status.permissions == wanted ? nil : wanted
+      return file
+    } catch {
+      // The error at hand is the one to report; what cannot be unlinked now, a collection takes.
+      _ = try? directory.unlink(name)
+      throw error
+    }
+  }
+}
+
+extension TemporaryFile {
+  /// Gives the file the root's owner and group.
+  ///
+  /// - Returns: the permissions that it is to have.
+  private static func adopt(
+    _ file: borrowing OpenFile, _ status: Stat, of root: RootDirectory.Opened, _ role: RootDirectory.Opened.FileRole
+  ) throws(FileError) -> FilePermissions {
+    let ownership = root.ownershipToGive(status)
+    if let (user, group) = ownership { try file.setOwner(user: user, group: group) }
+    return root.permissions(of: role, group: ownership?.group ?? status.groupID)
+  }
+}

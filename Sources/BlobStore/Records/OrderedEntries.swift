@@ -1,0 +1,87 @@
+internal import BlobRecord
+package import Posix
+
+/// The entries of a directory in the order of their names' digests, from one on and round to it again: an order that is
+/// the same next time, whatever is made and removed meanwhile.
+///
+/// Lists the directory once for each `batchCount` entries, so that memory does not grow with their number. Entries of one
+/// digest have one place in the order: they are in one batch, and a walk that goes on from there meets all of them.
+package struct OrderedEntries {
+  private typealias Entry = (digest: UInt64, entry: DirectoryEntry)
+
+  let start: UInt64
+  private let batchCount: Int
+  /// What the next batch begins with; nil when all have been met.
+  private var position: UInt64?
+  private var hasWrapped = false
+  /// In falling order.
+  private var batch: [Entry] = []
+  /// The digest of the entry that was met last.
+  private(set) var digest: UInt64
+
+  package init(from start: UInt64, batchCount: Int = 65_536) {
+    self.start = start
+    self.batchCount = batchCount
+    position = start
+    digest = start
+  }
+
+  /// Whether the entry that comes next has the digest of the one that was met last.
+  var hasMoreOfDigest: Bool { batch.last?.digest == digest }
+
+  package mutating func next(of directory: borrowing Directory) throws -> DirectoryEntry? {
+    while batch.isEmpty {
+      guard let position else { return nil }
+      batch = try batch(of: directory, from: position, before: hasWrapped ? start : nil)
+      if batch.count >= batchCount, let last = batch.first, last.digest < .max {
+        self.position = last.digest + 1
+      } else if hasWrapped || start == 0 {
+        self.position = nil
+      } else {
+        hasWrapped = true
+        self.position = 0
+      }
+    }
+    let last = batch.popLast()
+    if let last { digest = last.digest }
+    return last?.entry
+  }
+
+  private func batch(
+    of directory: borrowing Directory, from start: UInt64, before end: UInt64?
+  ) throws -> [Entry] {
+    var batch: [Entry] = []
+    var entries = try directory.entries()
+    var cutAt = 2 * batchCount
+    func cut() {
+      batch.sort { $0.digest > $1.digest }
+      var surplus = max(0, batch.count - batchCount)
+      // What is kept begins with all entries of its first digest.
+      while surplus > 0, batch[surplus - 1].digest == batch[surplus].digest { surplus -= 1 }
+      batch.removeFirst(surplus)
+      cutAt = batch.count + batchCount
+    }
+    while let entry = try entries.next() {
+      let digest = KeyDigest.digest(ofFileName: entry.name)
+      guard digest >= start, digest < end ?? .max || end == nil else { continue }
+      batch.append((digest, entry))
+      if batch.count >= cutAt { cut() }
+    }
+    cut()
+    return batch
+  }
+}
+
+extension OrderedEntries {
+  /// The entries from one digest on and up to another, which is not among them; all if it is the same.
+  struct Part {
+    let start: UInt64
+    let end: UInt64
+
+    /// Whether a record is among them, or in one of them.
+    func contains(_ path: RecordPath) -> Bool {
+      let digest = KeyDigest.digest(ofFileName: path.subdirectory.isEmpty ? path.fileName : path.subdirectory)
+      return start < end ? digest >= start && digest < end : digest >= start || digest < end
+    }
+  }
+}

@@ -1,0 +1,36 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// A sound record as a walk over very many meets it: what its header and its file's status say, and nothing that has to
+/// be allocated.
+struct RecordGlance {
+  let header: RecordHeader
+  let fileSize: Int64
+  let fileState: FileState
+  /// `KeyDigest` of the file name.
+  let digest: UInt64
+  /// Live, locked or expired.
+  let state: RecordState
+
+  var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
+
+  /// - Parameter head: the file's first 64 bytes, fewer if it has no more.
+  /// - Returns: nil if the record breaks a rule: `RecordEntry` says which.
+  init?(_ head: RawSpan, _ status: Stat, digest: UInt64, now: UnixTime, defaultExpiration: Int64) {
+    fileSize = status.size
+    fileState = FileState(status)
+    do throws(RecordError) {
+      header = try RecordHeader(decoding: head)
+      if header.isLive(at: now, defaultExpiration: defaultExpiration) {
+        try header.validateShape(fileSize: fileSize, digest: digest)
+        state = header.isLocked ? .locked : .live
+      } else {
+        state = .expired
+      }
+    } catch {
+      return nil
+    }
+    self.digest = digest
+  }
+}

@@ -1,0 +1,355 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// A walk over everything in a cache directory, one entry at a time: what is read of a file is its header, and what is
+/// held in memory are two open directories.
+///
+/// Whoever walks over very many records and is interested in few has the walk `skim` them.
+///
+/// Entries made or removed during the walk may or may not be met.
+@safe final class RecordWalk {
+  /// What the walk meets.
+  enum Item {
+    case record(RecordEntry)
+    /// A temporary file, in the current directory.
+    case temporary(name: String)
+    /// Something that is not ours, by its path below the root.
+    case foreign(String)
+    /// What would be a record, were it not somebody else's.
+    case foreignRecord(ForeignRecord)
+    /// All of a subdirectory was met; it is still the current directory.
+    case endOfSubdirectory(String)
+  }
+
+  private let root: RootDirectory.Opened
+  private let layout: RecordLayout
+  private let defaultExpiration: Int64
+  private let now: UnixTime
+  private let fileNamePrefix: String
+  /// Called with each sound record whose name is plain, before anything is allocated for it. True if that was all there
+  /// is to it; else the walk meets it.
+  var skim: ((RecordGlance) throws -> Bool)?
+  /// Asked before a subdirectory is entered, by its name.
+  var enters: ((String) throws -> Bool)?
+  /// Receives what is read of a file that is skimmed.
+  private let head = UnsafeMutableRawBufferPointer.allocate(byteCount: RecordHeader.byteCount, alignment: 8)
+
+  private var rootStream: DirectoryStream?
+  /// The root's entries in order, where an order is wanted.
+  private var orderedEntries: OrderedEntries?
+  /// Entries of the root of which something was met. In an ordered walk those of one digest are one.
+  private(set) var entriesBegun = 0
+  private var digestBegun: UInt64?
+  private var subdirectory: Directory?
+  private(set) var subdirectoryName = ""
+  private var subdirectoryBytes: [UInt8] = []
+  private var subdirectoryStream: DirectoryStream?
+  /// What opening the only subdirectory has come to, if not to a listing.
+  private var pending: Item?
+
+  /// - Parameters:
+  ///   - fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
+  ///   - start: where to begin, for a walk in the order of `OrderedEntries`; nil for the order of the file system.
+  init(
+    _ root: RootDirectory.Opened, layout: RecordLayout, defaultExpiration: Int64, now: UnixTime,
+    fileNamePrefix: String = "", from start: UInt64? = nil
+  ) throws {
+    self.root = root
+    self.layout = layout
+    self.defaultExpiration = defaultExpiration
+    self.now = now
+    self.fileNamePrefix = fileNamePrefix
+    // A prefix of two characters or more lies in one subdirectory, and the root need not be listed.
+    let only = layout.subdirectory(ofFileName: fileNamePrefix)
+    if let start {
+      orderedEntries = OrderedEntries(from: start)
+    } else if only.isEmpty {
+      rootStream = try root.directory.entries()
+    } else {
+      pending = try enter(only)
+    }
+  }
+
+  deinit { unsafe head.deallocate() }
+
+  /// - Returns: nil at the end.
+  func next() throws -> Item? {
+    if let item = pending.take() { return item }
+    while true {
+      if subdirectory != nil {
+        if subdirectoryStream == nil {
+          subdirectory = nil
+          subdirectoryBytes = []
+        } else {
+          do throws(FileError) {
+            guard try subdirectoryStream!.advance() else {
+              subdirectoryStream = nil
+              return .endOfSubdirectory(subdirectoryName)
+            }
+          } catch {
+            // One subdirectory that cannot be listed to its end does not end the walk over the others.
+            subdirectoryStream = nil
+            return .record(
+              RecordEntry(unreadable: subdirectoryName, BlobStoreError(error, operation: "list", key: nil)))
+          }
+          if let item = try subdirectoryItem() { return item }
+        }
+      } else {
+        switch try nextOfRoot() {
+        case .end: return nil
+        case .nothing: break
+        case .item(let item): return item
+        }
+      }
+    }
+  }
+
+  private func subdirectoryItem() throws -> Item? {
+    switch try skimEntry(of: subdirectoryStream!, in: subdirectory!) {
+    case .done: nil
+    case .item(let item): item
+    case .toBeMet: try item(for: entry(of: subdirectoryStream!))
+    }
+  }
+
+  /// What the next entry of the root comes to.
+  private enum Step {
+    case end, nothing
+    case item(Item)
+
+    init(_ item: Item?) { self = item.map { .item($0) } ?? .nothing }
+  }
+
+  private func nextOfRoot() throws -> Step {
+    if orderedEntries != nil {
+      guard let entry = try orderedEntries!.next(of: root.directory) else { return .end }
+      return Step(try rootItem(for: entry))
+    }
+    guard try rootStream?.advance() == true else { return .end }
+    switch try skimEntry(of: rootStream!, in: root.directory) {
+    case .done: return .nothing
+    case .item(let item): return .item(item)
+    case .toBeMet: return Step(try rootItem(for: entry(of: rootStream!)))
+    }
+  }
+
+  private func entry(of stream: borrowing DirectoryStream) -> DirectoryEntry { stream.entry }
+
+  /// Where another ordered walk goes on: with what was not met to its end.
+  var position: UInt64 {
+    guard let orderedEntries else { return 0 }
+    return isBetweenEntries ? orderedEntries.digest &+ 1 : orderedEntries.digest
+  }
+
+  /// What an ordered walk that is between two entries has met.
+  var walkedPart: OrderedEntries.Part? {
+    orderedEntries.map { OrderedEntries.Part(start: $0.start, end: position) }
+  }
+
+  /// Whether nothing of an entry of the root is left to be met; nor, in an ordered walk, another of its digest.
+  var isBetweenEntries: Bool { subdirectoryStream == nil && orderedEntries?.hasMoreOfDigest != true }
+
+  private func beginEntry() {
+    if let digest = orderedEntries?.digest, digest == digestBegun { return }
+    digestBegun = orderedEntries?.digest
+    entriesBegun += 1
+  }
+
+  /// The place of the record that is being skimmed.
+  var skimmedPath: RecordPath? {
+    if subdirectoryStream != nil {
+      return layout.path(ofFileName: entry(of: subdirectoryStream!).name, in: subdirectoryName)
+    }
+    return layout.path(ofFileName: entry(of: rootStream!).name, in: "")
+  }
+
+  /// Whether the item that was met last lies in a subdirectory.
+  var isInSubdirectory: Bool { subdirectory != nil }
+
+  /// The directory of the item that was met last.
+  func withCurrentDirectory<Result>(_ body: (borrowing Directory) throws -> Result) rethrows -> Result {
+    if subdirectory != nil { return try body(subdirectory!) }
+    return try body(root.directory)
+  }
+
+  private func enter(_ name: String) throws -> Item? {
+    do {
+      guard let opened = try root.directory.openSubdirectory(name) else { return nil }
+      guard try root.distrust(ofSubdirectory: opened) == nil else {
+        return fileNamePrefix.isEmpty ? .foreign(name) : nil
+      }
+      subdirectoryStream = try opened.entries()
+      subdirectory = consume opened
+    } catch {
+      switch error.errno {
+      // The file system had not said what it is: no directory, it turns out, or a link.
+      case .notDirectory, .tooManySymbolicLinkLevels: return fileNamePrefix.isEmpty ? .foreign(name) : nil
+      case .noSuchFileOrDirectory: return nil
+      default:
+        return .record(RecordEntry(unreadable: name, BlobStoreError(error, operation: "list", key: nil)))
+      }
+    }
+    subdirectoryName = name
+    subdirectoryBytes = Array(name.utf8)
+    return nil
+  }
+
+  private func rootItem(for entry: DirectoryEntry) throws -> Item? {
+    if entry.isNameExact, entry.kind == .directory || entry.kind == .unknown, layout.isSubdirectory(entry.name) {
+      guard entry.name.utf8.starts(with: fileNamePrefix.utf8), try enters?(entry.name) ?? true else { return nil }
+      beginEntry()
+      return try enter(entry.name)
+    }
+    if [Quarantine.directoryName, RecyclingBin.directoryName].contains(entry.name),
+      entry.kind == .directory || entry.kind == .unknown
+    {
+      // Another's is no more than any other directory of theirs.
+      guard let status = try root.directory.status(of: entry.name), root.owners.distrust(of: status) != nil else {
+        return nil
+      }
+    }
+    if CacheDirectoryTag.isTag(entry.name, in: layout), entry.kind == .regular || entry.kind == .unknown { return nil }
+    if entry.name == ControlFile.name, entry.kind == .regular || entry.kind == .unknown { return nil }
+    let item = try item(for: entry)
+    if item != nil { beginEntry() }
+    return item
+  }
+
+  /// The place of a record of this name, if it is one's.
+  private func path(ofFileName name: String) -> RecordPath? {
+    guard subdirectory != nil else { return layout.path(ofFileName: name, in: "") }
+    if let path = layout.path(ofFileName: name, in: subdirectoryName) { return path }
+    // Where case does not count in names, "abcd" lies in "AB" if "ABcd" came first.
+    let own = layout.subdirectory(ofFileName: name)
+    guard own.utf8.count == subdirectoryName.utf8.count, let path = layout.path(ofFileName: name, in: own),
+      // What cannot be looked at is foreign, and stays.
+      let status = try? root.directory.status(of: own), let current = try? subdirectory!.status()
+    else { return nil }
+    return status.inode == current.inode && status.deviceID == current.deviceID ? path : nil
+  }
+
+  private func item(for entry: DirectoryEntry) throws -> Item? {
+    let isMatch = entry.name.utf8.starts(with: fileNamePrefix.utf8)
+    let name = subdirectory == nil ? entry.name : subdirectoryName + "/" + entry.name
+    let isOfOtherKind = entry.kind == .directory || entry.kind == .other
+    if TemporaryFile.isName(entry.name), !isOfOtherKind {
+      guard fileNamePrefix.isEmpty else { return nil }
+      let status = withCurrentDirectory { $0.statusOfUnreadable(entry.name) }
+      return status.map(root.mayBeRecord) ?? true ? .temporary(name: entry.name) : .foreign(name)
+    }
+    guard !isOfOtherKind, entry.isNameExact, isMatch, let path = path(ofFileName: entry.name) else {
+      return fileNamePrefix.isEmpty ? .foreign(name) : nil
+    }
+    switch try withCurrentDirectory({ directory in
+      try RecordExamination(path, in: directory, of: root, layout, defaultExpiration, now)
+    }) {
+    case .absent: return nil
+    case .foreign(let record):
+      guard fileNamePrefix.isEmpty else { return nil }
+      return record.map { .foreignRecord($0) } ?? .foreign(name)
+    case .record(let entry): return .record(entry)
+    }
+  }
+}
+
+// MARK: - Skimming
+
+extension RecordWalk {
+  private enum Skimmed {
+    case done
+    case item(Item)
+    /// It is something else than a sound record with a plain name, or of interest.
+    case toBeMet
+  }
+
+  private func skimEntry(
+    of stream: borrowing DirectoryStream, in directory: borrowing Directory
+  ) throws -> Skimmed {
+    guard let skim, stream.entryKind == .regular else { return .toBeMet }
+    let layout = layout
+    let subdirectory = subdirectoryBytes
+    let digest = stream.withEntryName { name in
+      layout.isPlain(fileName: name, in: subdirectory.span) ? KeyDigest.digest(ofFileName: name) : nil
+    }
+    guard let digest else { return .toBeMet }
+    let start: FileStart
+    do {
+      start = try unsafe directory.readStart(of: stream, into: head)
+    } catch {
+      let path = skimmedPath
+      let status = directory.statusOfUnreadable(stream.entry.name)
+      if let status, !root.mayBeRecord(status) { return .toBeMet }
+      return .item(
+        .record(
+          RecordEntry(
+            unreadable: path?.relative ?? stream.entry.name, path: path, status: status,
+            BlobStoreError(error, operation: "read", key: nil))))
+    }
+    switch start {
+    case .absent: return .done
+    case .notRegular: return .toBeMet
+    case .regular(let status, let byteCount):
+      guard root.owns(status), !root.owners.expose(status),
+        let glance = unsafe RecordGlance(
+          RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, now: now,
+          defaultExpiration: defaultExpiration)
+      else { return .toBeMet }
+      return try skim(glance) ? .done : .toBeMet
+    }
+  }
+}
+
+/// What lies at the place of a record, looked at once.
+enum RecordExamination {
+  case absent
+  /// nil for what is no file.
+  case foreign(ForeignRecord?)
+  case record(RecordEntry)
+
+  /// System calls: open, fstat, read, close.
+  init(
+    _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, _ layout: RecordLayout,
+    _ defaultExpiration: Int64, _ now: UnixTime
+  ) throws {
+    do {
+      switch try directory.openFile(path.fileName, for: .read) {
+      case .absent: self = .absent
+      case .notRegular: self = .foreign(nil)
+      case .regular(let file, let status):
+        guard root.owns(status) else {
+          self = .foreign(ForeignRecord(path, status, in: root))
+          return
+        }
+        let entry = RecordEntry(
+          path: path, key: layout.naming.key(ofFileName: path.fileName), status: status,
+          stored: try file.readHeader(), now: now, defaultExpiration: defaultExpiration)
+        let isExposed = entry.damage == nil && root.owners.expose(status)
+        self = .record(isExposed ? entry.damaged(.writableByOthers) : entry)
+      }
+    } catch {
+      let status = directory.statusOfUnreadable(path.fileName)
+      if let status, !root.mayBeRecord(status) {
+        self = .foreign(status.type == .regular ? ForeignRecord(path, status, in: root) : nil)
+        return
+      }
+      // One file that cannot be read does not end a walk over the others.
+      self = .record(
+        RecordEntry(
+          unreadable: path.relative, path: path, status: status, BlobStoreError(error, operation: "read", key: nil)))
+    }
+  }
+}
+
+extension Directory {
+  /// nil if nobody can tell.
+  fileprivate func statusOfUnreadable(_ name: String) -> Stat? {
+    // Why it cannot be read is reported already.
+    (try? status(of: name)) ?? nil
+  }
+}
+
+extension RootDirectory.Opened {
+  /// Whether a file that cannot be read may be a record all the same.
+  fileprivate func mayBeRecord(_ status: Stat) -> Bool { status.type == .regular && owns(status) }
+}

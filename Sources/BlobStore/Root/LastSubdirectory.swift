@@ -1,0 +1,21 @@
+internal import Posix
+
+/// The subdirectory that was asked for last, kept open: whoever goes through many records of few subdirectories opens each
+/// once.
+final class LastSubdirectory {
+  let root: RootDirectory.Opened
+  private var name: String?
+  private var directory: Directory?
+
+  init(_ root: RootDirectory.Opened) { self.root = root }
+
+  /// - Returns: nil, without calling `body`, if there is no such subdirectory.
+  func with<Result>(_ name: String, _ body: (borrowing Directory) throws -> Result?) throws -> Result? {
+    if self.name.map({ !$0.utf8.elementsEqual(name.utf8) }) ?? true {
+      directory = try root.openSubdirectory(name)
+      self.name = name
+    }
+    guard directory != nil else { return nil }
+    return try body(directory!)
+  }
+}

@@ -1,0 +1,32 @@
+package import Posix
+package import SystemPackage
+
+/// Has a say in which directories a store works, and knows how long it does: a cache in front of it, of which there are to be no
+/// two on one directory.
+package protocol RootHolder: Sendable {
+  /// A directory was found at the store's path, and is about to be used.
+  ///
+  /// - Returns: what the store keeps as long as it uses the directory.
+  /// - Throws: where it is not to be used.
+  func hold(_ directory: FileIdentity, at path: FilePath) throws(BlobStoreError) -> any RootHold
+}
+
+package protocol RootHold: AnyObject, Sendable {}
+
+extension BlobStoreError {
+  /// The directory is in use by another cache of the process.
+  package init(rootIsTaken message: String, path: FilePath) {
+    self.init(.invalidConfiguration, message, path: path)
+  }
+}
+
+extension BlobStore {
+  /// Looks whether the root is still the one at the path; if not, it is let go as soon as no operation uses it.
+  package func lookAtRoot() {
+    // What keeps it from being looked at, the next operation reports.
+    _ = try? root.forgetIfReplacedNow()
+  }
+
+  /// A number that grows whenever another directory may have come to the root's path, or none may be there any more.
+  package var rootChanges: UInt64 { root.changes }
+}

@@ -1,0 +1,92 @@
+internal import BlobRecord
+internal import Posix
+internal import Synchronization
+internal import SystemPackage
+
+/// One at a time.
+final class CollectionGate: Sendable {
+  private let isEntered = Atomic(false)
+
+  func enter() -> Bool { isEntered.exchange(true, ordering: .acquiring) == false }
+  func leave() { isEntered.store(false, ordering: .releasing) }
+}
+
+extension BlobStore {
+  /// Runs a collection while nobody else collects the directory: no thread of this store, and no other process.
+  ///
+  /// - Parameter body: receives the control file; nil if there is none, or none that may be used.
+  /// - Throws: `collectionRunning` if somebody is at it, and stays at it as long as this one waits; `notACache`.
+  func withCollectorLock<Result>(
+    _ options: CollectionOptions, _ body: (ControlFile?) throws -> Result
+  ) throws -> Result {
+    let isCache = try !options.requiresCache || requireCache()
+    var backoff = Backoff(timeout: options.waitsForOther ?? .zero, longestSleep: .milliseconds(100))
+    while true {
+      do {
+        return try tryCollectorLock(makesControlFile: isCache && !options.dryRun, body)
+      } catch let error as CollectorIsBusy {
+        guard options.isStopped?() != true, options.givesUpWaiting?() != true, !Task.isCancelled, backoff.wait() else {
+          throw error.error(at: root.path)
+        }
+      }
+    }
+  }
+
+  private func tryCollectorLock<Result>(
+    makesControlFile: Bool, _ body: (ControlFile?) throws -> Result
+  ) throws -> Result {
+    guard isCollecting.enter() else { throw CollectorIsBusy(process: CurrentProcess.identifier) }
+    defer { isCollecting.leave() }
+    // No directory: then there is nothing to collect, and nobody who might.
+    guard let root = try root.opened() else { return try body(nil) }
+    let byte = ControlLayout.collectorByte..<ControlLayout.collectorByte + 1
+    while let control = try collectorControlFile(of: root, makesIt: makesControlFile) {
+      switch try control.tryLock(byte, in: root) {
+      case true:
+        defer { control.unlock(byte) }
+        control.collector = CurrentProcess.identifier
+        defer { control.collector = nil }
+        return try body(control)
+      case false: throw CollectorIsBusy(process: control.collector)
+      case nil: root.forget(control)
+      }
+    }
+    // No control file, and none to be made: then nobody else can tell, and removals are judged one by one anyway.
+    return try body(nil)
+  }
+
+  private func collectorControlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
+    do {
+      return try stripes.controlFile(of: root, makesIt: makesIt)
+    } catch  where !makesIt {
+      // Who removes nothing needs no lock, so what lies there instead of a control file is no hindrance.
+      return nil
+    }
+  }
+}
+
+/// Somebody is collecting the directory.
+private struct CollectorIsBusy: Error {
+  /// nil where it has not said yet who it is.
+  let process: Int32?
+
+  func error(at directory: FilePath) -> BlobStoreError {
+    let who = process.map { "process \($0)" } ?? "another process"
+    return BlobStoreError(
+      .collectionRunning, "\(who) is collecting this directory", path: directory, runningProcess: process)
+  }
+}
+
+extension ControlFile {
+  /// The process that holds the collector's lock, as far as it has said so.
+  fileprivate var collector: Int32? {
+    get {
+      guard isMapped, let process = Int32(exactly: word(at: ControlLayout.collectorProcessOffset)) else { return nil }
+      return process > 0 ? process : nil
+    }
+    set {
+      guard isMapped else { return }
+      setWord(Int64(newValue ?? 0), at: ControlLayout.collectorProcessOffset)
+    }
+  }
+}

@@ -1,0 +1,239 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+/// The locks that serialize changes of a key among all threads of all processes: the process's own mutex first, then
+/// the stripe's byte of the control file, which the kernel frees when a process dies.
+///
+/// Where the control file cannot be made because the volume is full, the root directory itself is locked instead, for
+/// all keys together. Whoever makes the control file holds that lock too, so the two ways exclude each other.
+final class StripeLocks: Sendable {
+  private let table = StripeTable()
+  private let root: RootDirectory
+  private let names: TemporaryNames
+  private let sharing: BlobStore.Sharing
+  private let timeout: Duration
+  private let logger: Logger
+  private let hint: DirectoryHint?
+
+  init(
+    _ root: RootDirectory, names: TemporaryNames, configuration: BlobStore.Configuration, defaultExpiration: Int64
+  ) {
+    self.root = root
+    self.names = names
+    sharing = configuration.sharing
+    timeout = configuration.lockTimeout
+    logger = configuration.logger
+    hint =
+      configuration.leavesHint
+      ? DirectoryHint(
+        defaultExpiration: defaultExpiration, sizeLimit: configuration.sizeLimit, layout: configuration.layout)
+      : nil
+  }
+
+  /// Runs a change when no other change of the key is under way, anywhere.
+  ///
+  /// - Throws: `busy` if others were at it until the deadline.
+  func withStripe<Result: ~Copyable>(of digest: UInt64, _ body: (StripeHold) throws -> Result) throws -> Result {
+    var backoff = Backoff(timeout: timeout)
+    repeat {
+      let result = try table.withStripeIfAvailable(of: digest) {
+        var result = try tryFileLock(digest, makesControlFile: true, body)
+        while result == nil, backoff.wait() { result = try tryFileLock(digest, makesControlFile: true, body) }
+        return result
+      }
+      if let result { return result }
+    } while backoff.wait()
+    throw BlobStoreError(.busy, "others have been changing this key, or one that shares its lock, for \(timeout)")
+  }
+
+  /// The same, but only if it can be had at once.
+  ///
+  /// - Parameter makesControlFile: whether the change is one that makes the control file where there is none, and fails where
+  ///   there can be none.
+  /// - Returns: nil, without calling `body`, if another change of the key is under way.
+  func withStripeIfAvailable<Result>(
+    of digest: UInt64, makesControlFile: Bool = false, _ body: (StripeHold) throws -> Result
+  ) throws -> Result? {
+    try table.withStripeIfAvailable(of: digest) {
+      try tryFileLock(digest, makesControlFile: makesControlFile, body)
+    }
+  }
+
+  /// - Returns: nil, without calling `body`, if another process has the stripe.
+  private func tryFileLock<Result: ~Copyable>(
+    _ digest: UInt64, makesControlFile: Bool, _ body: (StripeHold) throws -> Result
+  ) throws -> Result? {
+    let bytes = ControlLayout.stripeByte(of: digest)
+    while true {
+      // Without a directory there is nothing to change, and nothing to lock.
+      guard let root = try root.opened() else { return try body(StripeHold(control: nil, digest: digest)) }
+      let control: ControlFile?
+      do {
+        control = try controlFile(of: root, makesIt: makesControlFile)
+      } catch let error as FileError where makesControlFile && error.errno == .noSuchFileOrDirectory {
+        // Nothing can be made in a directory that was removed.
+        guard try self.root.forgetIfReplacedNow() else { throw error }
+        continue
+      } catch {
+        guard !makesControlFile else { throw error }
+        // Somebody who only looks, in a directory that may not be written to: what cannot be locked is not available.
+        return nil
+      }
+      guard let control else { return try tryDirectoryLock(root, digest, body) }
+      if sharing == .exclusive { return try body(StripeHold(control: control, digest: digest)) }
+      switch try control.tryLock(bytes, in: root) {
+      case false: return nil
+      case true:
+        defer { control.unlock(bytes) }
+        return try body(StripeHold(control: control, digest: digest))
+      case nil:
+        // The file was deleted under us, and whoever comes now makes a new one.
+        root.forget(control)
+      }
+    }
+  }
+}
+
+// MARK: - The control file
+
+extension StripeLocks {
+  /// The control file, for a change if it is to be made.
+  ///
+  /// - Returns: nil if there is none, and it was not to be made or could not be.
+  func controlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
+    let control = try openedControlFile(of: root, makesIt: makesIt)
+    if makesIt, let control {
+      control.shutReadersOut(logger)
+      if let hint { control.leaveHint(hint) }
+    }
+    return control
+  }
+
+  private func openedControlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
+    let found = try root.controlFile(logger)
+    if let found, !found.isDamaged || !makesIt { return found }
+    guard makesIt else { return nil }
+    if root.isOpenToReaders {
+      // Who may only read could hold the directory's lock for ever, so nothing may need it: the new file takes its name only
+      // if that is free, and who replaces a damaged one holds all of its bytes.
+      return try newControlFile(of: root, replacing: found)
+    }
+    // Keeps those off who change something under this lock for want of a control file.
+    let directory = try root.directory.reopened()
+    guard try directory.tryLock() else { return found }
+    return try newControlFile(of: root, replacing: found)
+  }
+
+  /// The control file that takes the place of one that is damaged, or of none.
+  ///
+  /// - Returns: the damaged one, or nil, if there is no room for another or somebody is changing something.
+  private func newControlFile(of root: RootDirectory.Opened, replacing found: ControlFile?) throws -> ControlFile? {
+    do {
+      if let found {
+        guard try ControlFile.replaceDamaged(in: root, names: names, logger) else { return found }
+        root.forget(found)
+      } else if let control = try root.controlFile(logger) {
+        return control
+      } else {
+        _ = try ControlFile.make(in: root, names: names)
+      }
+    } catch let error as FileError where error.isLackOfRoom {
+      logger.debug("no control file: \(BlobStoreError(error, operation: "make", key: nil))")
+      guard found == nil, root.isOpenToReaders else { return found }
+      do {
+        try ControlFile.makeEmpty(in: root, names: names)
+      } catch let error as FileError where error.isLackOfRoom {
+        // Not even a name: the directory's own lock is all there is.
+        return nil
+      }
+    }
+    return try root.controlFile(logger)
+  }
+
+  /// Locks the directory for want of a control file.
+  private func tryDirectoryLock<Result: ~Copyable>(
+    _ root: RootDirectory.Opened, _ digest: UInt64, _ body: (StripeHold) throws -> Result
+  ) throws -> Result? {
+    let directory = try root.directory.reopened()
+    guard try sharing == .exclusive || directory.tryLock() else { return nil }
+    // Made meanwhile: then its locks are the ones that count.
+    guard try root.controlFile(logger) == nil else { return nil }
+    return try body(StripeHold(control: nil, digest: digest))
+  }
+}
+
+/// What a change may do with the control file while it has its stripe.
+struct StripeHold {
+  fileprivate let control: ControlFile?
+  fileprivate let digest: UInt64
+
+  /// Runs the call that replaces or removes the payload, so that memory tiers notice, and the recycling bin.
+  func changingPayload<Result>(
+    _ level: Durability.Level, _ change: () throws -> Result
+  ) rethrows -> Result {
+    guard let control else { return try change() }
+    willChange(level)
+    return try control.changingPayload(of: digest, change)
+  }
+
+  /// A change is about to be made, also one of a header alone.
+  func willChange(_ level: Durability.Level) {
+    if level > .none { control?.countDurableChange() }
+  }
+
+  /// Publishes a record, counted before it is there: so the count is never less than what is there, and of stores that
+  /// come at once, not one too many finds room.
+  ///
+  /// - Parameter publish: whether it was published.
+  func counting(
+    from before: RecordSize?, to after: RecordSize, within limit: StoreLimit?, _ publish: () throws -> Bool
+  ) throws -> CountedPublication {
+    guard let control, let usage = control.count(from: before, to: after) else {
+      return try publish() ? .done(exceeding: nil) : .notPublished
+    }
+    var isDone = false
+    defer { if !isDone { control.count(from: after, to: before) } }
+    let isKnown = control.countersAreKnown
+    if let limit, limit.refuses(from: before, to: after, usage, isKnown: isKnown) { return .mustWait(usage) }
+    isDone = try publish()
+    guard isDone else { return .notPublished }
+    return .done(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
+  }
+
+  /// What there would be after such a change, if that is more than there may ever be; nothing is counted for it.
+  func usageBeyondBounds(from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?) -> UsageEstimate? {
+    guard let control, let limit, let counted = control.counters else { return nil }
+    let usage = counted + UsageEstimate(after) - UsageEstimate(before)
+    return limit.refuses(from: before, to: after, usage, isKnown: control.countersAreKnown) ? usage : nil
+  }
+
+  /// The key's generation, which nobody else can change meanwhile; nil where there are none.
+  var generation: UInt64? { control?.generation(of: digest) }
+
+  /// The key's history, to which nobody else can add meanwhile but by a wipe.
+  var history: KeyHistory { control?.history(of: digest) ?? KeyHistory() }
+
+  /// Writes a header in place, so that no mark says that the record expires later than it does now.
+  func loweringMarks(
+    of path: RecordPath, from before: RecordHeader, to header: RecordHeader, _ write: () throws -> Void
+  ) rethrows {
+    guard let control, header.mayExpireEarlier(than: before) else { return try write() }
+    try control.loweringMarks(of: path.subdirectory, for: header, write)
+  }
+
+  /// Counts what the change did to the record file.
+  func count(from before: RecordSize?, to after: RecordSize?) {
+    control?.count(from: before, to: after)
+  }
+}
+
+/// What a try to publish a record within a limit has come to.
+enum CountedPublication {
+  /// It is published; and there is more than may stay now, if so, or it is not known how much there is.
+  case done(exceeding: UsageEstimate?)
+  case notPublished
+  /// There is more than there may ever be.
+  case mustWait(UsageEstimate)
+}

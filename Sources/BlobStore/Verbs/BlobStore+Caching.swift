@@ -1,0 +1,61 @@
+package import BlobRecord
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+// What a cache in front of the store needs besides the verbs.
+extension BlobStore {
+  /// Whether a store of so many bytes would be refused before anything is written.
+  ///
+  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`.
+  package func checkStore(byteCount: Int, for key: BlobKey, ttl: Duration?) throws(BlobStoreError) {
+    try reporting("store", key) {
+      _ = try path(for: key)
+      _ = try storedTimeToLive(ttl)
+      try checkSize(Int64(byteCount))
+    }
+  }
+
+  /// The header that a store of now would write, for a blob that is to be stored later.
+  package func prospectiveHeader(
+    for key: BlobKey, _ payload: RawSpan, ttl: Duration?
+  ) throws(BlobStoreError) -> RecordHeader {
+    let digest = try digest(of: key)
+    var header = RecordHeader(
+      ttl: try storedTimeToLive(ttl), updateTime: UInt64(clamping: configuration.now().seconds),
+      payloadSize: UInt64(payload.byteCount))
+    if configuration.format == .checksummed {
+      header.payloadChecksum = CRC32.checksum(of: payload)
+      header.keyDigest = digest
+    }
+    return header
+  }
+
+  /// Moves the update time of a record with ttl 0 on to when it was last used, as a load at that time would have: never
+  /// back, only the header, and only if that can be done without waiting.
+  ///
+  /// - Returns: the update time afterwards; nil if it is not known, because the record is being changed or is gone.
+  /// - Throws: `invalidKey`.
+  package func refresh(_ key: BlobKey, to time: UnixTime) throws(BlobStoreError) -> UnixTime? {
+    try reporting("refresh", key) { touchAfterLoad(try path(for: key), time) }
+  }
+
+  /// When a record with this header ceases to be current unless it is locked.
+  package func expiry(of header: RecordHeader) -> UnixTime {
+    header.expiry(defaultExpiration: defaultExpiration)
+  }
+
+  /// Seconds to live of records stored without a time to live, as they are in force.
+  package var effectiveDefaultExpiration: Int64 { defaultExpiration }
+}
+
+extension BlobStoreError {
+  /// What a layer above threw, for a place that takes only these: one of these stays what it is.
+  package init(anything error: any Error, operation: String, key: BlobKey?) {
+    if let error = error as? BlobStoreError {
+      self = error
+    } else {
+      self.init(error, operation: operation, key: key)
+    }
+  }
+}

@@ -1,0 +1,272 @@
+public import BlobRecord
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+extension BlobStore {
+  /// Sets the update time of a record with ttl 0 to now, even if that is back; leaves one with a ttl of its own as it is.
+  ///
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: as `load`. When it throws for a sync, the change is made but not known to be on the medium.
+  @discardableResult
+  public func touch(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
+    try reporting("touch", key) {
+      let now = configuration.now()
+      return try changeHeader(
+        of: key, now, syncsEntry: false, level: configuration.durability.level(concernsLock: false)
+      ) {
+        // Read anew: while this one waited for the stripe, others may have stored or touched, later than it began.
+        $0.touched(at: configuration.now())
+      }
+    }
+  }
+
+  /// Adds a lock to a live record, which then lives until it is unlocked. A record that is locked is live, whatever its
+  /// age.
+  ///
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: `lockCountOverflow` at 2^32-1 locks; else as `load`. When it throws for a sync (`systemCall` is
+  ///   `fsync(2)`), the lock is added but not known to be on the medium.
+  @discardableResult
+  public func lock(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
+    try reporting("lock", key) {
+      // The record may have been stored with no durability: its name must be on the medium too.
+      try changeHeader(
+        of: key, configuration.now(), syncsEntry: true, level: configuration.durability.level(concernsLock: true)
+      ) { header throws(BlobStoreError) in
+        guard header.refCount < .max else {
+          throw BlobStoreError(.lockCountOverflow, "the record is locked \(header.refCount) times, which is the most")
+        }
+        header.refCount += 1
+        return .changed
+      }
+    }
+  }
+
+  /// Takes a lock off a live record.
+  ///
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - force: whether to take all locks off.
+  /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
+  /// - Throws: as `load`. When it throws for a sync, the lock is off but that is not known to be on the medium.
+  @discardableResult
+  public func unlock(_ key: BlobKey, force: Bool = false) throws(BlobStoreError) -> Outcome {
+    try reporting("unlock", key) {
+      try changeHeader(
+        of: key, configuration.now(), syncsEntry: false, level: configuration.durability.level(concernsLock: true)
+      ) { header in
+        guard header.isLocked else { return .unchanged(.notLocked) }
+        header.refCount = force ? 0 : header.refCount - 1
+        return .changed
+      }
+    }
+  }
+
+  /// Touches several records; one that fails does not keep the others from it.
+  public func touch(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try touch(key) }
+  }
+
+  /// Locks several records; one that fails does not keep the others from it.
+  public func lock(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try lock(key) }
+  }
+
+  /// Unlocks several records; one that fails does not keep the others from it.
+  public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try unlock(key, force: force) }
+  }
+
+  func results(
+    for keys: some Sequence<BlobKey>, _ operation: (BlobKey) throws(BlobStoreError) -> Outcome
+  ) -> [KeyResult] {
+    keys.map { key in
+      do throws(BlobStoreError) {
+        return KeyResult(key: key, result: .success(try operation(key)))
+      } catch {
+        return KeyResult(key: key, result: .failure(error))
+      }
+    }
+  }
+}
+
+// MARK: - Changing a header
+
+/// What a change makes of a header.
+enum HeaderChange {
+  case changed
+  case unchanged(Outcome)
+}
+
+extension RecordHeader {
+  /// Sets the update time to now, but only for ttl 0.
+  fileprivate mutating func touched(at now: UnixTime) -> HeaderChange {
+    let time = UInt64(clamping: now.seconds)
+    guard ttl == 0, updateTime != time else { return .unchanged(.done) }
+    updateTime = time
+    return .changed
+  }
+
+  /// The same, as a load does it: never back.
+  fileprivate mutating func touchedByLoad(at now: UnixTime) -> HeaderChange {
+    lastUpdate < now ? touched(at: now) : .unchanged(.done)
+  }
+}
+
+extension BlobStore {
+  /// A header that was written, in a file that may have to be synced once the stripe is free.
+  private enum WrittenHeader: ~Copyable {
+    case none(Outcome)
+    case inPlace(OpenFile, entry: RecordDirectory?)
+    /// The record had another name, so it was copied; the copy is synced, its directory is not.
+    case copied(entry: RecordDirectory?)
+  }
+
+  /// Reads the header of a live record, lets `change` change it, and writes it where it lies.
+  ///
+  /// - Parameter syncsEntry: whether `full` includes the directory entry, which may be as new as the record.
+  private func changeHeader(
+    of key: BlobKey, _ now: UnixTime, syncsEntry: Bool, level: Durability.Level,
+    _ change: (inout RecordHeader) throws -> HeaderChange
+  ) throws -> Outcome {
+    let path = try path(for: key)
+    let written = try stripes.withStripe(of: path.digest) { try writeHeader(at: path, now, level, $0, change) }
+    switch consume written {
+    case .none(let outcome): return outcome
+    case .inPlace(let file, let entry):
+      if level > .none { try file.synchronize(level == .full ? .full : .barrier) }
+      if syncsEntry { try entry?.synchronize() }
+    case .copied(let entry):
+      try entry?.synchronize()
+    }
+    return .done
+  }
+
+  /// The directory of a record, open to be synced.
+  private struct RecordDirectory: ~Copyable {
+    /// nil, as the subdirectory, if somebody has removed it meanwhile, and all in it.
+    private let root: RootDirectory.Opened?
+    private let subdirectory: Directory?
+
+    init(of path: RecordPath, _ root: RootDirectory) throws {
+      let opened = try root.opened()
+      subdirectory = try path.subdirectory.isEmpty ? nil : opened?.openSubdirectory(path.subdirectory)
+      self.root = opened
+    }
+
+    /// Puts the record's directory entry, and that of its directory, on the medium.
+    borrowing func synchronize() throws {
+      try subdirectory?.synchronize()
+      try root?.directory.synchronize()
+    }
+  }
+
+  /// The part under the stripe.
+  ///
+  /// - Parameter copiesLinked: whether a record with another name is copied for it; else it is left unchanged.
+  private func writeHeader(
+    at path: RecordPath, _ now: UnixTime, _ level: Durability.Level, _ hold: StripeHold, copiesLinked: Bool = true,
+    _ change: (inout RecordHeader) throws -> HeaderChange
+  ) throws -> WrittenHeader {
+    guard case .regular(let file, let status) = try openRecord(path, for: .readWrite) else { return .none(.notFound) }
+    var header: RecordHeader
+    do {
+      header = try file.readHeader().get().validated()
+      guard isLive(header, at: now) else { return .none(.notFound) }
+      try header.validateShape(fileSize: status.size, digest: path.digest)
+    } catch let error as RecordError {
+      throw DamagedRecord(error: error, path: file.location.path)
+    }
+    let before = header
+    if case .unchanged(let outcome) = try change(&header) { return .none(outcome) }
+    let isCopied = status.linkCount > 1
+    guard copiesLinked || !isCopied else { return .none(.done) }
+    // Opened first: once the header is changed, nothing but a sync may fail.
+    let entry = level == .full ? try RecordDirectory(of: path, root) : nil
+    hold.willChange(level)
+    if isCopied {
+      try replace(file, at: path, with: header, level)
+    } else {
+      try hold.loweringMarks(of: path, from: before, to: header) {
+        try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
+      }
+    }
+    hold.count(
+      from: RecordSize(bytes: status.size, isLocked: before.isLocked),
+      to: RecordSize(bytes: status.size, isLocked: header.isLocked))
+    return isCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
+  }
+
+  /// Puts a copy with another header in the place of a record that has another name (a `cp -al` backup), whose header
+  /// must not change.
+  private func replace(
+    _ file: borrowing OpenFile, at path: RecordPath, with header: RecordHeader, _ level: Durability.Level
+  ) throws {
+    // Copied under the stripe: what no load returns would keep others waiting for nothing.
+    guard header.payloadSize <= configuration.maximumPayload else { throw tooLarge(header, file.location.path) }
+    let root = try root.openedOrMade()
+    let subdirectory = OpenSubdirectory(try root.openOrMakeSubdirectory(path.subdirectory))
+    var temporary = try TemporaryFile(in: subdirectory, of: root, names: temporaryNames)
+    try header.withEncodedBytes { bytes throws(FileError) in try temporary.file.write(bytes, at: 0) }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceByteCount, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    var offset = Int64(RecordHeader.byteCount)
+    while true {
+      let count = try unsafe file.read(into: buffer, at: offset)
+      if count == 0 { break }
+      try temporary.file.write(unsafe RawSpan(_unsafeBytes: buffer[..<count]), at: offset)
+      offset += Int64(count)
+    }
+    if level > .none { try temporary.file.synchronize(level == .full ? .full : .barrier) }
+    try temporary.publish(as: path.fileName)
+  }
+
+  /// Sets an update time that a clock has left which was ahead to now, if nobody has the stripe. A record with another
+  /// name stays as it is: a collection does not copy payloads.
+  ///
+  /// - Returns: the header as it is then; nil if it was not written.
+  func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
+    var stamped: RecordHeader?
+    _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
+      // Memory goes by the time that it knows until it reads another one.
+      try hold.changingPayload(.none) {
+        let written = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
+          guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
+          header.updateTime = UInt64(clamping: configuration.now().seconds)
+          stamped = header
+          return .changed
+        }
+        // It has another name.
+        if case .none = written { stamped = nil }
+      }
+    }
+    return stamped
+  }
+
+  /// Moves the update time after a load, if nobody has the stripe. Whatever goes wrong costs the record some of its
+  /// life, never the load. A record with another name stays as it is: a load does not copy payloads.
+  ///
+  /// - Returns: the record's update time afterwards; nil if it is not known.
+  @discardableResult
+  func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) -> UnixTime? {
+    do {
+      let update = try stripes.withStripeIfAvailable(of: path.digest) { hold -> UnixTime? in
+        var update: UnixTime?
+        var mustWrite = false
+        let written = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { header in
+          let change = header.touchedByLoad(at: now)
+          update = header.lastUpdate
+          if case .changed = change { mustWrite = true }
+          return change
+        }
+        if case .none = written, mustWrite { return nil }
+        return update
+      }
+      return update ?? nil
+    } catch {
+      configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")
+      return nil
+    }
+  }
+}

@@ -1,0 +1,367 @@
+public import BlobRecord
+internal import Posix
+internal import Synchronization
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension BlobStore {
+  /// The blob stored under a key, if it is live.
+  ///
+  /// A load of a record with ttl 0 moves its update time to now: at most once per second of change, never back, only
+  /// the 64 bytes of the header, and only if that can be done without waiting.
+  ///
+  /// System calls of a hit: open, fstat, read, close, of which ordinary users need no fstat up to 8 KiB; one more above a MiB;
+  /// where the update time moves, eight more for that. All cases: Spec/Performance.md.
+  ///
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - touching: whether to move the update time.
+  /// - Returns: nil if there is no record, or it is expired and not locked.
+  /// - Throws: `damaged`, after `damagePolicy` was followed; `payloadTooLarge`; `fileSystem`; `invalidKey`.
+  public func load(_ key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> Blob? {
+    try reporting("load", key) { try blob(for: key, touching: touching) }
+  }
+
+  /// The blob of one of the live keys that begin with a prefix.
+  ///
+  /// - Parameters:
+  ///   - prefix: what the keys begin with; empty for all.
+  ///   - touching: whether to move the update time.
+  ///   - choose: receives those keys, in no order; never called with none of them.
+  /// - Returns: nil if there is no such key, if `choose` answers nil, or if the chosen one is gone by then.
+  /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
+  public func load(
+    prefix: String, touching: Bool = true, choosing choose: ([BlobKey]) -> BlobKey?
+  ) throws(BlobStoreError) -> Blob? {
+    try reporting("load") {
+      var keys: [BlobKey] = []
+      for entry in try recordSequence(prefix: prefix) {
+        // A file that is not for the caller is not among the candidates. What else cannot be read may be one.
+        if let error = entry.accessError, entry.path == nil || !error.isLackOfPermission { throw error }
+        if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
+      }
+      guard !keys.isEmpty, let chosen = choose(keys) else { return nil }
+      return try blob(for: chosen, touching: touching)
+    }
+  }
+
+  /// The header of a key's record, if it is live. The payload is not read and the record not touched.
+  public func header(for key: BlobKey) throws(BlobStoreError) -> RecordHeader? {
+    try reporting("header", key) { try liveHeader(for: key) }
+  }
+
+  /// Whether a load would find a record; the payload is not read and the record not touched.
+  public func contains(_ key: BlobKey) throws(BlobStoreError) -> Bool {
+    try reporting("contains", key) { try liveHeader(for: key) != nil }
+  }
+}
+
+// MARK: - Reading
+
+/// What lies where a record is looked for.
+enum Reading<Content> {
+  /// Nothing, or nothing of ours, or a record that is not live.
+  case absent
+  case live(RecordHeader, Content)
+  case damaged(RecordError)
+
+  /// The same with other content, which is made only for what is live.
+  func holding<Other>(_ content: () -> Other) -> Reading<Other> {
+    switch self {
+    case .absent: .absent
+    case .live(let header, _): .live(header, content())
+    case .damaged(let error): .damaged(error)
+    }
+  }
+}
+
+extension BlobStore {
+  private func blob(for key: BlobKey, touching: Bool) throws -> Blob? {
+    let path = try path(for: key)
+    let now = configuration.now()
+    let found = try settled(path, configuration.damagePolicy) { root, isFirst throws in
+      try readRecord(path, in: root, now, asksStatus: !isFirst)
+    }
+    guard let (header, payload) = found else { return nil }
+    if touching, header.ttl == 0, header.lastUpdate < now { touchAfterLoad(path, now) }
+    return Blob(key: key, payload: payload, header: header)
+  }
+
+  private func liveHeader(for key: BlobKey) throws -> RecordHeader? {
+    let path = try path(for: key)
+    let now = configuration.now()
+    return try settled(path, .report) { root, _ throws in try readHeader(path, in: root, now) }?.0
+  }
+
+  /// Reads until the answer can be believed: a change in place may be seen half done, so what looks damaged is read
+  /// again, then once more while nobody changes it, if that can be had at once.
+  ///
+  /// - Parameter read: told whether it is the first to read.
+  private func settled<Content>(
+    _ path: RecordPath, _ policy: DamagePolicy,
+    _ read: (RootDirectory.Opened, _ isFirst: Bool) throws -> Reading<Content>
+  ) throws -> (RecordHeader, Content)? {
+    switch try current(path, { root throws in try read(root, true) }) {
+    case .absent: return nil
+    case .live(let header, let content): return (header, content)
+    case .damaged: break
+    }
+    func again(_ root: RootDirectory.Opened) throws -> Reading<Content> { try read(root, false) }
+    var reading = try current(path, again)
+    if case .damaged = reading,
+      let settled = try stripes.withStripeIfAvailable(of: path.digest, { _ throws in try current(path, again) })
+    {
+      reading = settled
+    }
+    switch reading {
+    case .absent: return nil
+    case .live(let header, let content): return (header, content)
+    case .damaged(let error):
+      try follow(policy, for: error, at: path)
+      throw DamagedRecord(error: error, path: root.path.appending(path.relative))
+    }
+  }
+
+  /// Reads what the name led to, if it still was the record when it was opened.
+  ///
+  /// Between the kernel's look at the name and its opening the file, that may have been displaced, overwritten with a
+  /// blob for the same key, and not published yet: not a damaged one, but one that was not stored so far. The key's
+  /// generation has changed then since before the look. It does so with each change of the key, so after a few the
+  /// record is taken for what it most likely is.
+  private func current<Content>(
+    _ path: RecordPath, _ read: (RootDirectory.Opened) throws -> Reading<Content>
+  ) throws -> Reading<Content> {
+    guard let root = try root.opened() else { return .absent }
+    func readOrPassOver() throws -> Reading<Content> {
+      do {
+        return try read(root)
+      } catch let error as FileError where root.foreignRecord(at: path, after: error) != nil {
+        return .absent
+      }
+    }
+    guard let control = root.openedControlFile ?? controlFileOfRecyclers(root) else { return try readOrPassOver() }
+    var triesLeft = 3
+    while true {
+      let generation = control.generation(of: path.digest)
+      let reading = try readOrPassOver()
+      if case .absent = reading { return reading }
+      if control.generation(of: path.digest) == generation || triesLeft == 0 { return reading }
+      triesLeft -= 1
+    }
+  }
+
+  /// Opens what lies at a path, if it is a file of ours.
+  ///
+  /// - Throws: `DamagedRecord` if others may write to it.
+  func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
+    guard let root = try root.opened() else { return .absent }
+    return try openRecord(path, in: root, for: access)
+  }
+
+  private func openRecord(
+    _ path: RecordPath, in root: RootDirectory.Opened, for access: FileAccess
+  ) throws -> OpenedFile {
+    guard try root.trustsSubdirectory(path.subdirectory) else { return .notRegular }
+    switch try root.openPassingOverForeign(path, for: access) {
+    case .regular(let file, let status):
+      guard root.owns(status) else { return .notRegular }
+      guard !root.owners.expose(status) else {
+        throw DamagedRecord(error: .writableByOthers, path: file.location.path)
+      }
+      return .regular(file, status)
+    case .absent: return .absent
+    case .notRegular: return .notRegular
+    }
+  }
+
+  /// The error for a sound record that is larger than this store takes.
+  func tooLarge(_ header: RecordHeader, _ path: FilePath) -> BlobStoreError {
+    BlobStoreError(
+      .payloadTooLarge,
+      "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.maximumPayload)",
+      path: path)
+  }
+
+  /// - Parameter asksStatus: whether to ask for the file's owner and size where they are known without that, too.
+  private func readRecord(
+    _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime, asksStatus: Bool
+  ) throws -> Reading<Data> {
+    guard try root.trustsSubdirectory(path.subdirectory) else { return .absent }
+    let expected = lastReadRoom.load(ordering: .relaxed)
+    let room = expected.byteCount(maximumPayload: configuration.maximumPayload)
+    return try unsafe withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { start in
+      let needed: ReadRoom
+      let reading: Reading<Data>
+      switch try unsafe root.directory.readSmallFile(
+        path.fileName, in: path.subdirectory, of: root.owners, asksStatus: asksStatus || expected == .payload,
+        into: start)
+      {
+      // Two cases, because the compiler takes no two patterns for a value that cannot be copied.
+      case .absent: return .absent
+      case .foreign: return .absent
+      case .exposed: return .damaged(.writableByOthers)
+      case .read(let byteCount):
+        needed = ReadRoom(fileByteCount: Int64(byteCount))
+        let payload = unsafe UnsafeRawBufferPointer(rebasing: start[..<byteCount].dropFirst(RecordHeader.byteCount))
+        let judged = unsafe judge(
+          start: RawSpan(_unsafeBytes: start[..<byteCount]), payload: RawSpan(_unsafeBytes: payload), path, now)
+        reading = judged.holding { unsafe Data(bytes: payload.baseAddress!, count: payload.count) }
+      case .larger(let file, let status):
+        needed = ReadRoom(fileByteCount: status.size)
+        reading = try readLargeRecord(file, status, path, now)
+      }
+      let next = expected.next(needed)
+      if next != expected { lastReadRoom.store(next, ordering: .relaxed) }
+      return reading
+    }
+  }
+
+  /// Judges a file that was read whole, in the order of Spec/RecordFormat.md.
+  ///
+  /// - Parameter start: its header, and what may lie behind; fewer bytes if the file has fewer.
+  private func judge(start: RawSpan, payload: RawSpan, _ path: RecordPath, _ now: UnixTime) -> Reading<Void> {
+    do {
+      let header = try RecordHeader(decoding: start)
+      guard isLive(header, at: now) else { return .absent }
+      try header.validateComplete()
+      try header.validate(payload: payload)
+      try header.validate(keyDigest: path.digest)
+      return .live(header, ())
+    } catch {
+      return .damaged(error)
+    }
+  }
+
+  private func readLargeRecord(
+    _ file: consuming OpenFile, _ status: Stat, _ path: RecordPath, _ now: UnixTime
+  ) throws -> Reading<Data> {
+    let expectedCount = status.size - Int64(RecordHeader.byteCount)
+    let isTooLarge = expectedCount > configuration.maximumPayload
+    if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
+      // Neither memory nor time for what is expired, or whatever the file may be.
+      switch try readHeader(file, status, path, now) {
+      case .absent: return .absent
+      // The payload's checksum is asked for first, where there is one.
+      case .damaged(.keyMismatch) where !isTooLarge: break
+      case .damaged(let error): return .damaged(error)
+      case .live(let header, _):
+        // Only a header that is sound and live makes the size an error of its own.
+        guard !isTooLarge else { throw tooLarge(header, file.location.path) }
+      }
+    }
+    return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { start in
+      guard let payload = PayloadBuffer(byteCount: Int(expectedCount)) else {
+        throw FileError(.read, file.location, .noMemory)
+      }
+      let readCount = try unsafe file.read(into: start, payload.bytes)
+      // Fewer bytes than the file had a moment ago: it is being truncated by somebody.
+      let payloadCount = max(readCount - RecordHeader.byteCount, 0)
+      let judged = unsafe judge(
+        start: RawSpan(_unsafeBytes: start.prefix(readCount)),
+        payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: payload.bytes.prefix(payloadCount))), path, now)
+      switch judged {
+      case .absent: return .absent
+      case .damaged(let error): return .damaged(error)
+      case .live(let header, _): return .live(header, payload.take())
+      }
+    }
+  }
+
+  /// The largest payload that is read together with its header, before that was looked at: beyond this, a call more does not
+  /// count.
+  private static var unseenPayloadByteCount: Int64 { 1 << 20 }
+
+  private func readHeader(
+    _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime
+  ) throws -> Reading<Void> {
+    guard case .regular(let file, let status) = try openRecord(path, in: root, for: .read) else { return .absent }
+    return try readHeader(file, status, path, now)
+  }
+
+  private func readHeader(
+    _ file: borrowing OpenFile, _ status: Stat, _ path: RecordPath, _ now: UnixTime
+  ) throws -> Reading<Void> {
+    switch try file.readHeader() {
+    case .failure(let error): return .damaged(error)
+    case .success(let stored):
+      do throws(RecordError) {
+        let header = try stored.validated()
+        guard isLive(header, at: now) else { return .absent }
+        try header.validateShape(fileSize: status.size, digest: path.digest)
+        return .live(header, ())
+      } catch {
+        return .damaged(error)
+      }
+    }
+  }
+}
+
+extension OpenFile {
+  /// Reads the first 64 bytes and takes them apart.
+  borrowing func readHeader() throws(FileError) -> Result<StoredHeader, RecordError> {
+    try unsafe withUnsafeTemporaryAllocation(
+      byteCount: RecordHeader.byteCount, alignment: 8
+    ) { buffer throws(FileError) in
+      let count = try unsafe read(into: buffer, at: 0)
+      do throws(RecordError) {
+        return .success(try unsafe StoredHeader(decoding: RawSpan(_unsafeBytes: buffer.prefix(count))))
+      } catch {
+        return .failure(error)
+      }
+    }
+  }
+}
+
+extension StoredHeader {
+  /// The header, if all that can be known without the payload's bytes is right; nil of a damaged record, which tells of no
+  /// locks.
+  func sound(fileSize: Int64, digest: UInt64) -> RecordHeader? {
+    // Who loads the record is told what is wrong.
+    guard let header = try? validated() else { return nil }
+    return (try? header.validateShape(fileSize: fileSize, digest: digest)) == nil ? nil : header
+  }
+}
+
+extension RecordHeader {
+  /// Checks all that can be known without the payload's bytes, in the specified order.
+  func validateShape(fileSize: Int64, digest: UInt64) throws(RecordError) {
+    try validateComplete()
+    try validate(payloadByteCount: fileSize - Int64(Self.byteCount))
+    try validate(keyDigest: digest)
+  }
+}
+
+// MARK: - The payload's allocation
+
+/// Memory of a payload's size, not zeroed, that becomes `Data` without a copy.
+@safe private struct PayloadBuffer: ~Copyable {
+  let bytes: UnsafeMutableRawBufferPointer
+
+  /// - Parameter byteCount: above zero.
+  /// - Returns: nil where there is no memory.
+  init?(byteCount: Int) {
+    // malloc, because Data frees so what it is given.
+    guard let base = unsafe malloc(byteCount) else { return nil }
+    unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
+  }
+
+  deinit { unsafe free(bytes.baseAddress) }
+
+  consuming func take() -> Data {
+    let bytes = unsafe bytes
+    discard self
+    return unsafe Data(bytesNoCopy: bytes.baseAddress!, count: bytes.count, deallocator: .free)
+  }
+}

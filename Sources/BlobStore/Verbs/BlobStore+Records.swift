@@ -1,0 +1,48 @@
+internal import BlobRecord
+internal import Posix
+
+extension BlobStore {
+  /// The records of the directory, in no order, with their headers and without their payloads; nothing is touched.
+  ///
+  /// Expired and damaged ones are among them: `state` tells. What cannot be read is an element too, so that nothing is
+  /// left out in silence. Records stored or removed during the enumeration may or may not be met.
+  ///
+  /// - Parameter prefix: what the keys begin with. Without one, all records, those included whose names do not tell
+  ///   their keys.
+  /// - Throws: `invalidKey` for a prefix under the sha256 naming; `fileSystem` if the root cannot be listed.
+  /// - Complexity: four system calls a record; memory does not grow with their number.
+  public func records(prefix: String = "") throws(BlobStoreError) -> some Sequence<RecordEntry> {
+    try reporting("records") { try recordSequence(prefix: prefix) }
+  }
+
+  func recordSequence(prefix: String) throws -> RecordSequence {
+    let fileNamePrefix = try configuration.layout.naming.fileNamePrefix(forKeyPrefix: prefix)
+    return RecordSequence(walk: try walk(fileNamePrefix: fileNamePrefix))
+  }
+
+  /// - Returns: nil if there is no directory.
+  func walk(fileNamePrefix: String = "", from start: UInt64? = nil) throws -> RecordWalk? {
+    guard let root = try root.opened() else { return nil }
+    return try RecordWalk(
+      root, layout: configuration.layout, defaultExpiration: defaultExpiration, now: configuration.now(),
+      fileNamePrefix: fileNamePrefix, from: start)
+  }
+}
+
+/// A single pass over the records of a directory.
+struct RecordSequence: Sequence, IteratorProtocol {
+  var walk: RecordWalk?
+
+  mutating func next() -> RecordEntry? {
+    do {
+      while let item = try walk?.next() {
+        if case .record(let entry) = item { return entry }
+      }
+      return nil
+    } catch {
+      // The listing itself failed: that is the last element.
+      walk = nil
+      return RecordEntry(unreadable: "", BlobStoreError(error, operation: "records", key: nil))
+    }
+  }
+}

@@ -1,0 +1,382 @@
+public import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// Which records a wipe removes, whatever their age.
+public enum RemovalScope: String, CaseIterable, Sendable {
+  /// All records, damaged and quarantined files, and what dead writers have left.
+  case all
+  case locked
+  case unlocked
+}
+
+/// What a wipe removed.
+public struct RemovalReport: Hashable, Sendable {
+  public var files: Int64 = 0
+  public var bytes: Int64 = 0
+  /// Whether it was stopped before it had seen everything.
+  public var wasStopped = false
+
+  public init() {}
+}
+
+extension BlobStore {
+  /// Removes a key's record: live, expired, locked or damaged.
+  ///
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - purging: whether its bytes are to be gone at once: the file is unlinked instead of recycled, and so is
+  ///     all that waits to be, because it may be what the key held earlier. The medium may still have them: no file
+  ///     system overwrites what it frees.
+  /// - Returns: `done`; `notFound` if there was none.
+  /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone but that is not known to be on
+  ///   the medium.
+  @discardableResult
+  public func remove(_ key: BlobKey, purging: Bool = false) throws(BlobStoreError) -> Outcome {
+    let outcome = try remove(key, recycling: !purging)
+    // Earlier blobs of the key may lie there.
+    if purging { try emptyRecyclingBin() }
+    return outcome
+  }
+
+  /// Unlinks everything in the recycling bin, where the files of dead records wait to be overwritten.
+  ///
+  /// - Returns: what was unlinked.
+  /// - Complexity: two system calls a file.
+  @discardableResult
+  public func emptyRecyclingBin() throws(BlobStoreError) -> RemovalReport {
+    try reporting("emptyRecyclingBin") { try emptyBin().removed }
+  }
+
+  private func remove(_ key: BlobKey, recycling: Bool) throws(BlobStoreError) -> Outcome {
+    try reporting("remove", key) {
+      let path = try path(for: key)
+      guard let root = try root.opened() else { return .notFound }
+      var mayLookAgain = true
+      var mustTell = true
+      while let subdirectory = try recordSubdirectory(of: path, root) {
+        if let level = try remove(path, in: subdirectory.directory, of: root, recycling: recycling) {
+          if level == .full { try subdirectory.directory.synchronize() }
+          return .done
+        }
+        mustTell = false
+        // One that is remembered may have been removed, and made again with a record in it.
+        guard mayLookAgain, try root.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
+        mayLookAgain = false
+      }
+      // Without a control file nobody produces anything for the directory.
+      if mustTell, try stripes.controlFile(of: root, makesIt: false) != nil {
+        try stripes.withStripe(of: path.digest) { $0.changingPayload(.none) {} }
+      }
+      return .notFound
+    }
+  }
+
+  /// - Returns: what the removal was to be on the medium by; nil if there was no record.
+  private func remove(
+    _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool
+  ) throws -> Durability.Level? {
+    try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
+      guard let (record, file, mayBeLocked) = try recordToRemove(at: path, in: directory, of: root) else {
+        // Somebody may be producing it, and is to know that it was removed.
+        hold.changingPayload(.none) {}
+        return nil
+      }
+      let level = configuration.durability.level(concernsLock: mayBeLocked)
+      let isRemoved = try hold.changingPayload(level) {
+        try recycling ? takeAway(path.fileName, file, level, in: directory, of: root) : directory.unlink(path.fileName)
+      }
+      guard isRemoved else { return nil }
+      hold.count(from: record, to: nil)
+      return level
+    }
+  }
+
+  /// Removes several records; one that fails does not keep the others from it.
+  public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try remove(key) }
+  }
+
+  /// The same, so that their bytes are gone at once; the recycling bin is emptied but once.
+  ///
+  /// - Throws: what keeps the bin from being emptied, once all are removed.
+  public func purge(_ keys: some Sequence<BlobKey>) throws(BlobStoreError) -> [KeyResult] {
+    let results = results(for: keys) { key throws(BlobStoreError) in try remove(key, recycling: false) }
+    try emptyRecyclingBin()
+    return results
+  }
+
+  /// Removes records whatever their age.
+  ///
+  /// A wipe that is stopped leaves the rest, and says so.
+  ///
+  /// - Throws: `notACache` for `.all` where nothing shows that the directory is a cache; what keeps a file from being
+  ///   removed, once all others are.
+  @discardableResult
+  public func removeAll(
+    _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
+  ) throws(BlobStoreError) -> RemovalReport {
+    try reporting("removeAll") {
+      if scope == .all { try requireCache() }
+      var progress = RemovalProgress()
+      // The counters only tell how far it has come: a wipe does without.
+      progress.expected = options.progress == nil ? nil : try? usageEstimate()?.records
+      defer { options.progress?(progress) }
+      try remove(scope, options, &progress)
+      return progress.removed
+    }
+  }
+
+  private func remove(_ scope: RemovalScope, _ options: RemovalOptions, _ progress: inout RemovalProgress) throws {
+    var firstFailure: (any Error)?
+    var mustSync = false
+    guard let root = try root.opened() else { return }
+    // Before anything is listed: what is published later, and was begun before, is then known to be late.
+    countWipe(in: root)
+    defer { countWipe(in: root) }
+    guard let walk = try walk() else { return }
+    walk.enters = {
+      root.mendSubdirectory($0)
+      return true
+    }
+    defer { walk.enters = nil }
+    var busy = BusyRecords<RecordPath>(waiting: configuration.lockTimeout)
+    func count(_ removed: RecordEntry) {
+      progress.removed.add(bytes: removed.fileSize)
+      if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full { mustSync = true }
+    }
+    while let item = try walk.next() {
+      do {
+        switch item {
+        case .record(let entry):
+          progress.examined += 1
+          if let error = entry.accessError, scope != .all { throw error }
+          guard scope.includes(entry) else { break }
+          let path = try entry.knownPath()
+          let removal = try walk.withCurrentDirectory { directory in
+            try removeRecord(at: path, in: directory, of: root, recycling: false) { scope.includes($0) }
+          }
+          switch removal {
+          case .removed(let removed): count(removed)
+          case .busy: busy.add(path)
+          case .stays: break
+          }
+        case .temporary(let name):
+          progress.examined += 1
+          guard scope == .all else { break }
+          let byteCount = try walk.withCurrentDirectory { try removeTemporaryFile(name, in: $0, of: root) }
+          guard let byteCount else { break }
+          progress.removed.add(bytes: byteCount)
+        case .endOfSubdirectory(let name):
+          if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
+          if scope == .all { _ = try root.directory.removeSubdirectory(name) }
+          continue
+        case .foreign, .foreignRecord: continue
+        }
+      } catch {
+        firstFailure = firstFailure ?? error
+      }
+      if progress.examined.isMultiple(of: Int64(RemovalOptions.progressStep)) { options.progress?(progress) }
+      if options.isStopped?() == true {
+        progress.removed.wasStopped = true
+        if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
+        break
+      }
+    }
+    let subdirectories = LastSubdirectory(root)
+    busy.comeBack {
+      progress.removed.wasStopped = progress.removed.wasStopped || options.isStopped?() == true
+      return progress.removed.wasStopped
+    } _: { path in
+      do {
+        switch try removeRecord(at: path, subdirectories, recycling: false, if: { scope.includes($0) }) {
+        case .busy: return true
+        case .stays: return false
+        case .removed(let removed): count(removed)
+        }
+        if mustSync { try subdirectories.with(path.subdirectory) { try $0.synchronize() } }
+        if scope == .all, !path.subdirectory.isEmpty { _ = try root.directory.removeSubdirectory(path.subdirectory) }
+      } catch {
+        firstFailure = firstFailure ?? error
+      }
+      return false
+    }
+    if busy.count > 0, !progress.removed.wasStopped {
+      let failure = BlobStoreError(busy: busy.count, for: configuration.lockTimeout, at: self.root.path)
+      firstFailure = firstFailure ?? failure
+    }
+    if scope == .all, !progress.removed.wasStopped {
+      do {
+        if let removed = try quarantine()?.removeAll() {
+          progress.removed.files += removed.files
+          progress.removed.bytes.saturatingAdd(removed.bytes)
+          firstFailure = firstFailure ?? removed.failure
+        }
+      } catch {
+        firstFailure = firstFailure ?? error
+      }
+    }
+    if scope == .all, !progress.removed.wasStopped {
+      do {
+        _ = try emptyBin()
+      } catch {
+        firstFailure = firstFailure ?? error
+      }
+    }
+    if mustSync { try root.directory.synchronize() }
+    if let firstFailure { throw firstFailure }
+  }
+}
+
+extension BlobStore {
+  /// Tells those who produce blobs meanwhile, in whichever process, that what they began before this is not to be stored.
+  private func countWipe(in root: RootDirectory.Opened) {
+    // Where the file cannot be opened, no record can be removed either, which is an error; where there is none, nobody has begun.
+    (try? stripes.controlFile(of: root, makesIt: false))?.countWipe()
+  }
+}
+
+extension RemovalReport {
+  fileprivate mutating func add(bytes byteCount: Int64) {
+    files += 1
+    bytes.saturatingAdd(byteCount)
+  }
+}
+
+extension RemovalScope {
+  fileprivate func includes(_ entry: RecordEntry) -> Bool {
+    switch self {
+    case .all: true
+    case .locked: entry.state == .locked
+    case .unlocked: entry.state == .live || entry.state == .expired
+    }
+  }
+}
+
+extension RecordEntry {
+  /// The path, without which nothing can be removed.
+  fileprivate func knownPath() throws -> RecordPath {
+    guard let path else { throw accessError ?? BlobStoreError(.internalInconsistency, file) }
+    return path
+  }
+}
+
+// MARK: - Removing a file
+
+extension BlobStore {
+  /// The directory a record lies in; nil if there is none, or something that is no directory has its name.
+  func recordSubdirectory(of path: RecordPath, _ root: RootDirectory.Opened) throws -> OpenSubdirectory? {
+    do {
+      return try root.subdirectory(path.subdirectory)
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    } catch let error as BlobStoreError where error.code == .foreignFile {
+      return nil
+    }
+  }
+
+  /// The record at a path, sound or not; nil if there is none. What cannot be read may be locked.
+  private func recordToRemove(
+    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+  ) throws -> (RecordSize, DisplacedFile, mayBeLocked: Bool)? {
+    do {
+      guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read), root.owns(status)
+      else { return nil }
+      let stored = try file.readHeader()
+      // A damaged record tells of no locks.
+      let header =
+        root.owners.expose(status) ? nil : try? stored.get().sound(fileSize: status.size, digest: path.digest)
+      let isLocked = header?.isLocked ?? false
+      return (
+        RecordSize(bytes: status.size, isLocked: isLocked),
+        DisplacedFile(path.fileName, status, header: header), isLocked
+      )
+    } catch {
+      // Unreadable is no reason to keep it: the removal is unconditional.
+      guard let status = try directory.status(of: path.fileName), status.type == .regular, root.owns(status) else {
+        return nil
+      }
+      return (
+        RecordSize(bytes: status.size, isLocked: false),
+        DisplacedFile(path.fileName, status, header: nil), true
+      )
+    }
+  }
+
+  /// Removes a record that a walk has met, if it still is what `isDue` wants when no other change can be made. Waits for
+  /// nothing.
+  ///
+  /// - Parameter recycling: whether its file may go into the recycling bin.
+  func removeRecord(
+    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool,
+    if isDue: (RecordEntry) -> Bool
+  ) throws -> RecordRemoval {
+    let removal = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold -> RecordRemoval in
+      let examination = try RecordExamination(
+        path, in: directory, of: root, configuration.layout, defaultExpiration, configuration.now())
+      guard case .record(let current) = examination else { return .stays }
+      guard isDue(current) else {
+        // Unreadable now: whether it is due is not known, and that must not pass for an answer.
+        if let error = current.accessError { throw error }
+        return .stays
+      }
+      let level = configuration.durability.level(concernsLock: current.state == .locked)
+      let isRemoved = try hold.changingPayload(level) {
+        try recycling
+          ? takeAway(path.fileName, current.displaced, level, in: directory, of: root)
+          : directory.unlink(path.fileName)
+      }
+      guard isRemoved else { return .stays }
+      hold.count(from: current.size, to: nil)
+      return .removed(current)
+    }
+    return removal ?? .busy
+  }
+
+  /// The same, of a record that was met a while ago.
+  func removeRecord(
+    at path: RecordPath, _ subdirectories: LastSubdirectory, recycling: Bool, if isDue: (RecordEntry) -> Bool
+  ) throws -> RecordRemoval {
+    try subdirectories.with(path.subdirectory) { directory in
+      try removeRecord(at: path, in: directory, of: subdirectories.root, recycling: recycling, if: isDue)
+    } ?? .stays
+  }
+
+  /// Removes a temporary file whose writer is gone: it would hold the file's lock.
+  ///
+  /// - Returns: its size; nil if it has a writer, or is none of ours, or is gone.
+  func removeTemporaryFile(
+    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, dryRun: Bool = false
+  ) throws -> Int64? {
+    guard case .regular(let file, let status) = try directory.openFile(name, for: .read), root.owns(status),
+      try file.tryLock()
+    else { return nil }
+    guard !dryRun else { return status.size }
+    return try directory.unlink(name) ? status.size : nil
+  }
+
+  /// Refuses to clear out a directory that may be anything: a control file or one sound record shows that it is a cache.
+  ///
+  /// - Returns: false if nothing shows that, and there is nothing either that could be taken for a record.
+  /// - Throws: `notACache`.
+  @discardableResult
+  func requireCache() throws -> Bool {
+    if try hasControlFile() { return true }
+    var hasCandidates = false
+    var firstFailure: BlobStoreError?
+    for entry in try recordSequence(prefix: "") {
+      if entry.header != nil, entry.damage == nil { return true }
+      if let error = entry.accessError, entry.path == nil { throw error }
+      hasCandidates = true
+      firstFailure = firstFailure ?? entry.accessError
+    }
+    // What could not be read may be a sound record.
+    if let firstFailure { throw firstFailure }
+    guard !hasCandidates else {
+      throw BlobStoreError(
+        .notACache, "there is no control file and no sound record in this directory, so it may be no cache at all",
+        path: root.path)
+    }
+    return false
+  }
+}

@@ -1,0 +1,235 @@
+public import BlobRecord
+internal import Posix
+public import SystemPackage
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+extension BlobStore {
+  /// Stores a blob, in place of what was stored under the key.
+  ///
+  /// Readers see the old blob or the new one, whole. A store that throws leaves the old one as it was; except that
+  /// when it throws for a sync after the change, the new one is in place but not known to be on the medium.
+  ///
+  /// System calls: Spec/Performance.md 1.
+  ///
+  /// - Parameters:
+  ///   - payload: the bytes.
+  ///   - key: the key of the record.
+  ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
+  ///   - locked: whether the record is locked once; otherwise it is not locked, whatever the old one was.
+  ///   - keepingLocks: whether the old record's locks are kept instead, `locked` then asking for at least one.
+  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `foreignFile`, `fileSystem`.
+  public func store(
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) throws(BlobStoreError) {
+    try store(payload.bytes, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+  }
+
+  /// Stores bytes that lie somewhere in memory, without a copy of them.
+  public func store(
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) throws(BlobStoreError) {
+    try reporting("store", key) {
+      _ = try publish(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: nil)
+    }
+  }
+
+  /// The same, and says what lies on disk now.
+  ///
+  /// - Parameter condition: must hold at the moment in which the record would take its place.
+  /// - Returns: nil if it does not, and nothing was stored.
+  package func storeWithReceipt(
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
+    if condition: StoreCondition?
+  ) throws(BlobStoreError) -> StoreReceipt? {
+    try reporting("store", key) {
+      do {
+        return try publish(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: condition)
+      } catch is ConditionFailed {
+        return nil
+      }
+    }
+  }
+
+  /// Stores what can be read from a descriptor until its end, in pieces of 256 KiB: the payload is never in memory as
+  /// a whole.
+  ///
+  /// - Returns: the payload's size in bytes.
+  @discardableResult
+  public func store(
+    contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false,
+    keepingLocks: Bool = false
+  ) throws(BlobStoreError) -> Int64 {
+    try reporting("store", key) {
+      let input = Input(descriptor: input, path: nil, files: root.files)
+      return try publish(key, input, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    }
+  }
+
+  /// Stores what a file holds, in the same way.
+  ///
+  /// - Returns: the payload's size in bytes.
+  @discardableResult
+  public func store(
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+  ) throws(BlobStoreError) -> Int64 {
+    try reporting("store", key) {
+      let input: FileDescriptor
+      do {
+        input = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
+      } catch let error as Errno {
+        throw FileError(.open, Location(path), error)
+      }
+      // Nothing was written through it, so closing it loses nothing.
+      defer { try? input.close() }
+      return try publish(
+        key, Input(descriptor: input, path: path, files: root.files), ttl: ttl, locked: locked,
+        keepingLocks: keepingLocks)
+    }
+  }
+}
+
+// MARK: - Preparing
+
+extension BlobStore {
+  /// Writes a record of bytes in memory, and puts it in its place.
+  private func publish(
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
+    if condition: StoreCondition?
+  ) throws -> StoreReceipt {
+    let bytes = payload
+    try checkSize(Int64(bytes.byteCount))
+    var header = try newHeader(ttl: ttl, locked: locked)
+    header.payloadSize = UInt64(bytes.byteCount)
+    if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
+    return try publish(
+      key, header, keepingLocks: keepingLocks, mayRecycle: true, canWriteAgain: true, if: condition
+    ) { file, header in
+      try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
+    }
+  }
+
+  private func newHeader(ttl: Duration?, locked: Bool) throws -> RecordHeader {
+    RecordHeader(
+      refCount: locked ? 1 : 0, ttl: try storedTimeToLive(ttl),
+      updateTime: UInt64(clamping: configuration.now().seconds), payloadSize: 0)
+  }
+
+  func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
+    guard byteCount <= configuration.maximumPayload else {
+      throw BlobStoreError(
+        .payloadTooLarge,
+        "a payload of at least \(byteCount) bytes is larger than the maximum of \(configuration.maximumPayload)")
+    }
+    if let limit = configuration.sizeLimit, byteCount > limit - Int64(RecordHeader.byteCount) {
+      throw BlobStoreError(
+        .payloadTooLarge,
+        "a payload of at least \(byteCount) bytes does not fit into the size limit of \(limit)")
+    }
+  }
+
+  /// Where a payload that is read in pieces comes from.
+  private struct Input {
+    let descriptor: FileDescriptor
+    /// What errors call it, where it has a name.
+    let path: FilePath?
+    let files: Files
+    /// Where reading begins, in a file that can be read again; nil for pipes, terminals and the like.
+    private let start: Int64?
+    /// Bytes that are there to be read, as far as that is known before.
+    let byteCount: Int64
+
+    init(descriptor: FileDescriptor, path: FilePath?, files: Files) {
+      self.descriptor = descriptor
+      self.path = path
+      self.files = files
+      let size = Files.sizeOfRegularFile(descriptor)
+      // Where there is no offset, it is read once.
+      start = size == nil ? nil : try? descriptor.seek(offset: 0, from: .current)
+      byteCount = max(0, (size ?? 0) - (start ?? 0))
+    }
+
+    var canBeReadAgain: Bool { start != nil }
+
+    /// Goes back to where reading began.
+    func rewind() throws(BlobStoreError) {
+      guard let start else { return }
+      do {
+        try descriptor.seek(offset: start, from: .start)
+      } catch {
+        throw failure("lseek(2)", error)
+      }
+    }
+
+    /// - Returns: 0 at the end.
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(BlobStoreError) -> Int {
+      while true {
+        do {
+          return unsafe try descriptor.read(into: buffer)
+        } catch Errno.wouldBlock, Errno.resourceTemporarilyUnavailable {
+          do {
+            try Readiness.toRead.wait(for: descriptor, Location(path ?? FilePath()), files: files)
+          } catch {
+            throw failure(error.call.manualPage, error.errno)
+          }
+        } catch {
+          throw failure("read(2)", error)
+        }
+      }
+    }
+
+    private func failure(_ systemCall: String, _ error: any Error) -> BlobStoreError {
+      BlobStoreError(
+        .fileSystem, "\(systemCall) of the input: \(error)", path: path, systemCall: systemCall, errno: error as? Errno)
+    }
+  }
+
+  private func publish(
+    _ key: BlobKey, _ input: Input, ttl: Duration?, locked: Bool, keepingLocks: Bool
+  ) throws -> Int64 {
+    let header = try newHeader(ttl: ttl, locked: locked)
+    let path = try path(for: key)
+    // What is known to be too large is refused before anything is made for it.
+    try checkSize(input.byteCount)
+    let receipt = try publish(
+      key, header, keepingLocks: keepingLocks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
+    ) { file, header in
+      try input.rewind()
+      try copyPayload(from: input, to: file, of: path.digest, header: &header)
+      // The input may have been a while in coming.
+      header.updateTime = UInt64(clamping: configuration.now().seconds)
+      try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
+    }
+    return Int64(clamping: receipt.header.payloadSize)
+  }
+
+  private func copyPayload(
+    from input: Input, to file: borrowing OpenFile, of digest: UInt64, header: inout RecordHeader
+  ) throws {
+    var checksum = CRC32()
+    var byteCount: Int64 = 0
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceByteCount, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    while true {
+      let count = try unsafe input.read(into: buffer)
+      if count == 0 { break }
+      try checkSize(byteCount + Int64(count))
+      let piece = unsafe RawSpan(_unsafeBytes: buffer[..<count])
+      if configuration.format == .checksummed { checksum.update(piece) }
+      let offset = Int64(RecordHeader.byteCount) + byteCount
+      // What was read from a pipe cannot be read again, and need not be.
+      try makingRoom(for: Int64(count), of: digest) { try file.write(piece, at: offset) }
+      byteCount += Int64(count)
+    }
+    header.payloadSize = UInt64(byteCount)
+    if configuration.format == .checksummed { header.payloadChecksum = checksum.value }
+  }
+
+  /// How much of a payload is in memory where it is read in pieces: large enough that calls cost nothing beside
+  /// copying, small enough for the second-level cache.
+  static var pieceByteCount: Int { 256 << 10 }
+}

@@ -1,0 +1,218 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+public import SystemPackage
+
+/// What a verification found in one place.
+public enum VerificationFinding: Sendable {
+  /// A record: `state` and `damage` take the payload into account.
+  case record(RecordEntry)
+  /// A damaged file that was removed or moved to the quarantine.
+  case repaired(RecordEntry)
+  /// A record in the making, or what a writer that died has left.
+  case temporary(FilePath)
+  /// Something that is not ours.
+  case foreign(FilePath)
+  /// What would be a record, were it not somebody else's.
+  case foreignRecord(ForeignRecord)
+}
+
+/// The sum of a verification.
+public struct VerificationReport: Hashable, Sendable {
+  public var soundRecords: Int64 = 0
+  /// Sound records that a clock has stamped which was ahead.
+  public var stampedAhead: Int64 = 0
+  /// Damaged files, those included that were repaired.
+  public var damagedFiles: Int64 = 0
+  /// Damaged files that were removed or moved to the quarantine.
+  public var repairedFiles: Int64 = 0
+  public var unreadableFiles: Int64 = 0
+  public var temporaryFiles: Int64 = 0
+  public var foreignFiles: Int64 = 0
+  /// Those of them that would be records, were they not somebody else's.
+  public var foreignRecords = ForeignRecords()
+  /// Bytes of the records that were read.
+  public var bytes: Int64 = 0
+
+  public init() {}
+
+  mutating func add(_ finding: VerificationFinding) {
+    switch finding {
+    case .temporary: temporaryFiles += 1
+    case .foreign: foreignFiles += 1
+    case .foreignRecord(let record):
+      foreignFiles += 1
+      foreignRecords.add(record)
+    case .repaired(let entry):
+      bytes = bytes.saturatingAdding(entry.fileSize)
+      damagedFiles += 1
+      repairedFiles += 1
+    case .record(let entry):
+      bytes.saturatingAdd(entry.fileSize)
+      switch entry.state {
+      case .damaged: damagedFiles += 1
+      case .unreadable: unreadableFiles += 1
+      case .live, .expired, .locked:
+        soundRecords += 1
+        if entry.isStampedAhead { stampedAhead += 1 }
+      }
+    }
+  }
+}
+
+extension BlobStore {
+  /// Checks every record, expired ones too: header, size, payload checksum and key digest.
+  ///
+  /// - Parameters:
+  ///   - policy: what becomes of damaged files, of whatever kind, later versions' records among them.
+  ///   - visit: receives each finding as it is made.
+  /// - Throws: `notACache` for a repair where nothing shows that the directory is a cache; `fileSystem`.
+  /// - Complexity: reads every byte of the directory once, 256 KiB at a time.
+  public func verify(
+    repairing policy: DamagePolicy = .report, _ visit: (VerificationFinding) -> Void = { _ in }
+  ) throws(BlobStoreError) -> VerificationReport {
+    try reporting("verify") {
+      if policy != .report { try requireCache() }
+      var report = VerificationReport()
+      func tell(_ finding: VerificationFinding) {
+        report.add(finding)
+        visit(finding)
+      }
+      guard let walk = try walk() else { return report }
+      // Told of at the end.
+      var busy = BusyRecords<RecordEntry>(waiting: configuration.lockTimeout)
+      while let item = try walk.next() {
+        let finding: VerificationFinding
+        switch item {
+        case .record(let met):
+          let entry = try verified(met)
+          guard let repaired = repaired(entry, policy) else {
+            busy.add(entry)
+            continue
+          }
+          finding = repaired
+        case .temporary(let name):
+          finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
+        case .foreign(let name): finding = .foreign(root.path.appending(name))
+        case .foreignRecord(let record): finding = .foreignRecord(record)
+        case .endOfSubdirectory: continue
+        }
+        tell(finding)
+      }
+      busy.comeBack(unless: { false }) { entry in
+        guard let finding = repaired(entry, policy) else { return true }
+        tell(finding)
+        return false
+      }
+      for entry in busy.kept {
+        logNotRepaired(entry, BlobStoreError(busy: 1, for: configuration.lockTimeout, at: root.path))
+        tell(.record(entry))
+      }
+      return report
+    }
+  }
+
+  private func logNotRepaired(_ entry: RecordEntry, _ error: any Error) {
+    configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
+  }
+
+  /// Does with a damaged file what the policy says, if it is still damaged when nobody can change it.
+  ///
+  /// - Returns: nil if others are changing it, or a key that shares its lock.
+  private func repaired(_ entry: RecordEntry, _ policy: DamagePolicy) -> VerificationFinding? {
+    guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
+    do {
+      let isDone = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold in
+        guard case .damaged = try verifyRecord(path) else { return false }
+        try discard(path, policy, hold)
+        return true
+      }
+      return isDone.map { $0 ? .repaired(entry) : .record(entry) }
+    } catch {
+      // One file that is in use or cannot be removed does not keep the others from it.
+      logNotRepaired(entry, error)
+      return .record(entry)
+    }
+  }
+
+  /// The entry, with what its payload says.
+  private func verified(_ entry: RecordEntry) throws -> RecordEntry {
+    guard let path = entry.path, entry.state != .unreadable else { return entry }
+    do {
+      var reading = try verifyRecord(path)
+      if case .damaged = reading { reading = try verifyRecord(path) }
+      if case .damaged = reading {
+        reading = try stripes.withStripeIfAvailable(of: path.digest) { _ in try verifyRecord(path) } ?? reading
+      }
+      // A record that was replaced or removed since it was listed is judged as it was then; but damage that nobody finds
+      // again was a change under way.
+      switch reading {
+      case .damaged(let error): return entry.damaged(error)
+      case .live where entry.state == .damaged: return try listed(path) ?? entry
+      case .live, .absent: return entry
+      }
+    } catch {
+      return RecordEntry(unreadable: entry.file, path: path, BlobStoreError(error, operation: "verify", key: entry.key))
+    }
+  }
+
+  /// What a walk would meet at a path now; nil if that is no sound record.
+  private func listed(_ path: RecordPath) throws -> RecordEntry? {
+    guard let root = try root.opened(), let subdirectory = try root.subdirectory(path.subdirectory),
+      case .record(let entry) = try RecordExamination(
+        path, in: subdirectory.directory, of: root, configuration.layout, defaultExpiration, configuration.now()),
+      entry.damage == nil, entry.accessError == nil
+    else { return nil }
+    return entry
+  }
+
+  /// Reads a whole record, whatever its age, in pieces; a payload without a checksum only by its size.
+  ///
+  /// - Throws: `payloadTooLarge` for a payload that no load returns: a file that claims to be endless is not read.
+  func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
+    let opened: OpenedFile
+    do {
+      opened = try openRecord(path, for: .read)
+    } catch let damaged as DamagedRecord {
+      return .damaged(damaged.error)
+    }
+    guard case .regular(let file, let status) = consume opened else { return .absent }
+    let stored = try file.readHeader()
+    let header: RecordHeader
+    do throws(RecordError) {
+      header = try stored.get().validated()
+      try header.validateComplete()
+      try header.validate(payloadByteCount: status.size - Int64(RecordHeader.byteCount))
+    } catch {
+      return .damaged(error)
+    }
+    guard header.payloadSize <= configuration.maximumPayload else { throw tooLarge(header, file.location.path) }
+    let read = header.payloadChecksum == nil ? nil : try file.payloadChecksum()
+    do throws(RecordError) {
+      if let read {
+        try header.validate(payloadByteCount: read.byteCount)
+        try header.validate(payloadCRC: read.checksum)
+      }
+      try header.validate(keyDigest: path.digest)
+      return .live(header, ())
+    } catch {
+      return .damaged(error)
+    }
+  }
+}
+
+extension OpenFile {
+  /// The payload's size and CRC-32, read in pieces.
+  borrowing func payloadChecksum() throws(FileError) -> (byteCount: Int64, checksum: UInt32) {
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: BlobStore.pieceByteCount, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    var checksum = CRC32()
+    var byteCount: Int64 = 0
+    while true {
+      let count = try unsafe read(into: buffer, at: Int64(RecordHeader.byteCount) + byteCount)
+      checksum.update(unsafe RawSpan(_unsafeBytes: buffer[..<count]))
+      byteCount += Int64(count)
+      if count < buffer.count { return (byteCount, checksum.value) }
+    }
+  }
+}

@@ -1,0 +1,165 @@
+internal import BlobRecord
+internal import Posix
+public import SystemPackage
+
+extension BlobStore {
+  /// Stores every file of a directory, which stays as it is: a plain one, or another library's cache.
+  ///
+  /// Links and what is no regular file are not followed, names that begin with a dot are passed over, and so is this
+  /// cache where it lies below. A file that cannot be imported does not end the import, nor does a directory below that
+  /// cannot be listed, nor one whose files have longer paths than keys may be: it is a finding.
+  ///
+  /// - Parameters:
+  ///   - directory: the directory whose files are imported.
+  ///   - options: which files, under which keys, and for how long.
+  ///   - visit: receives what became of each file.
+  /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed.
+  /// - Complexity: reads every file once, 256 KiB at a time, with a few descriptors; remembers the names of
+  ///   subdirectories on the way down.
+  @discardableResult
+  public func importFiles(
+    from directory: FilePath, _ options: ImportOptions = ImportOptions(), _ visit: (ImportFinding) -> Void = { _ in }
+  ) throws(BlobStoreError) -> ImportReport {
+    try reporting("import") {
+      guard let source = try Directory(at: directory, files: root.files) else {
+        throw BlobStoreError(.sourceMissing, "there is no such directory", path: directory)
+      }
+      guard try !isRoot(source) else {
+        throw BlobStoreError(.sourceMissing, "a cache is not imported into itself", path: directory)
+      }
+      var report = ImportReport()
+      try importFiles(below: source, options) { finding in
+        report.add(finding)
+        visit(finding)
+      }
+      return report
+    }
+  }
+}
+
+extension BlobStore {
+  private func isRoot(_ directory: borrowing Directory) throws -> Bool {
+    guard let root = try root.opened() else { return false }
+    let (mine, other) = (try root.directory.status(), try directory.status())
+    return mine.deviceID == other.deviceID && mine.inode == other.inode
+  }
+
+  /// Walks on a stack of its own: a tree may be deeper than a thread's stack.
+  private func importFiles(
+    below source: consuming Directory, _ options: ImportOptions, _ visit: (ImportFinding) -> Void
+  ) throws {
+    var descent = DirectoryDescent(from: source)
+    /// Names that have yet to be gone down to, of each directory on the way.
+    var subdirectories: [[String]] = [[]]
+    try importFiles(in: descent.current().directory, at: "", options, &subdirectories[0], visit)
+    while let depth = subdirectories.indices.last {
+      guard let name = subdirectories[depth].popLast() else {
+        subdirectories.removeLast()
+        descent.ascend()
+        continue
+      }
+      let path = descent.prefix + name
+      do {
+        try checkLength(ofKeysBelow: path)
+        guard try descent.descend(to: name) else {
+          visit(importFile(name, in: try descent.current().directory, at: path, options))
+          continue
+        }
+      } catch {
+        visit(.failed(FilePath(path), BlobStoreError(error, operation: "import", key: nil)))
+        continue
+      }
+      subdirectories.append([])
+      do {
+        let opened = try descent.current()
+        if try isRoot(opened.directory) {
+          visit(.skipped(FilePath(path)))
+        } else {
+          try importFiles(in: opened.directory, at: descent.prefix, options, &subdirectories[depth + 1], visit)
+        }
+      } catch {
+        visit(.failed(FilePath(path), BlobStoreError(error, operation: "import", key: nil)))
+      }
+    }
+  }
+
+  /// - Throws: `tooLong` if no file below a directory has a path that can be a key.
+  private func checkLength(ofKeysBelow path: String) throws(KeyError) {
+    do {
+      _ = try configuration.layout.naming.fileName(for: BlobKey(path + "/_"))
+    } catch {
+      if case .tooLong = error { throw error }
+      // Each file is told why it has no name.
+    }
+  }
+
+  /// - Parameters:
+  ///   - prefix: the directory's path below the one that is imported, with a slash at its end, or empty.
+  ///   - subdirectories: receives the names of what may be subdirectories.
+  private func importFiles(
+    in directory: borrowing Directory, at prefix: String, _ options: ImportOptions, _ subdirectories: inout [String],
+    _ visit: (ImportFinding) -> Void
+  ) throws {
+    var entries = try directory.entries()
+    while let entry = try entries.next() {
+      let canBeADirectory = entry.kind == .directory || entry.kind == .unknown
+      if !entry.isNameExact || entry.name.utf8.first == UInt8(ascii: ".") {
+        visit(.skipped(FilePath(prefix + entry.name)))
+      } else if canBeADirectory, options.format.hasSubdirectories {
+        subdirectories.append(entry.name)
+      } else {
+        visit(importFile(entry.name, in: directory, at: prefix + entry.name, options))
+      }
+    }
+  }
+
+  private func importFile(
+    _ name: String, in directory: borrowing Directory, at path: String, _ options: ImportOptions
+  ) -> ImportFinding {
+    do {
+      return try tryToImportFile(name, in: directory, at: path, options)
+    } catch {
+      let key = options.format.key(ofFileAt: path)
+      return .failed(FilePath(path), BlobStoreError(error, operation: "import", key: key))
+    }
+  }
+
+  private func tryToImportFile(
+    _ name: String, in directory: borrowing Directory, at relativePath: String, _ options: ImportOptions
+  ) throws -> ImportFinding {
+    let path = FilePath(relativePath)
+    guard let key = options.format.key(ofFileAt: relativePath) else { return .skipped(path) }
+    switch try directory.openFile(name, for: .read) {
+    case .absent: return .skipped(path)
+    case .notRegular: return .skipped(path)
+    case .regular(let file, let status):
+      return try importContent(of: file, modified: status.modifiedSeconds, at: path, as: key, options)
+    }
+  }
+
+  private func importContent(
+    of file: consuming OpenFile, modified: Int64, at path: FilePath, as key: BlobKey, _ options: ImportOptions
+  ) throws -> ImportFinding {
+    var timeToLive = options.timeToLive
+    if let limit = try options.format.ageLimit(of: file) {
+      let rest = limit - Double(configuration.now().seconds.saturatingSubtracting(modified))
+      guard rest > 0 else { return .expired(path) }
+      timeToLive = .seconds(Int64(exactly: rest.rounded(.up)) ?? .max)
+    }
+    if try !options.replacing && isLive(key) { return .present(path, key) }
+    let input = file.release()
+    // Nothing was written through it, so closing it loses nothing.
+    defer { try? input.close() }
+    let byteCount = try store(contentsOf: input, for: key, ttl: timeToLive)
+    return .imported(path, key, byteCount: byteCount)
+  }
+
+  /// A damaged blob is not: what is imported may take its place.
+  private func isLive(_ key: BlobKey) throws -> Bool {
+    do {
+      return try contains(key)
+    } catch  where error.code == .damaged {
+      return false
+    }
+  }
+}

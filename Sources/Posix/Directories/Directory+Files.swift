@@ -1,0 +1,202 @@
+internal import CPosix
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// What lies at a name that was opened as a file.
+package enum OpenedFile: ~Copyable {
+  case regular(OpenFile, Stat)
+  case absent
+  /// A directory, link, FIFO, socket or device, or a path that leads through something that is no directory.
+  case notRegular
+}
+
+/// What lies at a name, opened, whatever it is.
+enum OpenedDescriptor {
+  case opened(CInt), absent, notRegular
+}
+
+/// What an open file may be used for.
+package enum FileAccess: Sendable {
+  case read, readWrite
+
+  fileprivate var flags: CInt {
+    switch self {
+    case .read: O_RDONLY
+    case .readWrite: O_RDWR
+    }
+  }
+}
+
+let fileFlags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY
+
+extension Directory {
+  /// Opens the regular file `name` in `subdirectory`, both of which may be paths; never waits for a FIFO, or for a lease
+  /// to be broken: what is leased is looked up again, for some milliseconds.
+  ///
+  /// System calls: `openat2(2)` (a walk where it is refused) and `fstat(2)`.
+  ///
+  /// - Throws: EAGAIN if somebody holds a lease on the file all the while.
+  package func openFile(
+    _ name: String, in subdirectory: String = "", for access: FileAccess
+  ) throws(FileError) -> OpenedFile {
+    switch try openWhatever(name, in: subdirectory, for: access) {
+    case .absent: return .absent
+    case .notRegular: return .notRegular
+    case .opened(let descriptor):
+      let file = OpenFile(descriptor: descriptor, location: location.appending(name, in: subdirectory), files: files)
+      let status = try file.status()
+      return status.type == .regular ? .regular(file, status) : .notRegular
+    }
+  }
+
+  /// The same, but for the look at what was opened, which may be no regular file.
+  func openWhatever(
+    _ name: String, in subdirectory: String, for access: FileAccess
+  ) throws(FileError) -> OpenedDescriptor {
+    do {
+      return .opened(
+        try passingMoves { () throws(FileError) in
+          try files.sparingAccessTime { flags throws(FileError) in
+            try openBeneath(name, in: subdirectory, access.flags | fileFlags | flags)
+          }
+        })
+    } catch {
+      switch error.errno {
+      case .noSuchFileOrDirectory: return .absent
+      // A link; a file for a subdirectory; a socket or a FIFO nobody reads; a directory; a device without a driver.
+      case .tooManySymbolicLinkLevels, .notDirectory, .noSuchAddressOrDevice, .isDirectory,
+        .operationNotSupportedByDevice, .openedSocket:
+        return .notRegular
+      default: throw error
+      }
+    }
+  }
+
+  private func openBeneath(_ name: String, in subdirectory: String, _ flags: CInt) throws(FileError) -> CInt {
+    if !files.refusesOpenBeneath {
+      do {
+        return try files.perform(.openBeneath, location.appending(name, in: subdirectory)) {
+          open(flags) { unsafe withPath(name, in: subdirectory) { unsafe blob_open_beneath(descriptor, $0, flags, 0) } }
+        }
+      } catch {
+        // A kernel before 5.6 lacks the call; a seccomp filter may refuse what it does not know with EPERM.
+        guard error.errno == .noFunction || error.errno == .notPermitted else { throw error }
+        let refusal = error.errno
+        do throws(FileError) {
+          let opened = try walk(name, in: subdirectory, flags)
+          files.noteOpenBeneathRefused()
+          return opened
+        } catch {
+          // The walk met the same EPERM: it was the file's.
+          if error.errno != refusal { files.noteOpenBeneathRefused() }
+          throw error
+        }
+      }
+    }
+    return try walk(name, in: subdirectory, flags)
+  }
+
+  private func walk(_ name: String, in subdirectory: String, _ flags: CInt) throws(FileError) -> CInt {
+    let location = location.appending(name, in: subdirectory)
+    return try walk(subdirectory.isEmpty ? name : subdirectory + "/" + name, flags, location)
+  }
+
+  /// Opens component by component, each without following a link.
+  private func walk(_ relativePath: String, _ flags: CInt, _ location: Location) throws(FileError) -> CInt {
+    guard let slash = relativePath.utf8.firstIndex(of: UInt8(ascii: "/")) else {
+      return try files.perform(.open, location) {
+        open(flags) { unsafe relativePath.withCString { unsafe blob_openat(descriptor, $0, flags | O_NOFOLLOW, 0) } }
+      }
+    }
+    let name = String(relativePath[..<slash])
+    guard let subdirectory = try openSubdirectory(name) else {
+      throw FileError(.open, location, .noSuchFileOrDirectory)
+    }
+    return try subdirectory.walk(String(relativePath[relativePath.utf8.index(after: slash)...]), flags, location)
+  }
+
+  /// Opens the file `name`, itself no link, for reading and writing; never waits.
+  func openFileToWrite(_ name: String) throws(FileError) -> OpenFile {
+    let fileLocation = at(name)
+    let opened = try files.sparingAccessTime { flags throws(FileError) in
+      try files.perform(.open, fileLocation) {
+        LockableDescriptor.open {
+          unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_RDWR | O_NOFOLLOW | fileFlags | flags, 0) }
+        }
+      }
+    }
+    return OpenFile(descriptor: opened, location: fileLocation, files: files)
+  }
+
+  /// Opens the pipe or the character device `name`, itself no link, to write to it; waits for a pipe's reader.
+  ///
+  /// - Returns: nil if what was opened is something else.
+  package func openOutput(_ name: String) throws(FileError) -> OpenFile? {
+    let fileLocation = at(name)
+    let opened = try files.perform(.open, fileLocation) {
+      unsafe name.withCString { unsafe blob_openat(descriptor, $0, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0) }
+    }
+    let file = OpenFile(descriptor: opened, location: fileLocation, files: files)
+    // Looked at only now: at the name, something else may lie by then.
+    guard [.fifo, .characterSpecial].contains(try file.status().type) else { return nil }
+    return file
+  }
+
+  /// Creates a file that must not exist yet, for reading and writing.
+  package func createFile(_ name: String, permissions: FilePermissions) throws(FileError) -> OpenFile {
+    let fileLocation = at(name)
+    let created = try files.perform(.open, fileLocation) {
+      LockableDescriptor.open {
+        unsafe name.withCString {
+          unsafe blob_openat(
+            descriptor, $0, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | fileFlags, permissions.rawValue)
+        }
+      }
+    }
+    return OpenFile(descriptor: created, location: fileLocation, files: files)
+  }
+}
+
+/// Makes a call that opens a file: what is opened for writing may be locked, what is only read is not.
+@inline(__always)
+private func open(_ flags: CInt, _ call: () -> CInt) -> CInt {
+  flags & O_ACCMODE == O_RDONLY ? call() : LockableDescriptor.open(call)
+}
+
+/// Calls `open` until it meets no file that is on its way to another name: what has this one by now, the next look finds.
+/// Such a file has a lease on it (EWOULDBLOCK), or is moved out of the directory while it is looked up beneath it (EXDEV).
+/// What somebody holds a lease on for longer, some other program, is an error.
+func passingMoves<Result>(_ open: () throws(FileError) -> Result) throws(FileError) -> Result {
+  var triesLeft = 16
+  while true {
+    do {
+      return try open()
+    } catch {
+      guard error.errno == .wouldBlock || error.errno == .improperLink, triesLeft > 0 else { throw error }
+      triesLeft -= 1
+      // At once at first; then 50 us and twice as long each time, 13 ms in all.
+      if triesLeft < 8 { SystemClock.sleep(microseconds: 50 << (7 - triesLeft)) }
+    }
+  }
+}
+
+/// Calls `body` with the path of `name` in `subdirectory`, or of `name` alone, as C takes it: without an allocation.
+private func withPath<Result>(
+  _ name: String, in subdirectory: String, _ body: (UnsafePointer<CChar>) -> Result
+) -> Result {
+  guard !subdirectory.isEmpty else { return unsafe name.withCString(body) }
+  let (directoryCount, nameCount) = (subdirectory.utf8.count, name.utf8.count)
+  return unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: directoryCount + 1 + nameCount + 1) { path in
+    unsafe subdirectory.withCString { unsafe path.baseAddress!.update(from: $0, count: directoryCount) }
+    unsafe path[directoryCount] = CChar(UInt8(ascii: "/"))
+    unsafe name.withCString { unsafe (path.baseAddress! + directoryCount + 1).update(from: $0, count: nameCount + 1) }
+    return unsafe body(path.baseAddress!)
+  }
+}

@@ -1,0 +1,68 @@
+internal import CPosix
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// What lies at a name, and how it begins.
+package enum FileStart {
+  /// - Parameter byteCount: of the beginning, as many as were asked for, fewer only at the end of the file.
+  case regular(Stat, byteCount: Int)
+  case absent
+  /// A directory, link, FIFO, socket or device.
+  case notRegular
+}
+
+extension Directory {
+  /// Reads the beginning of the regular file that a listing of this directory has come to: all that a walk over very
+  /// many files needs of each, without an allocation. Never waits, not even for a FIFO.
+  ///
+  /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`.
+  package func readStart(
+    of stream: borrowing DirectoryStream, into buffer: UnsafeMutableRawBufferPointer
+  ) throws(FileError) -> FileStart {
+    let descriptor: CInt
+    do {
+      descriptor = try passingMoves { () throws(FileError) in
+        try files.sparingAccessTime { flags throws(FileError) in
+          try files.perform(.open, stream.entryLocation) {
+            unsafe blob_openat(self.descriptor, stream.entryName, O_RDONLY | O_NOFOLLOW | fileFlags | flags, 0)
+          }
+        }
+      }
+    } catch {
+      switch error.errno {
+      case .noSuchFileOrDirectory: return .absent
+      case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice, .isDirectory, .operationNotSupportedByDevice,
+        .openedSocket:
+        return .notRegular
+      default: throw error
+      }
+    }
+    do {
+      let start = try unsafe readStart(of: stream, descriptor, into: buffer)
+      // Nothing was written through it, so closing it loses nothing.
+      try? files.close(descriptor, stream.entryLocation)
+      return start
+    } catch {
+      try? files.close(descriptor, stream.entryLocation)
+      throw error
+    }
+  }
+
+  private func readStart(
+    of stream: borrowing DirectoryStream, _ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer
+  ) throws(FileError) -> FileStart {
+    let status = try files.status(of: descriptor, stream.entryLocation)
+    guard status.type == .regular else { return .notRegular }
+    let count = try files.transfer(.read, stream.entryLocation, count: buffer.count) { done, limit in
+      unsafe pread(descriptor, buffer.baseAddress! + done, limit, off_t(done))
+    }
+    return .regular(status, byteCount: count)
+  }
+}

@@ -1,0 +1,129 @@
+internal import CPosix
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Owns one descriptor of a directory, and reaches everything below it through that descriptor, never through a
+/// symbolic link.
+///
+/// Names passed to the operations are single components unless they say otherwise.
+package struct Directory: ~Copyable, Sendable {
+  let descriptor: CInt
+  let location: Location
+  let files: Files
+
+  init(descriptor: CInt, location: Location, files: Files) {
+    self.descriptor = descriptor
+    self.location = location
+    self.files = files
+  }
+
+  deinit {
+    // Nothing is written through a directory's descriptor, so closing it loses nothing.
+    try? files.close(descriptor, location)
+  }
+
+  /// Opens the directory at `path`, following links: above the root, paths are the caller's business.
+  ///
+  /// - Parameter name: what messages call it, if that is not its path.
+  /// - Returns: nil if there is none.
+  package init?(at path: FilePath, shownAs name: FilePath? = nil, files: Files) throws(FileError) {
+    let location = Location(name ?? path)
+    do {
+      descriptor = try files.perform(.openDirectory, location) {
+        unsafe path.withPlatformString { unsafe blob_openat(AT_FDCWD, $0, directoryFlags, 0) }
+      }
+    } catch {
+      guard error.errno == .noSuchFileOrDirectory else { throw error }
+      return nil
+    }
+    self.location = location
+    self.files = files
+  }
+
+  package var path: FilePath { location.path }
+
+  package func status() throws(FileError) -> Stat {
+    try files.status(of: descriptor, location)
+  }
+
+  /// Puts the directory's entries on the medium.
+  package func synchronize() throws(FileError) {
+    try files.perform(.sync, location) { blob_sync_full(descriptor) }
+  }
+
+  package func setPermissions(_ permissions: FilePermissions) throws(FileError) {
+    try files.perform(.setPermissions, location) { fchmod(descriptor, permissions.rawValue) }
+  }
+
+  package func setOwner(user: UserID?, group: GroupID?) throws(FileError) {
+    try files.perform(.setOwner, location) { fchown(descriptor, user?.rawValue ?? .max, group?.rawValue ?? .max) }
+  }
+
+  /// Bytes on the volume: all, and those an unprivileged process may still take.
+  package func volumeSpace() throws(FileError) -> (total: Int64, available: Int64) {
+    var volume = statvfs()
+    try files.perform(.volumeStatus, location) { unsafe fstatvfs(descriptor, &volume) }
+    let unit = UInt64(volume.f_frsize)
+    func bytes(_ blocks: some BinaryInteger) -> Int64 {
+      let (product, overflow) = UInt64(blocks).multipliedReportingOverflow(by: unit)
+      return overflow ? .max : Int64(clamping: product)
+    }
+    return (bytes(volume.f_blocks), bytes(volume.f_bavail))
+  }
+
+  /// Tries to lock the directory for this open file description alone: flock(2).
+  ///
+  /// - Returns: false if another description holds the lock.
+  package func tryLock() throws(FileError) -> Bool {
+    LockableDescriptor.note(descriptor)
+    do {
+      try files.perform(.lock, location) { flock(descriptor, LOCK_EX | LOCK_NB) }
+      return true
+    } catch {
+      guard error.errno == .wouldBlock else { throw error }
+      return false
+    }
+  }
+
+  /// The same directory by a descriptor of its own.
+  package func reopened() throws(FileError) -> Directory {
+    let opened = try files.perform(.openDirectory, location) {
+      LockableDescriptor.open { unsafe blob_openat(descriptor, ".", directoryFlags, 0) }
+    }
+    return Directory(descriptor: opened, location: location, files: files)
+  }
+
+  /// The status of what has this name, itself no link followed; nil if nothing does.
+  package func status(of name: String) throws(FileError) -> Stat? {
+    var raw = CInterop.Stat()
+    do {
+      try files.perform(.status, at(name)) {
+        unsafe name.withCString { unsafe fstatat(descriptor, $0, &raw, AT_SYMLINK_NOFOLLOW) }
+      }
+      return Stat(rawValue: raw)
+    } catch {
+      guard error.errno == .noSuchFileOrDirectory else { throw error }
+      return nil
+    }
+  }
+
+  /// The directory's entries, in the order of the file system.
+  package func entries() throws(FileError) -> DirectoryStream {
+    // A descriptor of its own: a stream owns its descriptor and moves its position.
+    let opened = try files.perform(.openDirectory, location) {
+      unsafe blob_openat(descriptor, ".", directoryFlags, 0)
+    }
+    return try DirectoryStream(adopting: opened, location: location, files: files)
+  }
+
+  func at(_ name: String) -> Location { location.appending(name) }
+}
+
+let directoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC

@@ -1,0 +1,159 @@
+internal import CPosix
+internal import Synchronization
+package import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// The one door to the file system: every call goes through `perform`, where interruptions are retried, errno becomes
+/// a typed error, and a test may step in. Where a call is made is only worked out if somebody wants to know.
+package final class Files: Sendable {
+  /// What a test makes of a call that is about to happen.
+  package enum Interception: Sendable {
+    /// The call does not happen and fails so.
+    case fail(Errno)
+    /// The call does not happen and answers this, as on a file system that is not at hand. Not for transfers.
+    case answer(Int)
+    /// The call transfers at most this many bytes.
+    case transferAtMost(Int)
+  }
+
+  /// The place comes unjoined: a test that only counts calls need not pay for paths.
+  package typealias Interceptor = @Sendable (SystemCall, Location) -> Interception?
+
+  private let intercept: Interceptor?
+  /// Whether there is an interceptor; asking this costs less than looking at the closure, which would be retained.
+  private let isIntercepted: Bool
+  /// What may be kept open from one operation to the next.
+  package let budget: OpenFileBudget
+  /// `AccessTime.tellsOwner`, but for tests.
+  private let accessTimeTellsOwner: Bool
+  private let openBeneathRefused = Atomic(false)
+  private let unnamedFilesRefused = Atomic(false)
+  private let accessTimeRefused = Atomic(false)
+
+  package init(
+    budget: OpenFileBudget = .ofProcess, accessTimeTellsOwner: Bool = AccessTime.tellsOwner,
+    intercepting intercept: Interceptor? = nil
+  ) {
+    self.budget = budget
+    self.accessTimeTellsOwner = accessTimeTellsOwner
+    self.intercept = intercept
+    isIntercepted = intercept != nil
+  }
+
+  /// Kept out of the callers, whose fast path is then the system call alone.
+  @inline(never)
+  private func interception(of call: SystemCall, _ location: Location) -> Interception? {
+    intercept?(call, location)
+  }
+
+  /// Whether the kernel, or a filter before it, has refused `openat2`; from then on paths are walked.
+  var refusesOpenBeneath: Bool { openBeneathRefused.load(ordering: .relaxed) }
+
+  func noteOpenBeneathRefused() { openBeneathRefused.store(true, ordering: .relaxed) }
+
+  /// Whether the kernel, the file system or a filter has refused to make a file without a name, or to give it one later;
+  /// from then on files get a name at once.
+  package var refusesUnnamedFiles: Bool { unnamedFilesRefused.load(ordering: .relaxed) }
+
+  func noteUnnamedFilesRefused() { unnamedFilesRefused.store(true, ordering: .relaxed) }
+
+  /// Whether a file was met whose time of access is not ours to leave alone.
+  var refusesToSpareAccessTime: Bool { accessTimeRefused.load(ordering: .relaxed) }
+
+  func noteAccessTimeRefused() { accessTimeRefused.store(true, ordering: .relaxed) }
+
+  /// Whether a file that `sparingAccessTime` has just opened is known to be the caller's by that alone.
+  var hasOpenedOwnFile: Bool { accessTimeTellsOwner && !refusesToSpareAccessTime }
+
+  /// Makes a call that answers -1 and sets errno when it fails; EINTR is retried.
+  @inline(__always)
+  @discardableResult
+  func perform<Result: FixedWidthInteger & SignedInteger>(
+    _ call: SystemCall, _ location: @autoclosure () -> Location, _ body: () -> Result
+  ) throws(FileError) -> Result {
+    while true {
+      let failure: Errno
+      switch isIntercepted ? interception(of: call, location()) : nil {
+      case .fail(let errno): failure = errno
+      case .answer(let answer): return Result(answer)
+      case .transferAtMost, nil:
+        let result = body()
+        if result != -1 { return result }
+        failure = Errno(rawValue: errno)
+      }
+      guard failure == .interrupted else { throw FileError(call, location(), failure) }
+    }
+  }
+
+  /// Reads or writes `count` bytes in as many calls as it takes.
+  ///
+  /// - Parameters:
+  ///   - endsShort: whether one call has to do, however few bytes it moves.
+  ///   - body: transfers up to `limit` bytes, `done` of the `count` being behind it.
+  /// - Returns: how many bytes were transferred: fewer than `count` only at the end of a file that is read, or by one call.
+  @inline(__always)
+  func transfer(
+    _ call: SystemCall, _ location: @autoclosure () -> Location, count: Int, endsShort: Bool = false,
+    _ body: (_ done: Int, _ limit: Int) -> Int
+  ) throws(FileError) -> Int {
+    var done = 0
+    while done < count {
+      // Darwin refuses more than 2 GiB at once.
+      var limit = min(count - done, 1 << 30)
+      var failure: Errno?
+      if isIntercepted {
+        switch interception(of: call, location()) {
+        case .fail(let errno): failure = errno
+        case .transferAtMost(let bytes): limit = min(limit, max(bytes, 0))
+        case .answer, nil: break
+        }
+      }
+      if failure == nil {
+        let moved = body(done, limit)
+        if moved > 0 {
+          done += moved
+          if endsShort { return done }
+          continue
+        }
+        if moved == 0 {
+          // A read has met the end of the file. A write that moves nothing and reports nothing would do so for ever.
+          if call == .read { return done }
+          failure = .ioError
+        }
+      }
+      let errno = failure ?? Errno(rawValue: errno)
+      guard errno == .interrupted else { throw FileError(call, location(), errno) }
+    }
+    return done
+  }
+
+  /// Asks for the status of what is open.
+  func status(of descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) -> Stat {
+    var raw = CInterop.Stat()
+    try perform(.status, location()) { unsafe blob_status(descriptor, &raw) }
+    return Stat(rawValue: raw)
+  }
+
+  /// The size of the regular file behind a descriptor of the caller's, through which nothing of the cache is read; nil for
+  /// anything else.
+  package static func sizeOfRegularFile(_ descriptor: FileDescriptor) -> Int64? {
+    var raw = CInterop.Stat()
+    let isRegular = unsafe blob_status(descriptor.rawValue, &raw) == 0 && Stat(rawValue: raw).type == .regular
+    return isRegular ? Stat(rawValue: raw).size : nil
+  }
+
+  /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.
+  func close(_ descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) {
+    let interception = isIntercepted ? interception(of: .close, location()) : nil
+    let result = LockableDescriptor.close(descriptor)
+    if case .fail(let errno)? = interception, errno != .interrupted { throw FileError(.close, location(), errno) }
+    if result == -1, errno != EINTR { throw FileError(.close, location(), Errno(rawValue: errno)) }
+  }
+}

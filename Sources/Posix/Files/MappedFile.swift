@@ -1,0 +1,33 @@
+internal import CPosix
+public import Synchronization
+
+/// Owns a shared mapping of a file, whose words all processes that map it read and write atomically.
+///
+/// Public for `withWord` alone: the compiler takes no body of a `package` function into another module, inlinable or not.
+@safe public struct MappedFile: ~Copyable, @unchecked Sendable {
+  // Unchecked because of the pointer: it is set once, and what it points to is only touched atomically.
+  @usableFromInline let base: UnsafeMutableRawPointer
+  @usableFromInline let byteCount: Int
+
+  init(adopting base: UnsafeMutableRawPointer, byteCount: Int) {
+    unsafe self.base = unsafe base
+    self.byteCount = byteCount
+    // The mapping keeps the open file alive, and so its locks: a forked child must give it up too.
+    unsafe blob_note_mapping(base, byteCount)
+  }
+
+  deinit {
+    unsafe blob_unmap(base, byteCount)
+  }
+
+  /// Calls `body` with the word at an offset. Inlined in other modules too: there are several for each store, and what is
+  /// generic elsewhere asks the runtime for its types each time.
+  @inlinable
+  public func withWord<Word: AtomicRepresentable, Result>(
+    at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
+  ) -> Result {
+    let end = offset + MemoryLayout<Atomic<Word>>.size
+    precondition(offset >= 0 && end <= byteCount, "word at \(offset) of a mapping of \(byteCount) bytes")
+    return unsafe body((base + offset).assumingMemoryBound(to: Atomic<Word>.self).pointee)
+  }
+}

@@ -1,0 +1,246 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, C25: records of a clock that was ahead.
+@Suite struct StampedAheadTests {
+  let cache: Cache
+  let start: Int64
+
+  init() throws {
+    cache = try Cache()
+    start = cache.now
+  }
+
+  private static let year: Int64 = 365 * 86_400
+
+  /// Stores a record while the clock is ahead, and sets it right.
+  private func store(
+    _ key: BlobKey, ahead seconds: Int64 = year, ttl: Duration? = nil, locked: Bool = false
+  ) throws {
+    cache.clock.now = UnixTime(seconds: start + seconds)
+    defer { cache.clock.now = UnixTime(seconds: start) }
+    try cache.store().store(payload(36), for: key, ttl: ttl, locked: locked)
+  }
+
+  private func updateTime(_ key: BlobKey) throws -> Int64? {
+    try cache.store().header(for: key).map { Int64(clamping: $0.updateTime) }
+  }
+
+  @Test(arguments: [nil, .seconds(600)] as [Duration?]) func theyExpireAsIfStoredNow(ttl: Duration?) throws {
+    try store("key", ttl: ttl)
+    let store = try cache.store()
+    let report = try store.collect()
+    #expect(report.stampedAhead == 1 && report.expired == 0 && report.recordsAfter == 1 && report.failed == 0)
+    #expect(try updateTime("key") == start)
+    cache.clock.advance(by: 600)
+    #expect(try store.collect().expired == 0)
+    #expect(try store.contains("key"))
+    cache.clock.advance(by: 1)
+    #expect(try store.collect().expired == 1)
+  }
+
+  /// A day ahead is not wrong; a second more is. Nothing else in the header changes.
+  @Test(arguments: [true, false]) func theToleranceIsADay(locked: Bool) throws {
+    try store("right", ahead: 86_400, locked: locked)
+    try store("wrong", ahead: 86_401, ttl: .seconds(7), locked: locked)
+    var expected = try cache.header("wr/wrong")
+    #expect(try cache.store().collect().stampedAhead == 1)
+    #expect(try updateTime("right") == start + 86_400)
+    expected.updateTime = UInt64(start)
+    #expect(try cache.header("wr/wrong") == expected)
+    #expect(try cache.store().collect().stampedAhead == 0)
+  }
+
+  /// Another process may replace it meanwhile: before each of the locks that the pass takes. Its clock is a bit behind.
+  @Test(arguments: 1...6) func anotherMayHaveReplacedItMeanwhile(lock number: Int) throws {
+    try store("key")
+    let start = start
+    let other = try cache.store {
+      $0.lockTimeout = .zero
+      $0.now = { UnixTime(seconds: start - 100) }
+    }
+    let trace = CallTrace()
+    let locks = Atomic(0)
+    let stores = Atomic(0)
+    trace.onCall { call, _ in
+      // Where the pass has all stripes, the store is busy.
+      if call == .lockByte, locks.add(1, ordering: .relaxed).newValue == number,
+        (try? other.store(payload(7), for: "key")) != nil
+      {
+        stores.add(1, ordering: .relaxed)
+      }
+      return nil
+    }
+    #expect(try cache.store(files: trace.files).collect().failed == 0)
+    trace.onCall(nil)
+    #expect(try updateTime("key") == (stores.load(ordering: .relaxed) == 0 ? start : start - 100))
+  }
+
+  @Test func theLargestTimeThereIsIsAhead() throws {
+    try store("key", ahead: 0)
+    try cache.changeHeader("ke/key") { $0.updateTime = .max }
+    #expect(try cache.store().collect().stampedAhead == 1)
+    #expect(try updateTime("key") == start)
+  }
+
+  /// Nothing is removed before its time because it is stamped anew, and what has expired is expired.
+  @Test func othersAreAsTheyWere() throws {
+    try store("old", ahead: -601)
+    try store("live", ahead: -600)
+    try store("ahead")
+    let report = try cache.store().collect()
+    #expect(report.examined == 3 && report.expired == 1 && report.stampedAhead == 1)
+    #expect(try updateTime("live") == start - 600)
+  }
+
+  /// Whose clock shows another time than the others' stamps nothing; nor does a dry run.
+  @Test(arguments: [true, false]) func somePassesOnlyReport(dryRun: Bool) throws {
+    try store("key")
+    let report = try cache.store { $0.recordsCollections = dryRun }.collect(CollectionOptions(dryRun: dryRun))
+    #expect(report.stampedAhead == 1)
+    #expect(try updateTime("key") == start + Self.year)
+  }
+
+  /// Once stamped, those are the oldest that were: what is stored later outlasts them. Without, they would go last.
+  @Test(arguments: EvictionTests.remembered) func theyAreEvictedInTurn(remembered: Int) throws {
+    for index in 0..<10 { try store("ahead \(index)", ttl: .seconds(1_000_000)) }
+    try cache.store().collect()
+    cache.clock.advance(by: 1)
+    for index in 0..<10 { try cache.store().store(payload(36), for: "late \(index)", ttl: .seconds(1_000_000)) }
+    var options = CollectionOptions()
+    options.rememberedRecords = remembered
+    #expect(try cache.store { $0.sizeLimit = 1111 }.collect(options).evicted == 11)
+    let left = Set(try cache.store().records().compactMap { $0.key?.string })
+    #expect(left.count == 9 && left.allSatisfy { $0.hasPrefix("late") })
+  }
+
+  /// Those that are not stamped count as used now: they go before what is of a clock that is an hour ahead.
+  @Test(arguments: EvictionTests.remembered) func thoseThatAreOnlyReportedAreEvictedInTurn(remembered: Int) throws {
+    for index in 0..<10 {
+      try store("ahead \(index)", ttl: .seconds(1_000_000))
+      try store("late \(index)", ahead: 3600, ttl: .seconds(1_000_000))
+    }
+    var options = CollectionOptions()
+    options.rememberedRecords = remembered
+    let store = try cache.store {
+      $0.sizeLimit = 1111
+      $0.recordsCollections = false
+    }
+    #expect(try store.collect(options).evicted == 11)
+    let left = Set(try cache.store().records().compactMap { $0.key?.string })
+    #expect(left.count == 9 && left.allSatisfy { $0.hasPrefix("late") })
+  }
+
+  /// A pass that stamps them anew keeps the limit all the same, and so does one that only counts them so.
+  @Test(arguments: EvictionTests.remembered, [true, false])
+  func thePassThatMeetsThemKeepsTheLimit(remembered: Int, stamps: Bool) throws {
+    for index in 0..<20 { try store("ahead \(index)", ttl: .seconds(1_000_000)) }
+    var options = CollectionOptions()
+    options.rememberedRecords = remembered
+    let store = try cache.store {
+      $0.sizeLimit = 1000
+      $0.recordsCollections = stamps
+    }
+    let report = try store.collect(options)
+    #expect(report.stampedAhead == 20 && report.evicted == 11 && report.recordsAfter == 9 && report.bytesAfter == 900)
+    #expect(Array(try cache.store().records()).count == 9)
+  }
+
+  /// A change of the header of a record with another name is one of a copy (K8), which a collection does not make.
+  @Test func whatHasAnotherNameStays() throws {
+    try store("key")
+    try FileManager.default.linkItem(atPath: cache.path("ke/key"), toPath: cache.outside.path.string + "/backup")
+    let before = try cache.bytes("ke/key")
+    #expect(try cache.store().collect().stampedAhead == 1)
+    #expect(try cache.bytes("ke/key") == before)
+    try FileManager.default.removeItem(atPath: cache.outside.path.string + "/backup")
+    #expect(try cache.store().collect().stampedAhead == 1)
+    #expect(try updateTime("key") == start)
+  }
+
+  /// They count as stored now, and are evicted in turn.
+  @Test(arguments: EvictionTests.remembered) func whatHasAnotherNameIsEvictedInTurn(remembered: Int) throws {
+    for index in 0..<10 {
+      try store("ahead \(index)", ttl: .seconds(1_000_000))
+      let path = cache.path("ah/ahead \(index)")
+      try FileManager.default.linkItem(atPath: path, toPath: cache.outside.path.string + "/backup \(index)")
+    }
+    var options = CollectionOptions()
+    options.rememberedRecords = remembered
+    let report = try cache.store { $0.sizeLimit = 500 }.collect(options)
+    #expect(report.stampedAhead == 10 && report.evicted == 6 && report.bytesAfter == 400)
+    #expect(Array(try cache.store().records()).count == 4)
+  }
+
+  /// No pass waits for one: the next stamps it.
+  @Test func whatIsBeingChangedStaysUntilTheNextPass() throws {
+    try store("key")
+    let store = try cache.store()
+    let report = try store.withExclusiveAccess(to: "key") { _ in try store.collect() }
+    #expect(report.stampedAhead == 1 && report.failed == 0 && report.recordsAfter == 1)
+    #expect(try updateTime("key") == start + Self.year)
+    #expect(try store.collect().stampedAhead == 1)
+    #expect(try updateTime("key") == start)
+  }
+
+  /// C10: one that was stored since the walk met it is right already.
+  @Test func eachIsJudgedAgain() throws {
+    try store("key")
+    let trace = CallTrace()
+    let collector = try cache.store(files: trace.files)
+    let other = try cache.store()
+    let opened = CallCount()
+    trace.onCall { call, path in
+      // The first time the walk skims it, the second time it is met, the third time it is opened to be written.
+      guard [.openBeneath, .open].contains(call), path.lastComponent == "key" else { return nil }
+      opened.add(1)
+      if opened.value == 2 { _ = try? other.touch("key") }
+      return nil
+    }
+    #expect(try collector.collect().recordsAfter == 1)
+    #expect(try updateTime("key") == start)
+    #expect(trace.count(.write) == 0)
+  }
+
+  @Test func whatCannotBeWrittenIsCounted() throws {
+    try store("key")
+    let trace = CallTrace()
+    trace.onCall { call, path in
+      call == .write && path.lastComponent == "key" ? .fail(.ioError) : nil
+    }
+    let report = try cache.store(files: trace.files).collect()
+    #expect(report.stampedAhead == 1 && report.failed == 1 && report.recordsAfter == 1)
+    #expect(try updateTime("key") == start + Self.year)
+  }
+
+  /// V1, V2: memory goes by the time it knows until it reads another.
+  @Test func memoryReadsThemAgain() throws {
+    try store("key")
+    let store = try cache.store()
+    let before = try #require(try store.generation(of: "key"))
+    try store.collect()
+    let after = try #require(try store.generation(of: "key"))
+    #expect(after != before && after % 2 == 0)
+    try store.collect()
+    #expect(try store.generation(of: "key") == after)
+  }
+
+  @Test func enumerationsTellThem() throws {
+    try store("ahead")
+    try store("locked", locked: true)
+    try store("right", ahead: 86_400)
+    let store = try cache.store()
+    let ahead = try store.records().filter(\.isStampedAhead).compactMap { $0.key?.string }
+    #expect(ahead.sorted() == ["ahead", "locked"])
+    let report = try store.verify()
+    #expect(report.stampedAhead == 2 && report.soundRecords == 3)
+    try store.collect()
+    #expect(try store.verify().stampedAhead == 0)
+  }
+}

@@ -1,0 +1,294 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, M6 and M8: a volume that is full, or about to be.
+@Suite(.timeLimit(.minutes(10))) struct NoRoomTests {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
+    try cache.store(files: trace.files) {
+      $0.collectsOnStore = true
+      $0.sizeLimit = 1 << 30
+      // A file that is overwritten needs no room.
+      $0.recycling = .off
+      change(&$0)
+    }
+  }
+
+  /// From now on, a call for a new record finds no room while there are so many.
+  private func holdNoMore(than count: Int, _ call: SystemCall = .write, _ errno: Errno = .noSpace) {
+    let cache = cache
+    trace.onCall { made, path in
+      guard made == call, path.string.contains("/ke/"), cache.count() >= count else { return nil }
+      return .fail(errno)
+    }
+  }
+
+  private func keys(_ store: BlobStore) throws -> Set<String> {
+    Set(try store.records().compactMap { $0.key?.string })
+  }
+
+  /// M6: as often as it takes, and the oldest go first.
+  @Test(
+    arguments: [SystemCall.write, .creation, .publication], [Errno.noSpace, .diskQuotaExceeded])
+  func everyStoreFindsRoom(call: SystemCall, errno: Errno) throws {
+    let store = try store()
+    holdNoMore(than: 5, call, errno)
+    for key in 0..<30 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      #expect(try store.contains("key \(key)"))
+      cache.clock.advance(by: 1)
+    }
+    #expect(try keys(store) == Set((25..<30).map { "key \($0)" }))
+  }
+
+  /// M6: a tenth more is freed than the file takes, so that not every store has to.
+  @Test func moreIsFreedThanTheFileTakes() throws {
+    let store = try store { $0.evictionTarget = 0.5 }
+    for key in 0..<20 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    store.waitForCollection()
+    let passes = try store.statistics().passes
+    holdNoMore(than: 20)
+    try store.store(payload(36), for: "key 20", ttl: .seconds(1000))
+    #expect(try keys(store) == Set((10..<21).map { "key \($0)" }))
+    #expect(try store.statistics().passes == passes + 1)
+  }
+
+  /// M6: a limit of records is one too.
+  @Test func aLimitOfRecordsLetsTheOldestGo() throws {
+    let store = try store {
+      $0.sizeLimit = nil
+      $0.countLimit = 1000
+    }
+    for key in 0..<3 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    store.waitForCollection()
+    holdNoMore(than: 3)
+    try store.store(payload(36), for: "key 3")
+    #expect(try keys(store) == ["key 1", "key 2", "key 3"])
+  }
+
+  /// M6, C16: without a limit only what has expired goes.
+  @Test(arguments: [true, false]) func withoutALimitNothingIsEvicted(isExpired: Bool) throws {
+    let store = try store { $0.sizeLimit = nil }
+    for key in 0..<3 { try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000)) }
+    holdNoMore(than: 3)
+    if isExpired {
+      cache.clock.advance(by: 1001)
+      try store.store(payload(36), for: "key 3")
+      #expect(try keys(store) == ["key 3"])
+    } else {
+      let error = expect(.fileSystem) { try store.store(payload(36), for: "key 3") }
+      #expect(error?.errno == .noSpace)
+      #expect(try keys(store) == ["key 0", "key 1", "key 2"])
+    }
+  }
+
+  /// M6: a collection that has freed nothing is not followed by another for a minute.
+  @Test func whereAllIsLockedItIsTriedOnce() throws {
+    let store = try store()
+    for key in 0..<3 { try store.store(payload(36), for: "key \(key)", locked: true) }
+    store.waitForCollection()
+    let passes = try store.statistics().passes
+    holdNoMore(than: 3)
+    for _ in 0..<3 {
+      let error = expect(.fileSystem) { try store.store(payload(36), for: "key 3") }
+      #expect(error?.errno == .noSpace)
+      #expect(try store.statistics().passes == passes + 1)
+    }
+    #expect(try keys(store) == ["key 0", "key 1", "key 2"])
+  }
+
+  /// S5: what a store would have replaced is not what makes room for it.
+  @Test func aStoreThatFailsLeavesTheOldRecord() throws {
+    let store = try store()
+    try store.store(payload(36, 7), for: "key 0", ttl: .seconds(1000))
+    cache.clock.advance(by: 1)
+    for key in 1..<4 { try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000)) }
+    holdNoMore(than: 0)
+    let error = expect(.fileSystem) { try store.store(payload(36), for: "key 0", ttl: .seconds(1000)) }
+    #expect(error?.errno == .noSpace)
+    #expect(try keys(store).contains("key 0"))
+    #expect(try store.load("key 0")?.payload == payload(36, 7))
+  }
+
+  /// M6: nothing was read yet where no file could be made.
+  @Test func aStreamWhoseFileCannotBeMadeFindsRoom() throws {
+    let store = try store()
+    for key in 0..<5 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    let cache = cache
+    trace.onCall { call, path in
+      [.open, .openUnnamed].contains(call) && path.string.contains("/ke/.") && cache.count() >= 5
+        ? .fail(.noSpace) : nil
+    }
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    defer { try? readEnd.close() }
+    try writeEnd.closeAfter { _ = try writeEnd.writeAll(payload(36)) }
+    #expect(try store.store(contentsOf: readEnd, for: "key 5") == 36)
+    trace.onCall(nil)
+    #expect(try store.load("key 5")?.payload == payload(36))
+    #expect(try !store.contains("key 0"))
+  }
+
+  /// M6: what comes through a pipe is read once, and goes on being written where it was.
+  @Test func whatIsReadFromAPipeFindsRoomOnItsWay() throws {
+    let store = try store()
+    for key in 0..<3 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    let (cache, writes) = (cache, CallCount())
+    trace.onCall { call, path in
+      guard call == .write, path.string.contains("/ke/") else { return nil }
+      writes.add(1)
+      return writes.value > 4 && cache.count() >= 3 ? .fail(.noSpace) : nil
+    }
+    let blob = payload(3 << 20)
+    let pipe = Pipe()
+    let writer = Thread {
+      // A store that fails closes its end, and says so.
+      try? pipe.fileHandleForWriting.write(contentsOf: blob)
+      try? pipe.fileHandleForWriting.close()
+    }
+    writer.start()
+    let input = FileDescriptor(rawValue: pipe.fileHandleForReading.fileDescriptor)
+    #expect(try store.store(contentsOf: input, for: "key 3", ttl: .seconds(1000)) == 3 << 20)
+    #expect(try store.load("key 3")?.payload == blob)
+    #expect(try !store.contains("key 0") && store.contains("key 2"))
+  }
+
+  /// M6: of stores that find no room at once, one collects, and the others try again after it.
+  @Test func oneCollectionIsMadeForAll() throws {
+    let store = try store { $0.lockTimeout = .seconds(300) }
+    try store.store(payload(36), for: "expired", ttl: .seconds(1))
+    store.waitForCollection()
+    let passes = try store.statistics().passes
+    cache.clock.advance(by: 2)
+    let (cache, failures) = (cache, CallCount())
+    trace.onCall { call, path in
+      if call == .write, path.string.contains("/ke/"), try! cache.exists("ex/expired") {
+        failures.add(1)
+        return .fail(.noSpace)
+      }
+      // The collection looks only when all have tried.
+      while call == .listDirectory, failures.value < 4 { usleep(1000) }
+      return nil
+    }
+    let stored = CallCount()
+    let threads = try (0..<4).map { number in
+      try OwnedThread {
+        #expect(throws: Never.self) { try store.store(payload(36), for: "key \(number)") }
+        stored.add(1)
+      }
+    }
+    for thread in threads { thread.join() }
+    trace.onCall(nil)
+    #expect(stored.value == 4 && failures.value == 4)
+    #expect(try store.statistics().passes == passes + 1)
+  }
+}
+
+// MARK: - The free space floor
+
+extension NoRoomTests {
+  /// M8: a floor that cannot be kept evicts what there is, and refuses nothing.
+  @Test func theFloorEvictsAndRefusesNothing() throws {
+    let store = try store { $0.freeSpaceFloor = 1 << 60 }
+    for key in 0..<20 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      store.waitForCollection()
+      #expect(try store.contains("key \(key)"))
+    }
+    #expect(try store.statistics().evicted > 0)
+    // The limit itself is not exceeded.
+    #expect(try store.usage().bytes < 1 << 20)
+  }
+
+  /// M8: what was known of the volume goes for the next victims too.
+  @Test func theFloorIsKeptWithKnownVictims() throws {
+    let store = try store()
+    for key in 0..<20 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    // It makes the counters known.
+    store.waitForCollection()
+    #expect(try store.statistics().evicted == 0)
+    let other = try self.store { $0.freeSpaceFloor = 1 << 60 }
+    try other.store(payload(36), for: "key 20", ttl: .seconds(1000))
+    other.waitForCollection()
+    #expect(try keys(store) == ["key 20"])
+  }
+
+  /// M8: without a limit, or with a floor of none, nobody asks.
+  @Test(arguments: [(nil, 1 << 60), (1 << 30, 0)] as [(Int64?, Int64)])
+  func nobodyAsksForWhatDoesNotMatter(limit: Int64?, floor: Int64) throws {
+    let store = try store {
+      $0.sizeLimit = limit
+      $0.freeSpaceFloor = floor
+    }
+    try store.store(payload(36), for: "key", ttl: .seconds(1000))
+    // It makes the counters known, and looks at the volume as any collection with a limit does.
+    store.waitForCollection()
+    let first = looks()
+    let blob = payload(1 << 20)
+    for _ in 0..<65 { try store.store(blob, for: "key", ttl: .seconds(1000)) }
+    store.waitForCollection()
+    #expect(try keys(store) == ["key"])
+    #expect(looks() == first)
+  }
+
+  /// M8: the volume is looked at by the first store, and then once in a mebibyte at the most, 64 at the least.
+  @Test func theVolumeIsLookedAtNowAndThen() throws {
+    let store = try store { $0.freeSpaceFloor = 1 }
+    try store.store(payload(36), for: "key", ttl: .seconds(1000))
+    store.waitForCollection()
+    let first = looks()
+    #expect(first > 0)
+    for _ in 0..<20 { try store.store(payload(36), for: "key", ttl: .seconds(1000)) }
+    store.waitForCollection()
+    #expect(looks() == first)
+    let blob = payload(1 << 20)
+    for _ in 0..<64 { try store.store(blob, for: "key", ttl: .seconds(1000)) }
+    store.waitForCollection()
+    #expect(looks() > first && looks() <= first + 64)
+  }
+
+  /// M8: a volume that does not answer keeps nobody from storing.
+  @Test func aLookThatFailsCostsNothing() throws {
+    let store = try store { $0.freeSpaceFloor = 1 }
+    let root = cache.root
+    trace.onCall { call, path in call == .volumeStatus && path == root ? .fail(.ioError) : nil }
+    let blob = payload(1 << 20)
+    for _ in 0..<3 { try store.store(blob, for: "key", ttl: .seconds(1000)) }
+    store.waitForCollection()
+    #expect(looks() > 1)
+    #expect(try store.load("key")?.payload == blob)
+  }
+
+  /// Of the root's volume; the control file is asked about too, for whether it can be mapped.
+  private func looks() -> Int { trace.count { $0.call == .volumeStatus && $0.path == cache.root.string } }
+}
+
+extension Cache {
+  /// Records below `ke`.
+  fileprivate func count() -> Int {
+    ((try? FileManager.default.contentsOfDirectory(atPath: path("ke"))) ?? []).count { !$0.hasPrefix(".") }
+  }
+}

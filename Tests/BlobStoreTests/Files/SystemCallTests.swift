@@ -1,0 +1,189 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import TestSupport
+import Testing
+
+/// The system calls of each operation are those that Spec/Performance.md lists, in that order: none is added unseen.
+@Suite struct SystemCallTests {
+  /// What is done, by its name in the document, in a directory where everything that is made once has been made.
+  struct Scenario: Sendable, CustomStringConvertible {
+    let name: String
+    /// Whether files are recycled.
+    var recycles = false
+    /// Whether the process is an ordinary user's, to whom the kernel tells by the opening of a file whether it is theirs.
+    var isOrdinary = false
+    var rootMode: mode_t = 0o700
+    var change: @Sendable (inout BlobStore.Configuration) -> Void = { _ in }
+    var prepare: @Sendable (BlobStore) throws -> Void = { _ in }
+    let run: @Sendable (BlobStore) throws -> Void
+
+    var description: String { name }
+  }
+
+  static let scenarios: [Scenario] = [
+    Scenario(name: "load", run: { _ = try $0.load("key") }),
+    Scenario(name: "load, by an ordinary user", isOrdinary: true, run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, by an ordinary user, where others may enter the root", isOrdinary: true, rootMode: 0o755,
+      run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, under a sticky root that others may write to", isOrdinary: true, rootMode: 0o1777,
+      run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, above 8 KiB", prepare: { try $0.store(Data(count: 8193), for: "kept", ttl: .seconds(1000)) },
+      run: { _ = try $0.load("kept") }),
+    Scenario(
+      name: "load, above 1 KiB, by an ordinary user, for the first time after smaller ones", isOrdinary: true,
+      prepare: {
+        try $0.store(Data(count: 1024), for: "kept", ttl: .seconds(1000))
+        _ = try $0.load("key")
+      }, run: { _ = try $0.load("kept") }),
+    Scenario(
+      name: "load, above 1 KiB, by an ordinary user", isOrdinary: true,
+      prepare: {
+        try $0.store(Data(count: 1024), for: "kept", ttl: .seconds(1000))
+        _ = try $0.load("kept")
+      }, run: { _ = try $0.load("kept") }),
+    Scenario(
+      name: "load, by an ordinary user, after one above 8 KiB", isOrdinary: true,
+      prepare: {
+        try $0.store(Data(count: 8193), for: "kept", ttl: .seconds(1000))
+        _ = try $0.load("kept")
+      }, run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, above 1 MiB", prepare: { try $0.store(Data(count: 1 << 20 + 1), for: "kept", ttl: .seconds(1000)) },
+      run: { _ = try $0.load("kept") }),
+    Scenario(name: "load, absent", run: { _ = try $0.load("kept out") }),
+    Scenario(
+      name: "load that touches", prepare: { try $0.store(Data("aged".utf8), for: "kept") },
+      run: { _ = try $0.load("kept") }),
+    Scenario(name: "header, contains", run: { _ = try $0.header(for: "key") }),
+    Scenario(
+      name: "touch", prepare: { try $0.store(Data("aged".utf8), for: "kept") }, run: { _ = try $0.touch("kept") }),
+    Scenario(name: "lock, unlock", run: { _ = try $0.lock("key") }),
+    Scenario(name: "lock, exclusive", change: { $0.sharing = .exclusive }, run: { _ = try $0.lock("key") }),
+    Scenario(name: "store, new", run: { try $0.store(payload, for: "kept") }),
+    Scenario(name: "store, replaced", run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, new, exclusive", change: { $0.sharing = .exclusive }, run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, replaced, exclusive", change: { $0.sharing = .exclusive },
+      run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, replaced, full", change: { $0.durability = .full }, run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, new, recycled", recycles: true, prepare: fillBin, run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, new, recycled, another's file", recycles: true, prepare: fillBinByAnother,
+      run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, new, recycled, after a replaced one", recycles: true, prepare: fillBinAndReplace,
+      run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, replaced, recycled", recycles: true, prepare: fillBinAndReplace,
+      run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, replaced, recycled, after a new one", recycles: true, prepare: fillBin,
+      run: { try $0.store(payload, for: "key") }),
+    Scenario(name: "remove, recycled", recycles: true, prepare: fillBin, run: { _ = try $0.remove("key") }),
+    Scenario(name: "remove", run: { _ = try $0.remove("key") }),
+    Scenario(name: "remove, absent", run: { _ = try $0.remove("kept out") }),
+    Scenario(name: "remove, absent, without a subdirectory", run: { _ = try $0.remove("absent") }),
+    Scenario(name: "remove, full", change: { $0.durability = .full }, run: { _ = try $0.remove("key") }),
+  ]
+
+  private static let payload = Data("payload".utf8)
+
+  /// Leaves the files of dead records to be overwritten: their digests are low.
+  @Sendable private static func fillBin(_ store: BlobStore) throws {
+    for key: BlobKey in ["bea", "beb", "bec"] { try store.store(payload, for: key, ttl: .seconds(1000)) }
+    // What was written to a moment ago is read before it is overwritten.
+    let end = SystemClock.unixNanoseconds() + 10_000_000
+    while SystemClock.tickNanoseconds() <= end { Thread.sleep(forTimeInterval: 0.001) }
+    for key: BlobKey in ["bea", "beb", "bec"] { try store.remove(key) }
+  }
+
+  /// The store has found out already which files these are, and not what they have held.
+  @Sendable private static func fillBinByAnother(_ store: BlobStore) throws {
+    try fillBin(BlobStore(directory: store.directory, configuration: store.configuration))
+    try store.store(payload, for: "keen", ttl: .seconds(1000))
+  }
+
+  @Sendable private static func fillBinAndReplace(_ store: BlobStore) throws {
+    try fillBin(store)
+    try store.store(payload, for: "key", ttl: .seconds(1000))
+  }
+
+  @Test(.enabled(if: SystemCall.hasUnnamedFiles), arguments: scenarios)
+  func callsAreThoseOfTheDocument(scenario: Scenario) throws {
+    let documented = try Self.documented()[scenario.name]
+    var calls = try Self.calls(of: scenario)
+    // What was looked at a second ago is looked at again: where the machine has rested for so long, once more.
+    var triesLeft = 3
+    while calls.seconds >= 0.9, calls.names != documented, triesLeft > 0 {
+      calls = try Self.calls(of: scenario)
+      triesLeft -= 1
+    }
+    #expect(documented == calls.names, "\(scenario.name): \(calls.names)")
+  }
+
+  /// - Returns: the calls, and how long the store had been used by then.
+  private static func calls(of scenario: Scenario) throws -> (names: String, seconds: Double) {
+    let cache = try Cache()
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), scenario.rootMode), "chmod")
+    let trace = CallTrace(accessTimeTellsOwner: scenario.isOrdinary)
+    let start = ContinuousClock.now
+    let store = try cache.store(files: trace.files) {
+      $0.recycling = scenario.recycles ? .automatic : .off
+      scenario.change(&$0)
+    }
+    try store.store(Self.payload, for: "key", ttl: .seconds(1000))
+    try scenario.prepare(store)
+    // The first change finds out what the directory and its control file are.
+    _ = try store.lock("key")
+    _ = try store.unlock("key")
+    // And the next one opens the subdirectory.
+    _ = try store.remove("keel")
+    cache.clock.advance(by: 1)
+    _ = trace.take()
+    try scenario.run(store)
+    let calls = trace.take().map { Self.name(of: $0.call) }.joined(separator: " ")
+    return (calls, start.duration(to: .now) / .seconds(1))
+  }
+
+  /// No row of the document is left out.
+  @Test func allOfTheDocumentIsTested() throws {
+    #expect(try Set(Self.documented().keys) == Set(Self.scenarios.map(\.name)))
+  }
+
+  /// As in the document: the manual page, and of locks which way they go.
+  private static func name(of call: SystemCall) -> String {
+    switch call {
+    case .lockByte: "lock"
+    case .unlockByte: "unlock"
+    default: String(call.manualPage.prefix { $0 != "(" })
+    }
+  }
+
+  /// The rows `| operation | calls | ...` of the table whose second column is headed "System calls".
+  private static func documented() throws -> [String: String] {
+    let document = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../Spec/Performance.md")
+    var rows: [String: String] = [:]
+    var isInTable = false
+    for line in try String(contentsOf: document, encoding: .utf8).split(
+      separator: "\n", omittingEmptySubsequences: false)
+    {
+      let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+      guard line.hasPrefix("|"), cells.count > 1 else {
+        isInTable = false
+        continue
+      }
+      if cells[1] == "System calls" { isInTable = true }
+      if isInTable, cells[1] != "System calls", !cells[1].hasPrefix("---") { rows[cells[0]] = cells[1] }
+    }
+    return rows
+  }
+}

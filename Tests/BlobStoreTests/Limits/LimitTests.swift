@@ -1,0 +1,381 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, M: limits kept by stores.
+@Suite(.timeLimit(.minutes(10))) struct LimitTests {
+  let cache: Cache
+  static let slack: Int64 = 16 << 20
+
+  init() throws { cache = try Cache() }
+
+  private func store(
+    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void
+  ) throws -> BlobStore {
+    try cache.store(files: files) {
+      $0.collectsOnStore = true
+      change(&$0)
+    }
+  }
+
+  /// M1: in bytes, in records, and for one process alone.
+  @Test(
+    arguments: [(1000, nil, .shared), (nil, 10, .shared), (1000, nil, .exclusive)]
+      as [(Int64?, Int64?, BlobStore.Sharing)])
+  func aStoreOverTheLimitStartsACollection(bytes: Int64?, records: Int64?, sharing: BlobStore.Sharing) throws {
+    let store = try store {
+      $0.sizeLimit = bytes
+      $0.countLimit = records
+      $0.sharing = sharing
+    }
+    for key in 0..<10 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    #expect(try store.usage().records == 10)
+    try store.store(payload(36), for: "one more")
+    store.waitForCollection()
+    let left = Set(try store.records().compactMap { $0.key?.string })
+    #expect(left == Set((2..<10).map { "key \($0)" } + ["one more"]))
+    #expect(try store.statistics().evicted == 2)
+    #expect(try store.usageEstimate()?.bytes == 900)
+  }
+
+  /// M1: stores that come when the collection under way, its own or another process's, has looked and is about to end.
+  @Test(arguments: [true, false]) func whoComesDuringACollectionIsNotForgotten(isOwn: Bool) throws {
+    let store = try store { $0.sizeLimit = 1000 }
+    for key in 0..<10 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    let collections = Atomic(0)
+    let collector = isOwn ? store : try cache.store()
+    collector.observeCollections(
+      by: CollectionObserver(willBegin: {}, didRemove: { _ in }) { _ in
+        guard collections.add(1, ordering: .relaxed).newValue == 1 else { return }
+        for key in 0..<10 {
+          #expect(throws: Never.self) { try store.store(payload(36), for: "late \(key)") }
+        }
+        // Time for its thread to find that somebody else is collecting.
+        if !isOwn { usleep(50_000) }
+      })
+    // It holds the store, which holds it.
+    defer { collector.observeCollections(by: CollectionObserver(willBegin: {}, didRemove: { _ in }, didEnd: { _ in })) }
+    if isOwn { try store.store(payload(36), for: "one more") } else { _ = try collector.collect() }
+    store.waitForCollection()
+    #expect(collections.load(ordering: .relaxed) > 0)
+    #expect([9, 10].contains(try store.usage().records))
+    #expect(try store.contains("late 9"))
+  }
+
+  /// M1: without the option, somebody else collects.
+  @Test func aStoreMayLeaveItToOthers() throws {
+    let store = try cache.store { $0.sizeLimit = 1000 }
+    for key in 0..<30 { try store.store(payload(36), for: "key \(key)") }
+    store.waitForCollection()
+    #expect(try store.usage().records == 30)
+    #expect(try store.statistics().passes == 0)
+  }
+
+  /// M2: the first store counts what was there before the counters.
+  @Test func theFirstStoreFindsOutWhatThereIs() throws {
+    let other = try cache.store()
+    for key in 0..<30 {
+      try other.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    #expect(try other.usageEstimate() == nil)
+    let store = try store { $0.sizeLimit = 2000 }
+    try store.store(payload(36), for: "new")
+    store.waitForCollection()
+    #expect(try store.usageEstimate()?.bytes == 1800)
+    #expect(try store.contains("new"))
+  }
+
+  /// M3.
+  @Test func theBlobJustStoredIsNotTheVictim() throws {
+    let store = try store { $0.sizeLimit = 100 }
+    for key in 0..<20 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+      #expect(try store.contains("key \(key)"))
+      #expect(try store.usage().records == 1)
+    }
+  }
+
+  /// S6.
+  @Test func aPayloadOverTheLimitIsRefusedAndTheOldBlobStays() throws {
+    let store = try store { $0.sizeLimit = 1000 }
+    try store.store(payload(36), for: "key")
+    expect(.payloadTooLarge) { try store.store(payload(937), for: "key") }
+    store.waitForCollection()
+    #expect(try store.load("key")?.payload == payload(36))
+    try store.store(payload(936), for: "key")
+  }
+
+  /// M4: nothing can be evicted.
+  @Test func aStoreBeyondTheBoundIsRefusedWhereAllIsLocked() throws {
+    let store = try store { $0.sizeLimit = 1 << 20 }
+    let big = payload(1_000_000)
+    var stored = 0
+    let error = expect(.limitReached) {
+      while stored < 30 {
+        try store.store(big, for: "locked \(stored)", locked: true)
+        stored += 1
+        // A store that overlaps a collection may count twice until the next one.
+        store.waitForCollection()
+      }
+    }
+    #expect(error?.key == BlobKey("locked \(stored)"))
+    #expect(stored == Int((1 << 20) + Self.slack - (1 << 20) / 100) / 1_000_064)
+    // What takes no more room than it had is not refused, and loads and removals go on.
+    try store.store(big, for: "locked 0", locked: true)
+    #expect(try store.load("locked 1") != nil)
+    let passes = try store.statistics().passes
+    expect(.limitReached) { try store.store(big, for: "other") }
+    store.waitForCollection()
+    // Told by the first that it is of no use, it asks for no others until its time is over.
+    #expect(try store.statistics().passes <= passes + 2)
+    #expect(try cache.files().count { $0.contains(".tmp-") } == 0)
+    try store.unlock("locked 1")
+    try store.remove("locked 2")
+    try store.store(big, for: "other")
+  }
+
+  /// M4: threads of several stores, as processes have them, on one directory.
+  @Test(arguments: [BlobStore.Sharing.shared]) func aSteadyStreamNeverExceedsTheBound(sharing: BlobStore.Sharing) throws
+  {
+    let cache = cache
+    let limit: Int64 = 2 << 20
+    let bound = limit + Self.slack
+    let isDone = Atomic(false)
+    let largest = Atomic<Int64>(0)
+    let blob = payload(100_000)
+    let stores = try (0..<3).map { _ in
+      try store {
+        $0.sizeLimit = limit
+        $0.lockTimeout = .seconds(120)
+        $0.now = { UnixTime(seconds: Int64(Date().timeIntervalSince1970)) }
+      }
+    }
+    let watcher = Thread {
+      while !isDone.load(ordering: .relaxed) {
+        let bytes = (try? cache.recordBytes()) ?? 0
+        largest.max(bytes, ordering: .relaxed)
+        usleep(2000)
+      }
+    }
+    watcher.start()
+    DispatchQueue.concurrentPerform(iterations: stores.count) { index in
+      for key in 0..<150 {
+        #expect(throws: Never.self) { try stores[index].store(blob, for: "\(index) key \(key)") }
+      }
+    }
+    isDone.store(true, ordering: .relaxed)
+    for store in stores { store.waitForCollection() }
+    #expect(largest.load(ordering: .relaxed) <= bound)
+    #expect(try stores[0].collect().bytesAfter <= limit)
+    #expect(try stores[0].statistics().evicted > 100)
+  }
+
+  /// M4: what waits for room finds it, though without it the limit is kept; whether the victims are known already or not.
+  @Test(arguments: [BlobStore.Recycling.automatic, .off], [false, true])
+  func aLargeRecordIsGivenRoom(recycling: BlobStore.Recycling, knowsVictims: Bool) throws {
+    let mebibyte: Int64 = 1 << 20
+    let store = try store {
+      $0.sizeLimit = 24 * mebibyte
+      $0.recycling = recycling
+      $0.lockTimeout = .seconds(60)
+    }
+    let blob = payload(1 << 20)
+    for key in 0..<(knowsVictims ? 60 : 23) {
+      try store.store(blob, for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    let before = try #require(try store.usageEstimate())
+    #expect(before.bytes > 20 * mebibyte && before.bytes <= 24 * mebibyte)
+    let large = Data(repeating: 7, count: Int(19 * mebibyte))
+    try store.store(large, for: "large")
+    #expect(try store.load("large")?.payload == large)
+    store.waitForCollection()
+    let after = try #require(try store.usageEstimate())
+    #expect(after.bytes <= 24 * mebibyte)
+    #expect(after.records > 1)
+  }
+
+  /// A store that has that limit, and has stored records of a mebibyte.
+  private func storeOf24Mebibytes(_ trace: CallTrace, after count: Int) throws -> BlobStore {
+    let store = try store(files: trace.files) {
+      $0.sizeLimit = 24 << 20
+      $0.recycling = .off
+    }
+    let blob = payload(1 << 20)
+    for key in 0..<count {
+      try store.store(blob, for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    return store
+  }
+
+  /// M4: what has found room, and what only tries whether it has, is not there twice for the collection that makes room.
+  @Test func whatHasFoundRoomIsCountedOnce() throws {
+    let trace = CallTrace()
+    let store = try storeOf24Mebibytes(trace, after: 26)
+    let storing = ObjectIdentifier(Thread.current)
+    let isPublished = Atomic(false)
+    trace.onCall { call, path in
+      guard ObjectIdentifier(Thread.current) == storing else { return nil }
+      if call == .publication, path.string.hasSuffix("/large") { isPublished.store(true, ordering: .relaxed) }
+      // Its next call.
+      if call == .unlockByte, isPublished.load(ordering: .relaxed) { store.waitForCollection() }
+      return nil
+    }
+    try store.store(Data(count: 19 << 20), for: "large")
+    trace.onCall(nil)
+    store.waitForCollection()
+    #expect(try store.usage().records > 1)
+  }
+
+  /// M4: nor for a walk that began when it still waited, whether the counters fall below what they were then or not.
+  @Test(arguments: [20, 3]) func whatFindsRoomDuringAWalkIsCountedOnce(removals: Int) throws {
+    let trace = CallTrace()
+    let store = try storeOf24Mebibytes(trace, after: 23)
+    let other = try cache.store { $0.recycling = .off }
+    let storing = ObjectIdentifier(Thread.current)
+    let isStored = Gate()
+    trace.onCall { call, _ in
+      guard call == .listDirectory, ObjectIdentifier(Thread.current) != storing else { return nil }
+      trace.onCall(nil)
+      for key in 0..<removals { #expect(throws: Never.self) { try other.remove("key \(key)") } }
+      isStored.wait()
+      return nil
+    }
+    do {
+      defer { isStored.open() }
+      try store.store(Data(count: 19 << 20), for: "large")
+    }
+    store.waitForCollection()
+    #expect(try store.usage().records > 2)
+    #expect(try store.usageEstimate()?.bytes == store.usage().bytes)
+  }
+
+  /// M5: a steady stream walks the directory once in a while only.
+  @Test func nextVictimsSpareWalks() throws {
+    let store = try store { $0.sizeLimit = 100_000 }
+    for key in 0..<3000 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1_000_000))
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    let statistics = try store.statistics()
+    #expect(statistics.evictions > 10)
+    #expect(statistics.passes < statistics.evictions / 2)
+    let left = Set(try store.records().compactMap { $0.key?.string })
+    #expect(left == Set(((3000 - left.count)..<3000).map { "key \($0)" }))
+    #expect(left.count >= 900 && left.count <= 1000)
+  }
+
+  /// M5: those that were touched, locked or stored since are judged again.
+  @Test func nextVictimsAreJudgedAgain() throws {
+    let store = try store { $0.sizeLimit = 1000 }
+    let other = try cache.store()
+    for key in 0..<11 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    // Two are gone; the next would be 2, 3 and 4.
+    #expect(try other.touch("key 2") == .done)
+    #expect(try other.lock("key 3") == .done)
+    try other.store(payload(36), for: "key 4")
+    for key in 11..<13 {
+      try store.store(payload(36), for: "key \(key)")
+      store.waitForCollection()
+    }
+    #expect(try store.statistics().evictions == 1)
+    let left = Set(try store.records().compactMap { $0.key?.string })
+    #expect(left == Set([2, 3, 4, 7, 8, 9, 10, 11, 12].map { "key \($0)" }))
+  }
+
+  /// M6: the file with the record has no room, until a collection has made some.
+  @Test(arguments: [SystemCall.write, .creation, .publication]) func aFullVolumeLeadsToACollectionAndOneMoreTry(
+    call: SystemCall
+  ) throws {
+    let trace = CallTrace()
+    let cache = cache
+    // A file that is overwritten needs no room.
+    let store = try store(files: trace.files) { $0.recycling = .off }
+    try cache.store().store(payload(5), for: "expired", ttl: .seconds(1))
+    try store.store(payload(5), for: "key")
+    cache.clock.advance(by: 2)
+    let isFull: @Sendable (SystemCall, FilePath) -> Files.Interception? = { made, path in
+      guard made == call, path.string.contains("ke/"), try! cache.exists("ex/expired") else { return nil }
+      return .fail(.noSpace)
+    }
+    trace.onCall(isFull)
+    try store.store(payload(6), for: "key")
+    #expect(try store.load("key")?.payload == payload(6))
+    #expect(try store.statistics().passes == 1)
+    // And so each time.
+    try cache.store().store(payload(5), for: "expired", ttl: .seconds(1))
+    cache.clock.advance(by: 2)
+    try store.store(payload(7), for: "key")
+    #expect(try store.load("key")?.payload == payload(7))
+    #expect(try store.statistics().passes == 2)
+    // But not again within a minute of one that was in vain.
+    try cache.store().store(payload(5), for: "expired", ttl: .seconds(1), locked: true)
+    cache.clock.advance(by: 2)
+    for _ in 0..<2 {
+      let error = expect(.fileSystem) { try store.store(payload(8), for: "key") }
+      #expect(error?.errno == .noSpace)
+      #expect(try store.statistics().passes == 3)
+    }
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == payload(7))
+  }
+
+  /// M7: the collection under way ends with its store.
+  @Test func aStoreThatGoesEndsItsCollection() throws {
+    let trace = CallTrace()
+    let other = try cache.store()
+    for key in 0..<200 { try other.store(payload(36), for: "ke\(key)") }
+    let (hasBegun, isGoing) = (Gate(), Gate())
+    var store: BlobStore? = try store(files: trace.files) { $0.sizeLimit = 1000 }
+    trace.onCall { call, _ in
+      if call == .listDirectory {
+        hasBegun.open()
+        isGoing.wait()
+      }
+      // All that it would evict would take a second.
+      if call == .unlink || call == .rename { usleep(5000) }
+      return nil
+    }
+    try store?.store(payload(36), for: "one more")
+    #expect(hasBegun.wait())
+    isGoing.open()
+    store = nil
+    let calls = trace.take().count
+    usleep(20_000)
+    #expect(trace.take().isEmpty, "after \(calls)")
+    #expect(try other.usage().records > 10)
+  }
+}
+
+extension Cache {
+  /// Bytes of the record files, by the file system's word.
+  fileprivate func recordBytes() throws -> Int64 {
+    try FileManager.default.subpathsOfDirectory(atPath: root.string).reduce(into: 0) { sum, file in
+      guard file.contains("/"), !file.contains(".tmp-"), let status = try? state(file) else { return }
+      sum += status.size
+    }
+  }
+}

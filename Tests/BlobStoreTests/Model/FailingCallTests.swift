@@ -1,0 +1,95 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import Logging
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Faults that the crash tests found, each at its one call.
+@Suite struct FailingCallTests {
+  let directory: TemporaryDirectory
+  let plan = FailingCall()
+
+  init() throws {
+    directory = try TemporaryDirectory()
+  }
+
+  /// Fails one call, once it is told which.
+  final class FailingCall: Sendable {
+    private let choose = Lock<(@Sendable (SystemCall, FilePath) -> Bool)?>(nil)
+
+    func failNext(_ isChosen: @escaping @Sendable (SystemCall, FilePath) -> Bool) {
+      choose.withLock { $0 = isChosen }
+    }
+
+    func interception(of call: SystemCall, _ path: FilePath) -> Files.Interception? {
+      choose.withLock { choose in
+        guard let isChosen = choose, isChosen(call, path) else { return nil }
+        choose = nil
+        return .fail(.ioError)
+      }
+    }
+  }
+
+  func store() throws -> BlobStore {
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    configuration.lockTimeout = .milliseconds(50)
+    configuration.logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+    let plan = plan
+    return try BlobStore(
+      directory: directory.path, configuration: configuration,
+      files: Files(intercepting: { plan.interception(of: $0, $1.path) }))
+  }
+
+  /// The stripe stayed locked for as long as the process lived, and other processes' changes of the key were `busy`.
+  @Test func statusOfTheControlFileThatFailsLeavesNoLock() throws {
+    let first = try store()
+    try first.store(Data([1]), for: "key")
+    plan.failNext { call, path in call == .status && path.lastComponent == ".blobcache" }
+    #expect(throws: BlobStoreError.self) { try first.lock("key") }
+    let second = try store()
+    #expect(try second.lock("key") == .done)
+  }
+
+  /// A record that could be listed but not opened again was passed over in silence.
+  @Test(arguments: [RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotExamine(scope: RemovalScope) throws {
+    let store = try store()
+    try store.store(Data([1]), for: "key", locked: scope == .locked)
+    let hasListed = Lock(false)
+    plan.failNext { call, path in
+      guard call == .openBeneath, path.lastComponent == "key" else { return false }
+      return hasListed.withLock { hasListed in
+        defer { hasListed = true }
+        return hasListed
+      }
+    }
+    #expect(throws: BlobStoreError.self) { try store.removeAll(scope) }
+    #expect(try store.contains("key"))
+  }
+
+  @Test func collectionCountsWhatItCannotExamine() throws {
+    let store = try store()
+    try store.store(Data([1]), for: "key")
+    var configuration = store.configuration
+    configuration.now = { UnixTime(seconds: Int64.max) }
+    let plan = plan
+    let later = try BlobStore(
+      directory: directory.path, configuration: configuration,
+      files: Files(intercepting: { plan.interception(of: $0, $1.path) }))
+    let hasListed = Lock(false)
+    plan.failNext { call, path in
+      guard call == .openBeneath, path.lastComponent == "key" else { return false }
+      return hasListed.withLock { hasListed in
+        defer { hasListed = true }
+        return hasListed
+      }
+    }
+    let report = try later.collect()
+    #expect(report.failed == 1)
+    #expect(report.expired == 0)
+  }
+}

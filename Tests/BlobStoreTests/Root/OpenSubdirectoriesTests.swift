@@ -1,0 +1,297 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Subdirectories are kept open from one change to the next: what others do to them meanwhile.
+@Suite struct OpenSubdirectoriesTests {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private func openings() -> Int { trace.count(.openDirectory) }
+
+  private func removeSubdirectory(_ name: String) throws {
+    try FileManager.default.removeItem(atPath: cache.path(name))
+  }
+
+  private func move(_ file: String, to target: String) throws {
+    try FileManager.default.moveItem(atPath: cache.path(file), toPath: cache.path(target))
+  }
+
+  /// What a store is to put its record into.
+  enum Making: CaseIterable, Sendable { case recycled, unnamed, named }
+
+  private func store(_ making: Making) throws -> BlobStore {
+    let trace = trace
+    if making == .named {
+      trace.onCall { call, _ in call == .openUnnamed ? .fail(.notSupported) : nil }
+    }
+    let store = try cache.store(files: trace.files) { $0.recycling = making == .recycled ? .automatic : .off }
+    if making == .recycled {
+      try store.store(payload(5), for: "bea")
+      try store.remove("bea")
+    }
+    return store
+  }
+
+  @Test func changesThatFollowEachOtherOpenASubdirectoryOnce() throws {
+    let store = try cache.store(files: trace.files) { $0.recycling = .off }
+    try store.store(payload(5), for: "key")
+    _ = trace.take()
+    for key: BlobKey in ["key", "kettle", "kelp"] {
+      try store.store(payload(5), for: key)
+      #expect(try store.remove(key) == .done)
+    }
+    // None, or one where the machine took a second's rest.
+    #expect(openings() <= 1)
+  }
+
+  /// P7: as with a root that was replaced. Also after looks at the root that have shown that all is as it was.
+  @Test(arguments: [0, 2]) func subdirectoryThatWasMovedAwayIsNoticedASecondLater(seconds: Int) throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    for _ in 0..<seconds {
+      Thread.sleep(forTimeInterval: 1.1)
+      try store.store(payload(5), for: "key")
+    }
+    try move("ke", to: "moved")
+    Thread.sleep(forTimeInterval: 1.1)
+    try store.store(payload(6), for: "kelp")
+    #expect(try store.load("kelp")?.payload == payload(6))
+    #expect(try cache.files() == ["ke/kelp", "moved/key"])
+  }
+
+  /// Somebody has put something else in its place: nothing is reached through that.
+  @Test func linkInTheSubdirectorysPlaceIsNotFollowed() throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    try move("ke", to: "moved")
+    try FileManager.default.createDirectory(atPath: cache.path("elsewhere"), withIntermediateDirectories: false)
+    try cache.write([1], to: "elsewhere/key")
+    try FileManager.default.createSymbolicLink(atPath: cache.path("ke"), withDestinationPath: "elsewhere")
+    #expect(try store.remove("kelp") == .notFound)
+    #expect(expect(.fileSystem) { try store.store(payload(6), for: "kelp") }?.path == cache.root.appending("ke"))
+    #expect(try cache.files() == ["elsewhere/key", "ke", "moved/key"])
+  }
+
+  /// A collection of another process has found it empty.
+  @Test(arguments: Making.allCases) func storeMakesASubdirectoryAgainThatSomebodyRemoved(making: Making) throws {
+    let store = try store(making)
+    try store.store(payload(5), for: "key")
+    try store.remove("key")
+    try removeSubdirectory("ke")
+    try store.store(payload(6), for: "kelp")
+    #expect(try store.load("kelp")?.payload == payload(6))
+    try store.store(payload(7), for: "kelp")
+    #expect(try store.load("kelp")?.payload == payload(7))
+  }
+
+  /// Where a store looks for what it replaces, nothing is left to be found.
+  @Test(arguments: Making.allCases) func storeReplacesWhatIsInASubdirectoryThatSomebodyMadeAgain(making: Making) throws
+  {
+    let store = try store(making)
+    try store.store(payload(5), for: "key")
+    try removeSubdirectory("ke")
+    let other = try cache.store()
+    try other.store(payload(6), for: "key", locked: true)
+    try store.store(payload(7), for: "key", keepingLocks: true)
+    #expect(try store.load("key")?.payload == payload(7))
+    #expect(try store.header(for: "key")?.refCount == 1)
+    #expect(try cache.files() == ["ke/key"])
+  }
+
+  @Test(arguments: [BlobStore.Recycling.automatic, .off])
+  func removalFindsWhatIsInASubdirectoryThatSomebodyMadeAgain(recycling: BlobStore.Recycling) throws {
+    let store = try cache.store { $0.recycling = recycling }
+    try store.store(payload(5), for: "key")
+    try removeSubdirectory("ke")
+    #expect(try store.remove("key") == .notFound)
+    try store.store(payload(5), for: "kelp")
+    try removeSubdirectory("ke")
+    try cache.store().store(payload(6), for: "key")
+    #expect(try store.remove("key") == .done)
+    #expect(try cache.files().isEmpty)
+  }
+
+  /// The Angstrom sign and the letter are equal strings, and two subdirectories.
+  @Test func equalStringsAreTwoSubdirectories() throws {
+    let store = try cache.store()
+    let keys: [BlobKey] = ["\u{212B}x1", "\u{C5}x1"]
+    for key in keys { try store.store(payload(5), for: key) }
+    for key in keys {
+      let directory = String(key.string.prefix(2))
+      #expect(try cache.exists(directory + "/" + key.string))
+    }
+  }
+
+  /// The root, where all records lie in a layout without subdirectories, is such a one too.
+  @Test func changesWithoutSubdirectoriesOpenTheRootOnce() throws {
+    let store = try cache.store(files: trace.files) {
+      $0.layout.separatesDirectories = false
+      $0.recycling = .off
+    }
+    try store.store(payload(5), for: "key")
+    _ = trace.take()
+    try store.store(payload(6), for: "kelp")
+    #expect(try store.remove("key") == .done)
+    #expect(try store.remove("key") == .notFound)
+    #expect(openings() <= 1)
+    #expect(try cache.files() == ["kelp"])
+  }
+
+  /// Nothing that was opened then grows old during a test, however slow the machine.
+  private static var late: Int64 { SystemClock.coarseMilliseconds() + 600_000 }
+
+  /// All of a cache's are closed once there are too many, and together its caches keep no more than may be.
+  @Test(arguments: [0, 1, 2, 3]) func noMoreAreKeptOpenThanMayBe(limit: Int) throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    let names = ["aa", "ab", "ac", "ad"]
+    for name in names { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
+    let budget = OpenFileBudget(limit: limit)
+    func remember(_ name: String, in table: OpenSubdirectories) throws {
+      table.remember(OpenSubdirectory(try directory.openSubdirectory(name)!), name, since: Self.late)
+      #expect(openPaths(below: cache.outside.path).count <= limit + 1)
+    }
+    do {
+      let table = OpenSubdirectories(budget)
+      for name in names {
+        try remember(name, in: table)
+        #expect((table.find(name) != nil) == (limit > 0))
+      }
+      let other = OpenSubdirectories(budget)
+      for name in names { try remember(name, in: other) }
+      table.forget("ad")
+      #expect(table.find("ad") == nil)
+    }
+    // Both are gone, and leave all there was.
+    for _ in 0..<limit { #expect(budget.take()) }
+    #expect(!budget.take())
+  }
+
+  /// Two threads have opened the same one, each for want of it: the first is closed, and counts no more.
+  @Test func theLastOfANameIsKept() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    #expect(try directory.makeSubdirectory("aa", permissions: .ownerReadWriteExecute))
+    let budget = OpenFileBudget(limit: 2)
+    let table = OpenSubdirectories(budget)
+    for _ in 0..<2 {
+      let opened = OpenSubdirectory(try directory.openSubdirectory("aa")!)
+      table.remember(opened, "aa", since: Self.late)
+      #expect(table.find("aa") === opened)
+    }
+    #expect(openPaths(below: cache.outside.path).count <= 2)
+    #expect(budget.take())
+    #expect(!budget.take())
+  }
+
+  /// Those of a layout have two UTF-16 code units, or three where the second and third are one scalar.
+  @Test func theLongestNamesOfALayoutAreKeptAndLongerOnesAreNot() throws {
+    let layout = RecordLayout(naming: .verbatim)
+    let names = ["", "ab", "abc", "\u{FFFD}b", "\u{FFFD}\u{FFFD}", "\u{FFFD}\u{10FFFF}", "\u{10FFFF}"]
+    #expect(names.dropFirst(3).allSatisfy { layout.isSubdirectory($0) })
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    let budget = OpenFileBudget(limit: names.count)
+    let table = OpenSubdirectories(budget)
+    let opened = try names.map { _ in OpenSubdirectory(try directory.reopened()) }
+    for (name, subdirectory) in zip(names, opened) { table.remember(subdirectory, name, since: Self.late) }
+    for (name, subdirectory) in zip(names, opened) { #expect(table.find(name) === subdirectory, "\(name)") }
+    #expect(!budget.take())
+    table.forget("ab")
+    let long = "\u{10FFFF}\u{10FFFF}"
+    table.remember(opened[0], long, since: Self.late)
+    #expect(table.find(long) == nil)
+    table.forget(long)
+    #expect(budget.take())
+    #expect(!budget.take())
+  }
+
+  enum RootLook: CaseIterable, Sendable {
+    /// As it was when the subdirectory was opened.
+    case unchanged
+    /// So lately, before the first look, that a further change might not have shown.
+    case changedLately
+    case changedSince
+    /// Nobody knows what became of the subdirectory until then.
+    case firstLookAfterTheOpening
+  }
+
+  @Test(arguments: RootLook.allCases) func unchangedRootShowsThatASubdirectoryIsThere(look: RootLook) throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    #expect(try directory.makeSubdirectory("aa", permissions: .ownerReadWriteExecute))
+    let table = OpenSubdirectories(OpenFileBudget(limit: 1))
+    let now = SystemClock.coarseMilliseconds()
+    let first = try directory.status()
+    let systemTime = first.changeNanoseconds + (look == .changedLately ? 50_000_000 : 5_000_000_000)
+    table.confirm(first, systemTime: systemTime, at: now - 3000)
+    table.remember(
+      OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa",
+      since: now - (look == .firstLookAfterTheOpening ? 4000 : 2000))
+    if look == .changedSince {
+      // Longer than file systems take one time for.
+      Thread.sleep(forTimeInterval: 0.05)
+      #expect(try directory.makeSubdirectory("ab", permissions: .ownerReadWriteExecute))
+    }
+    table.confirm(try directory.status(), systemTime: systemTime + 1_000_000_000, at: Self.late)
+    #expect((table.find("aa") != nil) == (look == .unchanged))
+  }
+
+  /// What the others are known by does not hold for it: somebody may have moved it away before they were opened.
+  @Test func whatWasOpenedBeforeTheOthersIsNotKept() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    for name in ["aa", "ab"] { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
+    let budget = OpenFileBudget(limit: 2)
+    let table = OpenSubdirectories(budget)
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa", since: Self.late)
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("ab")!), "ab", since: Self.late - 1)
+    #expect(table.find("aa") != nil)
+    #expect(table.find("ab") == nil)
+    #expect(budget.take())
+    #expect(!budget.take())
+  }
+
+  /// Nor what others were known by that are forgotten.
+  @Test func confirmationIsForgottenWithTheLast() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    for name in ["aa", "ab"] { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }
+    let table = OpenSubdirectories(OpenFileBudget(limit: 2))
+    let (now, root) = (SystemClock.coarseMilliseconds(), try directory.status())
+    let systemTime = root.changeNanoseconds + 5_000_000_000
+    table.confirm(root, systemTime: systemTime, at: now - 3000)
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa", since: now - 2000)
+    table.confirm(root, systemTime: systemTime, at: Self.late)
+    #expect(table.find("aa") != nil)
+    table.forget("aa")
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("ab")!), "ab", since: now - 2000)
+    #expect(table.find("ab") == nil)
+  }
+
+  /// Of one cache: its own table is given up when it is too old.
+  @Test func whatIsOldIsClosed() throws {
+    let directory = try Directory(at: cache.outside.path, files: Files())!
+    #expect(try directory.makeSubdirectory("aa", permissions: .ownerReadWriteExecute))
+    let budget = OpenFileBudget(limit: 1)
+    let table = OpenSubdirectories(budget)
+    let now = SystemClock.coarseMilliseconds()
+    table.remember(OpenSubdirectory(try directory.openSubdirectory("aa")!), "aa", since: now - 1000)
+    #expect(openPaths(below: cache.outside.path).count <= 2)
+    #expect(table.find("aa") == nil)
+    #expect(openPaths(below: cache.outside.path).count <= 1)
+    #expect(budget.take())
+  }
+
+  /// Nothing tells there that another host has removed one, but for calls that fail.
+  @Test func noneAreKeptOpenOnNetworkFileSystems() throws {
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in call == .volumeStatus ? .answer(Int(MappingHazard.incoherent.rawValue)) : nil }
+    // The first one opens the root and the control file's directory too.
+    try store.store(payload(5), for: "key")
+    _ = trace.take()
+    for _ in 0..<3 { try store.store(payload(5), for: "key") }
+    #expect(openings() >= 3)
+  }
+}

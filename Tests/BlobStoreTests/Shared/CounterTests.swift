@@ -1,0 +1,198 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, M: the counters that limits go by, where they are not what the directory holds.
+@Suite(.timeLimit(.minutes(10))) struct CounterTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  private func limited(_ limit: Int64, files: Files = Files()) throws -> BlobStore {
+    try cache.store(files: files) {
+      $0.sizeLimit = limit
+      $0.collectsOnStore = true
+    }
+  }
+
+  /// Stores records of 100 bytes, one a second.
+  private func store(_ keys: Range<Int>, in store: BlobStore) throws {
+    for key in keys {
+      try store.store(payload(36), for: "\(key) key", ttl: .seconds(100_000))
+      // What is stored during a collection may count twice until the next one.
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+  }
+
+  /// M1: somebody else has removed half of the records, in subdirectories that are marked as known otherwise. The first
+  /// collection that finds less than the counters say looks at everything.
+  @Test func countersThatSayTooMuchAreCorrected() throws {
+    let store = try limited(100_000)
+    try self.store(100..<900, in: store)
+    // Younger changes do not count as settled, and their subdirectories are not marked.
+    usleep(150_000)
+    try store.collect()
+    #expect(try store.usageEstimate()?.records == 800)
+    for name in try FileManager.default.contentsOfDirectory(atPath: cache.path("")) where name < "50" && name > "1" {
+      try FileManager.default.removeItem(atPath: cache.path(name))
+    }
+    let passes = try store.statistics().passes
+    try self.store(900..<1150, in: store)
+    #expect(try store.usageEstimate()?.records == 650)
+    #expect(try store.statistics().evicted == 0)
+    #expect(try store.statistics().passes - passes <= 2)
+  }
+
+  /// M2: what cannot be read is counted by its size, and keeps nothing from being counted.
+  @Test(arguments: Damage.allCases.filter(\.showsInHeader), [true, false])
+  func aDamagedRecordThatIsCountedAsUnlockedLeavesAsThat(damage: Damage, isReplaced: Bool) throws {
+    let store = try cache.store()
+    try store.store(payload(10), for: "key", locked: true)
+    try damage.inflict(on: "ke/key", in: cache)
+    var options = CollectionOptions()
+    options.looksAtEverything = true
+    #expect(try store.collect(options).damaged == 0)
+    #expect(try store.usageEstimate()?.lockedBytes == 0)
+    if isReplaced { try store.store(payload(10), for: "key") } else { try store.remove("key") }
+    #expect(try store.usageEstimate()?.lockedBytes == 0)
+  }
+
+  @Test(arguments: [Errno.permissionDenied, .ioError]) func aFileThatCannotBeReadIsCounted(errno: Errno) throws {
+    try store(0..<10, in: try cache.store())
+    try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
+    let trace = CallTrace()
+    trace.onCall { call, path in
+      [.open, .openBeneath].contains(call) && path.string.hasSuffix("/3 key") ? .fail(errno) : nil
+    }
+    let store = try limited(100_000, files: trace.files)
+    try self.store(10..<11, in: store)
+    let report = try store.collect()
+    #expect(report.failed == 1)
+    #expect(report.recordsAfter == 11 && report.bytesAfter == 1100)
+    #expect(try store.usageEstimate() == UsageEstimate(records: 11, bytes: 1100))
+  }
+
+  /// F1: another user's file that cannot be read is no record, whatever its size; an empty one of the own user is one.
+  @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: [true, false])
+  func anUnreadableFileOfSomebodyElseIsForeign(isPlain: Bool) throws {
+    let name = isPlain ? "somebody" : "some%62ody"
+    try cache.makeDirectory("so")
+    try check(chown(cache.root.string, 4321, 4321), "chown")
+    try check(close(creat(cache.path("so/" + name), 0o600)), "creat")
+    try check(truncate(cache.path("so/" + name), 1 << 20), "truncate")
+    try check(chown(cache.path("so/" + name), 1234, 1234), "chown")
+    try check(close(creat(cache.path("so/someone"), 0o600)), "creat")
+    let trace = CallTrace()
+    trace.onCall { call, path in
+      [.open, .openBeneath].contains(call) && path.string.contains("/so/") ? .fail(.permissionDenied) : nil
+    }
+    let store = try limited(100_000, files: trace.files)
+    try self.store(0..<1, in: store)
+    let report = try store.collect()
+    #expect(report.failed == 1 && report.evicted == 0)
+    #expect(try store.usageEstimate() == UsageEstimate(records: 2, bytes: 100))
+    #expect(try store.usage().foreignFiles == 1)
+    try store.removeAll(.all)
+    #expect(try cache.files() == ["so/" + name])
+  }
+
+  /// M1, M4: what cannot be counted may be what is too much. Stores do not look for it again and again, and one that
+  /// needs room says so at once.
+  @Test func countersThatCannotBeCorrectedEndInALimit() throws {
+    let walks = CallCount()
+    let trace = CallTrace()
+    let store = try limited(100_000, files: trace.files)
+    try self.store(100..<1000, in: store)
+    usleep(150_000)
+    try store.collect()
+    for name in try FileManager.default.contentsOfDirectory(atPath: cache.path("")) where name < "50" && name > "1" {
+      try FileManager.default.removeItem(atPath: cache.path(name))
+    }
+    trace.onCall { call, path in
+      guard call == .openDirectory, path.string.hasSuffix("/99") else { return nil }
+      walks.add(1)
+      return .fail(.ioError)
+    }
+    try self.store(1000..<1200, in: store)
+    #expect(try store.usageEstimate()?.records == 1100)
+    // One for each second, in which nothing is tried again.
+    #expect((1...10).contains(walks.value))
+  }
+
+  /// M2: a subdirectory that is not for this process leaves the rest its limit; one that fails leaves it open.
+  @Test(arguments: [(.permissionDenied, true), (.ioError, false)] as [(Errno, Bool)])
+  func aSubdirectoryThatCannotBeListed(errno: Errno, isKnown: Bool) throws {
+    try store(0..<10, in: try cache.store())
+    try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
+    let trace = CallTrace()
+    trace.onCall { call, path in call == .openDirectory && path.string.hasSuffix("/3 ") ? .fail(errno) : nil }
+    let store = try limited(100_000, files: trace.files)
+    try self.store(10..<11, in: store)
+    var options = CollectionOptions()
+    options.looksAtEverything = true
+    #expect(try store.collect(options).failed == 1)
+    #expect(try store.usageEstimate() == (isKnown ? UsageEstimate(records: 10, bytes: 1000) : nil))
+    // Once all is known, who sees less of it changes nothing.
+    trace.onCall(nil)
+    try store.collect(options)
+    trace.onCall { call, path in call == .openDirectory && path.string.hasSuffix("/3 ") ? .fail(errno) : nil }
+    try store.collect(options)
+    #expect(try store.usageEstimate() == UsageEstimate(records: 11, bytes: 1100))
+  }
+
+  /// C12, W5: a listing that breaks off costs the rest of one subdirectory.
+  @Test func aListingThatBreaksOffEndsNoWalk() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try self.store(10..<30, in: store)
+    cache.clock.advance(by: 200_000)
+    trace.onCall { call, path in call == .listDirectory && path.string.hasSuffix("/20") ? .fail(.ioError) : nil }
+    let report = try store.collect()
+    #expect(report.expired == 19)
+    #expect(report.failed == 1)
+    try self.store(30..<40, in: store)
+    let error = expect(.fileSystem) { try store.removeAll(.all) }
+    #expect(error?.errno == .ioError)
+    #expect(try cache.files() == ["20/20 key"])
+  }
+
+  /// G: a record with a damaged payload that was locked is taken off the counters as such, and a quarantine that cannot be
+  /// trimmed keeps nothing from being counted.
+  @Test(arguments: [BlobStore.DamagePolicy.remove, .quarantine]) func discardedRecordsAreCounted(
+    policy: BlobStore.DamagePolicy
+  ) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.damagePolicy = policy }
+    try store.store(payload(36), for: "key", locked: true)
+    try store.store(payload(36), for: "other")
+    try store.collect()
+    #expect(try store.usageEstimate()?.lockedBytes == 100)
+    try Damage.payloadChecksumMismatch.inflict(on: "ke/key", in: cache)
+    trace.onCall { call, path in call == .listDirectory && path.string.hasSuffix("quarantine") ? .fail(.ioError) : nil }
+    expect(.damaged) { _ = try store.load("key") }
+    #expect(try !cache.exists("ke/key"))
+    #expect(try store.usageEstimate() == UsageEstimate(records: 1, bytes: 100))
+  }
+
+  /// Marks that say what cannot be, as nobody of ours would write them.
+  @Test func marksWhoseSumIsNoNumberAreNotBelieved() throws {
+    try store(10..<20, in: try cache.store())
+    usleep(150_000)
+    try cache.store().collect()
+    let file = try FileHandle(forUpdating: URL(filePath: cache.path(".blobcache")))
+    for slot in 0..<ControlLayout.markCount {
+      let offset = UInt64(ControlLayout.marksOffset + slot * ControlLayout.markByteCount)
+      try file.seek(toOffset: offset)
+      guard try file.read(upToCount: 8) != Data(count: 8) else { continue }
+      try file.seek(toOffset: offset + 48)
+      try file.write(contentsOf: withUnsafeBytes(of: Int64.max) { Data($0) })
+    }
+    try file.close()
+    #expect(try cache.store().collect().recordsAfter == 10)
+  }
+}

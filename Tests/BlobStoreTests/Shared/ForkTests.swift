@@ -1,0 +1,205 @@
+#if !os(iOS)
+  import BlobRecord
+  import BlobStore
+  import Foundation
+  import Posix
+  import TestSupport
+  import Testing
+
+  /// Spec/Guarantees.md, 2: forked children. Each test forks a process of its own: a fork of this one would have the locks of
+  /// its other threads, but not the threads.
+  @Suite struct ForkTests {
+    @Test(.timeLimit(.minutes(10))) func aStoreFromBeforeTheForkAnswersWithAnError() async {
+      await #expect(processExitsWith: .success) {
+        let cache = try Cache()
+        let store = try cache.store()
+        try store.store(payload(10), for: "key", locked: true)
+        let failures = try inForkedChild {
+          let operations: [() throws -> Void] = [
+            { _ = try store.load("key") }, { _ = try store.contains("key") }, { _ = try store.header(for: "key") },
+            { try store.store(payload(5), for: "key") }, { try store.touch("key") }, { try store.lock("key") },
+            { try store.unlock("key") }, { try store.remove("key") }, { try store.removeAll(.all) },
+            { _ = try store.records() }, { _ = try store.usage() }, { try store.collect() },
+            { try store.trim(to: .byteCount(0)) }, { try store.withExclusiveAccess(to: "key") { _ in } },
+          ]
+          return operations.count { !throwsForkedChild($0) }
+        }
+        #expect(failures == 0)
+        // What the child has tried concerns nobody else.
+        #expect(try store.load("key")?.payload == payload(10))
+        #expect(try store.unlock("key") == .done)
+      }
+    }
+
+    @Test(.timeLimit(.minutes(10))) func aStoreOfTheChildsOwnWorks() async {
+      await #expect(processExitsWith: .success) {
+        let cache = try Cache()
+        let store = try cache.store()
+        try store.store(payload(10), for: "key")
+        let failures = try inForkedChild {
+          let own = try cache.store()
+          try own.lock("key")
+          try own.store(payload(20), for: "other")
+          return try own.load("key")?.payload == payload(10) ? 0 : 1
+        }
+        #expect(failures == 0)
+        #expect(try store.header(for: "key")?.refCount == 1)
+        #expect(try store.load("other")?.payload == payload(20))
+      }
+    }
+
+    /// The locks of a process that has died go with it, also where a child of it lives on.
+    @Test(.timeLimit(.minutes(10))) func aChildDoesNotHoldTheStripeOfItsDeadParent() async {
+      await #expect(processExitsWith: .success) {
+        let cache = try Cache()
+        let store = try cache.store()
+        try store.store(payload(10), for: "key")
+        let grandchild = try Lifeline()
+        // It is killed while it has the key, and has forked a child that lives.
+        let status = try inForkedChild {
+          try cache.store().withExclusiveAccess(to: "key") { _ in
+            try grandchild.begin()
+            _exit(7)
+          }
+          return 1
+        }
+        #expect(status == 7)
+        // It has come so far as to give up what it shares with its parent.
+        #expect(try grandchild.isAlive())
+        #expect(try store.lock("key") == .done)
+      }
+    }
+
+    @Test(.timeLimit(.minutes(10))) func aChildDoesNotHoldTheCollectorsLockOfItsDeadParent() async {
+      await #expect(processExitsWith: .success) {
+        let cache = try Cache()
+        let store = try cache.store()
+        try store.store(payload(10), for: "key", ttl: .seconds(1))
+        cache.clock.advance(by: 100)
+        let grandchild = try Lifeline()
+        let status = try inForkedChild {
+          let files = Files { call, location in
+            if call == .unlink || call == .rename { Self.die(after: grandchild) }
+            return nil
+          }
+          try cache.store(files: files).collect()
+          return 1
+        }
+        #expect(status == 7)
+        // It has come so far as to give up what it shares with its parent.
+        #expect(try grandchild.isAlive())
+        #expect(try store.collect().expired == 1)
+      }
+    }
+
+    /// Its temporary file is one whose writer is gone.
+    @Test(.timeLimit(.minutes(10))) func aChildDoesNotHoldTheTemporaryFileOfItsDeadParent() async {
+      await #expect(processExitsWith: .success) {
+        let cache = try Cache()
+        let store = try cache.store()
+        try store.store(payload(10), for: "key")
+        let grandchild = try Lifeline()
+        let status = try inForkedChild {
+          let files = Files { call, location in
+            if call == .openUnnamed { return .fail(.notSupported) }
+            if call == .write { Self.die(after: grandchild) }
+            return nil
+          }
+          try cache.store(files: files) { $0.recycling = .off }.store(payload(20), for: "key")
+          return 1
+        }
+        #expect(status == 7)
+        // It has come so far as to give up what it shares with its parent.
+        #expect(try grandchild.isAlive())
+        #expect(try store.usage().temporaryFiles == 1)
+        #expect(try store.collect().temporary == 1)
+      }
+    }
+
+    /// The numbers of the descriptors that a child gives up stay taken: a store from before the fork closes them when it goes.
+    @Test(.timeLimit(.minutes(10))) func aStoreThatGoesInTheChildClosesNothingOfItsOwn() async {
+      await #expect(processExitsWith: .success) {
+        let cache = try Cache()
+        var store: BlobStore? = try cache.store()
+        try store?.store(payload(10), for: "key")
+        let failures = try inForkedChild {
+          let files = (0..<8).map { _ in open("/dev/zero", O_RDONLY) }
+          store = nil
+          return files.count { fcntl($0, F_GETFD) == -1 }
+        }
+        #expect(failures == 0)
+        #expect(store != nil)
+      }
+    }
+
+    /// Forks a child that lives, and ends the process as a signal would.
+    private static func die(after child: Lifeline) {
+      // A child that cannot be made shows as one that is not alive.
+      try? child.begin()
+      _exit(7)
+    }
+  }
+
+  private func throwsForkedChild(_ operation: () throws -> Void) -> Bool {
+    do {
+      try operation()
+      return false
+    } catch {
+      return (error as? BlobStoreError)?.code == .forkedChild
+    }
+  }
+
+  /// A process that lives until this one closes its end of a pipe, or ends.
+  private final class Lifeline: Sendable {
+    private let toChild: [CInt]
+    private let fromChild: [CInt]
+
+    init() throws {
+      var (first, second): ([CInt], [CInt]) = ([0, 0], [0, 0])
+      try check(pipe(&first), "pipe")
+      try check(pipe(&second), "pipe")
+      (toChild, fromChild) = (first, second)
+    }
+
+    /// Forks it, off the process that calls this.
+    func begin() throws {
+      let child = try forkProcess()
+      guard child == 0 else {
+        try check(child > 0 ? 0 : -1, "fork")
+        return
+      }
+      close(toChild[1])
+      var byte: UInt8 = 0
+      while read(toChild[0], &byte, 1) == 1 { _ = write(fromChild[1], &byte, 1) }
+      _exit(0)
+    }
+
+    /// Whether it answers.
+    func isAlive() throws -> Bool {
+      // Else this process would be one that could answer.
+      close(fromChild[1])
+      var byte: UInt8 = 7
+      guard write(toChild[1], &byte, 1) == 1 else { return false }
+      return read(fromChild[0], &byte, 1) == 1
+    }
+  }
+
+  private func forkProcess() throws -> pid_t {
+    // Swift does not let `fork` be called by its name, because of what a child must not do; these keep to it as far as
+    // the process that forks has no other threads at work.
+    typealias Fork = @convention(c) () -> pid_t
+    return unsafeBitCast(try #require(dlsym(nil, "fork")), to: Fork.self)()
+  }
+
+  /// Runs a body in a forked child, and waits for it.
+  ///
+  /// - Returns: what `body` returns; 100 if it throws.
+  func inForkedChild(_ body: () throws -> Int) throws -> Int32 {
+    let child = try forkProcess()
+    guard child != 0 else { _exit(Int32((try? body()) ?? 100)) }
+    try check(child > 0 ? 0 : -1, "fork")
+    var status: Int32 = 0
+    try check(waitpid(child, &status, 0) == child ? 0 : -1, "waitpid")
+    return status & 0x7f == 0 ? status >> 8 & 0xff : -1
+  }
+#endif

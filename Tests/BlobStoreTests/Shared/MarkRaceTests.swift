@@ -1,0 +1,169 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/ControlFile.md, "Marks": changes of headers against collections, at each system call of either.
+@Suite(.timeLimit(.minutes(20))) struct MarkRaceTests {
+  /// More than any of these operations makes.
+  private static let mostCalls = 120
+
+  /// Caches of which each is to be used once, old enough for marks.
+  private func settledCaches(_ change: HeaderChangeScene? = nil) throws -> [Cache] {
+    let caches = try (0..<Self.mostCalls).map { _ in
+      let cache = try Cache()
+      try (change ?? .unlock).prepare(cache)
+      return cache
+    }
+    SystemClock.sleep(microseconds: 150_000)
+    return caches
+  }
+
+  /// Does something before each call in turn, until there is none of that number.
+  private func atEachCall(
+    _ caches: [Cache], _ run: (Cache, Files, _ isOver: @escaping @Sendable () -> Bool) throws -> Void,
+    _ action: @escaping @Sendable (Cache) throws -> Bool
+  ) throws {
+    for (number, cache) in caches.enumerated() {
+      let calls = Atomic(0)
+      let isDone = Atomic(false)
+      let files = Files { _, _ in
+        guard calls.add(1, ordering: .relaxed).newValue > number, !isDone.load(ordering: .relaxed) else { return nil }
+        // What it does makes calls of other files. One that must wait is done before the next call.
+        #expect(throws: Never.self, "call \(number)") {
+          if try action(cache) { isDone.store(true, ordering: .relaxed) }
+        }
+        return nil
+      }
+      try run(cache, files) { isDone.load(ordering: .relaxed) }
+      guard isDone.load(ordering: .relaxed) else {
+        #expect(number > 5)
+        return
+      }
+    }
+    Issue.record("more calls than caches")
+  }
+
+  /// C15: a collection that comes between the calls of a change.
+  @Test(arguments: HeaderChangeScene.allCases) func aCollectionDuringAChangeHidesNothing(
+    change: HeaderChangeScene
+  ) throws {
+    try atEachCall(try settledCaches(change)) { cache, files, isOver in
+      change.setClock(of: cache)
+      try change.make(in: cache.store(files: files))
+      guard isOver() else { return }
+      change.expire(in: cache)
+      #expect(try cache.store().collect().expired == 1)
+    } _: { cache in
+      // The change has its stripe, and all are wanted for a moment.
+      try cache.store { $0.lockTimeout = .zero }.collect()
+      return true
+    }
+  }
+
+  /// C15: a change that comes between the calls of a collection.
+  @Test(arguments: HeaderChangeScene.allCases) func aChangeDuringACollectionHidesNothing(
+    change: HeaderChangeScene
+  ) throws {
+    try atEachCall(try settledCaches(change)) { cache, files, isOver in
+      change.setClock(of: cache)
+      try cache.store(files: files).collect()
+      guard isOver() else { return }
+      change.expire(in: cache)
+      #expect(try cache.store().collect().expired == 1)
+    } _: { cache in
+      do {
+        try change.make(in: cache.store { $0.lockTimeout = .zero })
+        return true
+      } catch let error as BlobStoreError where error.code == .busy {
+        // The collection has all stripes just now.
+        return false
+      }
+    }
+  }
+
+  /// C15: an exclusive store holds no stripes, and goes by its own changes.
+  @Test(arguments: HeaderChangeScene.allCases) func anExclusiveStoreHidesNothing(change: HeaderChangeScene) throws {
+    let cache = try Cache()
+    try change.prepare(cache)
+    SystemClock.sleep(microseconds: 150_000)
+    change.setClock(of: cache)
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.sharing = .exclusive }
+    trace.onCall { call, path in
+      guard call == .write, path.string.hasSuffix("/key") else { return nil }
+      trace.onCall(nil)
+      #expect(throws: Never.self) { try store.collect() }
+      return nil
+    }
+    try change.make(in: store)
+    change.expire(in: cache)
+    #expect(try store.collect().expired == 1)
+    // Then it marks what it sees.
+    SystemClock.sleep(microseconds: 150_000)
+    try store.collect()
+    _ = trace.take()
+    try store.collect()
+    #expect(!trace.take().contains { $0.path.hasSuffix("/kept") })
+  }
+
+  /// C15, C19: a mark is void from the beginning of its walk. What a pass that is stopped has not done, the next one does.
+  @Test func aPassThatIsStoppedHidesNothing() throws {
+    let caches = try settledCaches()
+    for cache in caches {
+      try cache.store().unlock("key")
+      try cache.store().collect()
+      cache.clock.advance(by: 101)
+    }
+    try atEachCall(caches) { cache, files, isOver in
+      var options = CollectionOptions()
+      options.isStopped = isOver
+      let report = try cache.store(files: files).collect(options)
+      guard isOver() else { return }
+      #expect(try report.expired + cache.store().collect().expired == 1)
+      #expect(try cache.files() == ["ke/kept"])
+    } _: { _ in
+      true
+    }
+  }
+}
+
+/// A change of a header after which the record expires earlier than before, and what leads to it.
+enum HeaderChangeScene: CaseIterable {
+  case unlock, touchBack
+
+  /// Stores the record, and one that stays.
+  func prepare(_ cache: Cache) throws {
+    let store = try cache.store()
+    try store.store(payload(10), for: "key", ttl: self == .unlock ? .seconds(100) : nil, locked: self == .unlock)
+    try store.store(payload(10), for: "kept", ttl: .seconds(100_000))
+  }
+
+  func setClock(of cache: Cache) {
+    if self == .touchBack { cache.clock.advance(by: -300) }
+  }
+
+  func make(in store: BlobStore) throws(BlobStoreError) {
+    switch self {
+    case .unlock: try store.unlock("key")
+    case .touchBack: try store.touch("key")
+    }
+  }
+
+  /// The same, as it lies on disk.
+  func write(in cache: Cache) throws {
+    try cache.changeHeader("ke/key") { header in
+      switch self {
+      case .unlock: header.refCount = 0
+      case .touchBack: header.updateTime = UInt64(cache.now)
+      }
+    }
+  }
+
+  /// Until the record has expired by its new header, and has not by its old one.
+  func expire(in cache: Cache) { cache.clock.advance(by: self == .unlock ? 101 : 601) }
+}

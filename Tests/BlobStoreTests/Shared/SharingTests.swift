@@ -1,0 +1,204 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Two stores in one process have two open control files, and so exclude each other as two processes do.
+@Suite struct SharingTests {
+  let directory: TemporaryDirectory
+  let path: FilePath
+  let clock = ManualClock()
+
+  init() throws {
+    directory = try TemporaryDirectory()
+    path = directory.path.appending("cache")
+  }
+
+  func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    configuration.lockTimeout = .seconds(60)
+    let clock = clock
+    configuration.now = { clock.now }
+    change(&configuration)
+    return try BlobStore(directory: path, configuration: configuration)
+  }
+
+  private func controlFile() throws -> OpenFile {
+    guard let root = try Directory(at: path, files: Files()) else { throw CocoaError(.fileNoSuchFile) }
+    guard case .regular(let file, _) = try root.openFile(".blobcache", for: .readWrite) else {
+      throw CocoaError(.fileNoSuchFile)
+    }
+    return file
+  }
+
+  @Test func theFirstChangeMakesTheControlFileAndNoReadDoes() throws {
+    try FileManager.default.createDirectory(atPath: path.string, withIntermediateDirectories: true)
+    let store = try store()
+    #expect(try store.load("key") == nil)
+    #expect(try store.usage().records == 0)
+    _ = try store.collect(CollectionOptions(dryRun: true))
+    #expect(try directory.names(in: "cache") == [])
+    #expect(try store.lock("key") == .notFound)
+    #expect(try directory.names(in: "cache") == [".blobcache"])
+    let attributes = try FileManager.default.attributesOfItem(atPath: path.appending(".blobcache").string)
+    #expect(attributes[.size] as? Int == 4096 + 4 * 1_048_576 + 64 * 4096)
+  }
+
+  @Test func noLockIsLostBetweenStores() async throws {
+    try store().store(Data("payload".utf8), for: "key", ttl: .seconds(1000))
+    let stores = try (0..<4).map { _ in try store() }
+    try await withThrowingTaskGroup { group in
+      for store in stores {
+        group.addTask { () async throws -> Void in
+          for _ in 0..<500 { #expect(try store.lock("key") == .done) }
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(try store().header(for: "key")?.refCount == 2000)
+    try await withThrowingTaskGroup { group in
+      for store in stores {
+        group.addTask { () async throws -> Void in
+          for _ in 0..<500 { #expect(try store.unlock("key") == .done) }
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(try store().unlock("key") == .notLocked)
+  }
+
+  @Test(.timeLimit(.minutes(10))) func aChangeWaitsForItsDeadlineAndALoadDoesNotWait() throws {
+    let store = try store { $0.lockTimeout = .milliseconds(100) }
+    try store.store(Data("payload".utf8), for: "key")
+    let holder = try controlFile()
+    #expect(try holder.tryLock(bytes: 0..<4096))
+    clock.advance(by: 10)
+    let start = ContinuousClock.now
+    #expect(try store.load("key")?.payload == Data("payload".utf8))
+    #expect(throws: BlobStoreError.self) { try store.store(Data(), for: "key") }
+    do {
+      try store.lock("key")
+      Issue.record("locked under another's stripe")
+    } catch {
+      #expect(error.code == .busy)
+    }
+    #expect(start.duration(to: .now) >= .milliseconds(200))
+    try holder.unlock(bytes: 0..<4096)
+    #expect(try store.lock("key") == .done)
+    // The touch was skipped: it would have had to wait.
+    #expect(try store.header(for: "key")?.lastUpdate == clock.now.advanced(bySeconds: -10))
+  }
+
+  @Test func aSecondCollectorIsToldSo() throws {
+    let store = try store()
+    try store.store(Data(), for: "key")
+    let holder = try controlFile()
+    #expect(try holder.tryLock(bytes: 4096..<4097))
+    do {
+      _ = try store.collect()
+      Issue.record("collected beside another")
+    } catch {
+      #expect(error.code == .collectionRunning)
+    }
+    try holder.unlock(bytes: 4096..<4097)
+    #expect(try store.collect().examined == 1)
+  }
+
+  @Test func exclusiveStoresTakeNoFileLocks() throws {
+    try store().store(Data("payload".utf8), for: "key")
+    let holder = try controlFile()
+    #expect(try holder.tryLock(bytes: 0..<4096))
+    #expect(try store { $0.sharing = .exclusive }.lock("key") == .done)
+  }
+
+  @Test func aDeletedControlFileIsMadeAgain() throws {
+    let store = try store()
+    try store.store(Data("payload".utf8), for: "key")
+    try FileManager.default.removeItem(atPath: path.appending(".blobcache").string)
+    #expect(try store.lock("key") == .done)
+    #expect(try directory.names(in: "cache").contains(".blobcache"))
+    // The new one is the one that counts.
+    let holder = try controlFile()
+    #expect(try holder.tryLock(bytes: 0..<4096))
+    #expect(throws: BlobStoreError.self) {
+      try self.store { $0.lockTimeout = .milliseconds(20) }.lock("key")
+    }
+  }
+
+  /// A volume with no room for the control file: changes go on under the directory's lock.
+  @Test func aFullVolumeIsLockedByItsDirectory() throws {
+    try FileManager.default.createDirectory(atPath: path.string, withIntermediateDirectories: true)
+    // What others may open, they may lock: there it is not the directory that is locked.
+    try check(chmod(path.string, 0o700), "chmod")
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    configuration.lockTimeout = .milliseconds(100)
+    let files = Files { call, _ in call == .allocate ? .fail(.noSpace) : nil }
+    let full = try BlobStore(directory: path, configuration: configuration, files: files)
+    try full.store(Data("payload".utf8), for: "key")
+    #expect(try full.lock("key") == .done)
+    #expect(try directory.names(in: "cache") == ["ke"])
+    guard let gate = try Directory(at: path, files: Files()) else { throw CocoaError(.fileNoSuchFile) }
+    #expect(try gate.tryLock())
+    #expect(throws: BlobStoreError.self) { try full.lock("key") }
+    // Who makes the control file waits for that lock too.
+    #expect(throws: BlobStoreError.self) { try store { $0.lockTimeout = .milliseconds(100) }.lock("key") }
+    _ = consume gate
+    #expect(try store().lock("key") == .done)
+    #expect(try full.lock("key") == .done)
+    #expect(try store().header(for: "key")?.refCount == 3)
+  }
+
+  @Test func countersFollowEveryChangeOnceTheyAreKnown() throws {
+    let store = try store()
+    for index in 0..<10 { try store.store(Data(count: 36), for: "key \(index)", locked: index < 3) }
+    #expect(try store.usageEstimate() == nil)
+    // L4: who only looks leaves them as they are.
+    #expect(try store.usage().records == 10)
+    #expect(try store.usageEstimate() == nil)
+    try store.collect()
+    var expected = UsageEstimate(records: 10, bytes: 1000, lockedRecords: 3, lockedBytes: 300)
+    #expect(try store.usageEstimate() == expected)
+
+    try store.unlock("key 0")
+    try store.store(Data(count: 136), for: "key 5")
+    try store.remove("key 1")
+    try store.lock("key 9")
+    try store.lock("key 9")
+    expected = UsageEstimate(records: 9, bytes: 1000, lockedRecords: 2, lockedBytes: 200)
+    #expect(try self.store().usageEstimate() == expected)
+    clock.advance(by: 601)
+    #expect(try store.collect().expired == 7)
+    #expect(try store.usageEstimate() == UsageEstimate(records: 2, bytes: 200, lockedRecords: 2, lockedBytes: 200))
+    try store.removeAll(.all)
+    #expect(try store.usageEstimate() == UsageEstimate())
+  }
+
+  @Test func theHintIsTheLastLibraryPrograms() throws {
+    #expect(try BlobStore.hint(at: path) == nil)
+    let first = try store {
+      $0.defaultExpiration = .seconds(700)
+      $0.layout.naming = .sha256
+    }
+    try first.store(Data(), for: "key")
+    #expect(
+      try BlobStore.hint(at: path)
+        == DirectoryHint(defaultExpiration: 700, sizeLimit: nil, layout: RecordLayout(naming: .sha256)))
+    let second = try store {
+      $0.sizeLimit = 1 << 20
+      $0.layout.separatesDirectories = false
+    }
+    #expect(try second.load("key") == nil)
+    #expect(try BlobStore.hint(at: path)?.sizeLimit == nil)
+    try second.store(Data(), for: "key")
+    #expect(
+      try BlobStore.hint(at: path)
+        == DirectoryHint(defaultExpiration: 600, sizeLimit: 1 << 20, layout: RecordLayout(separatesDirectories: false)))
+    try store { $0.leavesHint = false }.store(Data(), for: "other")
+    #expect(try BlobStore.hint(at: path)?.sizeLimit == 1 << 20)
+  }
+}

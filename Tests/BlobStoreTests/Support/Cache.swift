@@ -1,0 +1,314 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import Logging
+import Posix
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+/// A cache directory that nobody has made yet, a clock that stands still, and ways to the files that go past the store.
+struct Cache {
+  /// What the root lies in, and what else a test puts outside of it.
+  let outside: TemporaryDirectory
+  let root: FilePath
+  let clock: ManualClock
+
+  init(_ root: FilePath = "cache", clock: ManualClock = ManualClock()) throws {
+    outside = try TemporaryDirectory()
+    self.root = outside.path.appending(root.components)
+    self.clock = clock
+  }
+
+  func store(
+    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    configuration.freeSpaceFloor = 0
+    // Those tests that are about it ask for it: the others say when there is a collection.
+    configuration.collectsOnStore = false
+    // Those that are about waiting say how long: the others are not to fail for a machine that is slow.
+    configuration.lockTimeout = .seconds(60)
+    let clock = clock
+    configuration.now = { clock.now }
+    configuration.logger = Self.eagerLogger
+    change(&configuration)
+    return try BlobStore(directory: root, configuration: configuration, files: files)
+  }
+
+  /// Makes the text of every message, and throws it away: a message that cannot be made is found.
+  private static let eagerLogger = Logger(label: "test") { _ in EagerLog() }
+
+  /// Seconds of the clock.
+  var now: Int64 { clock.now.seconds }
+
+  func path(_ file: String) -> String { file.isEmpty ? root.string : root.string + "/" + file }
+}
+
+/// Wants every message, and keeps none.
+private struct EagerLog: LogHandler {
+  var metadata: Logger.Metadata = [:]
+  var logLevel = Logger.Level.trace
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) {}
+}
+
+// MARK: - Past the store
+
+/// A call of the C library that failed.
+struct CallFailure: Error {
+  let call: String
+  let errno: Int32
+}
+
+func check(_ result: Int32, _ call: String) throws {
+  if result != 0 { throw CallFailure(call: call, errno: errno) }
+}
+
+/// What `lstat` says of a file, and what it holds: as much of it as must not change.
+struct FileState: Hashable {
+  let mode: UInt32
+  let owner: UInt32
+  let group: UInt32
+  let inode: UInt64
+  let links: UInt64
+  let size: Int64
+  let modified: Int64
+  let content: [UInt8]?
+
+  var permissions: UInt32 { mode & 0o7777 }
+}
+
+func fileState(_ path: String) throws -> FileState? {
+  var status = stat()
+  guard lstat(path, &status) == 0 else {
+    guard errno == ENOENT else { throw CallFailure(call: "lstat", errno: errno) }
+    return nil
+  }
+  let isRegular = status.st_mode & S_IFMT == S_IFREG
+  // A directory's own numbers change with what is made and removed in it.
+  let isDirectory = status.st_mode & S_IFMT == S_IFDIR
+  return FileState(
+    mode: UInt32(status.st_mode), owner: status.st_uid, group: status.st_gid, inode: UInt64(status.st_ino),
+    links: isDirectory ? 0 : UInt64(status.st_nlink), size: isDirectory ? 0 : Int64(status.st_size),
+    modified: isDirectory ? 0 : Int64(status.modificationTime),
+    content: isRegular && status.st_size < 1 << 24 ? try bytes(ofFile: path) : nil)
+}
+
+extension stat {
+  fileprivate var modificationTime: Int {
+    #if canImport(Darwin)
+      st_mtimespec.tv_sec
+    #else
+      st_mtim.tv_sec
+    #endif
+  }
+}
+
+/// Gives a file an extended attribute.
+func setAttribute(_ name: String, _ bytes: [UInt8], ofFile path: String) throws {
+  #if os(Linux)
+    // The C library has it, and its Swift module has not.
+    typealias Call = @convention(c) (UnsafePointer<CChar>, UnsafePointer<CChar>, UnsafeRawPointer, Int, CInt) -> CInt
+    let setxattr = unsafeBitCast(try #require(dlsym(nil, "setxattr")), to: Call.self)
+    try check(setxattr(path, name, bytes, bytes.count, 0), "setxattr")
+  #else
+    try check(setxattr(path, name, bytes, bytes.count, 0, 0), "setxattr")
+  #endif
+}
+
+func hasAttribute(_ name: String, ofFile path: String) throws -> Bool {
+  #if os(Linux)
+    typealias Call = @convention(c) (UnsafePointer<CChar>, UnsafePointer<CChar>, UnsafeMutableRawPointer?, Int) -> Int
+    let getxattr = unsafeBitCast(try #require(dlsym(nil, "getxattr")), to: Call.self)
+    let count = getxattr(path, name, nil, 0)
+    if count < 0, errno != ENODATA { throw CallFailure(call: "getxattr", errno: errno) }
+  #else
+    let count = getxattr(path, name, nil, 0, 0, 0)
+    if count < 0, errno != ENOATTR { throw CallFailure(call: "getxattr", errno: errno) }
+  #endif
+  return count >= 0
+}
+
+func bytes(ofFile path: String) throws -> [UInt8] {
+  Array(try Data(contentsOf: URL(filePath: path)))
+}
+
+extension Cache {
+  func exists(_ file: String) throws -> Bool { try state(file) != nil }
+
+  func state(_ file: String) throws -> FileState? { try fileState(path(file)) }
+
+  func bytes(_ file: String) throws -> [UInt8] { try BlobStoreTests.bytes(ofFile: path(file)) }
+
+  /// Writes a file into the root, made with its subdirectory where they are missing; an old file is overwritten.
+  func write(_ bytes: [UInt8], to file: String) throws {
+    try makeDirectory(FilePath(file).removingLastComponent().string)
+    try Data(bytes).write(to: URL(filePath: path(file)))
+  }
+
+  /// Makes a directory below the root, and the root.
+  func makeDirectory(_ name: String) throws {
+    if try fileState(root.string) == nil {
+      try FileManager.default.createDirectory(atPath: root.string, withIntermediateDirectories: true)
+      try check(chmod(root.string, 0o700), "chmod")
+    }
+    try FileManager.default.createDirectory(atPath: path(name), withIntermediateDirectories: true)
+  }
+
+  /// Everything below what the cache lies in, by relative path.
+  /// Without the control file, which changes with every count, and the recycling bin.
+  func snapshot() throws -> [String: FileState] {
+    var states: [String: FileState] = [:]
+    for name in try FileManager.default.subpathsOfDirectory(atPath: outside.path.string) {
+      if name.hasSuffix(".blobcache") || name.contains(".recycled") { continue }
+      states[name] = try fileState(outside.path.string + "/" + name)
+    }
+    return states
+  }
+
+  /// Names of all files below the root that are no directories, those in the recycling bin left out.
+  func files() throws -> Set<String> {
+    guard try fileState(root.string) != nil else { return [] }
+    return Set(
+      try FileManager.default.subpathsOfDirectory(atPath: root.string).filter {
+        guard $0 != ".blobcache", !$0.hasPrefix(".recycled") else { return false }
+        return try state($0).map { $0.mode & UInt32(S_IFMT) != UInt32(S_IFDIR) } ?? false
+      })
+  }
+
+  /// Sets a file's modification time.
+  func setModified(_ file: String, _ seconds: Int64, nanoseconds: Int = 0) throws {
+    try setModified(file, timespec(tv_sec: Int(seconds), tv_nsec: nanoseconds))
+  }
+
+  func setModified(_ file: String, _ time: timespec) throws {
+    try check(utimensat(AT_FDCWD, path(file), [time, time], 0), "utimensat")
+  }
+
+  func modified(_ file: String) throws -> timespec {
+    var status = stat()
+    try check(lstat(path(file), &status), "lstat")
+    #if canImport(Darwin)
+      return status.st_mtimespec
+    #else
+      return status.st_mtim
+    #endif
+  }
+}
+
+// MARK: - Records
+
+extension RecordHeader {
+  var encoded: [UInt8] {
+    withEncodedBytes { bytes in bytes.withUnsafeBytes { Array($0) } }
+  }
+}
+
+/// A record file's bytes.
+func record(_ header: RecordHeader, _ payload: [UInt8]) -> [UInt8] {
+  var header = header
+  header.payloadSize = UInt64(payload.count)
+  return header.encoded + payload
+}
+
+extension Cache {
+  func header(_ file: String) throws -> RecordHeader {
+    try Array(bytes(file).prefix(64)).withUnsafeBytes { try RecordHeader(decoding: $0.bytes) }
+  }
+
+  /// Rewrites a record's header, crc included.
+  func changeHeader(_ file: String, _ change: (inout RecordHeader) -> Void) throws {
+    var header = try header(file)
+    change(&header)
+    try write(header.encoded + bytes(file).dropFirst(64), to: file)
+  }
+}
+
+/// A payload of this many bytes, so that the record has 64 more.
+func payload(_ byteCount: Int, _ seed: UInt64 = 1) -> Data {
+  var generator = SeededGenerator(seed: seed)
+  return Data(generator.bytes(byteCount))
+}
+
+// MARK: - Expectations
+
+/// Expects a typed error with this code, and returns it.
+@discardableResult
+func expect(
+  _ code: BlobStoreError.Code, sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Void
+) -> BlobStoreError? {
+  let error = #expect(throws: BlobStoreError.self, sourceLocation: sourceLocation) { try body() }
+  #expect(error?.code == code, "\(error.map { "\($0)" } ?? "")", sourceLocation: sourceLocation)
+  return error
+}
+
+// MARK: - System calls
+
+/// Writes calls down, and makes some of them fail or wait.
+final class CallTrace: Sendable {
+  struct Entry: CustomStringConvertible {
+    let call: SystemCall
+    private let location: Location
+
+    init(_ call: SystemCall, at location: Location) {
+      self.call = call
+      self.location = location
+    }
+
+    /// Joined only when somebody looks: without optimization, that takes longer than the calls themselves.
+    var path: String { location.path.string }
+    var description: String { "\(call) \(path)" }
+  }
+
+  private let entries = Lock<[Entry]>([])
+  private let action: Lock<(@Sendable (SystemCall, FilePath) -> Files.Interception?)?> = Lock(nil)
+
+  /// Of its own: what other tests keep open is not to change the calls of this one.
+  private let budget = OpenFileBudget(limit: 256)
+  /// Whether the time of access tells the owner: given, lest the calls depend on who runs the tests.
+  private let accessTimeTellsOwner: Bool
+
+  init(accessTimeTellsOwner: Bool = false) { self.accessTimeTellsOwner = accessTimeTellsOwner }
+
+  var files: Files {
+    Files(budget: budget, accessTimeTellsOwner: accessTimeTellsOwner) { call, location in
+      self.entries.withLock { $0.append(Entry(call, at: location)) }
+      let action = self.action.withLock { $0 }
+      return action?(call, location.path)
+    }
+  }
+
+  func onCall(_ action: (@Sendable (SystemCall, FilePath) -> Files.Interception?)?) {
+    self.action.withLock { $0 = action }
+  }
+
+  /// Takes what was written down so far.
+  func take() -> [Entry] {
+    entries.withLock { entries in
+      defer { entries = [] }
+      return entries
+    }
+  }
+
+  func count(_ call: SystemCall) -> Int { count { $0.call == call } }
+
+  func count(where isCounted: (Entry) -> Bool) -> Int { entries.withLock { $0.count(where: isCounted) } }
+}
+
+/// Counts what happens on several threads.
+final class CallCount: Sendable {
+  private let count = Atomic(0)
+
+  var value: Int { count.load(ordering: .relaxed) }
+
+  func add(_ amount: Int) { count.wrappingAdd(amount, ordering: .relaxed) }
+}

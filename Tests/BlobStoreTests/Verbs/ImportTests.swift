@@ -1,0 +1,304 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/CommandLine.md, `import`.
+@Suite struct ImportTests {
+  let cache: Cache
+  let store: BlobStore
+  let source: TemporaryDirectory
+
+  init() throws {
+    cache = try Cache()
+    store = try cache.store()
+    source = try TemporaryDirectory()
+  }
+
+  private func write(_ text: String, to name: String, age: Int64 = 0) throws {
+    let url = source.url(name)
+    try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try Data(text.utf8).write(to: url)
+    let modified = Date(timeIntervalSince1970: Double(cache.now - age))
+    try FileManager.default.setAttributes([.modificationDate: modified], ofItemAtPath: url.path)
+  }
+
+  private func text(_ key: BlobKey) throws -> String? {
+    try store.load(key, touching: false).map { String(decoding: $0.payload, as: UTF8.self) }
+  }
+
+  @Test func theFilesOfADirectoryAreStoredUnderTheirPaths() throws {
+    try write("one", to: "one.png")
+    try write("two", to: "deep/er/two with a space")
+    try write("", to: "empty")
+    let report = try store.importFiles(from: source.path, ImportOptions(timeToLive: .seconds(90)))
+    #expect(report.imported == 3)
+    #expect(report.bytes == 6)
+    #expect(try text("one.png") == "one")
+    #expect(try text("deep/er/two with a space") == "two")
+    #expect(try store.header(for: "empty")?.ttl == 90)
+    #expect(try source.names() == ["deep", "empty", "one.png"])
+  }
+
+  @Test(arguments: [SystemCall.openDirectory, .listDirectory], [Errno.permissionDenied, .ioError])
+  func aDirectoryBelowThatCannotBeListedDoesNotEndTheImport(call failing: SystemCall, errno: Errno) throws {
+    for name in ["a", "closed/b", "d/e"] { try write("text", to: name) }
+    let trace = CallTrace()
+    trace.onCall { call, path in
+      call == failing && path.string.hasSuffix("/closed") ? .fail(errno) : nil
+    }
+    var failed: [String: BlobStoreError] = [:]
+    let report = try cache.store(files: trace.files).importFiles(from: source.path) { finding in
+      if case .failed(let path, let error) = finding { failed[path.string] = error }
+    }
+    #expect(report.imported == 2)
+    #expect(report.failed == 1)
+    #expect(failed.keys.sorted() == ["closed"])
+    #expect(failed["closed"]?.errno == errno)
+    #expect(failed["closed"]?.path?.string.hasSuffix("/closed") == true)
+    #expect(throws: BlobStoreError.self) {
+      trace.onCall { call, path in call == failing && path.string == source.path.string ? .fail(errno) : nil }
+      return try cache.store(files: trace.files).importFiles(from: source.path)
+    }
+  }
+
+  /// As a link looks whose kind the file system does not tell.
+  @Test func whatTurnsOutToBeALinkIsPassedOver() throws {
+    try write("text", to: "a")
+    try write("text", to: "link/b")
+    let trace = CallTrace()
+    trace.onCall { call, path in
+      call == .openDirectory && path.string.hasSuffix("/link") ? .fail(.tooManySymbolicLinkLevels) : nil
+    }
+    let report = try cache.store(files: trace.files).importFiles(from: source.path)
+    #expect(report.imported == 1 && report.skipped == 1 && report.failed == 0)
+  }
+
+  @Test func whatIsNoFileOfTheDirectoryIsPassedOver() throws {
+    try write("hidden", to: ".DS_Store")
+    try write("hidden", to: ".git/config")
+    let outside = try TemporaryDirectory()
+    try Data("secret".utf8).write(to: outside.url("secret"))
+    for (name, target) in [("link", "secret"), ("directory-link", "")] {
+      try FileManager.default.createSymbolicLink(at: source.url(name), withDestinationURL: outside.url(target))
+    }
+    try check(mkfifo(source.url("fifo").path, 0o600), "mkfifo")
+    var skipped: Set<String> = []
+    let report = try store.importFiles(from: source.path) { finding in
+      if case .skipped(let path) = finding { skipped.insert(path.string) }
+    }
+    #expect(skipped == [".DS_Store", ".git", "link", "directory-link", "fifo"])
+    #expect(report.skipped == 5)
+    #expect(report.imported == 0)
+    #expect(try store.usage().records == 0)
+  }
+
+  @Test func aLiveBlobStaysUnlessItIsToBeReplaced() throws {
+    try store.store(Data("mine".utf8), for: "key", locked: true)
+    try write("theirs", to: "key")
+    #expect(try store.importFiles(from: source.path).present == 1)
+    #expect(try text("key") == "mine")
+    #expect(try store.importFiles(from: source.path, ImportOptions(replacing: true)).imported == 1)
+    #expect(try text("key") == "theirs")
+  }
+
+  @Test func aDamagedOrExpiredBlobGivesWay() throws {
+    try store.store(Data("mine".utf8), for: "damaged")
+    try store.store(Data("mine".utf8), for: "expired", ttl: .seconds(1))
+    try cache.write(Array("not a record".utf8), to: "da/damaged")
+    cache.clock.advance(by: 2)
+    try write("theirs", to: "damaged")
+    try write("theirs", to: "expired")
+    #expect(try store.importFiles(from: source.path).imported == 2)
+    #expect(try text("damaged") == "theirs")
+    #expect(try text("expired") == "theirs")
+  }
+
+  @Test func aCacheIsNotImportedIntoItself() throws {
+    try store.store(Data("blob".utf8), for: "key")
+    expect(.sourceMissing) { try store.importFiles(from: store.directory) }
+    let report = try store.importFiles(from: cache.outside.path)
+    #expect(report.imported == 0)
+    #expect(report.skipped == 1)
+    expect(.sourceMissing) { try store.importFiles(from: source.path.appending("absent")) }
+  }
+
+  @Test func whatCannotBeReadOrNamedDoesNotEndTheImport() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.layout.naming = .verbatim }
+    try write("unreadable", to: "bad")
+    try write("no name under this naming", to: "a/b")
+    try write("good", to: "good")
+    trace.onCall { call, path in
+      call == .openBeneath && path.string.hasSuffix("/bad") ? .fail(.permissionDenied) : nil
+    }
+    var failures: Set<String> = []
+    let report = try store.importFiles(from: source.path) { finding in
+      if case .failed(let path, let error) = finding { failures.insert("\(path) \(error.code)") }
+    }
+    #expect(failures == ["bad fileSystem", "a/b invalidKey"])
+    #expect(report.imported == 1)
+    #expect(openPaths(below: source.path) == [])
+  }
+}
+
+// MARK: - PINCache
+
+extension ImportTests {
+  #if os(Linux)
+    private static let ageLimit = "user.com.pinterest.PINDiskCache.ageLimit"
+  #else
+    private static let ageLimit = "com.pinterest.PINDiskCache.ageLimit"
+  #endif
+
+  private func setAttribute(_ bytes: [UInt8], of name: String) throws {
+    try BlobStoreTests.setAttribute(Self.ageLimit, bytes, ofFile: source.url(name).path)
+  }
+
+  private func setAgeLimit(_ seconds: Double, of name: String) throws {
+    try setAttribute(withUnsafeBytes(of: seconds.bitPattern.littleEndian) { Array($0) }, of: name)
+  }
+
+  @Test func keysOfPINCacheAreUnescaped() throws {
+    try write("1", to: "http%3A%2F%2Fexample%2Ecom%2Fa%25b")
+    try write("2", to: "%2Ehidden")
+    try write("3", to: "100%")
+    try write("4", to: "sub/file")
+    let report = try store.importFiles(from: source.path, ImportOptions(format: .pinCache))
+    #expect(report.imported == 2)
+    #expect(report.skipped == 2)
+    #expect(try text("http://example.com/a%b") == "1")
+    #expect(try text(".hidden") == "2")
+  }
+
+  /// Seconds of the limit, of the file's age, and the ttl that is left; 0 for the default, nil for none at all.
+  @Test(
+    arguments: [
+      (600, 100, 500), (600.5, 100, 501), (100, 100, nil), (99, 100, nil), (0, 100, 0), (-1, 100, 0), (.nan, 100, 0),
+      (.infinity, 100, UInt64(Int64.max)), (1e300, 0, UInt64(Int64.max)), (600, -100, 700),
+    ] as [(Double, Int64, UInt64?)])
+  func anAgeLimitOfPINCacheBecomesATimeToLive(limit: Double, age: Int64, left: UInt64?) throws {
+    try write("object", to: "object", age: age)
+    try setAgeLimit(limit, of: "object")
+    let report = try store.importFiles(from: source.path, ImportOptions(format: .pinCache))
+    #expect(report.imported == (left == nil ? 0 : 1))
+    #expect(report.expired == (left == nil ? 1 : 0))
+    #expect(try store.header(for: "object")?.ttl == left)
+  }
+
+  @Test(arguments: [0, 7, 9, 64]) func anAttributeOfAnotherSizeIsNoAgeLimit(byteCount: Int) throws {
+    try write("object", to: "object")
+    try setAttribute([UInt8](repeating: 0x41, count: byteCount), of: "object")
+    #expect(try store.importFiles(from: source.path, ImportOptions(format: .pinCache)).imported == 1)
+    #expect(try store.header(for: "object")?.ttl == 0)
+  }
+}
+
+// MARK: - Deep trees
+
+extension ImportTests {
+  /// A chain of directories named `d` below the source, some with a file `f`, made and removed without paths, which would be
+  /// too long.
+  private func withChain(depth: Int, fileEvery step: Int, _ body: () throws -> Void) throws {
+    let top = source.path.string
+    var descriptor = open(top, O_RDONLY | O_DIRECTORY)
+    for level in 1...depth {
+      try check(mkdirat(descriptor, "d", 0o700), "mkdirat")
+      let next = openat(descriptor, "d", O_RDONLY | O_DIRECTORY)
+      try check(next < 0 ? -1 : 0, "openat")
+      close(descriptor)
+      descriptor = next
+      guard level % step == 0 else { continue }
+      let file = openat(descriptor, "f", O_WRONLY | O_CREAT, 0o600)
+      try check(file < 0 ? -1 : 0, "openat")
+      close(file)
+    }
+    close(descriptor)
+    defer {
+      // What lies below is moved up, level by level.
+      for _ in 0..<depth {
+        unlink(top + "/d/f")
+        rename(top + "/d/d", top + "/up")
+        rmdir(top + "/d")
+        rename(top + "/up", top + "/d")
+      }
+    }
+    try body()
+  }
+
+  /// More levels than a thread's stack, and a process's descriptors, are enough for.
+  @Test func theDepthOfATreeTakesNoStackAndFewDescriptors() throws {
+    let depth = 4000
+    let store = try cache.store { $0.layout.naming = .sha256 }
+    var descriptors = 0
+    try withChain(depth: depth, fileEvery: 1000) {
+      let report = try store.importFiles(from: source.path) { finding in
+        guard case .imported = finding else { return }
+        descriptors = max(descriptors, openPaths(below: source.path).count)
+      }
+      #expect(report.imported == 4)
+      #expect(report.failed == 0)
+    }
+    #if os(Linux)
+      #expect((1...32).contains(descriptors))
+    #endif
+    let key = String(repeating: "d/", count: depth) + "f"
+    #expect(try store.load(BlobKey(key))?.payload.isEmpty == true)
+    #expect(openPaths(below: source.path) == [])
+  }
+
+  /// Of a tree whose paths are longer than keys may be, the directory where they become so is told, once; what lies beside it is
+  /// imported.
+  @Test func whatLiesTooDeepForAKeyIsOneFailure() throws {
+    var failures: [BlobStoreError] = []
+    var paths: [FilePath] = []
+    // "d%2F" for each level, "f" for the file.
+    let levels = (RecordNaming.maximumFileNameBytes - 1) / 4
+    try withChain(depth: 4000, fileEvery: 1) {
+      try write("beside", to: "z/y")
+      let report = try store.importFiles(from: source.path) { finding in
+        if case .failed(let path, let error) = finding {
+          failures.append(error)
+          paths.append(path)
+        }
+      }
+      #expect(report.imported == Int64(levels) + 1)
+      #expect(report.failed == 1)
+    }
+    #expect(failures.map(\.code) == [.invalidKey])
+    #expect(paths.map(\.components.count) == [levels + 1])
+    #expect(try text("z/y") == "beside")
+  }
+
+  /// A directory above the lowest ones is opened again on the way back; another one that has its name by then is not taken for it.
+  @Test(arguments: [false, true]) func aDirectoryThatIsReplacedMeanwhileIsNotWalked(isRemoved: Bool) throws {
+    let deep = (0..<40).map { "d\($0)" }.joined(separator: "/")
+    try write("deep", to: deep + "/f")
+    for name in ["d0/aside/f", "d0/d1/aside/f"] { try write("aside", to: name) }
+    let outside = try TemporaryDirectory()
+    let top = source.path.string
+    let store = try cache.store { $0.layout.naming = .sha256 }
+    var imported: [String] = []
+    var failed: [String: Errno] = [:]
+    let source = source
+    try store.importFiles(from: source.path) { finding in
+      switch finding {
+      case .imported(let path, _, _):
+        imported.append(path.string)
+        guard path.string.hasPrefix(deep) else { return }
+        #expect(rename(top + "/d0/d1", outside.path.string + "/d1") == 0)
+        if !isRemoved { #expect(mkdir(top + "/d0/d1", 0o700) == 0) }
+      case .failed(let path, let error): failed[path.string] = error.errno
+      default: break
+      }
+    }
+    // Which of two comes first, the file system says.
+    #expect(imported.contains(deep + "/f"))
+    #expect(imported.contains("d0/aside/f"))
+    let isAsideFirst = imported.firstIndex(of: "d0/d1/aside/f") != nil
+    #expect(failed == (isAsideFirst ? [:] : ["d0/d1/aside": .noSuchFileOrDirectory]))
+  }
+}

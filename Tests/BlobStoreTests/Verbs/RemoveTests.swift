@@ -1,0 +1,270 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, R.
+@Suite struct RemoveTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  /// R1.
+  @Test func removesWhateverThereIs() throws {
+    let store = try cache.store()
+    #expect(try store.remove("key") == .notFound)
+    try store.store(payload(5), for: "key", ttl: .seconds(1))
+    #expect(try store.remove("kez") == .notFound)
+    cache.clock.advance(by: 9)
+    #expect(try store.remove("key") == .done)
+    #expect(try store.remove("key") == .notFound)
+    try store.store(payload(5), for: "key", locked: true)
+    #expect(try store.remove("key") == .done)
+    #expect(try cache.files() == [])
+  }
+
+  /// R1.
+  @Test(arguments: Damage.allCases) func removesDamagedRecords(damage: Damage) throws {
+    for durability in Durability.allCases {
+      let store = try cache.store { $0.durability = durability }
+      try store.store(payload(5), for: "key")
+      try damage.inflict(on: "ke/key", in: cache)
+      #expect(try store.remove("key") == .done)
+      #expect(try cache.files() == [])
+    }
+  }
+
+  /// R1.
+  @Test func removesWhatItCannotRead() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.durability = .automatic }
+    try store.store(payload(5), for: "key")
+    trace.onCall { call, _ in call == .openBeneath ? .fail(.permissionDenied) : nil }
+    #expect(try store.remove("key") == .done)
+    #expect(try cache.files() == [])
+  }
+
+  /// R1: what a link leads to is none of ours; not every system says so in the same way.
+  @Test(arguments: [Errno.notDirectory, .tooManySymbolicLinkLevels])
+  func subdirectoryThatIsNoneHasNoRecord(errno: Errno) throws {
+    try cache.store().store(payload(5), for: "key")
+    let trace = CallTrace()
+    // Of its own, which has no subdirectory open yet.
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, path in
+      call == .openDirectory && path.lastComponent == "ke" ? .fail(errno) : nil
+    }
+    #expect(try store.remove("key") == .notFound)
+    trace.onCall { call, path in call == .openDirectory && path.lastComponent == "ke" ? .fail(.ioError) : nil }
+    expect(.fileSystem) { try store.remove("key") }
+    #expect(try cache.files() == ["ke/key"])
+  }
+
+  /// R1: what cannot be opened is removed only if it is a file, and is still there.
+  @Test func whatCannotBeReadAndIsNoFileIsLeft() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try cache.makeDirectory("ke/key")
+    trace.onCall { call, path in
+      call == .openBeneath && path.string.contains("/ke/") ? .fail(.permissionDenied) : nil
+    }
+    #expect(try store.remove("key") == .notFound)
+    #expect(try store.remove("kez") == .notFound)
+    #expect(try cache.exists("ke/key"))
+  }
+
+  /// R3.
+  @Test func everyKeyGetsItsAnswer() throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "a")
+    try store.store(payload(5), for: "b", locked: true)
+    let keys: [BlobKey] = ["a", "", "absent", "b"]
+    func answers(_ results: [KeyResult]) -> [String] {
+      #expect(results.map(\.key) == keys)
+      return results.map { result in
+        switch result.result {
+        case .success(let outcome): outcome.rawValue
+        case .failure(let error): error.code.description
+        }
+      }
+    }
+    #expect(answers(store.touch(keys)) == ["done", "invalidKey", "notFound", "done"])
+    #expect(answers(store.unlock(keys)) == ["notLocked", "invalidKey", "notFound", "done"])
+    #expect(answers(store.lock(keys)) == ["done", "invalidKey", "notFound", "done"])
+    #expect(answers(store.unlock(keys, force: true)) == ["done", "invalidKey", "notFound", "done"])
+    #expect(answers(store.remove(keys)) == ["done", "invalidKey", "notFound", "done"])
+  }
+}
+
+/// Spec/Semantics.md, W.
+@Suite struct WipeTests {
+  let cache: Cache
+  let store: BlobStore
+
+  /// live, expired, locked, locked past its time, damaged, later version's, temporary, foreign.
+  init() throws {
+    cache = try Cache()
+    store = try cache.store()
+    try store.store(payload(10), for: "live")
+    try store.store(payload(20), for: "expired", ttl: .seconds(1))
+    try store.store(payload(30), for: "locked", locked: true)
+    try store.store(payload(40), for: "lockedExpired", ttl: .seconds(1), locked: true)
+    try store.store(payload(50), for: "damaged", locked: true)
+    try Damage.invalidHeaderCRC.inflict(on: "da/damaged", in: cache)
+    try store.store(payload(60), for: "later")
+    try Damage.unsupportedFlags.inflict(on: "la/later", in: cache)
+    try cache.write([1, 2, 3], to: "li/.tmp-12ab")
+    try cache.write([1, 2, 3], to: "li/.hidden")
+    cache.clock.advance(by: 2)
+  }
+
+  /// W1.
+  @Test func wipesTheLockedWhateverTheirAge() throws {
+    let report = try store.removeAll(.locked)
+    #expect(report.files == 2)
+    #expect(report.bytes == 64 * 2 + 70)
+    #expect(
+      try cache.files()
+        == ["li/live", "ex/expired", "da/damaged", "la/later", "li/.tmp-12ab", "li/.hidden"])
+  }
+
+  /// W1.
+  @Test func wipesTheUnlockedWhateverTheirAge() throws {
+    let report = try store.removeAll(.unlocked)
+    #expect(report.files == 2)
+    #expect(report.bytes == 64 * 2 + 30)
+    #expect(
+      try cache.files()
+        == ["lo/locked", "lo/lockedExpired", "da/damaged", "la/later", "li/.tmp-12ab", "li/.hidden"])
+  }
+
+  /// W2, W4.
+  @Test func wipesEverythingThatIsOurs() throws {
+    try cache.write([UInt8](repeating: 7, count: 100), to: ".quarantine/old")
+    let report = try store.removeAll(.all)
+    #expect(report.files == 8)
+    #expect(report.bytes == 64 * 6 + 210 + 3 + 100)
+    #expect(try cache.files() == ["li/.hidden"])
+    #expect(try cache.outside.names(in: "cache").sorted() == [".blobcache", ".quarantine", "li"])
+  }
+
+  /// W2.
+  @Test func wipeLeavesTemporaryFilesOfLivingWriters() throws {
+    let writer = try FileDescriptor.open(FilePath(cache.path("li/.tmp-12ab")), .readOnly)
+    defer { #expect(throws: Never.self) { try writer.close() } }
+    try check(flock(writer.rawValue, LOCK_EX), "flock")
+    #expect(try store.removeAll(.all).files == 6)
+    #expect(try cache.files() == ["li/.tmp-12ab", "li/.hidden"])
+  }
+
+  /// W3.
+  @Test func wipeRefusesWhatMayBeNoCache() throws {
+    let cache = try Cache()
+    let store = try cache.store()
+    #expect(try store.removeAll(.all).files == 0)
+    try cache.write(Array("dear diary".utf8), to: "di/diary")
+    try cache.write([1], to: "ab/.tmp-1")
+    let before = try cache.snapshot()
+    expect(.notACache) { try store.removeAll(.all) }
+    #expect(try cache.snapshot() == before)
+    try store.store(payload(5), for: "key", ttl: .seconds(1))
+    cache.clock.advance(by: 2)
+    #expect(try store.removeAll(.all).files == 3)
+    #expect(try cache.files() == [])
+  }
+
+  /// W3: no program has made a control file yet, but a sound record shows what this is.
+  @Test func wipeTakesASoundRecordForACache() throws {
+    let cache = try Cache()
+    try cache.write(record(RecordHeader(updateTime: UInt64(cache.now), payloadSize: 0), [1]), to: "ke/key")
+    try cache.write([1], to: "ab/abc")
+    #expect(try cache.store().removeAll(.all).files == 2)
+    #expect(try cache.files() == [])
+  }
+
+  /// W1, W5: whether it is locked is not known.
+  @Test(arguments: [RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotRead(scope: RemovalScope) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, path in
+      call == .openBeneath && path.string.hasSuffix("/live") ? .fail(.ioError) : nil
+    }
+    let error = expect(.fileSystem) { try store.removeAll(scope) }
+    #expect(error?.errno == .ioError)
+    let removed = scope == .locked ? ["lo/locked", "lo/lockedExpired"] : ["ex/expired"]
+    #expect(try cache.files().isDisjoint(with: removed))
+    #expect(try cache.files().contains("li/live"))
+  }
+
+  /// W3.
+  @Test func wipeOfWhatCannotBeListedSaysSo() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in call == .listDirectory ? .fail(.ioError) : nil }
+    let error = expect(.fileSystem) { try store.removeAll(.all) }
+    #expect(error?.errno == .ioError)
+  }
+
+  /// W5.
+  @Test func wipeGoesOnPastWhatItCannotRemove() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, path in
+      call == .unlink && path.string.hasSuffix("/locked") ? .fail(.readOnlyFileSystem) : nil
+    }
+    let error = expect(.fileSystem) { try store.removeAll(.all) }
+    #expect(error?.errno == .readOnlyFileSystem)
+    #expect(try cache.files() == ["lo/locked", "li/.hidden"])
+  }
+
+  /// W6.
+  @Test func wipeTellsHowFarItHasCome() throws {
+    let cache = try Cache()
+    let store = try cache.store()
+    for index in 0..<600 { try store.store(payload(36), for: BlobKey("\(index % 5) record \(index)")) }
+    try store.collect()
+    let calls = Lock<[RemovalProgress]>([])
+    var options = RemovalOptions()
+    options.progress = { progress in calls.withLock { $0.append(progress) } }
+    let report = try store.removeAll(.unlocked, options)
+    let told = calls.withLock { $0 }
+    #expect(told.map(\.examined) == [256, 512, 600])
+    #expect(told.map(\.removed.files) == [256, 512, 600])
+    #expect(told.allSatisfy { $0.expected == 600 })
+    #expect(told.last?.removed == report)
+    #expect(report.bytes == 60_000)
+  }
+
+  /// W7.
+  @Test(arguments: RemovalScope.allCases) func wipeThatIsStoppedLeavesTheRest(scope: RemovalScope) throws {
+    let cache = try Cache()
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.durability = .full }
+    for index in 0..<20 {
+      try store.store(payload(36), for: BlobKey("\(index % 3) record \(index)"), locked: scope == .locked)
+    }
+    let asked = Lock(0)
+    var options = RemovalOptions()
+    options.isStopped = {
+      asked.withLock {
+        $0 += 1
+        return $0 == 9
+      }
+    }
+    _ = trace.take()
+    let report = try store.removeAll(scope, options)
+    #expect(report.wasStopped)
+    #expect(report.files == 9)
+    #expect(try cache.files().count == 11)
+    // Two directories at the least, of which one was not done, and the root.
+    #expect(trace.count(.sync) >= 3)
+    options.isStopped = nil
+    let rest = try store.removeAll(scope, options)
+    #expect(rest.files == 11)
+    #expect(!rest.wasStopped)
+  }
+}

@@ -1,0 +1,19 @@
+import Posix
+import Testing
+
+@Suite struct OpenFileBudgetTests {
+  /// Few where a process may have few open.
+  @Test(arguments: [(nil, 256), (1 << 20, 256), (1024, 16), (64, 1), (63, 0), (0, 0)] as [(Int?, Int)])
+  func budgetIsASmallShare(openFileLimit: Int?, share: Int) {
+    #expect(OpenFileBudget.share(of: openFileLimit) == share)
+  }
+
+  @Test(arguments: 0..<4) func noMoreAreTakenThanThereAre(limit: Int) {
+    let budget = OpenFileBudget(limit: limit)
+    for _ in 0..<limit { #expect(budget.take()) }
+    for _ in 0..<3 { #expect(!budget.take()) }
+    budget.giveBack(limit)
+    for _ in 0..<limit { #expect(budget.take()) }
+    #expect(!budget.take())
+  }
+}

@@ -1,0 +1,11 @@
+import Posix
+import Testing
+
+@Suite struct SystemCallTests {
+  @Test(arguments: SystemCall.allCases) func everyCallNamesItsManualPage(call: SystemCall) {
+    let page = call.manualPage
+    let name = page.prefix { $0 != "(" }
+    #expect(!name.isEmpty && name.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "_" })
+    #expect(["(2)", "(3)"].contains(page.dropFirst(name.count)))
+  }
+}

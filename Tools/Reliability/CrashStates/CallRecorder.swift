@@ -1,0 +1,72 @@
+package import Posix
+internal import Synchronization
+internal import SystemPackage
+
+/// Sees what the calls of a store do to its directory, by looking at it between them. For one thread.
+package final class CallRecorder: Sendable {
+  private struct State {
+    var reader: DiskReader
+    var recording: Recording
+    /// Whether a call has been made since that may have changed something.
+    var mayHaveChanged = false
+  }
+
+  private let state: Mutex<State>
+  private let top: String
+
+  /// - Parameter top: a directory, absolute and without links. What it holds now is on the medium.
+  package init(top: String) {
+    var reader = DiskReader(top: top)
+    _ = reader.read()
+    self.top = top
+    state = Mutex(State(reader: reader, recording: Recording(base: reader.image)))
+  }
+
+  /// The door to the file system that a store is to be given.
+  package var files: Files {
+    Files { [self] call, location in
+      noteCall(call, location)
+      return nil
+    }
+  }
+
+  /// Operation `number` begins.
+  package func begin(_ number: Int) { note(.began(number)) }
+
+  /// Operation `number` has answered.
+  package func end(_ number: Int) { note(.ended(number)) }
+
+  package var recording: Recording { state.withLock { $0.recording } }
+
+  private func note(_ event: Recording.Event) {
+    state.withLock { state in
+      look(&state)
+      state.recording.events.append(event)
+    }
+  }
+
+  private func noteCall(_ call: SystemCall, _ location: Location) {
+    state.withLock { state in
+      look(&state)
+      switch call {
+      case .sync:
+        let path = location.path.string
+        guard path.utf8.starts(with: top.utf8) else { return }
+        let relative = String(path.dropFirst(top.count).drop { $0 == "/" })
+        guard let number = state.reader.paths[relative] else { return }
+        let isDirectory = state.reader.image.directories[number] != nil
+        state.recording.events.append(.change(.sync(number, isDirectory: isDirectory)))
+      case .open, .openUnnamed, .write, .truncate, .rename, .renameNoReplace, .renameExchange, .link, .linkUnnamed,
+        .unlink, .makeDirectory, .removeDirectory, .allocate:
+        state.mayHaveChanged = true
+      default: break
+      }
+    }
+  }
+
+  private func look(_ state: inout State) {
+    guard state.mayHaveChanged else { return }
+    state.mayHaveChanged = false
+    state.recording.events += state.reader.read().map { .change($0) }
+  }
+}

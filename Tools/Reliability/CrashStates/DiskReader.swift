@@ -1,0 +1,123 @@
+internal import Posix
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#endif
+
+/// Reads a directory again and again, and numbers what it finds.
+struct DiskReader {
+  let top: String
+  private var numbers: [ino_t: Int] = [:]
+  private var nextNumber = DiskImage.root + 1
+  private(set) var image = DiskImage()
+  /// Paths below the top, as they were when it was last read.
+  private(set) var paths: [String: Int] = [:]
+
+  init(top: String) {
+    self.top = top
+  }
+
+  /// - Returns: what has changed since.
+  mutating func read() -> [DiskChange] {
+    let before = image
+    var next = DiskImage()
+    var seen: [ino_t: Int] = [:]
+    paths = ["": DiskImage.root]
+    read(DiskImage.root, "", into: &next, &seen)
+    readUnnamed(into: &next, &seen)
+    // The file system may give a number that was freed to another file.
+    numbers = seen
+    image = next
+    return before.changes(to: next)
+  }
+
+  private mutating func read(
+    _ directory: Int, _ path: String, into next: inout DiskImage, _ seen: inout [ino_t: Int]
+  ) {
+    next.directories[directory] = [:]
+    for name in Self.names(in: path.isEmpty ? top : top + "/" + path) {
+      let relative = path.isEmpty ? name : path + "/" + name
+      let full = top + "/" + relative
+      var status = stat()
+      guard lstat(full, &status) == 0 else { continue }
+      let number = numbers[status.st_ino] ?? seen[status.st_ino] ?? nextNumber
+      if number == nextNumber { nextNumber += 1 }
+      seen[status.st_ino] = number
+      paths[relative] = number
+      next.directories[directory]?[name] = number
+      if status.st_mode & S_IFMT == S_IFDIR {
+        read(number, relative, into: &next, &seen)
+      } else if name == ".blobcache", let known = image.files[number] {
+        // Once it has its name it is only changed in memory, and nothing in it lasts.
+        next.files[number] = known
+      } else {
+        next.files[number] = Self.bytes(of: full, status)
+      }
+    }
+  }
+
+  /// The file that this process is writing and that has no name yet: by its descriptor, which the kernel shows as a link to
+  /// where it was made. Outside Linux there is none.
+  private mutating func readUnnamed(into next: inout DiskImage, _ seen: inout [ino_t: Int]) {
+    let descriptors = "/proc/self/fd"
+    for name in Self.names(in: descriptors) {
+      guard let descriptor = CInt(name), let path = Self.target(ofLink: descriptors + "/" + name),
+        path.hasPrefix(top + "/"), path.contains("/#"), path.hasSuffix(" (deleted)")
+      else { continue }
+      var status = stat()
+      guard fstat(descriptor, &status) == 0, status.st_nlink == 0 else { continue }
+      let number = numbers[status.st_ino] ?? nextNumber
+      if number == nextNumber { nextNumber += 1 }
+      seen[status.st_ino] = number
+      let directory = path.dropFirst(top.count + 1).prefix { $0 != "#" }
+      paths[directory + UnnamedFile.label] = number
+      next.files[number] = Self.bytes(of: descriptor, status)
+    }
+  }
+
+  private static func target(ofLink path: String) -> String? {
+    var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+    let count = readlink(path, &bytes, bytes.count)
+    return count < 0 ? nil : String(decoding: bytes[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  private static func names(in path: String) -> [String] {
+    guard let directory = opendir(path) else { return [] }
+    defer { closedir(directory) }
+    var names: [String] = []
+    while let entry = readdir(directory) {
+      let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names.sorted()
+  }
+
+  private static func bytes(of path: String, _ status: stat) -> [UInt8] {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard descriptor >= 0 else {
+      // The store that is being watched holds a lease on it, and so has it open.
+      return errno == EWOULDBLOCK ? leasedDescriptor(of: status).map { bytes(of: $0, status) } ?? [] : []
+    }
+    defer { close(descriptor) }
+    return bytes(of: descriptor, status)
+  }
+
+  private static func bytes(of descriptor: CInt, _ status: stat) -> [UInt8] {
+    let count = Int(status.st_size)
+    return [UInt8](unsafeUninitializedCapacity: count) { buffer, done in
+      done = max(pread(descriptor, buffer.baseAddress, count, 0), 0)
+    }
+  }
+
+  /// A descriptor of this process that is open on a file.
+  private static func leasedDescriptor(of file: stat) -> CInt? {
+    (0..<1024).first { descriptor in
+      var status = stat()
+      return fstat(descriptor, &status) == 0 && status.st_ino == file.st_ino && status.st_dev == file.st_dev
+    }
+  }
+}

@@ -1,0 +1,127 @@
+public import BlobRecord
+public import BlobStore
+internal import Logging
+package import Posix
+public import SystemPackage
+
+/// How the stores of fault tests are configured: nothing depends on the time or on the volume.
+public struct StoreSettings: Sendable {
+  public var directory: FilePath
+  /// When everything happens.
+  public var now = UnixTime(seconds: standardTime)
+  public var durability = Durability.automatic
+  public var lockTimeout: Duration = .seconds(5)
+  public var format = BlobStore.RecordFormat.checksummed
+  public var recycles = true
+  /// Whether who stores has changed something before: the first change takes nothing from the recycling bin.
+  public var warmsUp = false
+  /// Where a test that watches the calls does so.
+  package var files = Files()
+
+  /// The Unix seconds at which tests happen that say nothing else.
+  public static let standardTime: Int64 = 1_700_000_000
+
+  public init(directory: FilePath) {
+    self.directory = directory
+  }
+
+  public func makeStore(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
+    var configuration = BlobStore.Configuration()
+    configuration.durability = durability
+    configuration.lockTimeout = lockTimeout
+    configuration.format = format
+    configuration.freeSpaceFloor = 0
+    configuration.recycling = recycles ? .automatic : .off
+    configuration.logger = Logger(label: "faults", factory: { _ in SwiftLogNoOpLogHandler() })
+    let now = now
+    configuration.now = { now }
+    change(&configuration)
+    return try BlobStore(directory: directory, configuration: configuration, files: files)
+  }
+}
+
+extension FaultOperation {
+  /// Runs the operation with a store of its own.
+  ///
+  /// - Parameter look: called after the operation, while the store is still open.
+  public func run(_ settings: StoreSettings, thenWhileOpen look: () -> Void = {}) -> OperationResult {
+    do {
+      let store = try settings.makeStore {
+        $0.collectsOnStore = false
+        if case .collect(evicting: true) = self { $0.sizeLimit = 1 }
+        if case .storeAtLimit(_, let payload) = self {
+          $0.collectsOnStore = true
+          $0.sizeLimit = Int64(RecordHeader.byteCount + payload.byteCount)
+        }
+        if case .quarantine = self { $0.damagePolicy = .quarantine }
+      }
+      return withExtendedLifetime(store) {
+        if settings.warmsUp { warmUp(store) }
+        let result = run(store)
+        look()
+        return result
+      }
+    } catch {
+      return OperationResult(.failed, message: "\(error)")
+    }
+  }
+
+  /// Changes nothing, under a stripe that nobody else takes. What goes wrong with that is none of the operation's concern.
+  private func warmUp(_ store: BlobStore) {
+    guard case .store = self else { return }
+    _ = try? store.touch(BlobKey("nobody's \(CurrentProcess.identifier)"))
+  }
+
+  public func run(_ store: BlobStore) -> OperationResult {
+    do throws(BlobStoreError) {
+      switch self {
+      case .store(let key, let payload, let locked, let keepingLocks):
+        try store.store(payload.bytes, for: BlobKey(key), locked: locked, keepingLocks: keepingLocks)
+        return OperationResult(.done)
+      case .storeAtLimit(let key, let payload):
+        try store.store(payload.bytes, for: BlobKey(key))
+        store.waitForCollection()
+        return OperationResult(.done)
+      case .load(let key, let touching): return try load(key, touching: touching, store)
+      case .quarantine(let key): return try load(key, touching: false, store)
+      case .touch(let key): return OperationResult(of: try store.touch(BlobKey(key)))
+      case .lock(let key): return OperationResult(of: try store.lock(BlobKey(key)))
+      case .unlock(let key, let force): return OperationResult(of: try store.unlock(BlobKey(key), force: force))
+      case .remove(let key): return OperationResult(of: try store.remove(BlobKey(key)))
+      case .removeAll(let scope): try store.removeAll(scope)
+      case .collect:
+        let report = try store.collect()
+        if report.failed > 0 { return OperationResult(.failed, message: "\(report.failed) files") }
+      case .verify:
+        let report = try store.verify()
+        if report.unreadableFiles > 0 { return OperationResult(.failed, message: "\(report.unreadableFiles) files") }
+        if report.damagedFiles > 0 { return OperationResult(.damaged) }
+      }
+      return OperationResult(.done)
+    } catch {
+      switch error.code {
+      case .damaged: return OperationResult(.damaged, message: "\(error)")
+      case .busy, .collectionRunning: return OperationResult(.busy, message: "\(error)")
+      default: return OperationResult(.failed, message: "\(error)", errno: error.errno?.rawValue)
+      }
+    }
+  }
+
+  private func load(_ key: String, touching: Bool, _ store: BlobStore) throws(BlobStoreError) -> OperationResult {
+    guard let blob = try store.load(BlobKey(key), touching: touching) else { return OperationResult(.notFound) }
+    return OperationResult(.done, payload: PayloadDigest.of(blob.payload))
+  }
+}
+
+extension OperationResult {
+  fileprivate init(of outcome: BlobStoreOutcome) {
+    switch outcome {
+    case .done: self.init(.done)
+    case .notFound: self.init(.notFound)
+    case .notLocked: self.init(.notLocked)
+    }
+  }
+}
+
+/// The library's outcome, which this type's own would hide.
+private typealias BlobStoreOutcome = Outcome
