@@ -43,7 +43,7 @@ import Testing
   #if os(Linux)
     enum Displacement: CaseIterable, Sendable { case removal, replacement, exchange, expiry }
 
-    /// Spec/ControlFile.md, "The recycling bin", step 3. After a power cut, a name may lead to what its file has held before:
+    /// Spec/Recycling.md, "The order of digests". After a power cut, a name may lead to what its file has held before:
     /// the record of another key with the same digest would be found sound there.
     @Test(arguments: Displacement.allCases) func fileIsNotOverwrittenWithAnotherRecordOfItsDigest(
       displacement: Displacement
