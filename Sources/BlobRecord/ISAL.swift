@@ -20,7 +20,7 @@ package enum ISAL {
   /// nil where there is no such library.
   package static let checksum = unsafe find(in: libraryName)
 
-  /// Opens the library and finds the function in it; nil where either fails, or the function computes something else.
+  /// Finds the function in the library; nil if that fails or it computes something else.
   package static func find(in library: String) -> Checksum? {
     #if canImport(Darwin)
       return nil

@@ -1,10 +1,10 @@
 /// FNV-1a, 64 bits, of a record's file name.
 ///
-/// It goes into the header (flag 0x4), where it tells a file that was moved to another name, and selects the stripe
+/// It goes into the header (flag 0x4) and reveals a file that was moved to another name. It also selects the stripe
 /// that serializes changes of the key.
 ///
 /// Source: G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm"
-/// (draft-eastlake-fnv), offset basis and prime for 64 bits.
+/// (draft-eastlake-fnv). Offset basis and prime are those for 64 bits.
 public enum KeyDigest {
   public static func digest(ofFileName fileName: String) -> UInt64 {
     unsafe fileName.withContiguousUTF8 { bytes in unsafe digest(ofFileName: bytes.span) }

@@ -3,9 +3,11 @@ public enum KeyError: Error, Hashable, Sendable {
   case empty
   /// The file name would be `byteCount` bytes long; file systems take `RecordNaming.maximumFileNameBytes`.
   case tooLong(byteCount: Int)
-  /// Verbatim naming cannot carry a `/`, a NUL or a leading `.`; `byte` is the offender.
+  /// The key has a byte that `verbatim` cannot carry.
+  ///
+  /// `byte` is a `/`, a NUL or a leading `.`.
   case notVerbatim(byte: UInt8)
-  /// Keys cannot be told from SHA-256 file names, so nothing can be looked up by a key's prefix.
+  /// A prefix of keys cannot be looked up among SHA-256 file names.
   case notListable
 }
 

@@ -1,4 +1,6 @@
-/// What a payload seems to be, guessed from its first bytes. For people who look at a cache; nothing depends on it.
+/// What a payload seems to be, guessed from its first bytes.
+///
+/// It helps people to look at a cache; no code depends on it.
 public enum PayloadKind: String, CaseIterable, Sendable {
   case png = "PNG"
   case jpeg = "JPEG"
@@ -47,8 +49,9 @@ public enum PayloadKind: String, CaseIterable, Sendable {
       }
   }
 
-  /// A frame header of MPEG audio, layer III: eleven sync bits, no reserved version, layer, bit rate or sample rate
-  /// (ISO/IEC 11172-3, 2.4.1.3).
+  /// Whether a frame header of MPEG audio, layer III, begins the bytes.
+  ///
+  /// It has eleven sync bits, and no reserved version, layer, bit rate or sample rate (ISO/IEC 11172-3, 2.4.1.3).
   private static func isMPEGAudioFrame(_ bytes: [UInt8]) -> Bool {
     guard bytes.count >= 4, bytes[0] == 0xFF, bytes[1] & 0xE0 == 0xE0 else { return false }
     return bytes[1] & 0x18 != 0x08 && bytes[1] & 0x06 == 0x02 && bytes[2] & 0xF0 != 0xF0 && bytes[2] & 0x0C != 0x0C

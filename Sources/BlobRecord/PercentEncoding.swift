@@ -18,8 +18,11 @@ package enum PercentEncoding {
     return String(decoding: encoded, as: UTF8.self)
   }
 
-  /// - Returns: nil where a `%` is not followed by two hexadecimal digits or the bytes are not UTF-8. Escapes that
-  ///   `encode` would not have made are decoded all the same; encoding again tells.
+  /// The text of an escaped name.
+  ///
+  /// It also decodes escapes that `encode` would not make. Encoding again reveals them.
+  ///
+  /// - Returns: nil if a `%` lacks two hexadecimal digits, or if the bytes are not UTF-8.
   package static func decode(_ name: String) -> String? {
     guard name.utf8.contains(UInt8(ascii: "%")) else { return name }
     var decoded: [UInt8] = []
@@ -44,12 +47,15 @@ package enum PercentEncoding {
     }
   }
 
-  /// Looks at eight bytes at a time, the last of which may be among those before: every operation on a key comes by here.
+  /// Whether a byte may need an escape.
   ///
-  /// Source of the tests of all bytes of a word at once: S. E. Anderson, "Bit Twiddling Hacks", "Determine if a word has a
-  /// byte less than n", and "equal to n".
+  /// Every operation on a key comes here, so it looks at eight bytes at a time. The last eight may overlap those
+  /// before.
   ///
-  /// - Returns: true also for what is shorter, which nobody has looked at.
+  /// Source of the tests of all bytes of a word at once: S. E. Anderson, "Bit Twiddling Hacks", "Determine if a word
+  /// has a byte less than n", and "equal to n".
+  ///
+  /// - Returns: true also for text shorter than eight bytes, without a look at it.
   private static func mayNeedEscapes(_ bytes: UnsafeRawBufferPointer) -> Bool {
     guard bytes.count >= 8 else { return true }
     let ones: UInt64 = 0x0101_0101_0101_0101

@@ -15,7 +15,9 @@ public enum RecordError: Error, Hashable, Sendable {
   case payloadChecksumMismatch(stated: UInt32, computed: UInt32)
   case keyMismatch(stated: UInt64, expected: UInt64)
   case unsupportedFlags(RecordFlags)
-  /// Not a rule of bytes: others may write to the file who may not change the cache.
+  /// The file is writable for users without write access to the cache.
+  ///
+  /// This rule is about the file, not its bytes.
   case writableByOthers
 
   public var code: Int {
@@ -53,7 +55,7 @@ public enum RecordError: Error, Hashable, Sendable {
     }
   }
 
-  /// Where in the file the rule was broken, in bytes; nil where it is not one place.
+  /// The offset in bytes of the broken field; nil if there is not one.
   public var offset: Int? {
     switch self {
     case .magicMismatch: 0

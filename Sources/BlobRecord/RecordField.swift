@@ -1,4 +1,6 @@
-/// A field of the header, as Spec/RecordFormat.md names and places it, in the order of the bytes.
+/// A field of the header, named and placed as in Spec/RecordFormat.md.
+///
+/// The cases are in the order of the bytes.
 public enum RecordField: String, CaseIterable, Sendable {
   case magic, headerSize, refCount, reserved1, ttl, updateTimeSec, payloadSizeBytes, reserved2, reserved3, reserved4
   case flags, crc

@@ -8,7 +8,9 @@ internal import CBlobRecord
 public struct RecordHeader: Hashable, Sendable {
   /// How many locks hold the record; above zero it outlives its expiry.
   public var refCount: UInt32
-  /// Seconds to live after `updateTime`; 0 means the store's default expiration, counted from the last access.
+  /// Seconds to live after `updateTime`; 0 means the store's default expiration.
+  ///
+  /// That one is counted from the last access.
   public var ttl: UInt64
   /// Unix seconds of the last store, or (with ttl 0 only) of the last access.
   public var updateTime: UInt64
@@ -71,21 +73,25 @@ extension RecordHeader {
   /// The update time, held at `Int64.max` where the stored value is above.
   public var lastUpdate: UnixTime { UnixTime(seconds: Int64(clamping: updateTime)) }
 
-  /// When the record ceases to be current unless it is locked: it is expired *after* this second.
+  /// The last second in which the record is live unless it is locked.
   public func expiry(defaultExpiration: Int64) -> UnixTime {
     lastUpdate.advanced(bySeconds: ttl > 0 ? Int64(clamping: ttl) : defaultExpiration)
   }
 
-  /// Whether more than the time to live has passed since the update; an update time in the future has not expired.
+  /// Whether more than the time to live has passed since the update.
+  ///
+  /// An update time in the future has not expired.
   public func isExpired(at now: UnixTime, defaultExpiration: Int64) -> Bool {
     now > expiry(defaultExpiration: defaultExpiration)
   }
 
-  /// Seconds that an update time may lie ahead of now without being wrong: a day. A clock that shows the local time for
-  /// UTC is off by 14 hours at the most, as are two that share a directory, and comes right by itself.
+  /// Seconds that an update time may lie ahead of now without being wrong: a day.
+  ///
+  /// A clock that shows local time for UTC is off by 14 hours at most, and comes right by itself. So do two such clocks
+  /// that share a directory.
   public static let clockTolerance: Int64 = 86_400
 
-  /// Whether the update time is one of a clock that was ahead, by more than `clockTolerance`.
+  /// Whether the update time is more than `clockTolerance` ahead of `now`.
   public func isStampedAhead(of now: UnixTime) -> Bool {
     lastUpdate > now.advanced(bySeconds: Self.clockTolerance)
   }
@@ -150,7 +156,7 @@ extension RecordHeader {
     guard stated == computed else { throw .payloadChecksumMismatch(stated: stated, computed: computed) }
   }
 
-  /// Checks that the record was written for the file name that has this digest, where it says so.
+  /// Checks the header's key digest, if it has one, against a file name's.
   public func validate(keyDigest expected: UInt64) throws(RecordError) {
     if let stated = keyDigest, stated != expected {
       throw .keyMismatch(stated: stated, expected: expected)

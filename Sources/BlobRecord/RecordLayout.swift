@@ -1,7 +1,9 @@
-/// Where the records of a directory lie: how keys are named, and whether they are spread over subdirectories.
+/// Where the records of a directory lie: their naming, and whether there are subdirectories.
 public struct RecordLayout: Hashable, Sendable {
   public var naming: RecordNaming
-  /// Whether a record lies in the subdirectory named by the first two UTF-16 code units of its file name.
+  /// Whether records lie in subdirectories.
+  ///
+  /// A subdirectory is named by the first two UTF-16 code units of the file name.
   public var separatesDirectories: Bool
 
   public init(naming: RecordNaming = .encoded, separatesDirectories: Bool = true) {
@@ -15,7 +17,9 @@ public struct RecordLayout: Hashable, Sendable {
     return RecordPath(subdirectory: subdirectory(ofFileName: fileName), fileName: fileName)
   }
 
-  /// The path of a file found in `subdirectory` (empty for the root), if that is where a record of its name lies.
+  /// The path of a file in `subdirectory`, if its name places a record there.
+  ///
+  /// An empty `subdirectory` is the root.
   public func path(ofFileName fileName: String, in subdirectory: String) -> RecordPath? {
     guard naming.accepts(fileName: fileName),
       self.subdirectory(ofFileName: fileName).utf8.elementsEqual(subdirectory.utf8)
@@ -29,7 +33,9 @@ public struct RecordLayout: Hashable, Sendable {
     return subdirectory(ofFileName: name).utf8.elementsEqual(name.utf8)
   }
 
-  /// The first two UTF-16 code units of a file name, rounded up to whole Unicode scalars; empty for a shorter name.
+  /// The first two UTF-16 code units of a name, rounded up to whole scalars.
+  ///
+  /// It is empty for a shorter name.
   public func subdirectory(ofFileName fileName: String) -> String {
     guard separatesDirectories else { return "" }
     if let start = Self.asciiStart(of: fileName) { return start }
@@ -42,7 +48,9 @@ public struct RecordLayout: Hashable, Sendable {
     return units < 2 ? "" : String(fileName.unicodeScalars[..<end])
   }
 
-  /// The first two characters if they are ASCII, as almost all are: then they need no look at scalars.
+  /// The first two characters if they are ASCII, as they almost always are.
+  ///
+  /// Then scalars need not be looked at.
   private static func asciiStart(of fileName: String) -> String? {
     unsafe fileName.withContiguousUTF8 { bytes in
       guard bytes.count >= 2, unsafe (bytes[0] | bytes[1]) < 0x80 else { return nil }
@@ -50,8 +58,10 @@ public struct RecordLayout: Hashable, Sendable {
     }
   }
 
-  /// Whether a record of this file name lies in this subdirectory, empty for the root, as far as that can be told at a
-  /// glance: names of printing ASCII characters without an escape, which almost all are.
+  /// Whether a record of this name lies in this subdirectory, by a glance.
+  ///
+  /// A glance suffices for names of printing ASCII characters without an escape, which almost all are. An empty
+  /// subdirectory is the root.
   ///
   /// - Returns: false also where only `path(ofFileName:in:)` can tell.
   package func isPlain(fileName: Span<UInt8>, in subdirectory: Span<UInt8>) -> Bool {

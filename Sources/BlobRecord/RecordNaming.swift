@@ -1,10 +1,16 @@
 /// How a key becomes a file name, and back. Spec/RecordFormat.md, "Names".
 public enum RecordNaming: String, CaseIterable, Sendable {
-  /// The key's bytes, with `%XX` for `/`, `%`, 0x00-0x1F, 0x7F and a leading `.`; the default.
+  /// The key's bytes, some escaped as `%XX`; the default.
+  ///
+  /// Escaped are `/`, `%`, 0x00-0x1F, 0x7F and a leading `.`.
   case encoded
-  /// The key's bytes as they are, which is SPTPersistentCache's way; a key with `/`, NUL or a leading `.` has no name.
+  /// The key's bytes as they are, as in SPTPersistentCache.
+  ///
+  /// A key with `/`, NUL or a leading `.` has no name.
   case verbatim
-  /// The SHA-256 of the key in lower-case hexadecimal: keys of any length, which cannot be told from the names.
+  /// The SHA-256 of the key in lower-case hexadecimal.
+  ///
+  /// Keys may have any length; the names do not tell them.
   case sha256
 
   /// The longest file name that ext4, xfs, btrfs and APFS take, in bytes.
@@ -25,7 +31,9 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     return name
   }
 
-  /// The key of a file name; nil where the name does not tell it, or is none that this naming gives.
+  /// The key of a file name; nil if the name does not tell it.
+  ///
+  /// It is also nil for a name that this naming gives to no key.
   public func key(ofFileName name: String) -> BlobKey? {
     guard accepts(fileName: name) else { return nil }
     return switch self {

@@ -4,8 +4,8 @@
 
 /// SHA-256 of bytes in memory, which names files under the `sha256` naming.
 ///
-/// By CryptoKit on Apple's platforms. Elsewhere by the code below: a library for this one function would be most of what a
-/// client of this package builds.
+/// CryptoKit computes it on Apple's platforms, the code below elsewhere. A library for this one function would take
+/// most of the time of a client's build.
 ///
 /// Source: FIPS 180-4, "Secure Hash Standard", sections 4.1.2, 4.2.2, 5.1.1, 5.3.3 and 6.2.
 package enum SHA256Digest {

@@ -8,7 +8,9 @@ public struct UnixTime: Hashable, Comparable, Sendable {
 
   public static func < (a: UnixTime, b: UnixTime) -> Bool { a.seconds < b.seconds }
 
-  /// The moment `seconds` later, held at the ends of `Int64`: no time and no TTL overflows.
+  /// The moment `seconds` later, held at the ends of `Int64`.
+  ///
+  /// So no time and no ttl overflows.
   public func advanced(bySeconds seconds: Int64) -> UnixTime {
     let (sum, overflow) = self.seconds.addingReportingOverflow(seconds)
     return UnixTime(seconds: overflow ? (seconds > 0 ? .max : .min) : sum)

@@ -146,7 +146,7 @@ int blob_link_unnamed(int descriptor, int directory, const char *name) {
 
 int blob_take_write_lease(int descriptor) {
 #if defined(__linux__) && defined(F_SETLEASE)
-  // First of all: what is sent without it, SIGIO, ends the process when somebody opens the file.
+  // This comes first: without it, SIGIO ends the process when the file is opened elsewhere.
   if (fcntl(descriptor, F_SETSIG, SIGURG) == -1) return -1;
   return fcntl(descriptor, F_SETLEASE, F_WRLCK);
 #else

@@ -6,15 +6,14 @@ public import Synchronization
 
 /// `Mutex`, in a form that the thread sanitizer understands.
 ///
-/// The code that locks a `Mutex` lies in the standard library, which is not instrumented: the sanitizer does not see
-/// that one thread waits for the other, and takes what a mutex guards for a race. Built with `THREAD_SANITIZER`, as
-/// Tools/sanitize does, this says it. In any other build it is the mutex alone, and each call is inlined to the mutex's.
+/// The code that locks a `Mutex` is in the standard library, which is not instrumented. So the sanitizer does not see
+/// one thread wait for another. With `THREAD_SANITIZER` this type tells it. In any other build it is the mutex alone.
 ///
-/// Public for generic code that is inlined into other modules; no product exports this module.
+/// It is public for inlined generic code; no product exports this module.
 public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
   @usableFromInline let mutex: Mutex<Value>
   #if THREAD_SANITIZER
-    /// Its address stands for the lock, which has none of its own that Swift would tell.
+    /// Its address stands for the lock, because Swift does not tell a mutex's.
     @usableFromInline let tag = Tag()
     @usableFromInline final class Tag: Sendable {
       @usableFromInline init() {}

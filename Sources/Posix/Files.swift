@@ -10,14 +10,16 @@ package import SystemPackage
   internal import Musl
 #endif
 
-/// The one door to the file system: every call goes through `perform`, where interruptions are retried, errno becomes
-/// a typed error, and a test may step in. Where a call is made is only worked out if somebody wants to know.
+/// The one door to the file system: every call goes through `perform`.
+///
+/// There, interrupted calls are retried, errno becomes a typed error, and a test may step in. The location of a call is
+/// only computed when it is asked for.
 package final class Files: Sendable {
   /// What a test makes of a call that is about to happen.
   package enum Interception: Sendable {
     /// The call does not happen and fails so.
     case fail(Errno)
-    /// The call does not happen and answers this, as on a file system that is not at hand. Not for transfers.
+    /// The call is not made and has this result; not for transfers.
     case answer(Int)
     /// The call transfers at most this many bytes.
     case transferAtMost(Int)
@@ -27,7 +29,7 @@ package final class Files: Sendable {
   package typealias Interceptor = @Sendable (SystemCall, Location) -> Interception?
 
   private let intercept: Interceptor?
-  /// Whether there is an interceptor; asking this costs less than looking at the closure, which would be retained.
+  /// Whether there is an interceptor: cheaper to ask than the closure, which would be retained.
   private let isIntercepted: Bool
   /// What may be kept open from one operation to the next.
   package let budget: OpenFileBudget
@@ -53,13 +55,16 @@ package final class Files: Sendable {
     intercept?(call, location)
   }
 
-  /// Whether the kernel, or a filter before it, has refused `openat2`; from then on paths are walked.
+  /// Whether the kernel, or a filter before it, has refused `openat2`.
+  ///
+  /// From then on paths are walked.
   var refusesOpenBeneath: Bool { openBeneathRefused.load(ordering: .relaxed) }
 
   func noteOpenBeneathRefused() { openBeneathRefused.store(true, ordering: .relaxed) }
 
-  /// Whether the kernel, the file system or a filter has refused to make a file without a name, or to give it one later;
-  /// from then on files get a name at once.
+  /// Whether files without a name, or naming them later, were refused.
+  ///
+  /// The kernel, the file system or a filter may do so. From then on files get a name at once.
   package var refusesUnnamedFiles: Bool { unnamedFilesRefused.load(ordering: .relaxed) }
 
   func noteUnnamedFilesRefused() { unnamedFilesRefused.store(true, ordering: .relaxed) }
@@ -69,7 +74,7 @@ package final class Files: Sendable {
 
   func noteAccessTimeRefused() { accessTimeRefused.store(true, ordering: .relaxed) }
 
-  /// Whether a file that `sparingAccessTime` has just opened is known to be the caller's by that alone.
+  /// Whether the opening by `sparingAccessTime` alone shows that the file is the caller's.
   var hasOpenedOwnFile: Bool { accessTimeTellsOwner && !refusesToSpareAccessTime }
 
   /// Makes a call that answers -1 and sets errno when it fails; EINTR is retried.
@@ -95,9 +100,10 @@ package final class Files: Sendable {
   /// Reads or writes `count` bytes in as many calls as it takes.
   ///
   /// - Parameters:
-  ///   - endsShort: whether one call has to do, however few bytes it moves.
+  ///   - endsShort: whether one call must do, with however few bytes.
   ///   - body: transfers up to `limit` bytes, `done` of the `count` being behind it.
-  /// - Returns: how many bytes were transferred: fewer than `count` only at the end of a file that is read, or by one call.
+  /// - Returns: how many bytes were transferred: fewer than `count` only at the end of a file that is read, or by one
+  ///   call.
   @inline(__always)
   func transfer(
     _ call: SystemCall, _ location: @autoclosure () -> Location, count: Int, endsShort: Bool = false,
@@ -134,15 +140,16 @@ package final class Files: Sendable {
     return done
   }
 
-  /// Asks for the status of what is open.
+  /// Asks for the status of an open file.
   func status(of descriptor: CInt, _ location: @autoclosure () -> Location) throws(FileError) -> Stat {
     var raw = CInterop.Stat()
     try perform(.status, location()) { unsafe blob_status(descriptor, &raw) }
     return Stat(rawValue: raw)
   }
 
-  /// The size of the regular file behind a descriptor of the caller's, through which nothing of the cache is read; nil for
-  /// anything else.
+  /// The size of the regular file behind the caller's descriptor; nil for other types.
+  ///
+  /// Nothing of the cache is read through it.
   package static func sizeOfRegularFile(_ descriptor: FileDescriptor) -> Int64? {
     var raw = CInterop.Stat()
     let isRegular = unsafe blob_status(descriptor.rawValue, &raw) == 0 && Stat(rawValue: raw).type == .regular

@@ -1,8 +1,9 @@
 package import SystemPackage
 
-/// A place in the file system: a directory's path and names relative to it, joined only when somebody looks.
+/// A place in the file system: a directory's path and names relative to it.
 ///
-/// Descriptors carry one for their errors; copying it allocates nothing, and neither does going down by a name or two.
+/// They are joined only when the path is asked for. Descriptors carry one for their errors; copying it allocates
+/// nothing, and neither does going down by a name or two.
 package struct Location: Sendable {
   private let directory: FilePath
   /// Where it lies below the directory; empty if it lies in the directory itself.

@@ -1,4 +1,6 @@
-/// The kinds of system call this package makes, as errors name them and tests count and fail them.
+/// The kinds of system call that this package makes.
+///
+/// Errors name them; tests count them and make them fail.
 package enum SystemCall: String, CaseIterable, Sendable {
   case open, openBeneath, openDirectory, openUnnamed, close
   case status, read, write, truncate, sync

@@ -5,11 +5,12 @@
 
 #include <stdint.h>
 
-/// Says that this thread now sees what was done before the last `blob_sanitizer_release` of the same tag. Does nothing
-/// in a build without the thread sanitizer.
+/// Says that this thread now sees what was done before the tag's last release.
+///
+/// Does nothing in a build without the thread sanitizer.
 void blob_sanitizer_acquire(uintptr_t tag);
 
-/// Says that what this thread has done is seen by whoever acquires the tag next.
+/// Says that the next thread to acquire the tag sees what this one has done.
 void blob_sanitizer_release(uintptr_t tag);
 
 #endif

@@ -21,25 +21,30 @@ int blob_rename_no_replace(int from_directory, const char *from, int to_director
 /// renameat2(2) with RENAME_EXCHANGE; renameatx_np(2) with RENAME_SWAP on Darwin.
 int blob_rename_exchange(int from_directory, const char *from, int to_directory, const char *to);
 
-/// O_NOATIME, a GNU name; 0 where there is none.
+/// O_NOATIME, a GNU name; 0 on systems without it.
 int blob_no_access_time(void);
 
-/// Whether this process has no power over the files of others, and none to get it: one user in all its roles, not root, and
-/// neither CAP_FOWNER nor CAP_SETUID, neither in this thread nor in the first. Then whatever it can open with O_NOATIME is its
-/// user's: open(2). Also asks whether that holds here, since not all that passes for Linux refuses it: of the root of all
-/// files, which should not be ours. Always 0 on Darwin, which has no such flag.
+/// Whether a file that this process opens with O_NOATIME must be its user's.
+///
+/// open(2) says so if the process has no power over the files of others, and cannot get it. It must be one user in all
+/// its roles, not root. Neither this thread nor the first may have CAP_FOWNER or CAP_SETUID.
+///
+/// Some systems that pass for Linux do not refuse O_NOATIME, so it is tried on the root of all files, which should not
+/// be the user's. Always 0 on Darwin, which has no such flag.
 int blob_owns_what_it_spares(void);
 
 /// Creates a file that has no name yet, for reading and writing: openat(2) with O_TMPFILE. Fails with ENOTSUP on Darwin.
 int blob_create_unnamed(int directory, int flags, mode_t mode);
 
-/// Gives such a file its name: linkat(2) with AT_EMPTY_PATH, or by way of /proc where that is refused. Fails with EEXIST if
-/// the name is taken.
+/// Gives such a file its name; fails with EEXIST if the name is taken.
+///
+/// It calls linkat(2) with AT_EMPTY_PATH, or goes by way of /proc where that is refused.
 int blob_link_unnamed(int descriptor, int directory, const char *name);
 
-/// Takes a write lease of an open file: fcntl(2) with F_SETLEASE, after F_SETSIG has chosen SIGURG, which is ignored by
-/// default, to tell that somebody opens the file. Fails with EAGAIN if it is open elsewhere or mapped; with ENOTSUP on
-/// Darwin, which has no leases.
+/// Takes a write lease of an open file: fcntl(2) with F_SETLEASE.
+///
+/// Before that, F_SETSIG chooses SIGURG, which is ignored by default, to tell of processes that open the file. Fails
+/// with EAGAIN if it is open elsewhere or mapped, and with ENOTSUP on Darwin, which has no leases.
 int blob_take_write_lease(int descriptor);
 
 /// Gives a lease back: fcntl(2) with F_SETLEASE.
@@ -54,35 +59,46 @@ int blob_sync_barrier(int descriptor);
 /// Puts data and metadata on the medium: fsync(2); F_FULLFSYNC on Darwin.
 int blob_sync_full(int descriptor);
 
-/// fstat(2). From 2.33 to 2.39 the GNU library makes it by way of newfstatat(2) with an empty path, which takes a quarter
-/// longer; loads and walks over very many files ask for a status each.
+/// fstat(2), by the quickest way.
+///
+/// From 2.33 to 2.39 the GNU library makes it by newfstatat(2) with an empty path, which takes a quarter longer. Loads
+/// and walks over many files ask for a status each.
 int blob_status(int descriptor, struct stat *status);
 
-/// Locks (1) or unlocks (0) a byte of an open file for its description, exclusively and without waiting: fcntl(2) with
-/// F_OFD_SETLK. A length of 0 means all bytes from the offset on.
+/// Locks (1) or unlocks (0) a byte of an open file for its description.
+///
+/// The lock is exclusive, and the call does not wait: fcntl(2) with F_OFD_SETLK. A length of 0 means all bytes from the
+/// offset on.
 int blob_lock_bytes(int descriptor, int64_t offset, int64_t length, int lock);
 
-/// Gives a new file its length and its blocks, so that no later write to a mapping of it finds the volume full:
-/// posix_fallocate(3); F_PREALLOCATE and ftruncate(2) on Darwin.
+/// Gives a new file its length and its blocks.
+///
+/// Then no later write to a mapping of it finds the volume full. posix_fallocate(3); on Darwin F_PREALLOCATE and
+/// ftruncate(2).
 int blob_allocate(int descriptor, int64_t length);
 
 /// Reads an extended attribute: fgetxattr(2), which has two more arguments on Darwin. Fails with ENODATA, ENOATTR on
 /// Darwin, where the file has none of the name.
 ssize_t blob_read_attribute(int descriptor, const char *name, void *value, size_t size);
 
-/// Lists the names of a file's extended attributes, each with a 0 after it: flistxattr(2), which has one more argument on
-/// Darwin. Fails with ERANGE where they need more than `size` bytes.
+/// Lists the names of a file's extended attributes, each followed by a 0.
+///
+/// flistxattr(2), which has one more argument on Darwin. Fails with ERANGE if they need more than `size` bytes.
 ssize_t blob_list_attributes(int descriptor, char *names, size_t size);
 
 /// Mappings are not coherent between hosts, or locks may be missing: NFS, SMB, 9p, FUSE.
 #define BLOB_MAPPING_INCOHERENT 1
-/// Writes go to new blocks, whatever was allocated: on a full volume, one to a mapping raises SIGBUS.
+/// Writes go to new blocks: on a full volume, one to a mapping raises SIGBUS.
 #define BLOB_MAPPING_NEEDS_ROOM 2
 
-/// What keeps a file on this file system from being shared through a mapping: 0 if nothing does; -1 with errno.
+/// What keeps a file on this file system from being shared through a mapping.
+///
+/// 0 if nothing does; -1 with errno.
 int blob_mapping_hazard(int descriptor);
 
-/// The width of the terminal in characters: ioctl(2) with TIOCGWINSZ, which is variadic. -1 with errno.
+/// The width of the terminal in characters; -1 with errno.
+///
+/// ioctl(2) with TIOCGWINSZ, which is variadic.
 int blob_terminal_width(int descriptor);
 
 #endif

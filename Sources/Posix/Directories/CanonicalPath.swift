@@ -9,9 +9,10 @@ package import SystemPackage
 #endif
 
 extension Files {
-  /// The path from the file system's root on: no later change of the working directory moves where it leads.
+  /// The path from the root of the file system.
   ///
-  /// Links, dots and double dots stay as they are. An empty path is the working directory.
+  /// A later change of the working directory does not move it. Links, dots and double dots stay as they are. An empty
+  /// path is the working directory.
   ///
   /// System calls: getcwd(3), for a relative path.
   package func absolute(_ path: FilePath) throws(FileError) -> FilePath {
@@ -26,13 +27,13 @@ extension Files {
     return current.pushing(path)
   }
 
-  /// The absolute path without links, dots or doubled slashes, as far as there is something at it.
+  /// The absolute path without links, dots or doubled slashes, as far as it exists.
   ///
-  /// Links are followed before the double dots that come after them, as the kernel does. What is missing is added as it was
-  /// written, as the directories that a store would make. Two paths to one directory have one canonical path, but for mounts
-  /// and for links that are made or changed later.
+  /// Links are followed before the double dots after them, as the kernel does. The missing rest is added as written,
+  /// for directories that a store would make. Two paths to one directory have one canonical path, except for mounts and
+  /// for later changes of links.
   ///
-  /// System calls: getcwd(3) for a relative path, realpath(3), and where something is missing, once for each component besides.
+  /// System calls: getcwd(3) for a relative path, realpath(3), and one more of it for each missing component.
   package func canonical(_ path: FilePath) throws(FileError) -> FilePath {
     let path = try absolute(path)
     if let real = resolved(path) { return real }
@@ -60,7 +61,9 @@ extension Files {
     }
   }
 
-  /// Whether `..` in it is the directory in which its name lies: it is a directory, or is missing and would be made one.
+  /// Whether `..` after it is the directory in which its name lies.
+  ///
+  /// That is so for a directory, and for a missing one that would be made.
   private func leadsUp(_ path: FilePath) -> Bool {
     // Behind dots that had to stay, links may come to lie.
     guard !path.components.contains(where: { $0.kind == .parentDirectory }) else { return false }

@@ -13,11 +13,11 @@ package import SystemPackage
 package enum OpenedFile: ~Copyable {
   case regular(OpenFile, Stat)
   case absent
-  /// A directory, link, FIFO, socket or device, or a path that leads through something that is no directory.
+  /// Not a regular file, or the path leads through something other than a directory.
   case notRegular
 }
 
-/// What lies at a name, opened, whatever it is.
+/// What lies at a name, opened, of any type.
 enum OpenedDescriptor {
   case opened(CInt), absent, notRegular
 }
@@ -37,12 +37,14 @@ package enum FileAccess: Sendable {
 let fileFlags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY
 
 extension Directory {
-  /// Opens the regular file `name` in `subdirectory`, both of which may be paths; never waits for a FIFO, or for a lease
-  /// to be broken: what is leased is looked up again, for some milliseconds.
+  /// Opens the regular file `name` in `subdirectory`; both may be paths.
+  ///
+  /// It never waits for a FIFO or for the end of a lease. A file with a lease is looked up again, for some
+  /// milliseconds.
   ///
   /// System calls: `openat2(2)` (a walk where it is refused) and `fstat(2)`.
   ///
-  /// - Throws: EAGAIN if somebody holds a lease on the file all the while.
+  /// - Throws: EAGAIN if another process holds a lease on the file all the while.
   package func openFile(
     _ name: String, in subdirectory: String = "", for access: FileAccess
   ) throws(FileError) -> OpenedFile {
@@ -56,7 +58,7 @@ extension Directory {
     }
   }
 
-  /// The same, but for the look at what was opened, which may be no regular file.
+  /// Opens the file of any type, and does not look at what it is.
   func openWhatever(
     _ name: String, in subdirectory: String, for access: FileAccess
   ) throws(FileError) -> OpenedDescriptor {
@@ -70,7 +72,7 @@ extension Directory {
     } catch {
       switch error.errno {
       case .noSuchFileOrDirectory: return .absent
-      // A link; a file for a subdirectory; a socket or a FIFO nobody reads; a directory; a device without a driver.
+      // A link; a file for a subdirectory; a socket or a FIFO without a reader; a directory; a device without a driver.
       case .tooManySymbolicLinkLevels, .notDirectory, .noSuchAddressOrDevice, .isDirectory,
         .operationNotSupportedByDevice, .openedSocket:
         return .notRegular
@@ -135,9 +137,11 @@ extension Directory {
     return OpenFile(descriptor: opened, location: fileLocation, files: files)
   }
 
-  /// Opens the pipe or the character device `name`, itself no link, to write to it; waits for a pipe's reader.
+  /// Opens the pipe or the character device `name`, not a link, for writing.
   ///
-  /// - Returns: nil if what was opened is something else.
+  /// It waits for a pipe's reader.
+  ///
+  /// - Returns: nil if the opened file is of another type.
   package func openOutput(_ name: String) throws(FileError) -> OpenFile? {
     let fileLocation = at(name)
     let opened = try files.perform(.open, fileLocation) {
@@ -164,15 +168,18 @@ extension Directory {
   }
 }
 
-/// Makes a call that opens a file: what is opened for writing may be locked, what is only read is not.
+/// Makes a call that opens a file, and notes a file that may be locked.
+///
+/// That is one opened for writing; a file that is only read is not locked.
 @inline(__always)
 private func open(_ flags: CInt, _ call: () -> CInt) -> CInt {
   flags & O_ACCMODE == O_RDONLY ? call() : LockableDescriptor.open(call)
 }
 
-/// Calls `open` until it meets no file that is on its way to another name: what has this one by now, the next look finds.
-/// Such a file has a lease on it (EWOULDBLOCK), or is moved out of the directory while it is looked up beneath it (EXDEV).
-/// What somebody holds a lease on for longer, some other program, is an error.
+/// Calls `open` again while it meets a file that is just being renamed.
+///
+/// The next look finds the file that has the name by then. Such a file has a lease on it (EWOULDBLOCK), or leaves the
+/// directory while it is looked up beneath it (EXDEV). A lease that lasts longer, of some other program, is an error.
 func passingMoves<Result>(_ open: () throws(FileError) -> Result) throws(FileError) -> Result {
   var triesLeft = 16
   while true {
@@ -187,7 +194,9 @@ func passingMoves<Result>(_ open: () throws(FileError) -> Result) throws(FileErr
   }
 }
 
-/// Calls `body` with the path of `name` in `subdirectory`, or of `name` alone, as C takes it: without an allocation.
+/// Calls `body` with the path of `name` in `subdirectory` as C takes it.
+///
+/// Without a subdirectory it is `name` alone. It takes no allocation.
 private func withPath<Result>(
   _ name: String, in subdirectory: String, _ body: (UnsafePointer<CChar>) -> Result
 ) -> Result {

@@ -35,7 +35,9 @@ extension Directory {
     }
   }
 
-  /// Gives two files each other's names, by one call: neither name is ever without a file.
+  /// Exchanges the names of two files by one call.
+  ///
+  /// Neither name is ever without a file.
   ///
   /// - Returns: false where the file system cannot do it.
   /// - Throws: ENOENT if either is missing.

@@ -19,8 +19,9 @@ package enum FileStart {
 }
 
 extension Directory {
-  /// Reads the beginning of the regular file that a listing of this directory has come to: all that a walk over very
-  /// many files needs of each, without an allocation. Never waits, not even for a FIFO.
+  /// Reads the beginning of a regular file that a listing of this directory has found.
+  ///
+  /// A walk over very many files needs no more of each. It takes no allocation and never waits, not even for a FIFO.
   ///
   /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`.
   package func readStart(

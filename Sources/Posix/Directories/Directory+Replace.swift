@@ -1,8 +1,10 @@
 internal import SystemPackage
 
 extension Directory {
-  /// Puts a file with these bytes in the place of the regular file `name`, if there is one: whoever opens the name
-  /// finds the old file or the new one, whole. Permissions are what the process's mask leaves of 0666.
+  /// Makes the regular file `name` with these bytes, or replaces it.
+  ///
+  /// A process that opens the name finds the whole old file or the whole new one. Permissions are what the process's
+  /// mask leaves of 0666.
   ///
   /// - Throws: EEXIST if the name belongs to something else, such as a device or a link, which is left alone.
   package func replaceFile(_ name: String, with bytes: RawSpan) throws(FileError) {

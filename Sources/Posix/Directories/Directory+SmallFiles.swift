@@ -8,31 +8,38 @@ package import SystemPackage
   internal import Musl
 #endif
 
-/// What lies at a name where a file was looked for that is likely to be small.
+/// What lies at a name where a small file is likely.
 package enum SmallFile: ~Copyable {
   /// A regular file of its owners', as it was read, and closed again.
   case read(byteCount: Int)
-  /// A regular file of its owners' that takes more room than there is. Nothing is said of what is in the buffer.
+  /// A regular file of a believed owner, larger than the buffer.
+  ///
+  /// The buffer's content is undefined.
   case larger(OpenFile, Stat)
   case absent
-  /// Not a regular file, or somebody else's.
+  /// Not a regular file, or another user's.
   case foreign
-  /// A regular file of its owners' to which others may write too. Nothing is said of what is in the buffer.
+  /// A regular file of a believed owner that others may write to too.
+  ///
+  /// The buffer's content is undefined.
   case exposed
 }
 
 extension Directory {
-  /// Reads a whole regular file that is smaller than the buffer; of a larger one, opens it. `name` and `subdirectory` are
-  /// what they are to `openFile`.
+  /// Reads a regular file that is smaller than the buffer, or opens a larger one.
   ///
-  /// Where only those who are believed may enter the owners' directory, and the kernel has told by the opening itself that the
-  /// file is the caller's (`AccessTime.tellsOwner`), its status is not asked for: its end tells its size, and what is no file fails to be read at an offset, but for a device that the
-  /// superuser has given to the caller. What looks odd then may have been read short, or be such a device: the caller reads
-  /// it again, `asksStatus` set.
+  /// `name` and `subdirectory` are as in `openFile`.
   ///
-  /// System calls: `openat2(2)`, `fstat(2)` unless it is spared, `preadv(2)` unless the file is known to be larger, `close(2)`.
+  /// The status is spared in one case. Only believed users may enter the owners' directory, and the opening itself has
+  /// shown that the file is the caller's (`AccessTime.tellsOwner`). Then the end of the file tells its size. Reading at
+  /// an offset fails for all but files, and for devices that the superuser has given to the caller. A result that looks
+  /// odd may be a short read or such a device: the caller reads again, with `asksStatus` set.
   ///
-  /// - Parameter asksStatus: whether to ask for the status first in any case: what is likely to be larger is then not read.
+  /// System calls: `openat2(2)`, `fstat(2)` unless it is spared, `preadv(2)` unless the file is known to be larger,
+  /// `close(2)`.
+  ///
+  /// - Parameter asksStatus: whether to ask for the status first in any case. Then a file that is larger is not read in
+  ///   vain.
   package func readSmallFile(
     _ name: String, in subdirectory: String, of owners: FileOwners, asksStatus: Bool,
     into buffer: UnsafeMutableRawBufferPointer

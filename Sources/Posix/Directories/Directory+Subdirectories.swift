@@ -10,9 +10,9 @@ package import SystemPackage
 #endif
 
 extension Directory {
-  /// Opens the directory `name`, itself no link.
+  /// Opens the directory `name`, itself not a link.
   ///
-  /// - Returns: nil if there is none.
+  /// - Returns: nil if it is missing.
   package func openSubdirectory(_ name: String) throws(FileError) -> Directory? {
     let directoryLocation = at(name)
     do {

@@ -9,10 +9,9 @@ package import SystemPackage
   internal import Musl
 #endif
 
-/// Owns one descriptor of a directory, and reaches everything below it through that descriptor, never through a
-/// symbolic link.
+/// Owns the descriptor of a directory, and reaches everything below through it.
 ///
-/// Names passed to the operations are single components unless they say otherwise.
+/// It never follows a symbolic link. Names passed to the operations are single components unless they say otherwise.
 package struct Directory: ~Copyable, Sendable {
   let descriptor: CInt
   let location: Location
@@ -29,10 +28,10 @@ package struct Directory: ~Copyable, Sendable {
     try? files.close(descriptor, location)
   }
 
-  /// Opens the directory at `path`, following links: above the root, paths are the caller's business.
+  /// Opens the directory at `path`, following links: the caller chooses paths above the root.
   ///
   /// - Parameter name: what messages call it, if that is not its path.
-  /// - Returns: nil if there is none.
+  /// - Returns: nil if it is missing.
   package init?(at path: FilePath, shownAs name: FilePath? = nil, files: Files) throws(FileError) {
     let location = Location(name ?? path)
     do {
@@ -92,7 +91,7 @@ package struct Directory: ~Copyable, Sendable {
     }
   }
 
-  /// The same directory by a descriptor of its own.
+  /// Opens this directory again, with a descriptor of its own.
   package func reopened() throws(FileError) -> Directory {
     let opened = try files.perform(.openDirectory, location) {
       LockableDescriptor.open { unsafe blob_openat(descriptor, ".", directoryFlags, 0) }
@@ -100,7 +99,7 @@ package struct Directory: ~Copyable, Sendable {
     return Directory(descriptor: opened, location: location, files: files)
   }
 
-  /// The status of what has this name, itself no link followed; nil if nothing does.
+  /// The status of a name, without following a link; nil if it is missing.
   package func status(of name: String) throws(FileError) -> Stat? {
     var raw = CInterop.Stat()
     do {

@@ -16,7 +16,7 @@ package struct DirectoryEntry: Sendable {
     case unknown
   }
 
-  /// With U+FFFD for what is not UTF-8.
+  /// The name, with U+FFFD for bytes that are not UTF-8.
   package let name: String
   /// Whether `name` is exactly the file's name. No record has a name that is not UTF-8.
   package let isNameExact: Bool

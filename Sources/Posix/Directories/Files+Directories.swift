@@ -9,10 +9,10 @@ package import SystemPackage
 #endif
 
 extension Files {
-  /// Makes the directory at `path` and those above it that are missing; those get what the process's mask leaves of
-  /// 0777.
+  /// Makes the directory at `path` and the missing ones above it.
   ///
-  /// What the superuser makes gets the owner and the group of the directory that it lies in, unless that is the superuser's.
+  /// Those above get what the process's mask leaves of 0777. Directories that the superuser makes get owner and group
+  /// of the directory above, unless that is the superuser's.
   ///
   /// - Returns: the directories in which an entry was made, for the caller to sync; empty if `path` was there.
   package func makeDirectories(at path: FilePath, permissions: FilePermissions) throws(FileError) -> [FilePath] {
@@ -53,10 +53,10 @@ extension Files {
     return container
   }
 
-  /// Gives a directory that the superuser has just made to the owner of the one that it lies in: in a user's home, it would
-  /// lock that user out.
+  /// Gives a directory that the superuser has just made to the owner of its container.
   ///
-  /// By descriptors, and only what is the superuser's and empty: the user may put something else there at any moment.
+  /// In a user's home, it would lock that user out. This works by descriptors, and only on an empty directory of the
+  /// superuser's: the user may put something else there at any moment.
   private func giveToOwner(of container: FilePath, _ path: FilePath) throws(FileError) {
     guard Credentials.user.rawValue == 0, let name = path.lastComponent?.string,
       let container = try Directory(at: container, files: self)
@@ -70,7 +70,7 @@ extension Files {
     try made.setOwner(user: status.userID, group: status.groupID)
   }
 
-  /// The status of what lies at `path`, links followed; nil if nothing does.
+  /// The status of what lies at `path`, links followed; nil if it is missing.
   package func status(of path: FilePath) throws(FileError) -> Stat? {
     var raw = CInterop.Stat()
     do {

@@ -1,21 +1,27 @@
 internal import CPosix
 internal import SystemPackage
 
-/// Reading leaves a file's time of access alone: where it is kept, the first read after each change makes the file system
-/// write the file's inode too, which costs a load a quarter of its time and the disk a write.
+/// Reads that leave a file's time of access alone.
+///
+/// Where that time is kept, the first read after each change makes the file system write the inode. That costs a load a
+/// quarter of its time, and the disk a write.
 package enum AccessTime {
   /// `O_NOATIME` on Linux; nothing elsewhere.
   static let flags = blob_no_access_time()
 
-  /// Whether who may leave the time of access alone is the file's owner, in this process: then the status of what was opened
-  /// so need not be asked for its owner. Found out when the first store is made, for all of the process: one whose threads
-  /// differ in their users or powers, or that gains powers by entering a user namespace, is none that this can be said of.
+  /// True if a successful `O_NOATIME` open proves that this process's user owns the file.
+  ///
+  /// Then no `fstat` is needed for the owner. It is found out once for the process, when the first store is made. It
+  /// does not hold for a process whose threads differ in their users or powers, nor for one that gains powers in a user
+  /// namespace.
   package static let tellsOwner = blob_owns_what_it_spares() == 1
 }
 
 extension Files {
-  /// Opens a file so, as far as we may: only who owns a file, or is privileged, may ask for it. Who meets another's is
-  /// likely to meet more of them, and asks no more.
+  /// Opens a file so, as far as the kernel allows it.
+  ///
+  /// Only the owner of a file, or a privileged process, may ask for it. After another user's file it is not asked for
+  /// again, because more of them are likely.
   ///
   /// - Parameter open: opens a file with these flags among others.
   @inline(__always)

@@ -1,6 +1,6 @@
 package import SystemPackage
 
-/// What tells a file or directory from every other one there is: its device and its inode.
+/// Device and inode, which tell a file or directory from every other one.
 package struct FileIdentity: Hashable, Sendable {
   private let device: DeviceID
   private let inode: UInt64

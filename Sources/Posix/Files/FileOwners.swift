@@ -1,17 +1,21 @@
 package import SystemPackage
 
-/// Whose files in a directory are believed, and what must not be writable for whom.
+/// Which users a directory believes, and which write permissions are too wide.
 ///
-/// The caller and the directory's owner are believed, and files of its group if that is. A class, group or others, is believed where it may write to the
-/// directory and no sticky bit keeps it from replacing what lies there: it then needs no write bit on a file to change it.
+/// Spec/Semantics.md, P11 to P14, has the rules.
+///
+/// The caller, the directory's owner and a believed group may own files. A class, group or others, is believed if it
+/// may write to the directory and no sticky bit stops it. It can replace every file there anyway.
 package struct FileOwners: Hashable, Sendable {
   package let caller: UserID
   package let directoryOwner: UserID
-  /// The directory's group, if it is believed: its members can do to each other's files what the owner can. nil elsewhere; in a
-  /// sticky directory each has power over the own files only.
+  /// The directory's group, if it is believed; else nil.
+  ///
+  /// Its members can do to each other's files what the owner can. In a sticky directory each user has power over own
+  /// files only.
   package let group: GroupID?
   private let believesOthers: Bool
-  /// Whether only those who are believed may enter the directory, so that modes of what lies in it say nothing.
+  /// Whether only believed users may enter the directory; then modes below it say nothing.
   let isClosed: Bool
 
   package init(caller: UserID, directory: Stat) {
@@ -37,7 +41,7 @@ package struct FileOwners: Hashable, Sendable {
     status.userID == caller || status.userID == directoryOwner || status.groupID == group
   }
 
-  /// Whether a class that is not believed may write to a file, or take files out of a directory.
+  /// Whether a class that is not believed may change a file, or empty a directory.
   package func expose(_ status: Stat) -> Bool {
     let permissions = status.permissions
     guard !isClosed, !permissions.isDisjoint(with: [.groupWrite, .otherWrite]) else { return false }
@@ -46,12 +50,12 @@ package struct FileOwners: Hashable, Sendable {
     return permissions.contains(.otherWrite) || status.groupID != group
   }
 
-  /// Why what has this status is not to be gone by: a control file that is to be mapped, a directory of the cache's own.
+  /// Why a control file must not be mapped, or a directory not be used.
   ///
-  /// The superuser is believed too, as one who may change everything anyway. Where everybody is believed, so is every owner:
-  /// all processes come to the same answer.
+  /// The superuser is believed too, because it can change everything anyway. Where others are believed, so is every
+  /// owner. So all processes come to one answer.
   ///
-  /// - Returns: nil if it is to be trusted.
+  /// - Returns: nil if it can be trusted.
   package func distrust(of status: Stat) -> Distrust? {
     guard believesOthers || include(ownerOf: status) || status.userID.rawValue == 0 else {
       return .owner(status.userID)

@@ -1,9 +1,11 @@
 package import SystemPackage
 
 extension Files {
-  /// The text of a small file, such as the kernel makes when it is read; nil if there is no such regular file.
+  /// The text of a small file, as the kernel generates some; nil if missing.
   ///
-  /// - Parameter limit: bytes; what is longer is cut off.
+  /// It is nil also for anything but a regular file.
+  ///
+  /// - Parameter limit: bytes; the rest is cut off.
   package func text(of path: FilePath, limit: Int = 1 << 16) throws(FileError) -> String? {
     guard let name = path.lastComponent?.string,
       let directory = try Directory(at: path.removingLastComponent(), files: self),
@@ -15,7 +17,9 @@ extension Files {
     return unsafe String(decoding: buffer[..<count], as: UTF8.self)
   }
 
-  /// Opens a file of the kernel's to write a trigger into and to watch; nil if there is no such regular file.
+  /// Opens a file of the kernel's, to write a trigger into it and watch it.
+  ///
+  /// It is nil if there is no such regular file.
   package func watchedFile(at path: FilePath, writing trigger: String) throws(FileError) -> WatchedFile? {
     guard let name = path.lastComponent?.string,
       let directory = try Directory(at: path.removingLastComponent(), files: self),

@@ -8,9 +8,10 @@ internal import CPosix
   internal import Musl
 #endif
 
-/// Descriptors that may be locked, which a forked child must give up: it would hold the locks for as long as it lives.
+/// Descriptors that may be locked, which a forked child must give up.
 ///
-/// A child has what is open and noted when it is forked, so opening and noting are one step for it, and so is closing.
+/// Otherwise it would hold the locks for as long as it lives. A child gives up the descriptors that are noted when it
+/// is forked. So opening and noting must be one step for it, and closing and forgetting too.
 enum LockableDescriptor {
   /// Makes a call that opens a file, and notes what it answers.
   @inline(__always)

@@ -1,9 +1,10 @@
 internal import CPosix
 public import Synchronization
 
-/// Owns a shared mapping of a file, whose words all processes that map it read and write atomically.
+/// Owns a shared mapping of a file, whose words are read and written atomically.
 ///
-/// Public for `withWord` alone: the compiler takes no body of a `package` function into another module, inlinable or not.
+/// Public for `withWord` alone: the compiler takes no body of a `package` function into another module, inlinable or
+/// not.
 @safe public struct MappedFile: ~Copyable, @unchecked Sendable {
   // Unchecked because of the pointer: it is set once, and what it points to is only touched atomically.
   @usableFromInline let base: UnsafeMutableRawPointer

@@ -33,14 +33,15 @@ package struct OpenFile: ~Copyable, Sendable {
     try files.close(descriptor, location)
   }
 
-  /// Gives the descriptor away: whoever takes it closes it.
+  /// Gives the descriptor away: its new owner closes it.
   package consuming func release() -> FileDescriptor {
     isOpen = false
     return FileDescriptor(rawValue: descriptor)
   }
 
-  /// An extended attribute of at most `byteCount` bytes; nil if the file has none of the name, or a longer one, or the
-  /// file system knows no attributes.
+  /// An extended attribute of at most `byteCount` bytes.
+  ///
+  /// It is nil if the file has none of that name, if it is longer, or if the file system knows no attributes.
   package func attribute(_ name: String, byteCount: Int) throws(FileError) -> [UInt8]? {
     var count = 0
     var value = [UInt8](repeating: 0, count: byteCount)
@@ -60,10 +61,11 @@ package struct OpenFile: ~Copyable, Sendable {
     return Array(value.prefix(count))
   }
 
-  /// Whether somebody has given the file extended attributes, or an access control list; not what the system gives it for
-  /// itself.
+  /// Whether the file has extended attributes or an access control list from a user.
+  ///
+  /// Attributes that the system gives a file for itself do not count.
   package func hasAttributes() throws(FileError) -> Bool {
-    // Enough for what security modules write; whoever needs more has written it.
+    // Enough for what security modules write; longer lists have attributes from users.
     try unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 256) { names throws(FileError) in
       var count = 0
       do throws(FileError) {
@@ -94,7 +96,9 @@ package struct OpenFile: ~Copyable, Sendable {
     try files.status(of: descriptor, location)
   }
 
-  /// Tries to lock the file for this open file description alone; the lock goes when the last descriptor of it does.
+  /// Tries to lock the file for this open file description alone.
+  ///
+  /// The lock ends with the last descriptor of the description.
   ///
   /// - Returns: false if another description holds the lock.
   package func tryLock() throws(FileError) -> Bool {
@@ -143,8 +147,8 @@ package struct OpenFile: ~Copyable, Sendable {
 
   /// Gives a new file its length, and its blocks at once.
   ///
-  /// Where the system cannot, zeros are written. glibc does that by itself; musl and bionic answer EOPNOTSUPP, EINVAL or
-  /// ENOSYS, whichever the kernel or the file system gives.
+  /// Where the system cannot, zeros are written. glibc does that by itself. musl and bionic answer EOPNOTSUPP, EINVAL
+  /// or ENOSYS, as the kernel or the file system does.
   package func allocate(byteCount: Int64) throws(FileError) {
     do {
       try files.perform(.allocate, location) { blob_allocate(descriptor, byteCount) }
@@ -166,13 +170,15 @@ package struct OpenFile: ~Copyable, Sendable {
     }
   }
 
-  /// What keeps the file from being shared through a mapping, on the file system it lies on.
+  /// What keeps the file, on its file system, from being shared through a mapping.
   package func mappingHazard() throws(FileError) -> MappingHazard? {
     let hazard = try files.perform(.volumeStatus, location) { blob_mapping_hazard(descriptor) }
     return MappingHazard(rawValue: hazard)
   }
 
-  /// Maps the start of the file, shared with all who map it. The file must be as long and stay so.
+  /// Maps the start of the file, shared with all that map it.
+  ///
+  /// The file must be as long and stay so.
   package func map(byteCount: Int) throws(FileError) -> MappedFile {
     var base: UnsafeMutableRawPointer?
     try files.perform(.map, location) {
@@ -231,7 +237,7 @@ extension OpenFile {
     }
   }
 
-  /// Reads the start of the file into two buffers, one after the other, by one call.
+  /// Reads the start of the file into two buffers in order, by one call.
   ///
   /// - Returns: the number of bytes read into both, fewer than they hold only at the end of the file.
   package func read(
@@ -253,7 +259,7 @@ extension OpenFile {
     }
   }
 
-  /// Writes two spans at the start of the file, one after the other, by one call.
+  /// Writes two spans in order at the start of the file, by one call.
   package func write(_ first: RawSpan, _ second: RawSpan) throws(FileError) {
     _ = try unsafe first.withUnsafeBytes { head throws(FileError) in
       try unsafe second.withUnsafeBytes { tail throws(FileError) in

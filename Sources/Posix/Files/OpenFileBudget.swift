@@ -10,9 +10,9 @@ package final class OpenFileBudget: Sendable {
 
   package static let ofProcess = OpenFileBudget(limit: share(of: CurrentProcess.openFileLimit))
 
-  /// As many as two hexadecimal digits name, where a process may have 64 times as many open.
+  /// A 64th of the open files that a process may have, and at most 256.
   ///
-  /// - Parameter openFileLimit: nil if there is none.
+  /// - Parameter openFileLimit: nil without a limit.
   package static func share(of openFileLimit: Int?) -> Int { min(256, (openFileLimit ?? .max) / 64) }
 
   /// - Returns: false if there are as many as may be.

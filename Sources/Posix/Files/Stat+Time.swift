@@ -12,7 +12,9 @@ extension Stat {
   /// When the content was last changed, in Unix seconds.
   package var modifiedSeconds: Int64 { Int64(st_mtim.tv_sec) }
 
-  /// When the file or anything about it was last changed, in Unix nanoseconds; held at the ends of the type.
+  /// When the file or its metadata last changed, in Unix nanoseconds.
+  ///
+  /// It is held at the ends of the type.
   package var changeNanoseconds: Int64 {
     #if canImport(Darwin)
       Self.nanoseconds(rawValue.st_ctimespec)
@@ -21,7 +23,7 @@ extension Stat {
     #endif
   }
 
-  /// When the content was last changed, in Unix nanoseconds; held at the ends of the type.
+  /// When the content last changed, in Unix nanoseconds; held at the type's ends.
   package var modificationNanoseconds: Int64 {
     #if canImport(Darwin)
       Self.nanoseconds(rawValue.st_mtimespec)
@@ -35,21 +37,25 @@ extension Stat {
     return overflow ? (time.tv_sec > 0 ? .max : .min) : nanoseconds &+ Int64(time.tv_nsec)
   }
 
-  /// Whether a change made now, or later, leaves a file with another time than this one, which it has: file systems stamp
-  /// with the time of the last tick, of ten milliseconds at the most, or in whole seconds or two.
+  /// Whether a change made from now on gives a file another time than this one.
+  ///
+  /// File systems stamp with the time of the last tick, ten milliseconds ago at most, or in whole seconds or two.
   package static func isPast(_ nanoseconds: Int64, at systemTime: Int64) -> Bool {
     let (age, overflow) = systemTime.subtractingReportingOverflow(nanoseconds)
     return !overflow && age > (isExact(nanoseconds) ? 100_000_000 : 2_500_000_000)
   }
 
-  /// The same, though somebody set the clock back: it would have to come by the same nanosecond. Whole seconds, it comes by.
+  /// As `isPast`, even if the clock is set back.
+  ///
+  /// It would have to meet the very nanosecond. Whole seconds it does meet, so they are never past.
   package static func isSurelyPast(_ nanoseconds: Int64, at systemTime: Int64) -> Bool {
     isExact(nanoseconds) && isPast(nanoseconds, at: systemTime)
   }
 
-  /// The same by the clock that the kernel stamps files with, however late its ticks are. It needs to be ahead by no more than
-  /// what the file system has cut off: less than a microsecond of a time that is no multiple of one, of any other ten milliseconds at
-  /// the most (exFAT).
+  /// As `isSurelyPast`, by the clock that the kernel stamps files with.
+  ///
+  /// Its ticks may be late. It suffices if it is ahead by what the file system cuts off: ten milliseconds at most (exFAT),
+  /// and less than a microsecond of a time that is not in whole ones.
   package static func isSurelyPast(_ nanoseconds: Int64, atTick tick: Int64) -> Bool {
     let (age, overflow) = tick.subtractingReportingOverflow(nanoseconds)
     return !overflow && isExact(nanoseconds) && age > (nanoseconds.isMultiple(of: 1000) ? 10_000_000 : 1000)

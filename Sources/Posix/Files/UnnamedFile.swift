@@ -9,11 +9,13 @@ package import SystemPackage
   internal import Musl
 #endif
 
-/// A file without a name, open for reading and writing: nobody else can reach it, and it goes when it is closed, however
-/// its process ends. Linux has such files, on most file systems (open(2), `O_TMPFILE`); Darwin has none.
+/// A file without a name, open for reading and writing.
 ///
-/// To write one and give it a name takes a third less time on ext4 than to create, write and rename a file: the directory
-/// is changed once, not three times.
+/// No other process can reach it, and it goes when it is closed, however its process ends. Linux has such files on most
+/// file systems (open(2), `O_TMPFILE`); Darwin has none.
+///
+/// On ext4, to write one and name it takes a third less time than to create, write and rename: one change of the
+/// directory instead of three.
 package enum UnnamedFile {
   /// What errors call it.
   package static let label = ".unnamed"

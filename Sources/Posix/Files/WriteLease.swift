@@ -9,16 +9,12 @@ package import SystemPackage
   internal import Musl
 #endif
 
-/// The lease that says that nobody else has a file open or mapped, in this process or another, and that keeps it so:
-/// whoever opens the file while the lease is held does not wait (`O_NONBLOCK`), and gets EWOULDBLOCK. The lease goes
-/// when it is released, or when its file is closed.
+/// Proves that no other process has a file open or mapped, and keeps it so.
 ///
-/// The kernel orders opening a file and leasing it against each other: either the lease is refused because the file was
-/// opened, or the one who opens meets the lease. Names have no part in that, so whoever leases a file by its name locks
-/// it first, and looks whether the name still leads to it, unless he can tell by something else.
+/// An open for reading without waiting (`O_NONBLOCK`) gets EWOULDBLOCK while it is held. The kernel orders leases and
+/// opens, but not names: lock the file first and look if its name still leads to it.
 ///
-/// A lease that somebody has met is taken away after `/proc/sys/fs/lease-break-time`, 45 seconds by default: a holder that
-/// is stopped for longer keeps nobody out.
+/// A holder that is stopped after an open keeps it for 45 seconds at most (`/proc/sys/fs/lease-break-time`).
 package enum WriteLease {
   /// Whether the platform has leases. Darwin has none that a program could take.
   package static var isAvailable: Bool {
@@ -31,11 +27,11 @@ package enum WriteLease {
 
   /// Why there is no lease.
   package enum Refusal: Sendable {
-    /// The file is open, mapped or leased elsewhere, or it is gone, unwanted, or no regular file.
+    /// The file is open, mapped or leased elsewhere, missing, unwanted, or not regular.
     case file
     /// Somebody has given the file attributes or an access control list.
     case attributes
-    /// Leases are refused to this process, or unknown to this file system: another try is of no use.
+    /// This process or file system has no leases: another try is of no use.
     case leases
   }
 
@@ -44,7 +40,9 @@ package enum WriteLease {
     case unwanted
     /// It is the one that is wanted, if the name still leads to it.
     case wanted
-    /// Nobody has written to it since it got the name, as whoever gives it another one does: so it has kept the name.
+    /// The file was not written to since it got the name, so it has kept it.
+    ///
+    /// A process that gives it another name writes to it first.
     case untouched
   }
 
@@ -56,11 +54,14 @@ package enum WriteLease {
 }
 
 extension Directory {
-  /// Opens the regular file `name`, a single component, locks it, and takes a write lease of it. Never waits.
+  /// Locks the regular file `name`, a single component, and takes a write lease of it.
   ///
-  /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`, `fstatat(2)` unless untouched, `flistxattr(2)`, `fcntl(2)` twice.
+  /// It never waits.
   ///
-  /// - Parameter judge: asked with the file's status, when nobody else who locks it can give it another name.
+  /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`, `fstatat(2)` unless untouched, `flistxattr(2)`, `fcntl(2)`
+  /// twice.
+  ///
+  /// - Parameter judge: receives the file's status, when no other holder of the lock can give it another name.
   package func leaseFile(
     _ name: String, _ judge: (Stat) -> WriteLease.Judgement
   ) throws(FileError) -> WriteLease.Outcome {
@@ -75,8 +76,8 @@ extension Directory {
       default: throw error
       }
     }
-    // Whoever holds a lease from here keeps the lock until the file has another name, and has given the lease back before
-    // that: without the lock, the file could get that name now, and those who come for it would meet this one's lease.
+    // The holder of a lease keeps this lock until the file has another name and the lease is given back. Without the
+    // lock, the file could get its name now, and its readers would meet this lease.
     guard try file.tryLock() else { return .refused(.file) }
     let status = try file.status()
     guard status.type == .regular else { return .refused(.file) }
@@ -95,9 +96,9 @@ extension Directory {
 }
 
 extension OpenFile {
-  /// Takes a write lease of the file, which must be open for nobody else.
+  /// Takes a write lease of the file, which must be open nowhere else.
   ///
-  /// - Returns: why there is none; nil if it is taken.
+  /// - Returns: why it was refused; nil if it is taken.
   package borrowing func takeWriteLease() throws(FileError) -> WriteLease.Refusal? {
     do {
       try perform(.lease) { blob_take_write_lease($0) }

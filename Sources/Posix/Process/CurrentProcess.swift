@@ -16,7 +16,7 @@ package enum CurrentProcess {
 
   package static var identifier: Int32 { getpid() }
 
-  /// How many files it may have open at a time; nil if that is not limited.
+  /// How many files it may have open at a time; nil without a limit.
   package static var openFileLimit: Int? {
     let limit = sysconf(CInt(_SC_OPEN_MAX))
     return limit < 0 ? nil : limit

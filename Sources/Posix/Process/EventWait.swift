@@ -16,14 +16,15 @@ package final class WatchedFile: Sendable {
   package init(_ file: consuming OpenFile) { self.file = file }
 }
 
-/// Lets a thread wait for exceptional conditions of files, as the kernel's pressure files report them, until another
-/// thread stops it.
+/// Lets a thread wait for exceptional conditions of files, until another thread stops it.
+///
+/// The kernel's pressure files report such conditions.
 package final class EventWait: Sendable {
   package enum Outcome: Equatable, Sendable {
     case stopped
     /// Nothing happened in the time given.
     case timeout
-    /// The positions of the files at which something happened, and of those that will report nothing any more.
+    /// The positions of files with an event, and of those that will report no more.
     case events([Int], gone: [Int])
   }
 

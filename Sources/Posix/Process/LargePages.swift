@@ -6,9 +6,11 @@
   internal import Musl
 #endif
 
-/// Memory in large pages, so that random access to much of it finds its way through the processor's address cache.
+/// Memory in large pages.
+///
+/// Random access to much of it needs fewer entries of the processor's address cache.
 package enum LargePages {
-  /// The size of a large page on x86-64 and, with pages of 4 KiB, on arm64.
+  /// The size of a large page on x86-64, and on arm64 with 4-KiB pages.
   package static var size: Int { 1 << 21 }
 
   /// Asks for large pages for memory that begins with one. A kernel without them, or that spares them, gives small ones.

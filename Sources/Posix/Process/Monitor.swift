@@ -6,8 +6,9 @@
   internal import Musl
 #endif
 
-/// State that threads share, and a way to sleep until it has changed or a time has passed. It blocks its thread, so it
-/// is for threads of one's own, not for those of the concurrency runtime.
+/// State that threads share, and a way to sleep until it changes or time passes.
+///
+/// It blocks its thread, so it is for threads of one's own, not for those of the concurrency runtime.
 @safe package final class Monitor<State: Sendable>: @unchecked Sendable {
   // Unchecked because of `state`, which is only touched with the mutex held, and of the pointers, which are set once.
   private var state: State
@@ -17,7 +18,7 @@
   /// What a thread that looks at the state makes of it.
   package enum Finding<Result> {
     case done(Result)
-    /// Look again once the state has changed, or so much time has passed; nil waits for a change alone.
+    /// Look again after a change, or after so much time; nil waits for a change alone.
     case wait(Duration?)
   }
 
@@ -35,21 +36,22 @@
     unsafe mutex.deallocate()
   }
 
-  /// Changes the state, and wakes all who wait.
+  /// Changes the state, and wakes all waiting threads.
   @discardableResult
   package func change<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result
   {
     unsafe pthread_mutex_lock(mutex)
     defer {
       unsafe pthread_mutex_unlock(mutex)
-      // Who is woken before would only wait for the mutex.
+      // A thread woken earlier would only wait for the mutex.
       unsafe pthread_cond_broadcast(condition)
     }
     return try body(&state)
   }
 
-  /// Looks at the state until `look` has found what it waits for. It may be called early, and changes nobody hears of
-  /// are its own: it is called with the state locked.
+  /// Looks at the state until `look` has found what it waits for.
+  ///
+  /// It is called with the state locked, and may be called early. Changes that it makes itself wake no thread.
   package func wait<Result>(_ look: (inout State) -> Finding<Result>) -> Result {
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
@@ -63,7 +65,7 @@
   }
 
   private func sleep(atMost duration: Duration) {
-    // Whole seconds in a range that no addition overflows; who waits longer looks again.
+    // Whole seconds in a range that no addition overflows; a longer wait looks again.
     let longest: Duration = .seconds(1 << 30)
     let (seconds, attoseconds) = min(max(duration, .zero), longest).components
     var time = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))

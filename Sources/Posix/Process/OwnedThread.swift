@@ -9,13 +9,16 @@ package import SystemPackage
   internal import Musl
 #endif
 
-/// A thread for work that blocks, which neither the caller nor the concurrency runtime's threads should do. Its owner
-/// joins it; one that nobody joins ends by itself.
+/// A thread for blocking work, away from the caller and the concurrency runtime's threads.
+///
+/// Its owner joins it; otherwise it ends by itself.
 package final class OwnedThread: Sendable {
-  /// A number, as which a pointer is kept too, where it is one: it is never followed. nil once the thread was joined.
+  /// The thread's handle as a number; nil once the thread was joined.
+  ///
+  /// Where the handle is a pointer, it is never followed.
   private let handle: Lock<UInt?>
 
-  /// Starts the work, on a thread to which no signal is delivered: those are the program's business.
+  /// Starts the work on a thread that receives no signals: those belong to the program.
   ///
   /// - Throws: EAGAIN where the system has no thread to give.
   @discardableResult

@@ -8,12 +8,15 @@ package import SystemPackage
   internal import Musl
 #endif
 
-/// Waiting on descriptors that another process has made non-blocking: a pipe or a terminal is shared with whoever
-/// started this one.
+/// Waiting on descriptors that another process has made non-blocking.
+///
+/// A pipe or a terminal is shared with the process that started this one.
 package enum Readiness {
   case toRead, toWrite
 
-  /// Returns once a transfer would not answer EAGAIN; also when it would fail, for the transfer to say how.
+  /// Returns once a transfer would not answer EAGAIN.
+  ///
+  /// It returns also when the transfer would fail, which then says how.
   ///
   /// - Parameter location: what errors call the descriptor.
   package func wait(for descriptor: FileDescriptor, _ location: Location, files: Files) throws(FileError) {

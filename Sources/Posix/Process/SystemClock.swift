@@ -18,8 +18,10 @@ package enum SystemClock {
     nanoseconds(time(of: CLOCK_REALTIME))
   }
 
-  /// The same as of the kernel's last tick: by this clock, Linux stamps files (`ktime_get_coarse_real_ts64`), or by one that is
-  /// ahead of it. Darwin tells of no such clock, and recycles nothing, which is what this is for.
+  /// The system's time as of the kernel's last tick.
+  ///
+  /// By this clock, or by one that is ahead of it, Linux stamps files (`ktime_get_coarse_real_ts64`). Darwin tells of
+  /// no such clock; it recycles nothing, so it does not need it.
   package static func tickNanoseconds() -> Int64 {
     #if canImport(Darwin)
       unixNanoseconds()
