@@ -1,6 +1,6 @@
 internal import Posix
 
-/// A point in the time that a `MemoryCache` goes by: nanoseconds from an origin that its clock chooses.
+/// A point in the time of a `MemoryCache`: nanoseconds from its clock's origin.
 public struct CacheInstant: Hashable, Sendable {
   /// Held within 2^62 of zero, about 146 years, so that differences never overflow.
   public let nanoseconds: Int64
@@ -10,8 +10,10 @@ public struct CacheInstant: Hashable, Sendable {
     self.nanoseconds = min(max(nanoseconds, -(1 << 62)), 1 << 62)
   }
 
-  /// The system's clock, which only goes forward and is exact to some milliseconds: the kernel's coarse clock, whose
-  /// reading costs a few nanoseconds. On Linux it stands still while the machine is suspended.
+  /// The system's coarse clock, which only goes forward.
+  ///
+  /// It is exact to some milliseconds, and its reading costs a few nanoseconds. On Linux it stands still while the
+  /// machine is suspended.
   ///
   /// System calls: clock_gettime(2) with `CLOCK_MONOTONIC_COARSE`; on Darwin `CLOCK_MONOTONIC_RAW_APPROX`.
   public static var now: CacheInstant { CacheInstant(nanoseconds: systemNanoseconds()) }

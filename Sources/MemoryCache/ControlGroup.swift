@@ -1,7 +1,7 @@
 package import Posix
 package import SystemPackage
 
-/// The memory of the control group that this process is in, and of those above it.
+/// The memory of this process's control group, and of the groups above it.
 ///
 /// Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst; cgroups(7).
 package struct ControlGroup: Sendable {
@@ -55,10 +55,12 @@ package struct ControlGroup: Sendable {
     }
   }
 
-  /// The file with the group's own pressure stall information; nil with version 1, which has none.
+  /// The file with the group's pressure stall information; nil with version 1, which lacks it.
   package var stallFile: FilePath? { version == .v2 ? directories.first?.appending("memory.pressure") : nil }
 
-  /// What share of its tightest limit is in use, not counting the page cache, which the kernel drops first.
+  /// The part of its tightest limit that is in use.
+  ///
+  /// The page cache does not count, because the kernel drops it first.
   ///
   /// - Returns: nil where no group has a limit.
   package func usedShare() throws(FileError) -> Double? {

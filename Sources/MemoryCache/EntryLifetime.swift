@@ -1,4 +1,4 @@
-/// How long an entry of a `MemoryCache` may be served, whatever the limits of the cache.
+/// How long an entry of a `MemoryCache` may be served, within the cache's limits.
 public enum EntryLifetime: Hashable, Sendable {
   case unlimited
   /// From when it was set; uses do not extend it. Zero or less means that it is over at once.
@@ -8,7 +8,7 @@ public enum EntryLifetime: Hashable, Sendable {
   /// Before this point of the cache's clock, and not from then on.
   case until(CacheInstant)
 
-  /// When an entry that is set or used now is no longer served, in nanoseconds; `Int64.max` for never.
+  /// When an entry that is set or used now expires, in nanoseconds; `Int64.max` for never.
   @inlinable
   func deadline(from now: Int64) -> Int64 {
     switch self {

@@ -1,8 +1,8 @@
-/// How often keys were asked for lately, about: a count-min sketch with four counters of four bits for each key.
+/// An estimate of how often keys were used lately: a count-min sketch.
 ///
-/// The four counters of a key lie in one block of 64 bytes, a cache line; the layout is that of Caffeine's
-/// `FrequencySketch`. All counters are halved each time ten times as many uses were counted as there are
-/// entries, the sample size of the paper's evaluation.
+/// Each key has four counters of four bits, in one block of 64 bytes, a cache line. The layout is that of Caffeine's
+/// `FrequencySketch`. All counters are halved once ten times as many uses were counted as there are entries, as in the
+/// paper.
 @usableFromInline
 package struct FrequencySketch: Sendable {
   /// Words in a block.

@@ -20,7 +20,7 @@ extension MemoryCache {
 
   /// The live entries, in their order of recency; looking does not count as a use.
   ///
-  /// With `.lru` and one shard the order is exact. With several shards it is that of the coarse clock; with `.wTinyLFU`
+  /// With `.lru` and one shard the order is exact. With several shards it is that of the coarse clock. With `.wTinyLFU`
   /// it is the order in which entries are kept: protected, then the window, then the rest, each by recency.
   ///
   /// - Parameters:
@@ -47,7 +47,7 @@ extension MemoryCache {
     entries(leastRecentFirst: leastRecentFirst, most: most).map(\.key)
   }
 
-  /// The bytes of what entries lie in, without what their keys and values refer to.
+  /// The bytes of the slots, without the objects that keys and values refer to.
   package var slotByteCount: Int {
     shards.reduce(0) { sum, shard in sum + shard.state.withLock { $0.slots.byteCount + $0.sketch.byteCount } }
   }

@@ -37,8 +37,7 @@ extension MemoryCache {
     return count
   }
 
-  /// Removes what is no longer served because its lifetime is over, or because it was not used for longer than the age
-  /// limit.
+  /// Removes entries that have expired, or were unused for longer than the age limit.
   ///
   /// - Returns: how many were removed.
   /// - Complexity: O(*n*), under the lock for 256 entries at a time; O(1) where nothing can expire.
@@ -47,7 +46,9 @@ extension MemoryCache {
     removeExpired(notUsedFor: .max)
   }
 
-  /// Removes what has expired, and what was not used for longer than `age`; both are reported as `.expired`.
+  /// Removes entries that have expired, or were unused for longer than `age`.
+  ///
+  /// Both are reported as `.expired`.
   ///
   /// - Complexity: O(*n*), under the lock for 256 entries at a time.
   @discardableResult
@@ -101,14 +102,14 @@ extension MemoryCache {
 // MARK: - Memory pressure
 
 extension MemoryCache {
-  /// Frees memory: removes what has expired, then evicts down to the shares of entries and cost that the configuration
-  /// keeps at this level, and gives back the memory that they were in.
+  /// Frees memory: removes expired entries, then evicts down to the shares for this level.
   ///
-  /// Called by `MemoryPressureMonitor.shared` unless the configuration says otherwise, and by the program that knows
-  /// better.
+  /// The configuration has the shares of entries and cost. The entries' own memory is given back too.
+  /// `MemoryPressureMonitor.shared` calls this unless the configuration says otherwise. A program that knows better may
+  /// call it.
   ///
-  /// - Complexity: O(*n*), under the lock for 256 entries at a time. Moving what stays is one hold of it, as long as
-  ///   growing to it was.
+  /// - Complexity: O(*n*), under the lock for 256 entries at a time. Moving the entries that stay is one hold of it, as
+  ///   long as growing to it was.
   public func respond(to pressure: MemoryPressure) {
     let share = pressure == .critical ? configuration.criticalKeptShare : configuration.warningKeptShare
     guard share > 0 else { return clear(.evicted) }

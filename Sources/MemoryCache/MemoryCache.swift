@@ -3,11 +3,10 @@ public import Locks
 
 /// A cache in memory: values by key, within limits of count, cost, age and lifetime.
 ///
-/// Any thread may use it; nothing waits longer than for the others' operations. Asking, setting and removing take
-/// amortised constant time. Entries lie in contiguous memory, without an object for each.
+/// Any thread may use it, and waits for other operations only. Each operation on a key takes amortised constant time.
 ///
-/// Values leave, are reported and are released outside the lock, so a value's `deinit` and the removal listener may use
-/// the cache. The key's `==` runs inside the lock and must not.
+/// Values leave, are reported and are released outside the lock, so a `deinit` and the removal listener may use the
+/// cache. A key's `==` runs inside the lock and must not.
 ///
 /// ```swift
 /// let covers = MemoryCache<String, Cover>(MemoryCacheConfiguration(limits: MemoryCacheLimits(cost: 64 << 20)))
@@ -16,8 +15,10 @@ public import Locks
 /// ```
 public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   public typealias Entry = MemoryCacheEntry<Key, Value>
-  /// Told what has left the cache, by the thread that made it leave, outside the lock. Removals of one key by several
-  /// threads may be told in another order than they happened.
+  /// Receives an entry that has left the cache, outside the lock.
+  ///
+  /// The thread that made it leave calls this. Removals of one key by several threads may be told in another order than
+  /// they happened.
   public typealias RemovalListener = @Sendable (RemovedEntry<Key, Value>) -> Void
 
   public let configuration: MemoryCacheConfiguration
@@ -28,7 +29,7 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
   @usableFromInline let onRemoval: RemovalListener?
   @usableFromInline let releaseQueue: DispatchQueue?
   @usableFromInline let clock: (@Sendable () -> CacheInstant)?
-  /// Whether there is a clock; asking this costs less than looking at the closure, which would be retained.
+  /// Whether there is a clock: cheaper to ask than the closure, which would be retained.
   @usableFromInline let hasClock: Bool
   let currentLimits: Lock<MemoryCacheLimits>
   let timer: TrimTimer
@@ -68,9 +69,10 @@ public final class MemoryCache<Key: Hashable & Sendable, Value: Sendable>: Senda
 // MARK: - Asking
 
 extension MemoryCache {
-  /// The value of a key, which counts as a use of it: it becomes the most recent, and a sliding lifetime begins anew.
+  /// The value of a key; the look counts as a use.
   ///
-  /// An entry whose time is over is removed and reported as `.expired`.
+  /// The entry becomes the most recent, and a sliding lifetime begins anew. An expired entry is removed and reported as
+  /// `.expired`.
   ///
   /// - Complexity: O(1) expected: one hash, one comparison of keys.
   @inlinable
@@ -85,7 +87,9 @@ extension MemoryCache {
     return value
   }
 
-  /// The value of a key, which does not count as a use and is in no statistics. O(1) expected.
+  /// The value of a key, without counting a use; O(1) expected.
+  ///
+  /// It is in no statistics.
   @inlinable
   public func peek(_ key: Key) -> Value? {
     look(key) { state, slot in unsafe state.slots.contents[Int(slot)].value }
@@ -97,7 +101,9 @@ extension MemoryCache {
     look(key) { _, _ in true } ?? false
   }
 
-  /// The value of a key with its cost and times; does not count as a use. O(1) expected.
+  /// The value of a key with its cost and times, without counting a use.
+  ///
+  /// O(1) expected.
   @inlinable
   public func entry(forKey key: Key) -> Entry? {
     look(key) { state, slot in state.entry(slot) }
@@ -134,9 +140,9 @@ extension MemoryCache {
 extension MemoryCache {
   /// Sets the value of a key, and makes it the most recent.
   ///
-  /// What was there for the key is removed in any case, so that no older value is found afterwards. Then others are
-  /// evicted until the limits hold; the value just set is not among them. Memory pressure, also where a growing cache
-  /// finds it itself (`costsAreBytes`), may take it at any time.
+  /// The key's old value is removed in any case, so that it is not found afterwards. Then others are evicted until the
+  /// limits hold; the value just set is not among them. Memory pressure may take it at any time, also pressure that a
+  /// growing cache finds itself (`costsAreBytes`).
   ///
   /// - Parameters:
   ///   - value: the value.
@@ -180,7 +186,7 @@ extension MemoryCache {
     delivered(removeEntry(forKey: key) { _ in true })
   }
 
-  /// Removes the value of a key if it is one that the predicate accepts, such as one that was found to be stale.
+  /// Removes the value of a key if the predicate accepts it, for example as stale.
   ///
   /// Between the look at the value and its removal no other can take its place. The predicate runs outside the lock.
   ///
@@ -219,9 +225,9 @@ extension MemoryCache {
   @inline(__always)
   static func hash(_ key: Key) -> Int { key.hashValue }
 
-  /// The lower half of a hash chooses the place in the shard, the upper half the shard.
+  /// The upper half of a hash chooses the shard, the lower half the place.
   ///
-  /// Two calls, not one on a shard chosen before: that would be retained, and its count of references would travel
+  /// There are two calls. One call on a shard chosen before would retain it, and its reference count would travel
   /// between the processors' caches with each hit.
   @inlinable
   @inline(__always)

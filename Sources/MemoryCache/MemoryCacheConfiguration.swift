@@ -8,26 +8,33 @@ public struct MemoryCacheConfiguration: Sendable {
   /// The lifetime of entries that are set without one.
   public var lifetime = EntryLifetime.unlimited
   public var policy: EvictionPolicy
-  /// Into how many parts, each with its own lock, the entries are divided by their keys' hashes; rounded up to a power of
-  /// two, 256 at the most.
+  /// The number of parts of the cache, each with a lock of its own.
   ///
-  /// With one, the default, the order of eviction is exact. With more, each part has its share of the limits and evicts
-  /// by itself, so that an entry dearer than a part's share of the cost limit is not kept; in return threads seldom
-  /// wait for each other. A count limit lowers the number to one for each 32 entries.
+  /// A key's hash chooses its part. The number is rounded up to a power of two, 256 at most. A count limit lowers it to
+  /// one for each 32 entries.
+  ///
+  /// With one, the default, the order of eviction is exact. With more, threads seldom wait for each other. But each
+  /// part has its share of the limits and evicts by itself. An entry dearer than a part's share of the cost limit is not
+  /// kept.
   public var shards = 1
-  /// How often entries are freed that have expired or were not used for too long; nil for never. They are never served
-  /// in any case. The timer starts with the first entry that can expire and stops with the cache.
+  /// How often expired and long unused entries are freed; nil for never.
+  ///
+  /// They are never served in any case. The timer starts with the first entry that can expire and stops with the cache.
   public var trimInterval: Duration? = .seconds(5)
   /// Whether the cache responds to `MemoryPressureMonitor.shared`.
   public var respondsToMemoryPressure = true
-  /// Called with each place where pressure cannot be watched: once in a process for each, by one of its caches. nil for
-  /// nothing to be told.
+  /// Called for each place where pressure cannot be watched; nil for no call.
+  ///
+  /// Each place is told once in a process, by one of its caches.
   public var onPressureFailure: (@Sendable (MemoryPressureSource) -> Void)?
-  /// Whether costs are bytes of memory. Then a cache that responds to memory pressure looks at its control group's limit
-  /// also as it grows, by a mebibyte or a 64th of what it holds: filled fast, it would outgrow the group within a second.
+  /// Whether costs are bytes of memory.
+  ///
+  /// Then a cache that responds to memory pressure looks at its control group's limit also while it grows. It does so after
+  /// each mebibyte, or 64th of its contents. Filled fast, it would outgrow the group within a second.
   public var costsAreBytes = false
-  /// The share of entries and cost that is kept under `.warning`; 1 removes only what has expired. At `.critical`,
-  /// `criticalKeptShare`.
+  /// The share of entries and cost that stays under `.warning`.
+  ///
+  /// With 1, only expired entries go. At `.critical`, `criticalKeptShare` holds.
   public var warningKeptShare = 0.5
   public var criticalKeptShare = 0.0
   /// Where removed values are released; nil for the thread that removes them, outside the lock. A value whose release
@@ -45,7 +52,9 @@ public struct MemoryCacheConfiguration: Sendable {
     self.policy = policy
   }
 
-  /// By how much a shard grows at least from one look at the control group to the next; nil for no looks.
+  /// How much a shard grows between two looks at the control group.
+  ///
+  /// It is at least that much; nil for no looks.
   func growthStep(of shardCount: Int) -> Int? {
     respondsToMemoryPressure && costsAreBytes ? (1 << 20) / shardCount : nil
   }

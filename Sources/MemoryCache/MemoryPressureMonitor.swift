@@ -1,15 +1,12 @@
 internal import Locks
 internal import Posix
 
-/// Tells when memory becomes scarce, for caches and whoever else can give some back.
+/// Tells caches, and other code with memory to give back, when memory becomes scarce.
 ///
-/// On Apple's platforms the system says so: a dispatch source of memory pressure. On Linux one thread waits for the
-/// kernel's pressure stall information, that of the process's control group where it has one, else the machine's; and
-/// looks once a second at how much of its control group's limit is in use. What a system lacks is left out, and what it
-/// refuses to the process is told once: `sources` says what is watched. A program that knows better calls
-/// `MemoryCache.respond(to:)`.
+/// On Apple's platforms a dispatch source says so. On Linux one thread waits for the kernel's pressure stall
+/// information, and looks once a second at the use of the control group's limit. `sources` says what is watched.
 ///
-/// Nothing is watched, and there is no thread, while nobody wants to be told.
+/// A program that knows better calls `MemoryCache.respond(to:)`. Without subscriptions there is no thread.
 public final class MemoryPressureMonitor: Sendable {
   /// The monitor that caches use.
   public static let shared = MemoryPressureMonitor()
@@ -33,9 +30,10 @@ public final class MemoryPressureMonitor: Sendable {
     self.environment = environment
   }
 
-  /// Calls the handler at each sign of pressure, on a thread of the monitor's, as long as the subscription lives.
+  /// Calls the handler at each sign of pressure, as long as the subscription lives.
   ///
-  /// A level is told when it is reached, and again after ten seconds if it lasts.
+  /// The call comes on a thread of the monitor's. A level is told when it is reached, and again after ten seconds if it
+  /// lasts.
   ///
   /// - Parameters:
   ///   - handler: receives the level.
@@ -60,8 +58,9 @@ public final class MemoryPressureMonitor: Sendable {
     return MemoryPressureSubscription { [self] in forget(number) }
   }
 
-  /// How short of memory the control group is at this moment; nil where it has enough or no limit, and where nothing is
-  /// watched.
+  /// How short of memory the control group is now; nil where it has enough.
+  ///
+  /// It is also nil without a limit, and where nothing is watched.
   package func currentPressure() -> MemoryPressure? { state.withLock { $0.watch }?.currentPressure() }
 
   /// What is watched, and what could not be.
@@ -96,7 +95,7 @@ public final class MemoryPressureMonitor: Sendable {
   }
 }
 
-/// The wish to be told of memory pressure; it ends with the last reference to this.
+/// A subscription to memory pressure; it ends with the last reference to it.
 public final class MemoryPressureSubscription: Sendable {
   private let onEnd: @Sendable () -> Void
 
@@ -117,7 +116,7 @@ public struct MemoryPressureSource: Hashable, Sendable {
   }
 
   public let kind: Kind
-  /// A file or directory; empty where there is none.
+  /// A file or directory; empty if the source has none.
   public let path: String
   /// Why it is not watched, as the system says; nil if it is.
   public let failure: String?

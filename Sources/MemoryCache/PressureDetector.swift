@@ -1,9 +1,13 @@
-/// Decides what of the signs of memory pressure is told: a level when it is reached, and again while it lasts, but not
-/// so often that each answer is followed by the next before it could help.
+/// Decides which signs of memory pressure are told.
+///
+/// A level is told when it is reached, and again while it lasts. But each answer gets time to help before the next
+/// sign.
 package struct PressureDetector: Sendable {
   /// How long a level is not told again, in nanoseconds. Pressure that lasts deserves another answer.
   package static let repeatInterval: Int64 = 10_000_000_000
-  /// The shares of a control group's limit, less what the kernel can drop at once, from which on it is short of memory.
+  /// The shares of its limit from which on a control group is short of memory.
+  ///
+  /// Memory that the kernel can drop at once does not count.
   package static let (warningShare, criticalShare) = (0.85, 0.95)
 
   private var told: (level: MemoryPressure, time: Int64)?
@@ -22,7 +26,7 @@ package struct PressureDetector: Sendable {
     return level
   }
 
-  /// What it means that a group uses this share of its limit; nil for enough memory.
+  /// The level for a use of this share of the limit; nil for enough memory.
   package static func level(usedShare share: Double) -> MemoryPressure? {
     share >= criticalShare ? .critical : share >= warningShare ? .warning : nil
   }

@@ -33,7 +33,7 @@ package struct PressureEnvironment: Sendable {
 
     /// - Parameters:
     ///   - report: called at each sign of pressure.
-    ///   - onFailure: never called: the system refuses nobody.
+    ///   - onFailure: never called: this system does not refuse.
     package init(
       environment: PressureEnvironment, report: @escaping @Sendable (MemoryPressure) -> Void,
       onFailure: @escaping @Sendable () -> Void
@@ -61,8 +61,10 @@ package struct PressureEnvironment: Sendable {
 #else
   /// Watches on a thread of its own, until it is stopped.
   package final class PressureWatch: Sendable {
-    /// Stalls of a tenth of two seconds, the window that a process without privileges may ask for: of some tasks, as
-    /// systemd's MemoryPressureThresholdSec= has it (systemd.resource-control(5)), and of all at once.
+    /// Stalls of a tenth of two seconds: of some tasks, and of all at once.
+    ///
+    /// Two seconds is the window that a process without privileges may ask for. systemd's MemoryPressureThresholdSec=
+    /// has these values (systemd.resource-control(5)).
     private static let triggers: [(level: MemoryPressure, text: String)] = [
       (.warning, "some 200000 2000000\n"), (.critical, "full 200000 2000000\n"),
     ]
@@ -128,10 +130,10 @@ package struct PressureEnvironment: Sendable {
       }
     }
 
-    /// Where stalls are told: the group's own file, or the machine's where there is no group.
+    /// The file that tells of stalls: the group's own, or the machine's without a group.
     ///
-    /// What other groups of the machine wait for says nothing of this one. One of version 1 has no such file; without a
-    /// limit it has all the machine's memory, as if there were no group.
+    /// Stalls of other groups say nothing about this one. A group of version 1 has no such file. Without a limit it has
+    /// all the machine's memory, as if there were no group.
     private static func stallFile(of group: ControlGroup?, root: FilePath) -> FilePath? {
       let ofMachine = root.appending("proc/pressure/memory")
       guard let group else { return ofMachine }

@@ -1,6 +1,6 @@
 public import Dispatch
 
-/// What a queue is to release, and nobody else: the only reference to it goes along.
+/// The only reference to what a queue must release.
 ///
 /// A closure that captured it might be the last to be destroyed on the thread that made it.
 @usableFromInline

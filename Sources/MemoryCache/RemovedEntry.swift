@@ -6,7 +6,7 @@ public enum RemovalCause: String, CaseIterable, Sendable {
   case replaced
   /// Its lifetime was over, or it was not used for too long.
   case expired
-  /// It made room: a limit, a trim to a count or a cost, or memory pressure.
+  /// It made room for a limit, for a trim, or under memory pressure.
   case evicted
   /// All was removed.
   case cleared
@@ -28,9 +28,10 @@ public struct RemovedEntry<Key: Hashable & Sendable, Value: Sendable>: Sendable 
   }
 }
 
-/// What left a cache in one operation, on its way out of the lock. One entry, the usual case, takes no allocation.
+/// The entries that one operation removes, on their way out of the lock.
 ///
-/// Not copyable, so that nobody keeps a reference to a value that another queue is to release.
+/// One entry, the usual case, takes no allocation. It is not copyable, so that no other code keeps a reference to a
+/// value that a queue must release.
 @usableFromInline
 struct Removals<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
   @usableFromInline var first: RemovedEntry<Key, Value>?

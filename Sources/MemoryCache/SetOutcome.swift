@@ -1,8 +1,8 @@
-/// What became of a value that was set, and what is to be done outside the lock.
+/// The result of setting a value, with the work that remains outside the lock.
 @usableFromInline
 struct SetOutcome: Sendable {
   @usableFromInline let isKept: Bool
-  /// Whether the shard has grown by so much that it is time to see whether there is memory for it.
+  /// Whether the shard has grown enough for a look at the memory that is left.
   @usableFromInline let hasGrown: Bool
   /// Whether the limits hold. More has to leave than does under one hold of the lock, if not.
   @usableFromInline let isWithinLimits: Bool

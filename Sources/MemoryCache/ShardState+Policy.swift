@@ -2,12 +2,14 @@
 extension ShardState {
   /// The window has one part in so many of the entries.
   @usableFromInline static var windowFraction: Int { 100 }
-  /// The window has one part in so many of the cost: more, because few entries may be all that it has room for.
+  /// The window has one part in so many of the cost.
+  ///
+  /// That is more than of the count, because the cost may have room for few entries.
   @usableFromInline static var costWindowFraction: Int128 { 20 }
-  /// An entry is dear that has more than one part in so many of the cost.
+  /// An entry above one part in so many of the cost is dear.
   @usableFromInline static var dearFraction: Int128 { 16 }
 
-  /// Whether shares are of the cost, not of the entries: where the cost's limit is the nearer one.
+  /// Whether shares are of the cost: its limit is nearer than that of the entries.
   @inlinable
   var goesByCost: Bool {
     guard limits.cost != .max else { return false }
@@ -21,7 +23,7 @@ extension ShardState {
       ? windowCost * Self.costWindowFraction > totalCost : windowCount * Self.windowFraction > slots.count
   }
 
-  /// Whether more than four fifths of what has left the window are protected.
+  /// Whether more than four fifths of the entries outside the window are protected.
   @inlinable
   var isTooMuchProtected: Bool {
     goesByCost
@@ -31,7 +33,9 @@ extension ShardState {
   @inlinable
   func cost(of slot: Slot) -> Int128 { Int128(unsafe slots.contents[Int(slot)].cost) }
 
-  /// Notes a use of an entry: it goes to the front, in the protected part if it has left the window.
+  /// Notes a use of an entry, which goes to the front.
+  ///
+  /// It goes to the protected part if it has left the window.
   @inlinable
   mutating func noteUse(_ slot: Slot) {
     sketch.count(unsafe slots.links[Int(slot)].hash)
@@ -103,11 +107,11 @@ extension ShardState {
       ?? slots.last(in: .window, except: spared)
   }
 
-  /// The entry to evict next to make room for what is new.
+  /// The entry to evict next to make room for a new one.
   ///
-  /// A candidate gives way unless it was asked for more often than each entry that it would drive out. Without
-  /// candidates the order decides, but where a dear entry needs the room of many. Then the less asked for of the two
-  /// ends of probation leaves: what was asked for often is not to leave before what has only just come.
+  /// A candidate gives way unless it was used more often than each entry that it would drive out. Without candidates
+  /// the order decides, unless a dear entry needs the room of many. Then the less used of the two ends of probation
+  /// leaves, so that a frequent entry outlives one that has just come.
   @inlinable
   func loser(sparing spared: Slot, _ candidates: inout Candidates) -> Slot? {
     guard policy != .lru, let victim = victim(sparing: spared) else { return victim(sparing: spared) }
@@ -132,7 +136,9 @@ extension ShardState {
   }
 }
 
-/// Entries that have just left the window and have yet to win their places: the first of those on probation.
+/// Entries that have just left the window and must win their places.
+///
+/// They are the first of those on probation.
 @usableFromInline
 struct Candidates {
   /// The one that left first.

@@ -12,11 +12,13 @@ struct ShardState<Key: Hashable & Sendable, Value: Sendable>: ~Copyable {
   @usableFromInline var totalCost: Int128 = 0
   @usableFromInline var statistics = MemoryCacheStatistics()
   @usableFromInline var lastSerial: UInt64 = 0
-  /// How often entries were moved to other slots: a walk over the slots then begins anew.
+  /// How often entries were moved to other slots; then a walk begins anew.
   @usableFromInline var compactions = 0
   /// Whether an entry with a deadline was ever set.
   @usableFromInline var hasDeadlines = false
-  /// By how much the cost grows at least from one look at the memory that is left to the next; `Int.max` for no looks.
+  /// How much the cost grows between two looks at the memory that is left.
+  ///
+  /// It is at least that much; `Int.max` for no looks.
   @usableFromInline let growthStep: Int
   /// The cost at the last look, or the least since.
   @usableFromInline var lookedAtCost: Int128 = 0
@@ -98,9 +100,9 @@ extension ShardState {
 // MARK: - Setting
 
 extension ShardState {
-  /// Puts a value in the place of what its key had.
+  /// Puts a value in the place of the key's old one.
   ///
-  /// It is not kept if it is too dear, over already, or there is no room for any.
+  /// It is not kept if it is too dear or over already, or if there is room for none.
   @inlinable
   mutating func set(
     _ value: consuming Value, forKey key: Key, _ hash: UInt32, cost: Int, deadline: Int64, sliding: Int64, now: Int64,
@@ -138,7 +140,7 @@ extension ShardState {
       entry: SparedEntry(slot: slot, serial: lastSerial))
   }
 
-  /// Whether the cost has grown so much that it is time for a look at the memory that is left.
+  /// Whether the cost has grown enough for a look at the memory that is left.
   @inlinable
   mutating func hasGrown(since costBefore: Int128) -> Bool {
     lookedAtCost = min(lookedAtCost, costBefore)
@@ -186,7 +188,9 @@ extension ShardState {
   @inlinable
   func isDearerThan(_ cost: Int) -> Bool { cost != .max && totalCost > Int128(cost) }
 
-  /// Entries that are removed, or looked at, under one hold of the lock; others get their turn in between.
+  /// Entries that one hold of the lock removes or looks at.
+  ///
+  /// Others get their turn in between.
   @usableFromInline static var chunkSize: Int { 256 }
 
   /// Evicts until the limits hold, but not more than a chunk.
@@ -203,7 +207,7 @@ extension ShardState {
     return !isOverLimit
   }
 
-  /// The same, later: what is to be spared may be gone.
+  /// Goes on evicting later: the entry to spare may be gone.
   @usableFromInline
   mutating func evict(sparing entry: SparedEntry, removed: inout Removed) -> Bool {
     let isThere =
@@ -212,7 +216,7 @@ extension ShardState {
     return evict(sparing: isThere ? entry.slot : 0, Candidates(), removed: &removed)
   }
 
-  /// Evicts until there are no more entries and no more cost than this, but not more than a chunk.
+  /// Evicts down to this many entries and this cost, but at most a chunk.
   ///
   /// - Returns: whether that is reached.
   @inlinable
@@ -224,7 +228,7 @@ extension ShardState {
     return false
   }
 
-  /// Removes what has expired, or was not used for longer than `age`, among slots of a range.
+  /// Removes entries that expired or were unused for longer than `age`, in some slots.
   @inlinable
   mutating func removeExpired(in range: Range<Int>, now: Int64, age: Int64, removed: inout Removed) {
     for slot in range.clamped(to: SlotStorage<Key, Value>.firstSlot..<slots.highWater) {
@@ -250,7 +254,7 @@ extension ShardState {
     return taken
   }
 
-  /// Gives back the memory of slots that are free, where that is a good part of all. O(*n*), as growing is.
+  /// Gives back the memory of free slots if they are many; O(*n*), like growing.
   mutating func compact() {
     guard slots.compact() else { return }
     compactions += 1

@@ -3,8 +3,9 @@ internal import Posix
 /// Where the arrays of a `SlotStorage` lie.
 @usableFromInline
 enum SlotMemory {
-  /// Room that begins with a cache line, so that an entry with a string and a reference, 64 bytes, is never split; large
-  /// arrays lie in large pages where the system has them.
+  /// Memory that begins with a cache line, and lies in large pages where possible.
+  ///
+  /// So an entry of 64 bytes, with a string and a reference, is never split. Large pages are for large arrays.
   @usableFromInline
   static func allocate(byteCount: Int, alignment: Int) -> UnsafeMutableRawPointer {
     guard byteCount >= LargePages.size else {

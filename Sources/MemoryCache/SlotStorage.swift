@@ -64,12 +64,12 @@ struct IndexPlace {
   }
 }
 
-/// Entries in contiguous memory: an open-addressing index of hashes, the links of three circular lists, the contents.
+/// Entries in contiguous memory: an index of hashes, three circular lists, and the contents.
 ///
-/// Invariants: a slot is in exactly one list and in the index, or free; `contents` is initialised for exactly the slots
-/// in use; the index is never more than two thirds full, and probing is linear, without tombstones.
+/// Invariants: a slot is free, or in exactly one list and in the index. `contents` is initialised for exactly the slots
+/// in use. The index is at most two thirds full; probing is linear, without tombstones.
 ///
-/// Unchecked because of the pointers: the storage owns what they point to, and only mutating methods change it.
+/// Unchecked because of the pointers: the storage owns their targets, and only mutating methods change it.
 @usableFromInline
 @safe
 struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unchecked Sendable {
@@ -114,7 +114,7 @@ struct SlotStorage<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, @unche
 // MARK: - Size
 
 extension SlotStorage {
-  /// Places of the index: a power of two, of which so many slots fill two thirds at the most.
+  /// The size of the index: a power of two, two thirds of it for slots at most.
   @inlinable
   static func indexCount(for capacity: Int) -> Int {
     var count = 32
@@ -216,7 +216,7 @@ extension SlotStorage {
     return unsafe (contents + Int(slot)).move()
   }
 
-  /// Takes an entry out of the index, and moves up those behind it that then would not be found.
+  /// Takes an entry out of the index, and moves up those behind it.
   @inlinable
   func leave(_ slot: Slot) {
     var hole = place(of: slot)
@@ -285,7 +285,7 @@ extension SlotStorage {
   @inlinable
   func segment(of slot: Slot) -> Segment { unsafe links[Int(slot)].segment }
 
-  /// The least recent of a list, but not this one; nil if there is no other.
+  /// The least recent other entry of a list; nil if there is no other.
   @inlinable
   func last(in segment: Segment, except spared: Slot = 0) -> Slot? {
     var slot = unsafe links[Int(segment.rawValue)].previous
@@ -293,7 +293,7 @@ extension SlotStorage {
     return slot >= Self.firstSlot ? slot : nil
   }
 
-  /// The most recent of a list; nil if there is none.
+  /// The most recent entry of a list; nil if it is empty.
   @inlinable
   func first(in segment: Segment) -> Slot? {
     let slot = unsafe links[Int(segment.rawValue)].next

@@ -2,8 +2,9 @@ internal import Dispatch
 internal import Locks
 internal import Synchronization
 
-/// Calls for the automatic trim, on a queue of the system: it has no thread while there is nothing to do, needs no run
-/// loop, and stops when its cache goes.
+/// Calls for the automatic trim, on a queue of the system.
+///
+/// It has no thread while there is nothing to do, needs no run loop, and stops when its cache goes.
 final class TrimTimer: Sendable {
   private let interval: Duration?
   private let source = Lock<(any DispatchSourceTimer)?>(nil)

@@ -43,8 +43,10 @@ public struct BlobCacheTool: ParsableCommand {
     }
   }
 
-  /// The version alone, for scripts; on a terminal and in JSON also the library that computes checksums, which decides how fast
-  /// large payloads are.
+  /// Prints the version, alone on its line for scripts.
+  ///
+  /// On a terminal and in JSON it also names the library that computes checksums, which decides how fast large payloads
+  /// are.
   private static func answerVersion(to output: inout Output) {
     if CommandLine.arguments.contains("--json") {
       var object = JSONObject(type: "version")
@@ -57,7 +59,7 @@ public struct BlobCacheTool: ParsableCommand {
     }
   }
 
-  /// The parser would answer with the help of the whole to a question about what is no subcommand.
+  /// Refuses an unknown subcommand, which the parser would answer with the help of the tool.
   private static func checkSubcommands(in arguments: ArraySlice<String>) throws {
     let names = arguments.first == "help" ? arguments.dropFirst() : arguments.prefix(1)
     let known = configuration.subcommands.map { $0.configuration.commandName } + ["help"]

@@ -1,10 +1,12 @@
 internal import Posix
 internal import SystemPackage
 
-/// Where in a cache a directory lies: the root, which says how its records are judged, may be the directory above.
+/// Where in a cache a directory lies.
+///
+/// The root says how its records are judged, and may be the directory above.
 struct CachePlace {
   let root: FilePath
-  /// nil for the root itself, and for what is in no cache.
+  /// nil for the root itself, and for a directory outside of caches.
   private let subdirectory: String?
 
   /// ControlFile.md. Every directory has it in which a program, or this tool, has changed a record.

@@ -2,12 +2,13 @@ internal import BlobStore
 internal import Posix
 internal import SystemPackage
 
-/// A directory, or a part of it, that belongs to another user than the one that is to use it, as after a change of a
-/// container's user, or a restoration by the superuser.
+/// Recognises a directory that belongs, in part or whole, to another user.
+///
+/// That is so after a change of a container's user, or a restoration by the superuser.
 enum ChangeOfOwner {
-  /// Says whose the directory is, and how to mend it, after something in it could not be done for want of permission.
+  /// Names the directory's owner and the command that mends it, after a lack of permission.
   ///
-  /// - Parameter error: what could not be done; nil where it is known that permission may be wanting.
+  /// - Parameter error: the failure; nil where a lack of permission is known.
   static func report(_ directory: FilePath, after error: (any Error)? = nil) {
     if let error, !isLackOfPermission(error) { return }
     // What could not be done has been reported. What keeps this from being known changes nothing of it.
@@ -23,7 +24,7 @@ enum ChangeOfOwner {
     }
   }
 
-  /// - Returns: nil where the directory and all that lies in it itself belong to the user, or to a group that shares it.
+  /// - Returns: nil if the directory and its entries belong to the user, or to a group that shares it.
   private static func text(for directory: FilePath) throws -> String? {
     let user = Credentials.user
     guard user.rawValue != 0, let status = try Files().status(of: directory) else { return nil }

@@ -12,8 +12,9 @@ struct CommandFailure: Error, CustomStringConvertible {
 }
 
 extension BlobStoreError {
-  /// What failed, in the words of who gave the subcommand: the library's own name of it, such as `removeAll`, is
-  /// nothing to them.
+  /// What failed, in the words of the subcommand.
+  ///
+  /// The library's own name of an operation, such as `removeAll`, means nothing to users of the tool.
   func text(for subcommand: String) -> String {
     let subject = key.map { "\(subcommand) \"\($0.string)\"" } ?? subcommand
     let wayOut = code == .worldWritableDirectory ? "; --allow-world-writable uses it all the same" : ""

@@ -41,8 +41,10 @@ struct DirectoryOptions: ParsableArguments {
 extension RecordNaming: ExpressibleByArgument {}
 
 extension DirectoryOptions {
-  /// Only a store of a blob may make a directory: any other operation on an absent one is a mistake in its path.
-  /// What is not said goes by the hint that the directory's program has left in it; the tool leaves none itself.
+  /// The configuration of a store by these options.
+  ///
+  /// Only a store of a blob may make a directory: for any other operation, an absent one is a mistake in its path.
+  /// Missing options follow the hint that the directory's program has left; the tool leaves none itself.
   func configuration(for directory: FilePath, creatingDirectory: Bool = false) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.createsDirectory = creatingDirectory
@@ -79,7 +81,7 @@ extension DirectoryOptions {
       directory: directory, configuration: configuration(for: directory, creatingDirectory: creatingDirectory))
   }
 
-  /// The same, for what writes files: a signal that ends the tool removes them.
+  /// A store for subcommands that write files: a signal that ends the tool removes those.
   func storeToWrite(at directory: FilePath, creatingDirectory: Bool = false) throws -> BlobStore {
     let store = try store(at: directory, creatingDirectory: creatingDirectory)
     SignalEnd.remove(store.temporaryNames)

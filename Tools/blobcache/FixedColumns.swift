@@ -1,4 +1,4 @@
-/// A table that can be printed line by line, because the widths of its columns are known beforehand.
+/// A table that is printed line by line, because its columns have known widths.
 struct FixedColumns {
   enum Alignment { case left, right }
 

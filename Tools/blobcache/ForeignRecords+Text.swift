@@ -3,10 +3,12 @@ internal import BlobStore
 internal import SystemPackage
 
 extension ForeignRecords {
-  /// That a cache has changed its owner, and how to mend it: nearly all that lies where records would is somebody else's.
+  /// Tells that a cache has changed its owner, and how to mend it.
+  ///
+  /// That is so if nearly all files in records' places are another user's.
   ///
   /// - Parameter records: how many records there are.
-  /// - Returns: nil where it has not.
+  /// - Returns: nil for a cache that has not.
   func changeOfOwner(of directory: FilePath, beside records: Int64) -> String? {
     guard files > 0, records <= files / 9, let user, let recordUser else { return nil }
     let all = records == 0 ? "all \(files)" : "\(files) of \(files.saturatingAdding(records))"
@@ -24,7 +26,7 @@ extension JSONObject {
 }
 
 extension BlobStore {
-  /// Tells of a key that was not found whose file lies there, where that is so.
+  /// Tells of the foreign record under a key that was not found.
   func reportForeignRecord(for key: BlobKey) {
     // The key was looked for without an error; what keeps it from being looked at now changes nothing of the answer.
     guard let record = try? foreignRecord(for: key) else { return }

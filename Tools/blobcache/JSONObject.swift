@@ -1,4 +1,6 @@
-/// One line of JSON, whose members keep the order they are added in: the type comes first.
+/// One line of JSON, whose members keep the order of their addition.
+///
+/// The type comes first.
 struct JSONObject {
   private var members: String
 
@@ -40,7 +42,9 @@ struct JSONObject {
     members += Self.quoted(name) + ":" + (literal ?? "null")
   }
 
-  /// RFC 8259, section 7: quotation mark, reverse solidus and control characters are escaped, the rest is UTF-8.
+  /// The text as a string of RFC 8259, section 7.
+  ///
+  /// Quotation mark, reverse solidus and control characters are escaped, the rest is UTF-8.
   private static func quoted(_ text: String) -> String {
     let needsEscape = text.utf8.contains { $0 < 0x20 || $0 == 0x7F || $0 == 0x22 || $0 == 0x5C }
     guard needsEscape else { return "\"\(text)\"" }

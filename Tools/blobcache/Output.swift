@@ -9,11 +9,10 @@ internal import SystemPackage
   internal import Musl
 #endif
 
-/// Standard output: lines, collected into large writes unless a person is watching, and payloads, which are written
-/// from where they lie.
+/// Standard output: lines, and payloads, which are written from where they lie.
 ///
-/// A failing write ends the process: there is nobody left to tell the results to. If the reader has gone away that is
-/// his good right, and no failure.
+/// Lines are collected into large writes unless a person is watching. A failing write ends the process, because the
+/// results have no reader any more. A reader that has gone away is not a failure.
 struct Output: ~Copyable {
   /// Whether text may be coloured.
   let style: Style

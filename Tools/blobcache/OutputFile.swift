@@ -7,13 +7,13 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// A file that a payload goes to: replaced as a whole, or, where it is a device or a pipe, written to.
+/// The file for a payload: replaced as a whole, or written to if it is a device or a pipe.
 struct OutputFile {
   let path: FilePath
 
-  /// - Throws: `FileError`; `CommandFailure` for what is neither replaced nor written to.
+  /// - Throws: `FileError`; `CommandFailure` for files of other types.
   func write(_ payload: Data) throws {
-    // What ends in no name, or in one that stands for a directory, is none.
+    // A path without a last name, or with one that stands for a directory, names no file.
     guard let component = path.lastComponent, component.kind == .regular else { throw inTheWay("a directory") }
     let parent = path.removingLastComponent()
     let directoryPath = parent.isEmpty ? "." : parent

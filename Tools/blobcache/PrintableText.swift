@@ -1,5 +1,7 @@
 extension String {
-  /// The text with what a terminal would obey written out: a key must not move the cursor, ring, or turn text around.
+  /// The text with everything that a terminal would obey written out.
+  ///
+  /// A key must not move the cursor, ring, or turn text around.
   var printable: String {
     guard unicodeScalars.contains(where: \.isObeyed) else { return self }
     var text = ""

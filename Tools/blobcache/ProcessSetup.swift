@@ -18,8 +18,10 @@ enum ProcessSetup {
     refuseArgumentsThatAreNotUTF8()
   }
 
-  /// A standard descriptor that is closed would be given to the next file that is opened, and then results would be
-  /// written into a record. What takes its place fails every read or write, as a closed one does.
+  /// Opens a file that always fails in place of each closed standard descriptor.
+  ///
+  /// The next opened file would get the descriptor, and then results would be written into a record. The file in its
+  /// place fails every read or write, as a closed one does.
   private static func occupyStandardDescriptors() {
     for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
       _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)

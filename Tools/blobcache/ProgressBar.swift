@@ -3,7 +3,7 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// Shows a `ProgressLine` on standard error, if a person is looking at it, for as long as it lives.
+/// Shows a `ProgressLine` on standard error while it lives, if that is a terminal.
 final class ProgressBar: Sendable {
   private struct State {
     var line: ProgressLine
@@ -13,14 +13,14 @@ final class ProgressBar: Sendable {
   private let state: Lock<State>
   private let start = SystemClock.coarseMilliseconds()
 
-  /// Between two drawings, so that a terminal at the end of a slow line keeps up.
+  /// Time between two drawings, so that a terminal at the end of a slow line keeps up.
   private static let minimumMilliseconds: Int64 = 100
 
   /// - Parameters:
-  ///   - label: what is looked at, such as a directory.
-  ///   - total: files there are; nil where that is not known.
+  ///   - label: names the work, such as a directory.
+  ///   - total: files in all; nil if unknown.
   ///   - bytesName: what the bytes are, such as `freed`.
-  /// - Returns: nil where nobody is to see it.
+  /// - Returns: nil without a terminal.
   init?(_ label: String, total: Int64? = nil, bytesName: String, quiet: Bool) {
     guard !quiet, Terminal.isTerminal(.standardError), Style.environmentAllowsCursorMovement else { return nil }
     state = Lock(State(line: ProgressLine(label: label.printable, total: total, bytesName: bytesName)))

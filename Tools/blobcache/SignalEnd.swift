@@ -9,11 +9,11 @@ internal import Posix
   internal import Musl
 #endif
 
-/// SIGINT, SIGTERM and SIGHUP end the process as ever, but not before the files that it is writing are gone.
+/// Removes unfinished files when SIGINT, SIGTERM or SIGHUP end the process.
 enum SignalEnd {
   private static let signals = [SIGINT, SIGTERM, SIGHUP]
 
-  /// To be called before the first other thread is made: what that inherits keeps the signals for this one.
+  /// Call it before the first other thread is made, which inherits the blocked signals.
   static func remove(_ files: TemporaryNames) {
     var set = sigset_t()
     sigemptyset(&set)

@@ -4,7 +4,7 @@ internal import SystemPackage
 /// How a subcommand ended, by its exit status. The larger outweighs the smaller.
 enum Answer: Int32, Comparable {
   case done = 0
-  /// What was asked for is not so: absent, damaged, not locked.
+  /// The answer is no: absent, damaged, not locked.
   case no = 1
   case failed = 2
 

@@ -73,7 +73,9 @@ struct UsageCommand: DirectorySubcommand {
 }
 
 extension Usage {
-  /// What is left of all bytes for records; a sum that is held at the largest number may be less than its parts.
+  /// The bytes of records alone, from those of all files.
+  ///
+  /// A sum that is held at the largest number may be less than its parts.
   fileprivate var recordBytes: Int64 {
     let others = damagedBytes.saturatingAdding(quarantinedBytes).saturatingAdding(recycledBytes)
     return max(0, bytes.saturatingSubtracting(others))

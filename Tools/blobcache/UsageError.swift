@@ -1,4 +1,6 @@
-/// What is wrong with the way the tool was called, where the parser of the arguments does not see it: exit status 64.
+/// A mistake in the call of the tool that the parser of arguments does not see.
+///
+/// The exit status is 64.
 struct UsageError: Error, CustomStringConvertible {
   let description: String
 

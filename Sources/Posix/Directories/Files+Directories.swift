@@ -70,7 +70,7 @@ extension Files {
     try made.setOwner(user: status.userID, group: status.groupID)
   }
 
-  /// The status of what lies at `path`, links followed; nil if it is missing.
+  /// The status of the file at `path`, links followed; nil if it is missing.
   package func status(of path: FilePath) throws(FileError) -> Stat? {
     var raw = CInterop.Stat()
     do {

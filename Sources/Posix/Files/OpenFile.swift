@@ -65,7 +65,7 @@ package struct OpenFile: ~Copyable, Sendable {
   ///
   /// Attributes that the system gives a file for itself do not count.
   package func hasAttributes() throws(FileError) -> Bool {
-    // Enough for what security modules write; longer lists have attributes from users.
+    // Enough for the attributes of security modules; longer lists have some from users.
     try unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 256) { names throws(FileError) in
       var count = 0
       do throws(FileError) {

@@ -54,8 +54,8 @@ extension Stat {
 
   /// As `isSurelyPast`, by the clock that the kernel stamps files with.
   ///
-  /// Its ticks may be late. It suffices if it is ahead by what the file system cuts off: ten milliseconds at most (exFAT),
-  /// and less than a microsecond of a time that is not in whole ones.
+  /// Its ticks may be late. It suffices if it is ahead by what the file system cuts off. That is less than a microsecond
+  /// of a time that is not in whole ones, and of any other ten milliseconds at most (exFAT).
   package static func isSurelyPast(_ nanoseconds: Int64, atTick tick: Int64) -> Bool {
     let (age, overflow) = tick.subtractingReportingOverflow(nanoseconds)
     return !overflow && isExact(nanoseconds) && age > (nanoseconds.isMultiple(of: 1000) ? 10_000_000 : 1000)

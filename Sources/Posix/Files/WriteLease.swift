@@ -11,7 +11,7 @@ package import SystemPackage
 
 /// Proves that no other process has a file open or mapped, and keeps it so.
 ///
-/// An open for reading without waiting (`O_NONBLOCK`) gets EWOULDBLOCK while it is held. The kernel orders leases and
+/// An open without waiting (`O_NONBLOCK`) gets EWOULDBLOCK while it is held. The kernel orders leases and
 /// opens, but not names: lock the file first and look if its name still leads to it.
 ///
 /// A holder that is stopped after an open keeps it for 45 seconds at most (`/proc/sys/fs/lease-break-time`).

@@ -64,7 +64,9 @@ struct CollectCommand: Subcommand {
     if options.now != nil { throw ValidationError("A service goes by the clock, not by --now.") }
   }
 
-  /// Whether the command line has what is for one pass only: it outweighs an interval from elsewhere.
+  /// Whether an option for one pass is on the command line.
+  ///
+  /// It overrides an interval from elsewhere.
   private var isForOnePass: Bool { schedule.once || dryRun || emptyBin || wait || options.now != nil }
 
   func answer(_ output: inout Output) throws -> Answer {
@@ -99,7 +101,7 @@ struct CollectCommand: Subcommand {
   }
 }
 
-/// When `collect` makes its passes, and who hears of them.
+/// When `collect` makes its passes, and where it reports them.
 struct ScheduleOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Make passes until told to stop, this long apart, 1m at least.", valueName: "d"))
   var every: TimeSpan?

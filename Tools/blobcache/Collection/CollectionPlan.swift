@@ -5,8 +5,9 @@ internal import Configuration
 internal import Posix
 internal import SystemPackage
 
-/// What `collect` is to do, when command line, environment and configuration file have been heard, in this order of
-/// precedence.
+/// The work of `collect`, from command line, environment and configuration file.
+///
+/// Earlier ones override later ones.
 struct CollectionPlan: Equatable {
   struct Directory: Hashable {
     let path: FilePath
@@ -28,15 +29,17 @@ struct CollectionPlan: Equatable {
   /// nil for one pass.
   let interval: TimeSpan?
   let firstDelay: TimeSpan
-  /// How many directories are collected at a time. Two, so that one on a medium that does not answer does not hold up
-  /// all the others, and a disk that several lie on is not kept busy by many walks.
+  /// How many directories are collected at a time.
+  ///
+  /// With two, one directory on a medium that does not answer does not hold up the others. And a disk with several
+  /// directories is not kept busy by many walks.
   let parallel: Int
   let metricsFile: FilePath?
 
   /// - Parameters:
   ///   - paths: the directories named on the command line; if there are none, all of the file's.
-  ///   - commandLine: what was set there.
-  /// - Throws: `UsageError` for what the environment sets wrongly, and where there is no directory.
+  ///   - commandLine: the settings made there.
+  /// - Throws: `UsageError` for a wrong setting in the environment, and without any directory.
   init(directories paths: [FilePath], commandLine: [CollectionSetting: String], file: ConfigurationFile?) throws {
     let general = CollectionSettings(commandLine: commandLine, file: [file?.settings ?? [:]])
     interval = try general.value(.interval)
@@ -94,7 +97,7 @@ extension CollectionPlan.Directory {
   }
 }
 
-/// The settings for one directory, or for the whole, from all places where something can be set.
+/// The settings for one directory, or for all, from every place.
 private struct CollectionSettings {
   private let reader: ConfigReader
 

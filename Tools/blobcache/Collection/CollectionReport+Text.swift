@@ -31,8 +31,8 @@ extension JSONObject {
   /// A pass that was left to another collection.
   ///
   /// - Parameters:
-  ///   - process: who is collecting the directory, where that is known.
-  ///   - lastPass: when the directory was collected last, where that is the reason.
+  ///   - process: the one that is collecting the directory, if known.
+  ///   - lastPass: when the directory was collected last, if that is the reason.
   init(skipped directory: FilePath, process: Int32? = nil, lastPass: UnixTime? = nil) {
     self.init(type: "skipped")
     add("directory", directory.string)

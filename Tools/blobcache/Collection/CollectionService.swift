@@ -48,7 +48,7 @@ final class CollectionService: Service {
   }
 
   func run() async throws {
-    // Before the first pass: who sees its report may send the signal.
+    // Before the first pass: a program that sees its report may send the signal.
     let hangups = await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown()
     startMissing()
     metrics.write()

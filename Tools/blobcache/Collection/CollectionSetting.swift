@@ -1,8 +1,9 @@
 internal import ArgumentParser
 internal import BlobRecord
 
-/// What can be said of collections besides on the command line: the fields of the configuration file, and, in capitals
-/// with `BLOBCACHE_` before them, the variables of the environment.
+/// The settings of collections: fields of the configuration file, and variables of the environment.
+///
+/// A variable's name is the field's in capitals, after `BLOBCACHE_`.
 enum CollectionSetting: String, CaseIterable {
   case interval = "every"
   case jitter

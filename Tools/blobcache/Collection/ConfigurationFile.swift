@@ -8,9 +8,9 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// A configuration file of `collect`: an object of settings, and in `directories` one for each directory, by its path.
+/// A configuration file of `collect`: settings, and in `directories` settings by path.
 ///
-/// Every field is checked, so that a name or value with a mistake in it is refused instead of passed over.
+/// Every field is checked, so that a mistake in a name or value is refused instead of passed over.
 struct ConfigurationFile {
   /// Settings of the whole.
   let settings: [CollectionSetting: String]
@@ -28,7 +28,7 @@ struct ConfigurationFile {
   /// A file with ten thousand directories has less.
   private static let maximumByteCount = 4 << 20
 
-  /// - Throws: `Errno` in a message if the file cannot be read; `UsageError`, naming file and field, for what is in it.
+  /// - Throws: `Errno` in a message if the file cannot be read; `UsageError`, naming file and field, for its mistakes.
   init(_ path: FilePath) throws {
     let bytes = try Self.read(path)
     let value: ConfigurationValue
@@ -154,7 +154,7 @@ private struct FieldReader {
     var directories: [FilePath: ConfigurationFile.Directory] = [:]
     for (name, value) in try object(value, at: path).sorted(by: { $0.key < $1.key }) {
       let path = path + [name]
-      // A service's working directory is nobody's business but its own.
+      // The file must not depend on a service's working directory.
       let directory = FilePath(name)
       guard directory.isAbsolute else { throw wrong(path, "must be an absolute path") }
       let key = try Files().canonical(directory)

@@ -9,7 +9,7 @@ final class MetricsFile: Sendable {
     var path: FilePath?
   }
 
-  /// Held while the file is written, so that what is rendered first is not written last.
+  /// Held while the file is written, so that files are written in the order of rendering.
   private let state: Lock<State>
 
   init(_ plan: CollectionPlan) {
@@ -27,9 +27,9 @@ final class MetricsFile: Sendable {
     state.withLock { body(&$0.metrics) }
   }
 
-  /// Writes the file, if there is to be one.
+  /// Writes the file, if one is configured.
   ///
-  /// - Returns: whether that went well; if not, why was reported.
+  /// - Returns: whether that succeeded; a failure was reported.
   @discardableResult
   func write() -> Bool {
     state.withLock { state in
