@@ -1,7 +1,4 @@
-internal import BlobRecord
-internal import Logging
 package import Posix
-internal import Synchronization
 public import SystemPackage
 
 /// A directory of blobs, one record file each.
@@ -12,22 +9,7 @@ public import SystemPackage
 ///
 /// What each operation means: Spec/Semantics.md.
 public final class BlobStore: Sendable {
-  public let configuration: Configuration
-  /// Seconds to live of records stored without a time to live.
-  let defaultExpiration: Int64
-  let root: RootDirectory
-  let stripes: StripeLocks
-  package let temporaryNames: TemporaryNames
-  let isCollecting: CollectionGate
-  let productions = ProductionLocks()
-  let collectionObservation: CollectionObservation
-  /// nil where nothing is recycled.
-  let recyclingLimit: RecyclingLimit?
-  /// Whether the last store that looked found a record under its key: the next one with a recycled file looks then, before it
-  /// tries to do without.
-  let lastStoreReplaced = Atomic(false)
-  /// What the record that was loaded last needed: the next one is read as would have been right for that.
-  let lastReadRoom = Atomic(ReadRoom.stack)
+  let core: StoreCore
   /// nil where stores start no collections.
   let keeper: LimitKeeper?
 
@@ -50,40 +32,11 @@ public final class BlobStore: Sendable {
   ) throws(BlobStoreError) {
     try configuration.validate(for: directory)
     let absolutePath = try reporting("open") { try files.absolute(directory) }
-    self.configuration = configuration
-    defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
-    temporaryNames = TemporaryNames()
-    isCollecting = CollectionGate()
-    collectionObservation = CollectionObservation()
-    recyclingLimit = RecyclingLimit(configuration)
-    root = RootDirectory(
+    let root = RootDirectory(
       path: directory, absolutePath: absolutePath, files: files, creates: configuration.createsDirectory,
       allowsWorldWritable: configuration.allowsWorldWritableDirectory, holder: holder)
-    stripes = StripeLocks(
-      root, names: temporaryNames, configuration: configuration, defaultExpiration: defaultExpiration)
-    keeper =
-      configuration.collectsOnStore
-      ? LimitKeeper(
-        BlobStore(
-          configuration, defaultExpiration: defaultExpiration, root, stripes, temporaryNames, isCollecting,
-          collectionObservation))
-      : nil
-  }
-
-  /// The same store over again, for its keeper.
-  private init(
-    _ configuration: Configuration, defaultExpiration: Int64, _ root: RootDirectory, _ stripes: StripeLocks,
-    _ temporaryNames: TemporaryNames, _ isCollecting: CollectionGate, _ collectionObservation: CollectionObservation
-  ) {
-    self.configuration = configuration
-    self.defaultExpiration = defaultExpiration
-    self.root = root
-    self.stripes = stripes
-    self.temporaryNames = temporaryNames
-    self.isCollecting = isCollecting
-    self.collectionObservation = collectionObservation
-    recyclingLimit = RecyclingLimit(configuration)
-    keeper = nil
+    core = StoreCore(root, configuration)
+    keeper = configuration.collectsOnStore ? LimitKeeper(core) : nil
   }
 
   deinit { endCollection() }
@@ -91,18 +44,16 @@ public final class BlobStore: Sendable {
   /// Ends a collection that a store has started, with the file in hand, and lets no other begin.
   package func endCollection() { keeper?.close() }
 
+  /// Waits for the collection that a store may have started: for tests, which look at what it has left.
+  package func waitForCollection() { keeper?.waitUntilIdle() }
+
+  public var configuration: Configuration { core.configuration }
+
   /// The directory's path, as it was given.
-  public var directory: FilePath { root.path }
-}
+  public var directory: FilePath { core.root.path }
 
-extension BlobStore {
-  func path(for key: BlobKey) throws(KeyError) -> RecordPath {
-    try configuration.layout.path(for: key)
-  }
-
-  func isLive(_ header: RecordHeader, at now: UnixTime) -> Bool {
-    header.isLive(at: now, defaultExpiration: defaultExpiration)
-  }
+  /// The temporary files that stores have in hand.
+  package var temporaryNames: TemporaryNames { core.temporaryNames }
 }
 
 extension BlobStore.Configuration {
@@ -118,12 +69,5 @@ extension BlobStore.Configuration {
       "an eviction target of \(evictionTarget) is not above zero and up to one")
     try require((freeSpaceFloor ?? 0) >= 0, "a free space floor of \(freeSpaceFloor ?? 0) bytes is below zero")
     try require(maximumPayload >= 0, "a maximum payload of \(maximumPayload) bytes is below zero")
-  }
-
-  fileprivate var effectiveDefaultExpiration: Duration {
-    guard defaultExpiration < Self.minimumExpiration else { return defaultExpiration }
-    logger.warning(
-      "a default expiration of \(defaultExpiration) is raised to \(Self.minimumExpiration)")
-    return Self.minimumExpiration
   }
 }

@@ -46,15 +46,15 @@ extension BlobStore {
   /// - Complexity: reads the whole file, 256 KiB at a time, where its payload has a checksum.
   public func inspect(_ path: FilePath) throws(BlobStoreError) -> RecordInspection {
     try reporting("inspect") {
-      let inspection = try RecordInspection(path, of: self)
+      let inspection = try RecordInspection(path, of: core)
       // A header that is changed in place may be seen half done.
-      return inspection.damage == nil ? inspection : try RecordInspection(path, of: self)
+      return inspection.damage == nil ? inspection : try RecordInspection(path, of: core)
     }
   }
 }
 
 extension RecordInspection {
-  fileprivate init(_ path: FilePath, of store: BlobStore) throws {
+  fileprivate init(_ path: FilePath, of store: StoreCore) throws {
     let name = path.lastComponent?.string ?? path.string
     let parent = path.removingLastComponent()
     guard let directory = try Directory(at: parent.isEmpty ? "." : parent, files: Files()) else {
@@ -68,7 +68,7 @@ extension RecordInspection {
   }
 
   private init(
-    _ path: FilePath, named name: String, _ file: borrowing OpenFile, _ status: Stat, of store: BlobStore
+    _ path: FilePath, named name: String, _ file: borrowing OpenFile, _ status: Stat, of store: StoreCore
   ) throws {
     self.path = path
     key = store.configuration.layout.naming.key(ofFileName: name)

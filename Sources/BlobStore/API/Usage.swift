@@ -59,10 +59,12 @@ extension BlobStore {
   ///
   /// - Complexity: a walk over all records, four system calls each.
   public func usage() throws(BlobStoreError) -> Usage {
-    try reporting("usage") { try countedUsage() }
+    try reporting("usage") { try core.usage() }
   }
+}
 
-  private func countedUsage() throws -> Usage {
+extension StoreCore {
+  fileprivate func usage() throws -> Usage {
     var usage = Usage()
     guard let walk = try walk() else { return usage }
     walk.skim = {

@@ -15,17 +15,21 @@ extension BlobStore {
   ///   very many records lie close together and those of others far away. Memory does not grow with their number.
   @discardableResult
   public func collect(_ options: CollectionOptions = CollectionOptions()) throws(BlobStoreError) -> CollectionReport {
-    try reporting("collect") {
-      try withCollectorLock(options) { control in
-        let pass = CollectionPass(store: self, options: options, control: control)
-        try timed(pass, .whole) {
-          try correctingCounters(unless: { pass.isStopped }) {
-            try pass.run(since: .now)
-            return pass.enumeration
-          }
+    try reporting("collect") { try core.collect(options) }
+  }
+}
+
+extension StoreCore {
+  fileprivate func collect(_ options: CollectionOptions) throws -> CollectionReport {
+    try withCollectorLock(options) { control in
+      let pass = CollectionPass(store: self, options: options, control: control)
+      try timed(pass, .whole) {
+        try correctingCounters(unless: { pass.isStopped }) {
+          try pass.run(since: .now)
+          return pass.enumeration
         }
-        return pass.report
       }
+      return pass.report
     }
   }
 }

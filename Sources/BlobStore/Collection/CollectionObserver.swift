@@ -50,5 +50,5 @@ final class CollectionObservation: Sendable {
 
 extension BlobStore {
   /// Who is told of collections from now on, in the place of whoever was.
-  package func observeCollections(by observer: CollectionObserver) { collectionObservation.observer = observer }
+  package func observeCollections(by observer: CollectionObserver) { core.collectionObservation.observer = observer }
 }

@@ -38,10 +38,12 @@ extension BlobStore {
   /// - Complexity: O(1).
   public func statistics() throws(BlobStoreError) -> CollectionStatistics {
     try reporting("statistics") {
-      guard let root = try root.opened(), let control = countersFile(of: root) else { return CollectionStatistics() }
+      guard let root = try core.root.opened(), let control = core.countersFile(of: root) else {
+        return CollectionStatistics()
+      }
       var statistics = control.statistics
       // The clock was set back, or this is somebody's rubbish: then nobody must wait for its time to come.
-      if let last = statistics.lastPass, last.time > configuration.now() { statistics.lastPass = nil }
+      if let last = statistics.lastPass, last.time > core.configuration.now() { statistics.lastPass = nil }
       return statistics
     }
   }

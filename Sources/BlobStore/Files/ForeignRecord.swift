@@ -56,8 +56,10 @@ extension BlobStore {
   /// - Returns: nil for a record, for what is no file, and where nothing is.
   public func foreignRecord(for key: BlobKey) throws(BlobStoreError) -> ForeignRecord? {
     try reporting("foreignRecord", key) {
-      let path = try path(for: key)
-      guard let root = try root.opened(), let subdirectory = try recordSubdirectory(of: path, root) else { return nil }
+      let path = try core.path(for: key)
+      guard let root = try core.root.opened(), let subdirectory = try core.recordSubdirectory(of: path, root) else {
+        return nil
+      }
       return try root.foreignRecord(at: path, in: subdirectory.directory)
     }
   }

@@ -79,7 +79,7 @@ struct Quarantine: ~Copyable {
   }
 }
 
-extension BlobStore {
+extension StoreCore {
   /// The quarantine; nil if there is none yet, or if its name belongs to something that is no directory of ours.
   func quarantine() throws -> Quarantine? {
     do {
@@ -100,7 +100,7 @@ extension BlobStore {
   ///
   /// Two kinds of damage are never acted on: `keyMismatch`, because the blob may be good under another name, and a
   /// sound header of another size or with unknown flags, which a later version of this library may have written.
-  func follow(_ policy: DamagePolicy, for error: RecordError, at path: RecordPath) throws {
+  func follow(_ policy: BlobStore.DamagePolicy, for error: RecordError, at path: RecordPath) throws {
     switch error {
     case .keyMismatch, .wrongHeaderSize, .unsupportedFlags, .recordIsStreamAndBusy: return
     default: break
@@ -118,7 +118,7 @@ extension BlobStore {
   }
 
   /// Removes a record file, or moves it to the quarantine. Under its stripe.
-  func discard(_ path: RecordPath, _ policy: DamagePolicy, _ hold: StripeHold) throws {
+  func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: StripeHold) throws {
     guard policy != .report, let root = try root.opened(),
       let directory = try root.openSubdirectory(path.subdirectory),
       let status = try directory.status(of: path.fileName)

@@ -31,12 +31,13 @@ extension BlobStore {
   /// - Throws: `fileSystem`.
   package func leaveCacheTag() throws(BlobStoreError) {
     try reporting("tag") {
-      guard CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: configuration.layout), let root = try root.opened()
+      guard CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.configuration.layout),
+        let root = try core.root.opened()
       else { return }
       guard try root.directory.status(of: CacheDirectoryTag.name) == nil else { return }
       // Whole before it has its name: half a signature would be none.
       var temporary = try TemporaryFile(
-        in: OpenSubdirectory(root.directory.reopened()), of: root, names: temporaryNames)
+        in: OpenSubdirectory(root.directory.reopened()), of: root, names: core.temporaryNames)
       let content = Array(CacheDirectoryTag.content.utf8)
       try temporary.file.write(unsafe content.span.bytes, at: 0)
       if try temporary.publishIfAbsent(as: CacheDirectoryTag.name) == nil {

@@ -11,7 +11,7 @@ final class CollectionGate: Sendable {
   func leave() { isEntered.store(false, ordering: .releasing) }
 }
 
-extension BlobStore {
+extension StoreCore {
   /// Runs a collection while nobody else collects the directory: no thread of this store, and no other process.
   ///
   /// - Parameter body: receives the control file; nil if there is none, or none that may be used.

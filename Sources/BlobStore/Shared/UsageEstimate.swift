@@ -51,11 +51,15 @@ extension BlobStore {
   /// - Returns: nil if they are not known: before the first whole collection, or where there is no control file.
   /// - Complexity: O(1).
   public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
-    try reporting("usageEstimate") {
-      guard let root = try root.opened() else { return UsageEstimate() }
-      guard let control = countersFile(of: root), control.countersAreKnown else { return nil }
-      return control.counters
-    }
+    try reporting("usageEstimate") { try core.usageEstimate() }
+  }
+}
+
+extension StoreCore {
+  func usageEstimate() throws -> UsageEstimate? {
+    guard let root = try root.opened() else { return UsageEstimate() }
+    guard let control = countersFile(of: root), control.countersAreKnown else { return nil }
+    return control.counters
   }
 
   /// What an enumeration of the whole directory has come to.

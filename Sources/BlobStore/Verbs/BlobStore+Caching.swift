@@ -10,9 +10,9 @@ extension BlobStore {
   /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`.
   package func checkStore(byteCount: Int, for key: BlobKey, ttl: Duration?) throws(BlobStoreError) {
     try reporting("store", key) {
-      _ = try path(for: key)
+      _ = try core.path(for: key)
       _ = try storedTimeToLive(ttl)
-      try checkSize(Int64(byteCount))
+      try core.checkSize(Int64(byteCount))
     }
   }
 
@@ -22,9 +22,9 @@ extension BlobStore {
   ) throws(BlobStoreError) -> RecordHeader {
     let digest = try digest(of: key)
     var header = RecordHeader(
-      ttl: try storedTimeToLive(ttl), updateTime: UInt64(clamping: configuration.now().seconds),
+      ttl: try storedTimeToLive(ttl), updateTime: UInt64(clamping: core.configuration.now().seconds),
       payloadSize: UInt64(payload.byteCount))
-    if configuration.format == .checksummed {
+    if core.configuration.format == .checksummed {
       header.payloadChecksum = CRC32.checksum(of: payload)
       header.keyDigest = digest
     }
@@ -37,16 +37,16 @@ extension BlobStore {
   /// - Returns: the update time afterwards; nil if it is not known, because the record is being changed or is gone.
   /// - Throws: `invalidKey`.
   package func refresh(_ key: BlobKey, to time: UnixTime) throws(BlobStoreError) -> UnixTime? {
-    try reporting("refresh", key) { touchAfterLoad(try path(for: key), time) }
+    try reporting("refresh", key) { core.touchAfterLoad(try core.path(for: key), time) }
   }
 
   /// When a record with this header ceases to be current unless it is locked.
   package func expiry(of header: RecordHeader) -> UnixTime {
-    header.expiry(defaultExpiration: defaultExpiration)
+    header.expiry(defaultExpiration: core.defaultExpiration)
   }
 
   /// Seconds to live of records stored without a time to live, as they are in force.
-  package var effectiveDefaultExpiration: Int64 { defaultExpiration }
+  package var effectiveDefaultExpiration: Int64 { core.defaultExpiration }
 }
 
 extension BlobStoreError {

@@ -12,7 +12,7 @@ extension BlobStore {
   /// - Throws: `invalidKey`.
   /// - Complexity: no system call.
   public func filePath(for key: BlobKey) throws(BlobStoreError) -> FilePath {
-    try reporting("filePath", key) { root.absolutePath.appending(try path(for: key).relative) }
+    try reporting("filePath", key) { core.root.absolutePath.appending(try core.path(for: key).relative) }
   }
 
   /// Runs a closure while nobody else, in whatever process, stores, touches, locks, unlocks, removes or collects a key's
@@ -32,10 +32,10 @@ extension BlobStore {
   ///   `invalidKey`, `fileSystem`.
   public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
     let result = try reporting("withExclusiveAccess", key) {
-      let path = try path(for: key)
-      let file = root.absolutePath.appending(path.relative)
+      let path = try core.path(for: key)
+      let file = core.root.absolutePath.appending(path.relative)
       // What the closure throws is its caller's, and no error of the store.
-      return try stripes.withStripe(of: path.digest) { _ in Swift.Result { try body(file) } }
+      return try core.stripes.withStripe(of: path.digest) { _ in Swift.Result { try body(file) } }
     }
     return try result.get()
   }

@@ -20,8 +20,8 @@ extension BlobStore {
   /// The same, for who has a key's digest already.
   package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt64? {
     try reporting("generation") {
-      guard let root = try root.opened() else { return nil }
-      return try stripes.controlFile(of: root, makesIt: false)?.generation(of: digest)
+      guard let root = try core.root.opened() else { return nil }
+      return try core.stripes.controlFile(of: root, makesIt: false)?.generation(of: digest)
     }
   }
 
@@ -30,8 +30,8 @@ extension BlobStore {
   /// - Returns: nil where there is no control file yet, or none that counts.
   package func history(of key: BlobKey) throws(BlobStoreError) -> KeyHistory? {
     try reporting("generation", key) {
-      let digest = try path(for: key).digest
-      guard let root = try root.opened(), let control = try stripes.controlFile(of: root, makesIt: false),
+      let digest = try core.path(for: key).digest
+      guard let root = try core.root.opened(), let control = try core.stripes.controlFile(of: root, makesIt: false),
         control.isMapped
       else { return nil }
       return control.history(of: digest)
@@ -42,14 +42,14 @@ extension BlobStore {
   /// later, by whichever process, can be told from none.
   package func firstHistory(of key: BlobKey) throws(BlobStoreError) -> KeyHistory {
     try reporting("generation", key) {
-      let path = try path(for: key)
-      _ = try root.openedOrMade()
-      return try stripes.withStripe(of: path.digest) { $0.history }
+      let path = try core.path(for: key)
+      _ = try core.root.openedOrMade()
+      return try core.stripes.withStripe(of: path.digest) { $0.history }
     }
   }
 
   /// The digest of a key's file name, by which generations are found.
   package func digest(of key: BlobKey) throws(BlobStoreError) -> UInt64 {
-    try reporting("digest", key) { try path(for: key).digest }
+    try reporting("digest", key) { try core.path(for: key).digest }
   }
 }

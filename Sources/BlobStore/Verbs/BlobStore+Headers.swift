@@ -11,12 +11,12 @@ extension BlobStore {
   @discardableResult
   public func touch(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try reporting("touch", key) {
-      let now = configuration.now()
-      return try changeHeader(
-        of: key, now, syncsEntry: false, level: configuration.durability.level(concernsLock: false)
+      let now = core.configuration.now()
+      return try core.changeHeader(
+        of: key, now, syncsEntry: false, level: core.configuration.durability.level(concernsLock: false)
       ) {
         // Read anew: while this one waited for the stripe, others may have stored or touched, later than it began.
-        $0.touched(at: configuration.now())
+        $0.touched(at: core.configuration.now())
       }
     }
   }
@@ -31,8 +31,9 @@ extension BlobStore {
   public func lock(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
     try reporting("lock", key) {
       // The record may have been stored with no durability: its name must be on the medium too.
-      try changeHeader(
-        of: key, configuration.now(), syncsEntry: true, level: configuration.durability.level(concernsLock: true)
+      try core.changeHeader(
+        of: key, core.configuration.now(), syncsEntry: true,
+        level: core.configuration.durability.level(concernsLock: true)
       ) { header throws(BlobStoreError) in
         guard header.refCount < .max else {
           throw BlobStoreError(.lockCountOverflow, "the record is locked \(header.refCount) times, which is the most")
@@ -53,8 +54,9 @@ extension BlobStore {
   @discardableResult
   public func unlock(_ key: BlobKey, force: Bool = false) throws(BlobStoreError) -> Outcome {
     try reporting("unlock", key) {
-      try changeHeader(
-        of: key, configuration.now(), syncsEntry: false, level: configuration.durability.level(concernsLock: true)
+      try core.changeHeader(
+        of: key, core.configuration.now(), syncsEntry: false,
+        level: core.configuration.durability.level(concernsLock: true)
       ) { header in
         guard header.isLocked else { return .unchanged(.notLocked) }
         header.refCount = force ? 0 : header.refCount - 1
@@ -114,7 +116,7 @@ extension RecordHeader {
   }
 }
 
-extension BlobStore {
+extension StoreCore {
   /// A header that was written, in a file that may have to be synced once the stripe is free.
   private enum WrittenHeader: ~Copyable {
     case none(Outcome)
@@ -126,7 +128,7 @@ extension BlobStore {
   /// Reads the header of a live record, lets `change` change it, and writes it where it lies.
   ///
   /// - Parameter syncsEntry: whether `full` includes the directory entry, which may be as new as the record.
-  private func changeHeader(
+  fileprivate func changeHeader(
     of key: BlobKey, _ now: UnixTime, syncsEntry: Bool, level: Durability.Level,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> Outcome {

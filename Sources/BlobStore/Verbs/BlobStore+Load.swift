@@ -31,7 +31,7 @@ extension BlobStore {
   /// - Returns: nil if there is no record, or it is expired and not locked.
   /// - Throws: `damaged`, after `damagePolicy` was followed; `payloadTooLarge`; `fileSystem`; `invalidKey`.
   public func load(_ key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> Blob? {
-    try reporting("load", key) { try blob(for: key, touching: touching) }
+    try reporting("load", key) { try core.blob(for: key, touching: touching) }
   }
 
   /// The blob of one of the live keys that begin with a prefix.
@@ -47,24 +47,24 @@ extension BlobStore {
   ) throws(BlobStoreError) -> Blob? {
     try reporting("load") {
       var keys: [BlobKey] = []
-      for entry in try recordSequence(prefix: prefix) {
+      for entry in try core.recordSequence(prefix: prefix) {
         // A file that is not for the caller is not among the candidates. What else cannot be read may be one.
         if let error = entry.accessError, entry.path == nil || !error.isLackOfPermission { throw error }
         if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
       }
       guard !keys.isEmpty, let chosen = choose(keys) else { return nil }
-      return try blob(for: chosen, touching: touching)
+      return try core.blob(for: chosen, touching: touching)
     }
   }
 
   /// The header of a key's record, if it is live. The payload is not read and the record not touched.
   public func header(for key: BlobKey) throws(BlobStoreError) -> RecordHeader? {
-    try reporting("header", key) { try liveHeader(for: key) }
+    try reporting("header", key) { try core.liveHeader(for: key) }
   }
 
   /// Whether a load would find a record; the payload is not read and the record not touched.
   public func contains(_ key: BlobKey) throws(BlobStoreError) -> Bool {
-    try reporting("contains", key) { try liveHeader(for: key) != nil }
+    try reporting("contains", key) { try core.liveHeader(for: key) != nil }
   }
 }
 
@@ -87,8 +87,8 @@ enum Reading<Content> {
   }
 }
 
-extension BlobStore {
-  private func blob(for key: BlobKey, touching: Bool) throws -> Blob? {
+extension StoreCore {
+  fileprivate func blob(for key: BlobKey, touching: Bool) throws -> Blob? {
     let path = try path(for: key)
     let now = configuration.now()
     let found = try settled(path, configuration.damagePolicy) { root, isFirst throws in
@@ -99,7 +99,7 @@ extension BlobStore {
     return Blob(key: key, payload: payload, header: header)
   }
 
-  private func liveHeader(for key: BlobKey) throws -> RecordHeader? {
+  fileprivate func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     let path = try path(for: key)
     let now = configuration.now()
     return try settled(path, .report) { root, _ throws in try readHeader(path, in: root, now) }?.0
@@ -110,7 +110,7 @@ extension BlobStore {
   ///
   /// - Parameter read: told whether it is the first to read.
   private func settled<Content>(
-    _ path: RecordPath, _ policy: DamagePolicy,
+    _ path: RecordPath, _ policy: BlobStore.DamagePolicy,
     _ read: (RootDirectory.Opened, _ isFirst: Bool) throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {
     switch try current(path, { root throws in try read(root, true) }) {

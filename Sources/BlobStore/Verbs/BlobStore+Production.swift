@@ -11,14 +11,14 @@ extension BlobStore {
   /// - Returns: nil if another process has it; else what gives it back, to be called once.
   package func tryProductionLock(of key: BlobKey) throws(BlobStoreError) -> (@Sendable () -> Void)? {
     try reporting("produce", key) {
-      guard configuration.sharing == .shared else { return {} }
-      let path = try path(for: key)
+      guard core.configuration.sharing == .shared else { return {} }
+      let path = try core.path(for: key)
       while true {
-        let root = try root.openedOrMade()
+        let root = try core.root.openedOrMade()
         // Without a control file nobody can tell; then more than one may do the work.
-        guard let control = try stripes.controlFile(of: root, makesIt: true) else { return {} }
-        switch try productions.tryLock(path.digest, of: control, in: root) {
-        case true: return { [productions] in productions.unlock(path.digest, of: control) }
+        guard let control = try core.stripes.controlFile(of: root, makesIt: true) else { return {} }
+        switch try core.productions.tryLock(path.digest, of: control, in: root) {
+        case true: return { [productions = core.productions] in productions.unlock(path.digest, of: control) }
         case false: return nil
         case nil: root.forget(control)
         }

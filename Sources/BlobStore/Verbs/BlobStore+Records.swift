@@ -12,9 +12,11 @@ extension BlobStore {
   /// - Throws: `invalidKey` for a prefix under the sha256 naming; `fileSystem` if the root cannot be listed.
   /// - Complexity: four system calls a record; memory does not grow with their number.
   public func records(prefix: String = "") throws(BlobStoreError) -> some Sequence<RecordEntry> {
-    try reporting("records") { try recordSequence(prefix: prefix) }
+    try reporting("records") { try core.recordSequence(prefix: prefix) }
   }
+}
 
+extension StoreCore {
   func recordSequence(prefix: String) throws -> RecordSequence {
     let fileNamePrefix = try configuration.layout.naming.fileNamePrefix(forKeyPrefix: prefix)
     return RecordSequence(walk: try walk(fileNamePrefix: fileNamePrefix))

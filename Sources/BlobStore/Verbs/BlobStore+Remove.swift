@@ -33,7 +33,7 @@ extension BlobStore {
   ///   the medium.
   @discardableResult
   public func remove(_ key: BlobKey, purging: Bool = false) throws(BlobStoreError) -> Outcome {
-    let outcome = try remove(key, recycling: !purging)
+    let outcome = try reporting("remove", key) { try core.remove(key, recycling: !purging) }
     // Earlier blobs of the key may lie there.
     if purging { try emptyRecyclingBin() }
     return outcome
@@ -45,31 +45,69 @@ extension BlobStore {
   /// - Complexity: two system calls a file.
   @discardableResult
   public func emptyRecyclingBin() throws(BlobStoreError) -> RemovalReport {
-    try reporting("emptyRecyclingBin") { try emptyBin().removed }
+    try reporting("emptyRecyclingBin") { try core.emptyBin().removed }
   }
 
-  private func remove(_ key: BlobKey, recycling: Bool) throws(BlobStoreError) -> Outcome {
-    try reporting("remove", key) {
-      let path = try path(for: key)
-      guard let root = try root.opened() else { return .notFound }
-      var mayLookAgain = true
-      var mustTell = true
-      while let subdirectory = try recordSubdirectory(of: path, root) {
-        if let level = try remove(path, in: subdirectory.directory, of: root, recycling: recycling) {
-          if level == .full { try subdirectory.directory.synchronize() }
-          return .done
-        }
-        mustTell = false
-        // One that is remembered may have been removed, and made again with a record in it.
-        guard mayLookAgain, try root.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
-        mayLookAgain = false
-      }
-      // Without a control file nobody produces anything for the directory.
-      if mustTell, try stripes.controlFile(of: root, makesIt: false) != nil {
-        try stripes.withStripe(of: path.digest) { $0.changingPayload(.none) {} }
-      }
-      return .notFound
+  /// Removes several records; one that fails does not keep the others from it.
+  public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try remove(key) }
+  }
+
+  /// The same, so that their bytes are gone at once; the recycling bin is emptied but once.
+  ///
+  /// - Throws: what keeps the bin from being emptied, once all are removed.
+  public func purge(_ keys: some Sequence<BlobKey>) throws(BlobStoreError) -> [KeyResult] {
+    let results = results(for: keys) { key throws(BlobStoreError) in
+      try reporting("remove", key) { try core.remove(key, recycling: false) }
     }
+    try emptyRecyclingBin()
+    return results
+  }
+
+  /// Removes records whatever their age.
+  ///
+  /// A wipe that is stopped leaves the rest, and says so.
+  ///
+  /// - Throws: `notACache` for `.all` where nothing shows that the directory is a cache; what keeps a file from being
+  ///   removed, once all others are.
+  @discardableResult
+  public func removeAll(
+    _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
+  ) throws(BlobStoreError) -> RemovalReport {
+    try reporting("removeAll") {
+      if scope == .all { try core.requireCache() }
+      var progress = RemovalProgress()
+      // The counters only tell how far it has come: a wipe does without.
+      progress.expected = options.progress == nil ? nil : try? core.usageEstimate()?.records
+      defer { options.progress?(progress) }
+      try core.remove(scope, options, &progress)
+      return progress.removed
+    }
+  }
+
+}
+
+extension StoreCore {
+  fileprivate func remove(_ key: BlobKey, recycling: Bool) throws -> Outcome {
+    let path = try path(for: key)
+    guard let root = try root.opened() else { return .notFound }
+    var mayLookAgain = true
+    var mustTell = true
+    while let subdirectory = try recordSubdirectory(of: path, root) {
+      if let level = try remove(path, in: subdirectory.directory, of: root, recycling: recycling) {
+        if level == .full { try subdirectory.directory.synchronize() }
+        return .done
+      }
+      mustTell = false
+      // One that is remembered may have been removed, and made again with a record in it.
+      guard mayLookAgain, try root.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
+      mayLookAgain = false
+    }
+    // Without a control file nobody produces anything for the directory.
+    if mustTell, try stripes.controlFile(of: root, makesIt: false) != nil {
+      try stripes.withStripe(of: path.digest) { $0.changingPayload(.none) {} }
+    }
+    return .notFound
   }
 
   /// - Returns: what the removal was to be on the medium by; nil if there was no record.
@@ -92,42 +130,7 @@ extension BlobStore {
     }
   }
 
-  /// Removes several records; one that fails does not keep the others from it.
-  public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
-    results(for: keys) { key throws(BlobStoreError) in try remove(key) }
-  }
-
-  /// The same, so that their bytes are gone at once; the recycling bin is emptied but once.
-  ///
-  /// - Throws: what keeps the bin from being emptied, once all are removed.
-  public func purge(_ keys: some Sequence<BlobKey>) throws(BlobStoreError) -> [KeyResult] {
-    let results = results(for: keys) { key throws(BlobStoreError) in try remove(key, recycling: false) }
-    try emptyRecyclingBin()
-    return results
-  }
-
-  /// Removes records whatever their age.
-  ///
-  /// A wipe that is stopped leaves the rest, and says so.
-  ///
-  /// - Throws: `notACache` for `.all` where nothing shows that the directory is a cache; what keeps a file from being
-  ///   removed, once all others are.
-  @discardableResult
-  public func removeAll(
-    _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
-  ) throws(BlobStoreError) -> RemovalReport {
-    try reporting("removeAll") {
-      if scope == .all { try requireCache() }
-      var progress = RemovalProgress()
-      // The counters only tell how far it has come: a wipe does without.
-      progress.expected = options.progress == nil ? nil : try? usageEstimate()?.records
-      defer { options.progress?(progress) }
-      try remove(scope, options, &progress)
-      return progress.removed
-    }
-  }
-
-  private func remove(_ scope: RemovalScope, _ options: RemovalOptions, _ progress: inout RemovalProgress) throws {
+  fileprivate func remove(_ scope: RemovalScope, _ options: RemovalOptions, _ progress: inout RemovalProgress) throws {
     var firstFailure: (any Error)?
     var mustSync = false
     guard let root = try root.opened() else { return }
@@ -228,7 +231,7 @@ extension BlobStore {
   }
 }
 
-extension BlobStore {
+extension StoreCore {
   /// Tells those who produce blobs meanwhile, in whichever process, that what they began before this is not to be stored.
   private func countWipe(in root: RootDirectory.Opened) {
     // Where the file cannot be opened, no record can be removed either, which is an error; where there is none, nobody has begun.
@@ -263,7 +266,7 @@ extension RecordEntry {
 
 // MARK: - Removing a file
 
-extension BlobStore {
+extension StoreCore {
   /// The directory a record lies in; nil if there is none, or something that is no directory has its name.
   func recordSubdirectory(of path: RecordPath, _ root: RootDirectory.Opened) throws -> OpenSubdirectory? {
     do {

@@ -34,7 +34,7 @@ extension BlobStore {
     _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
   ) throws(BlobStoreError) {
     try reporting("store", key) {
-      _ = try publish(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: nil)
+      _ = try publisher.publish(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: nil)
     }
   }
 
@@ -48,7 +48,8 @@ extension BlobStore {
   ) throws(BlobStoreError) -> StoreReceipt? {
     try reporting("store", key) {
       do {
-        return try publish(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: condition)
+        return try publisher.publish(
+          payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: condition)
       } catch is ConditionFailed {
         return nil
       }
@@ -65,8 +66,8 @@ extension BlobStore {
     keepingLocks: Bool = false
   ) throws(BlobStoreError) -> Int64 {
     try reporting("store", key) {
-      let input = Input(descriptor: input, path: nil, files: root.files)
-      return try publish(key, input, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+      let input = Publisher.Input(descriptor: input, path: nil, files: core.root.files)
+      return try publisher.publish(key, input, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
     }
   }
 
@@ -86,8 +87,8 @@ extension BlobStore {
       }
       // Nothing was written through it, so closing it loses nothing.
       defer { try? input.close() }
-      return try publish(
-        key, Input(descriptor: input, path: path, files: root.files), ttl: ttl, locked: locked,
+      return try publisher.publish(
+        key, Publisher.Input(descriptor: input, path: path, files: core.root.files), ttl: ttl, locked: locked,
         keepingLocks: keepingLocks)
     }
   }
@@ -96,16 +97,20 @@ extension BlobStore {
 // MARK: - Preparing
 
 extension BlobStore {
+  private var publisher: Publisher { Publisher(core: core, keeper: keeper) }
+}
+
+extension Publisher {
   /// Writes a record of bytes in memory, and puts it in its place.
-  private func publish(
+  fileprivate func publish(
     _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
     if condition: StoreCondition?
   ) throws -> StoreReceipt {
     let bytes = payload
-    try checkSize(Int64(bytes.byteCount))
+    try core.checkSize(Int64(bytes.byteCount))
     var header = try newHeader(ttl: ttl, locked: locked)
     header.payloadSize = UInt64(bytes.byteCount)
-    if configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
+    if core.configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
     return try publish(
       key, header, keepingLocks: keepingLocks, mayRecycle: true, canWriteAgain: true, if: condition
     ) { file, header in
@@ -116,24 +121,11 @@ extension BlobStore {
   private func newHeader(ttl: Duration?, locked: Bool) throws -> RecordHeader {
     RecordHeader(
       refCount: locked ? 1 : 0, ttl: try storedTimeToLive(ttl),
-      updateTime: UInt64(clamping: configuration.now().seconds), payloadSize: 0)
-  }
-
-  func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
-    guard byteCount <= configuration.maximumPayload else {
-      throw BlobStoreError(
-        .payloadTooLarge,
-        "a payload of at least \(byteCount) bytes is larger than the maximum of \(configuration.maximumPayload)")
-    }
-    if let limit = configuration.sizeLimit, byteCount > limit - Int64(RecordHeader.byteCount) {
-      throw BlobStoreError(
-        .payloadTooLarge,
-        "a payload of at least \(byteCount) bytes does not fit into the size limit of \(limit)")
-    }
+      updateTime: UInt64(clamping: core.configuration.now().seconds), payloadSize: 0)
   }
 
   /// Where a payload that is read in pieces comes from.
-  private struct Input {
+  fileprivate struct Input {
     let descriptor: FileDescriptor
     /// What errors call it, where it has a name.
     let path: FilePath?
@@ -188,20 +180,20 @@ extension BlobStore {
     }
   }
 
-  private func publish(
+  fileprivate func publish(
     _ key: BlobKey, _ input: Input, ttl: Duration?, locked: Bool, keepingLocks: Bool
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locked: locked)
-    let path = try path(for: key)
+    let path = try core.path(for: key)
     // What is known to be too large is refused before anything is made for it.
-    try checkSize(input.byteCount)
+    try core.checkSize(input.byteCount)
     let receipt = try publish(
       key, header, keepingLocks: keepingLocks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
     ) { file, header in
       try input.rewind()
       try copyPayload(from: input, to: file, of: path.digest, header: &header)
       // The input may have been a while in coming.
-      header.updateTime = UInt64(clamping: configuration.now().seconds)
+      header.updateTime = UInt64(clamping: core.configuration.now().seconds)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }
     return Int64(clamping: receipt.header.payloadSize)
@@ -212,24 +204,35 @@ extension BlobStore {
   ) throws {
     var checksum = CRC32()
     var byteCount: Int64 = 0
-    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceByteCount, alignment: 16)
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
     defer { unsafe buffer.deallocate() }
     while true {
       let count = try unsafe input.read(into: buffer)
       if count == 0 { break }
-      try checkSize(byteCount + Int64(count))
+      try core.checkSize(byteCount + Int64(count))
       let piece = unsafe RawSpan(_unsafeBytes: buffer[..<count])
-      if configuration.format == .checksummed { checksum.update(piece) }
+      if core.configuration.format == .checksummed { checksum.update(piece) }
       let offset = Int64(RecordHeader.byteCount) + byteCount
       // What was read from a pipe cannot be read again, and need not be.
       try makingRoom(for: Int64(count), of: digest) { try file.write(piece, at: offset) }
       byteCount += Int64(count)
     }
     header.payloadSize = UInt64(byteCount)
-    if configuration.format == .checksummed { header.payloadChecksum = checksum.value }
+    if core.configuration.format == .checksummed { header.payloadChecksum = checksum.value }
   }
+}
 
-  /// How much of a payload is in memory where it is read in pieces: large enough that calls cost nothing beside
-  /// copying, small enough for the second-level cache.
-  static var pieceByteCount: Int { 256 << 10 }
+extension StoreCore {
+  func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
+    guard byteCount <= configuration.maximumPayload else {
+      throw BlobStoreError(
+        .payloadTooLarge,
+        "a payload of at least \(byteCount) bytes is larger than the maximum of \(configuration.maximumPayload)")
+    }
+    if let limit = configuration.sizeLimit, byteCount > limit - Int64(RecordHeader.byteCount) {
+      throw BlobStoreError(
+        .payloadTooLarge,
+        "a payload of at least \(byteCount) bytes does not fit into the size limit of \(limit)")
+    }
+  }
 }

@@ -71,45 +71,51 @@ extension BlobStore {
   public func verify(
     repairing policy: DamagePolicy = .report, _ visit: (VerificationFinding) -> Void = { _ in }
   ) throws(BlobStoreError) -> VerificationReport {
-    try reporting("verify") {
-      if policy != .report { try requireCache() }
-      var report = VerificationReport()
-      func tell(_ finding: VerificationFinding) {
-        report.add(finding)
-        visit(finding)
-      }
-      guard let walk = try walk() else { return report }
-      // Told of at the end.
-      var busy = BusyRecords<RecordEntry>(waiting: configuration.lockTimeout)
-      while let item = try walk.next() {
-        let finding: VerificationFinding
-        switch item {
-        case .record(let met):
-          let entry = try verified(met)
-          guard let repaired = repaired(entry, policy) else {
-            busy.add(entry)
-            continue
-          }
-          finding = repaired
-        case .temporary(let name):
-          finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
-        case .foreign(let name): finding = .foreign(root.path.appending(name))
-        case .foreignRecord(let record): finding = .foreignRecord(record)
-        case .endOfSubdirectory: continue
-        }
-        tell(finding)
-      }
-      busy.comeBack(unless: { false }) { entry in
-        guard let finding = repaired(entry, policy) else { return true }
-        tell(finding)
-        return false
-      }
-      for entry in busy.kept {
-        logNotRepaired(entry, BlobStoreError(busy: 1, for: configuration.lockTimeout, at: root.path))
-        tell(.record(entry))
-      }
-      return report
+    try reporting("verify") { try core.verify(repairing: policy, visit) }
+  }
+}
+
+extension StoreCore {
+  fileprivate func verify(
+    repairing policy: BlobStore.DamagePolicy, _ visit: (VerificationFinding) -> Void
+  ) throws -> VerificationReport {
+    if policy != .report { try requireCache() }
+    var report = VerificationReport()
+    func tell(_ finding: VerificationFinding) {
+      report.add(finding)
+      visit(finding)
     }
+    guard let walk = try walk() else { return report }
+    // Told of at the end.
+    var busy = BusyRecords<RecordEntry>(waiting: configuration.lockTimeout)
+    while let item = try walk.next() {
+      let finding: VerificationFinding
+      switch item {
+      case .record(let met):
+        let entry = try verified(met)
+        guard let repaired = repaired(entry, policy) else {
+          busy.add(entry)
+          continue
+        }
+        finding = repaired
+      case .temporary(let name):
+        finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
+      case .foreign(let name): finding = .foreign(root.path.appending(name))
+      case .foreignRecord(let record): finding = .foreignRecord(record)
+      case .endOfSubdirectory: continue
+      }
+      tell(finding)
+    }
+    busy.comeBack(unless: { false }) { entry in
+      guard let finding = repaired(entry, policy) else { return true }
+      tell(finding)
+      return false
+    }
+    for entry in busy.kept {
+      logNotRepaired(entry, BlobStoreError(busy: 1, for: configuration.lockTimeout, at: root.path))
+      tell(.record(entry))
+    }
+    return report
   }
 
   private func logNotRepaired(_ entry: RecordEntry, _ error: any Error) {
@@ -119,7 +125,7 @@ extension BlobStore {
   /// Does with a damaged file what the policy says, if it is still damaged when nobody can change it.
   ///
   /// - Returns: nil if others are changing it, or a key that shares its lock.
-  private func repaired(_ entry: RecordEntry, _ policy: DamagePolicy) -> VerificationFinding? {
+  private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> VerificationFinding? {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
     do {
       let isDone = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold in
@@ -204,7 +210,7 @@ extension BlobStore {
 extension OpenFile {
   /// The payload's size and CRC-32, read in pieces.
   borrowing func payloadChecksum() throws(FileError) -> (byteCount: Int64, checksum: UInt32) {
-    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: BlobStore.pieceByteCount, alignment: 16)
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
     defer { unsafe buffer.deallocate() }
     var checksum = CRC32()
     var byteCount: Int64 = 0

@@ -7,8 +7,8 @@ internal import SystemPackage
 /// Keeps a directory within its limits while it is stored to: starts a collection on a thread of its own when a store
 /// has exceeded them, one at a time, and lets stores that would exceed them by far wait for it.
 ///
-/// It works on a store of its own that shares everything with the one it belongs to, so that the latter can go while a
-/// collection is under way: `close` then ends it with the file in hand.
+/// It works on the store's core, so that the store can go while a collection is under way: `close` then ends it with the
+/// file in hand.
 final class LimitKeeper: Sendable {
   /// Why no collection is started for a while.
   fileprivate struct Rest {
@@ -44,15 +44,14 @@ final class LimitKeeper: Sendable {
   /// nil where nothing depends on the volume.
   private let volume: VolumeWatch?
   let rescue: VolumeRescue
-  private let store: BlobStore
+  private let store: StoreCore
   private let forkCount = CurrentProcess.forkCount
   private let state = Lock(State())
   private let isStopped = Atomic(false)
   /// The digest of the record that was stored last.
   private let lastStored = Atomic<UInt64>(0)
 
-  /// - Parameter store: without a keeper of its own.
-  init(_ store: BlobStore) {
+  init(_ store: StoreCore) {
     self.store = store
     configuredLimit = StoreLimit(store.configuration, quarantineBytes: store.quarantineByteLimit)
     volume = VolumeWatch(store.configuration)

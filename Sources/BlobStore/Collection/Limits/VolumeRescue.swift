@@ -8,12 +8,11 @@ final class VolumeRescue: Sendable {
   /// How long nothing is tried again after a collection that has freed nothing.
   private static let rest: Duration = .seconds(60)
 
-  private let store: BlobStore
+  private let store: StoreCore
   private let endOfRest = Lock<ContinuousClock.Instant?>(nil)
   private let made = Atomic(0)
 
-  /// - Parameter store: without a keeper of its own.
-  init(_ store: BlobStore) { self.store = store }
+  init(_ store: StoreCore) { self.store = store }
 
   /// Collections that have made room: what was tried before the latest of them is worth another try.
   var collections: Int { made.load(ordering: .acquiring) }

@@ -10,7 +10,7 @@ enum PostponedRemoval {
   case victim(Victim)
 }
 
-extension BlobStore {
+extension StoreCore {
   /// How long a pass over the whole directory waits for other changes, all in all.
   var patience: Duration { min(configuration.lockTimeout, .milliseconds(200)) }
 }

@@ -5,7 +5,7 @@ internal import SystemPackage
 
 /// One collection under way: the expiry pass, then, where a limit is exceeded, the size pass.
 final class CollectionPass {
-  let store: BlobStore
+  let store: StoreCore
   let options: CollectionOptions
   let control: ControlFile?
   /// When the pass began.
@@ -27,7 +27,7 @@ final class CollectionPass {
   /// Whether something was left in the subdirectory that is being walked.
   var subdirectoryHoldsSomething = false
   /// What is left and what was removed, as the counters count it.
-  var counted = BlobStore.Enumeration(left: UsageEstimate())
+  var counted = StoreCore.Enumeration(left: UsageEstimate())
   /// What earlier passes knew, and this one leaves; nil where it is not to be used.
   let marks: SubdirectoryLedger?
   /// What is to be known of the subdirectory that is being walked; nil if it is to be walked again.
@@ -56,7 +56,7 @@ final class CollectionPass {
   /// What was to go, while another change had its stripe.
   var busy: BusyRecords<PostponedRemoval>
 
-  init(store: BlobStore, options: CollectionOptions, control: ControlFile?, evictingMeanwhile: NextVictims? = nil) {
+  init(store: StoreCore, options: CollectionOptions, control: ControlFile?, evictingMeanwhile: NextVictims? = nil) {
     self.store = store
     self.options = options
     self.control = control
@@ -81,14 +81,14 @@ final class CollectionPass {
     oldest = mayEvict || looksAhead ? OldestRecords(capacity: options.rememberedRecords) : nil
     recycles = !options.emptiesBin
     busy = BusyRecords(waiting: store.patience)
-    report = CollectionReport(directory: store.directory)
+    report = CollectionReport(directory: store.root.path)
     report.dryRun = options.dryRun
     let expected = control.flatMap { $0.countersAreKnown ? $0.counters?.records : nil }
     progress = CollectionProgress(phase: .expiry, examined: 0, expected: expected.map { max(0, $0) }, bytesFreed: 0)
   }
 
   /// `counted`, if all was seen.
-  var enumeration: BlobStore.Enumeration? {
+  var enumeration: StoreCore.Enumeration? {
     let isWhole = !report.wasCutShort && !report.wasStopped && unmeasured == 0 && passedOver == 0
     guard !options.dryRun, isWhole else { return nil }
     var found = counted

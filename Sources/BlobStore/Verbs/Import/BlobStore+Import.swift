@@ -21,7 +21,7 @@ extension BlobStore {
     from directory: FilePath, _ options: ImportOptions = ImportOptions(), _ visit: (ImportFinding) -> Void = { _ in }
   ) throws(BlobStoreError) -> ImportReport {
     try reporting("import") {
-      guard let source = try Directory(at: directory, files: root.files) else {
+      guard let source = try Directory(at: directory, files: core.root.files) else {
         throw BlobStoreError(.sourceMissing, "there is no such directory", path: directory)
       }
       guard try !isRoot(source) else {
@@ -39,7 +39,7 @@ extension BlobStore {
 
 extension BlobStore {
   private func isRoot(_ directory: borrowing Directory) throws -> Bool {
-    guard let root = try root.opened() else { return false }
+    guard let root = try core.root.opened() else { return false }
     let (mine, other) = (try root.directory.status(), try directory.status())
     return mine.deviceID == other.deviceID && mine.inode == other.inode
   }

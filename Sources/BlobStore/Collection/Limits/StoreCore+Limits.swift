@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import Posix
 
-extension BlobStore {
+extension StoreCore {
   /// Removes what has to go for the directory to be within its limits: records that an earlier walk has found to be
   /// next, if there are enough of them, else by a whole collection, which finds others.
   ///
@@ -157,9 +157,6 @@ extension BlobStore {
     guard configuration.recordsCollections, !pass.options.dryRun else { return }
     pass.control?.record(pass.report, kind, at: configuration.now())
   }
-
-  /// Waits for the collection that a store may have started: for tests, which look at what it has left.
-  package func waitForCollection() { keeper?.waitUntilIdle() }
 }
 
 extension CollectionPass {

@@ -5,7 +5,7 @@ internal import SystemPackage
 
 // Where dead files go, and where stores take them from. Whatever goes wrong with that costs speed, no more: a file is
 // made or unlinked as if there were no recycling bin.
-extension BlobStore {
+extension StoreCore {
   /// The recycling bin and what it needs; nil where nothing is recycled.
   private func recyclingBin(
     of root: RootDirectory.Opened, makesIt: Bool

@@ -3,7 +3,35 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-extension BlobStore {
+/// Writes records and puts them in their places, within the limits.
+struct Publisher {
+  let core: StoreCore
+  /// nil where stores start no collections.
+  let keeper: LimitKeeper?
+
+  /// Makes room for a file: what waits to be overwritten goes first, then what a collection may remove.
+  ///
+  /// - Parameters:
+  ///   - byteCount: of the file, as far as it is known.
+  ///   - digest: of the record, which is not to lose what it has for it.
+  ///   - rescues: collections that had been made for want of room when it was tried last.
+  /// - Returns: whether another try is worth it.
+  func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
+    core.makesRoomByEmptyingBin() || keeper?.makesRoom(for: byteCount, of: digest, after: rescues) == true
+  }
+
+  /// Runs what may find no room, until it does or none can be made.
+  func makingRoom<Result>(for byteCount: Int64, of digest: UInt64, _ body: () throws -> Result) throws -> Result {
+    while true {
+      let rescues = keeper?.rescue.collections ?? 0
+      do {
+        return try body()
+      } catch let error as FileError where error.isLackOfRoom {
+        guard makesRoom(for: byteCount, of: digest, after: rescues) else { throw error }
+      }
+    }
+  }
+
   /// Writes a record beside its place and puts it there.
   ///
   /// - Parameters:
@@ -16,9 +44,9 @@ extension BlobStore {
     _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, mayRecycle: Bool, canWriteAgain: Bool,
     if condition: StoreCondition? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
-    let path = try path(for: key)
+    let path = try core.path(for: key)
     var (header, condition) = (header, condition)
-    if configuration.format == .checksummed { header.keyDigest = path.digest }
+    if core.configuration.format == .checksummed { header.keyDigest = path.digest }
     // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
     // was put into it. Making it again is cheap; writing the payload again is not.
     var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
@@ -30,7 +58,7 @@ extension BlobStore {
       var (hasWritten, wasRecycled, wasUnnamed) = (false, false, false)
       let rescues = keeper?.rescue.collections ?? 0
       do {
-        let root = try root.openedOrMade()
+        let root = try core.root.openedOrMade()
         let subdirectory = try root.madeSubdirectory(path.subdirectory)
         var temporary = try fileToWrite(
           header, at: path, mayBeRecycled: mayRecycle, mayBeUnnamed: mayBeUnnamed, in: subdirectory, of: root)
@@ -46,9 +74,11 @@ extension BlobStore {
         throw error.cause
       } catch let error as FileError where wasRecycled && error.mayBeOfRecycledFilesOnly {
         // A file of another volume, a lease that the kernel has taken away, a bin that may be written to but not renamed from.
-        if error.isLackOfPermission { try refuseBin(error) }
+        if error.isLackOfPermission { try core.refuseBin(error) }
         mayRecycle = false
-      } catch let error as FileError where wasUnnamed && error.call == .linkUnnamed && root.files.refusesUnnamedFiles {
+      } catch let error as FileError
+        where wasUnnamed && error.call == .linkUnnamed && core.root.files.refusesUnnamedFiles
+      {
         mayBeUnnamed = false
       } catch let error as FileError where error.isLackOfDirectory {
         // Somebody removed the subdirectory (a collection does, when it is empty), the recycled file or the root under us.
@@ -62,8 +92,8 @@ extension BlobStore {
           guard mayMakeAgain > 0 else { throw error }
           mayMakeAgain -= 1
         }
-        try root.opened()?.forgetSubdirectory(path.subdirectory)
-        _ = try root.forgetIfReplacedNow()
+        try core.root.opened()?.forgetSubdirectory(path.subdirectory)
+        _ = try core.root.forgetIfReplacedNow()
       } catch let error as FileError where error.isLackOfRoom {
         guard canWriteAgain || !hasWritten,
           makesRoom(for: Self.fileByteCount(header), of: path.digest, after: rescues)
@@ -78,15 +108,15 @@ extension BlobStore {
     in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened
   ) throws -> TemporaryFile {
     if mayBeRecycled,
-      let recycled = recycledFile(for: header, at: path, byteCount: Self.fileByteCount(header), of: root)
+      let recycled = core.recycledFile(for: header, at: path, byteCount: Self.fileByteCount(header), of: root)
     {
-      return TemporaryFile(recycled, in: subdirectory, names: temporaryNames)
+      return TemporaryFile(recycled, in: subdirectory, names: core.temporaryNames)
     }
     if mayBeUnnamed, let file = try subdirectory.directory.createUnnamedFile(permissions: root.permissions(of: .record))
     {
-      return try TemporaryFile(unnamed: file, in: subdirectory, of: root, names: temporaryNames)
+      return try TemporaryFile(unnamed: file, in: subdirectory, of: root, names: core.temporaryNames)
     }
-    return try TemporaryFile(in: subdirectory, of: root, names: temporaryNames)
+    return try TemporaryFile(in: subdirectory, of: root, names: core.temporaryNames)
   }
 
   /// The bytes of a record's file.
@@ -109,7 +139,7 @@ extension BlobStore {
   ) throws -> StoreReceipt {
     let askedRefCount = header.refCount
     var header = header
-    var level = configuration.durability.level(concernsLock: header.isLocked)
+    var level = core.configuration.durability.level(concernsLock: header.isLocked)
     var isSynced = false
     var syncs = 0
     keeper?.willStore(path.digest)
@@ -120,7 +150,7 @@ extension BlobStore {
         isSynced = true
         syncs += 1
       }
-      let publication = try stripes.withStripe(of: path.digest) { hold throws -> Publication in
+      let publication = try core.stripes.withStripe(of: path.digest) { hold throws -> Publication in
         if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
         // A try that fails, and is made again, changes the generation too.
         defer { condition?.noteOwnChange(hold.generation) }
@@ -137,7 +167,7 @@ extension BlobStore {
           // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
         }
         let displaced = try recordToDisplace(at: path, in: temporary.subdirectory.directory, of: root)
-        lastStoreReplaced.store(displaced != nil, ordering: .relaxed)
+        core.lastStoreReplaced.store(displaced != nil, ordering: .relaxed)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
         let refCount = keepingLocks ? max(askedRefCount, displaced?.header?.refCount ?? 0) : askedRefCount
         if refCount != header.refCount {
@@ -146,7 +176,7 @@ extension BlobStore {
           isSynced = false
         }
         let concernsLock = header.isLocked || displaced?.header?.isLocked ?? false
-        let needed = configuration.durability.level(concernsLock: concernsLock)
+        let needed = core.configuration.durability.level(concernsLock: concernsLock)
         if let place = temporary.recycled, needed > .none || header.isLocked || !place.isStillSafe {
           throw NotToBeRecycled()
         }
@@ -235,7 +265,7 @@ extension BlobStore {
   /// file, as who keeps locks may have to.
   private func mayTryWithoutLooking(_ temporary: borrowing TemporaryFile, keepingLocks: Bool) -> Bool {
     guard let place = temporary.recycled else { return true }
-    return !keepingLocks && !lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
+    return !keepingLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
   }
 
   /// Puts a record in its place under its stripe, and what it displaces where it belongs.
@@ -244,8 +274,12 @@ extension BlobStore {
     of root: RootDirectory.Opened
   ) throws {
     guard let displaced else { return try temporary.publishNew(as: fileName) }
-    guard let room = roomInBin(for: displaced.file, level, of: root) else { return try temporary.publish(as: fileName) }
-    if let failure = try temporary.publish(as: fileName, keepingDisplacedIn: room) { noteFailure(failure, of: root) }
+    guard let room = core.roomInBin(for: displaced.file, level, of: root) else {
+      return try temporary.publish(as: fileName)
+    }
+    if let failure = try temporary.publish(as: fileName, keepingDisplacedIn: room) {
+      core.noteFailure(failure, of: root)
+    }
   }
 
   /// A record that is about to be replaced.

@@ -1,0 +1,61 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+internal import Synchronization
+internal import SystemPackage
+
+/// What the public store, the keeper of its limits and its collections work on.
+///
+/// The store outlives none of its keeper's threads; the core is what both hold. It starts no thread and reports no error
+/// under an operation's name: the verbs of `BlobStore` do.
+final class StoreCore: Sendable {
+  let configuration: BlobStore.Configuration
+  /// Seconds to live of records stored without a time to live.
+  let defaultExpiration: Int64
+  let root: RootDirectory
+  let stripes: StripeLocks
+  let temporaryNames = TemporaryNames()
+  let isCollecting = CollectionGate()
+  let productions = ProductionLocks()
+  let collectionObservation = CollectionObservation()
+  /// nil where nothing is recycled.
+  let recyclingLimit: RecyclingLimit?
+  /// Whether the last store that looked found a record under its key.
+  ///
+  /// The next one with a recycled file looks then, before it tries to do without.
+  let lastStoreReplaced = Atomic(false)
+  /// What the record that was loaded last needed: the next one is read as would have been right for that.
+  let lastReadRoom = Atomic(ReadRoom.stack)
+
+  /// - Parameter configuration: one that is valid.
+  init(_ root: RootDirectory, _ configuration: BlobStore.Configuration) {
+    self.configuration = configuration
+    self.root = root
+    defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
+    recyclingLimit = RecyclingLimit(configuration)
+    stripes = StripeLocks(
+      root, names: temporaryNames, configuration: configuration, defaultExpiration: defaultExpiration)
+  }
+
+  func path(for key: BlobKey) throws(KeyError) -> RecordPath {
+    try configuration.layout.path(for: key)
+  }
+
+  func isLive(_ header: RecordHeader, at now: UnixTime) -> Bool {
+    header.isLive(at: now, defaultExpiration: defaultExpiration)
+  }
+
+  /// How much of a payload is in memory where it is read in pieces: 256 KiB.
+  ///
+  /// Large enough that calls cost nothing beside copying, small enough for the second-level cache.
+  static var pieceByteCount: Int { 256 << 10 }
+}
+
+extension BlobStore.Configuration {
+  fileprivate var effectiveDefaultExpiration: Duration {
+    guard defaultExpiration < Self.minimumExpiration else { return defaultExpiration }
+    logger.warning(
+      "a default expiration of \(defaultExpiration) is raised to \(Self.minimumExpiration)")
+    return Self.minimumExpiration
+  }
+}
