@@ -4,10 +4,10 @@ internal import Locks
 internal import Synchronization
 public import SystemPackage
 
-/// A cache of blobs: what was used lately in memory, all of it on disk.
+/// A cache of blobs: recently used ones in memory, all of them on disk.
 ///
-/// The verbs are those of `BlobStore`, asynchronous: what has to wait for the disk waits on a thread of the cache's own,
-/// never on one of the concurrency runtime's. What is in memory is answered where the caller is, without a hop.
+/// The verbs are those of `BlobStore`, asynchronous: calls that block run on the cache's threads. A hit in memory is
+/// answered where the caller is.
 ///
 /// ```swift
 /// let cache = try BlobCache(named: "covers")
@@ -16,15 +16,14 @@ public import SystemPackage
 /// }
 /// ```
 ///
-/// Memory and disk agree, also when other processes change the directory: a blob is answered from memory only while
-/// nobody has changed it, and never past its time. Spec/Semantics.md, V, has the rules.
+/// A blob is answered from memory only while no process has changed it, and never past its time: Spec/Semantics.md, V.
 ///
-/// Two caches on one directory in one process share everything. A cache that nobody holds any more is closed; what it has
-/// staged is written first.
+/// Two caches on one directory in one process share everything. The last reference closes a cache, after it has written
+/// what is staged.
 public final class BlobCache: Sendable {
   let engine: CacheEngine
   private let isOver = Atomic(false)
-  /// Set by the first who closes it.
+  /// Set by the first call that closes it.
   private let closing = Lock<Task<Result<Void, any Error>, Never>?>(nil)
 
   /// Takes a directory as a cache. Nothing in it is read or made here; the first store makes the directory.
@@ -64,7 +63,9 @@ public final class BlobCache: Sendable {
   /// Whether `close` was called.
   public var isClosed: Bool { isOver.load(ordering: .relaxed) }
 
-  /// The store beneath, for what the cache has no verb for. It is synchronous, and what is staged it does not see.
+  /// The synchronous store beneath, for verbs that the cache lacks.
+  ///
+  /// It does not see what is staged.
   public var store: BlobStore { engine.store }
 }
 
@@ -72,13 +73,15 @@ public final class BlobCache: Sendable {
 extension BlobCache {
   /// Threads that the cache has now.
   package var threadCount: Int { engine.lanes.threadCount }
-  /// Has the system give no more threads to the cache; nil for as many as it has.
+  /// Makes the start of threads fail with an errno; nil ends that.
   package func failThreads(with errno: Errno?) { for lane in engine.lanes.all { lane.failThreads(with: errno) } }
   /// Loads that wait for a thread.
   package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
   /// Keys that are being produced, or produced anew.
   package var productionCount: Int { engine.flights.count }
-  /// Tasks that wait for the production of a key, but for one that a change of the key has overtaken.
+  /// Tasks that wait for the production of a key.
+  ///
+  /// A production that a change of the key has overtaken does not count.
   package func waiterCount(of key: BlobKey) -> Int {
     engine.flights.waiterCount(of: Flight.Name(key: key, kind: .load))
   }
@@ -86,17 +89,17 @@ extension BlobCache {
   package func refreshWaiterCount(of key: BlobKey) -> Int {
     engine.flights.waiterCount(of: Flight.Name(key: key, kind: .refresh))
   }
-  /// Productions of these keys that are known to wait for others, or to be waited for by others.
+  /// Productions of these keys that wait for others, or that others wait for.
   package func productionWaitCount(of keys: Set<BlobKey>) -> Int {
     ProductionChain.waitCount { keys.contains($0.name.key) }
   }
   /// Whether failures of producers give their memory back when the system runs short of it.
   package var failuresRespondToMemoryPressure: Bool { engine.failures.respondsToMemoryPressure }
-  /// The blob of a key as the disk has it, kept in memory as by a load.
+  /// The blob of a key from disk, kept in memory as by a load.
   package func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
     try openEngine().read(key, touching: touching)
   }
-  /// Tells the disk of the uses that are due, and returns when all that were are told.
+  /// Writes the due uses to disk, and returns when all are written.
   package func writeDueTouches() { engine.touches.write(all: false) }
   /// What is staged, in the bytes that the limit counts.
   package var stagedByteCount: Int { engine.staging?.stagedByteCount ?? 0 }
@@ -113,11 +116,12 @@ extension BlobCache {
     return engine
   }
 
-  /// Writes what is staged, tells the disk of the latest uses, and ends the threads. Operations under way are finished;
-  /// those that come later throw `closed`, and so does a `load(_:orStore:)` whose producer returns later. Closing a closed
-  /// cache does nothing; while another closes it, it waits for that.
+  /// Writes what is staged and the latest uses, and ends the threads.
   ///
-  /// - Throws: `writeFailed`, as `flush`, to the first who closes it. The cache is closed all the same.
+  /// Operations under way are finished. Later ones throw `closed`, and so does a `load(_:orStore:)` whose producer
+  /// returns later. Closing a closed cache does nothing. A second call meanwhile waits for the first.
+  ///
+  /// - Throws: `writeFailed`, as `flush`, to the first caller. The cache is closed all the same.
   public func close() async throws {
     let (task, isFirst) = closing.withLock { task in
       if let task { return (task, false) }

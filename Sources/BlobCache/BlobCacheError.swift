@@ -25,11 +25,15 @@ public struct BlobCacheError: Error, Sendable {
 
     /// The cache was closed.
     public static let closed = Code(.closed)
-    /// A setting that cannot be, or one that another cache in this process has set differently for the same directory.
+    /// A setting is impossible, or differs from another cache's on the same directory.
+    ///
+    /// The other cache is in this process.
     public static let invalidConfiguration = Code(.invalidConfiguration)
-    /// The platform tells of no directory for caches, or the name is none for a directory.
+    /// The platform has no directory for caches, or the name cannot be a directory's.
     public static let noCacheDirectory = Code(.noCacheDirectory)
-    /// The blob is sound but does not decode to a value; `cause` is the decoder's error.
+    /// The blob is sound and does not decode to a value.
+    ///
+    /// `cause` is the decoder's error.
     public static let undecodableValue = Code(.undecodableValue)
     /// The value does not encode; `cause` is the encoder's error.
     public static let unencodableValue = Code(.unencodableValue)

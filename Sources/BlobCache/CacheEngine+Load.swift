@@ -28,7 +28,7 @@ extension CacheEngine {
     return found.blob
   }
 
-  /// The same, without telling of a hit.
+  /// Finds a blob in memory, without telling of a hit.
   func findResident(_ key: BlobKey, touching: Bool) -> BlobFinding? {
     if let staging, let blob = staging.blob(for: key) { return BlobFinding(blob: blob, tier: .staged) }
     guard let memory else { return nil }
@@ -56,7 +56,7 @@ extension CacheEngine {
     return found.blob
   }
 
-  /// The same, without telling of a hit or a miss. Blocks.
+  /// Finds a blob on disk, without telling of a hit or a miss. Blocks.
   func findMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> BlobFinding {
     // It was a miss in memory already, and is not to be counted as another one.
     if residentContains(key), let found = findResident(key, touching: touching) { return found }
@@ -93,7 +93,7 @@ extension CacheEngine {
     return blob
   }
 
-  /// What the store's own load does, but for telling the update time that has come of it.
+  /// Touches a record as the store's load does, and returns its update time.
   private func touchAfterRead(_ blob: Blob) throws -> UnixTime? {
     let now = store.configuration.now()
     guard blob.header.ttl == 0, blob.header.lastUpdate < now else { return nil }
@@ -129,7 +129,9 @@ extension CacheEngine {
     staging?.blob(for: key) != nil || memory?.contains(key) ?? false
   }
 
-  /// The header of a key's record as it is on disk; of a staged blob, as it will be. Blocks.
+  /// The header of a key's record on disk, or of its staged blob. Blocks.
+  ///
+  /// A staged blob's is the header that it will have.
   func header(for key: BlobKey) throws -> RecordHeader? {
     if let staged = staging?.blob(for: key) { return staged.header }
     return try store.header(for: key)

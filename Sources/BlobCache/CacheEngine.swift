@@ -4,8 +4,10 @@ internal import Logging
 internal import MemoryCache
 internal import SystemPackage
 
-/// What all caches of this process on one directory have in common: the store, the blobs in memory, the threads, the
-/// blobs being produced and those being staged. Its operations block; `BlobCache` takes them to a lane.
+/// What all caches of this process on one directory share.
+///
+/// It has the store, the blobs in memory, the threads, and the blobs that are being produced or staged. Its operations
+/// block; `BlobCache` takes them to a lane.
 final class CacheEngine: Sendable {
   let configuration: BlobCache.Configuration
   let store: BlobStore
@@ -22,11 +24,11 @@ final class CacheEngine: Sendable {
   let mark: DirectoryMark
   let rota = CollectionRota()
 
-  /// Who asks for the directory in the engine's name.
+  /// The engine as a tenant of its directory.
   let tenant: DirectoryTenant
   var departure: Departure { tenant.departure }
 
-  /// - Parameter predecessor: of the engine before it on the directory, if that may still be writing.
+  /// - Parameter predecessor: the departure of the engine before it on the directory, if that may still be writing.
   init(
     store: BlobStore, configuration: BlobCache.Configuration, tenant: DirectoryTenant, after predecessor: Departure?
   ) {

@@ -1,4 +1,5 @@
-// What `load` answers and what a configuration holds are the store's types: who imports the cache has them too.
+// Results of `load` and parts of the configuration are the store's types: a program that imports the cache gets them
+// too.
 @_exported public import BlobRecord
 @_exported public import BlobStore
 // And what its directory is.

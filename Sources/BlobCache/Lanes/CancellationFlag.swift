@@ -1,12 +1,14 @@
 internal import Synchronization
 
-/// Whether the task that waits for a long call on a lane was cancelled: for the call to ask, which runs in no task.
+/// Whether the task that waits for a long call on a lane was cancelled.
+///
+/// The call asks it, because it runs in no task.
 final class CancellationFlag: Sendable {
   private let flag = Atomic(false)
 
   var isSet: Bool { flag.load(ordering: .relaxed) }
 
-  /// Runs a body with a flag that is set as soon as the task is cancelled.
+  /// Runs a body with a flag that the task's cancellation sets.
   static func during<Result>(_ body: (CancellationFlag) async throws -> Result) async throws -> Result {
     let flag = CancellationFlag()
     return try await withTaskCancellationHandler {

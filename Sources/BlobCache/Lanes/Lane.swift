@@ -2,10 +2,10 @@ internal import Posix
 internal import Locks
 package import SystemPackage
 
-/// A few threads of its own for calls that block, and the line of those who wait for one.
+/// A few threads for calls that block, and the line of calls that wait for one.
 ///
-/// Threads are started when they are needed, up to the width, and end when there was nothing to do for a while, so a
-/// cache that is not used has none. Who waits can leave the line; what a thread has begun, it finishes.
+/// Threads start when they are needed, up to the width, and end after a while without work. So an unused cache has
+/// none. A waiting call can leave the line. A call that a thread has begun is finished.
 package final class Lane: Sendable {
   /// One piece of work.
   struct Job: Sendable {
@@ -18,8 +18,9 @@ package final class Lane: Sendable {
 
   private struct State: Sendable {
     var line = WaitingLine<Job>(priorities: LanePriority.allCases.count)
-    /// Those who wait for work, the latest last: it is given the next job, and the others come to their end. While there
-    /// are any, nobody stands in line.
+    /// Threads that wait for work, the latest last, which gets the next job.
+    ///
+    /// So the others come to their end. While there are any, the line is empty.
     var idle: [LaneThread] = []
     var threadCount = 0
     var isClosed = false
@@ -83,7 +84,7 @@ extension Lane {
     }
   }
 
-  /// Has work done that nobody waits for.
+  /// Runs work without a waiting caller.
   ///
   /// - Parameter fail: called instead, where the lane is closed or the system has no thread.
   package func submit(
@@ -206,7 +207,7 @@ extension Lane {
     for thread in idle { thread.give(.end) }
   }
 
-  /// Returns when a lane that was closed has done all its work and its threads have ended.
+  /// Returns when a closed lane has done its work and ended its threads.
   package func closed() async {
     await withCheckedContinuation { (waiter: CheckedContinuation<Void, Never>) in
       state.withLock { $0.closeWaiters.append(waiter) }
@@ -236,7 +237,7 @@ private final class LaneThread: Sendable {
 
   func give(_ order: Order) { given.change { $0 = order } }
 
-  /// - Returns: nil if the time has passed and nobody has given an order.
+  /// - Returns: nil if the time has passed without an order.
   func order(within duration: Duration) -> Order? {
     let deadline = ContinuousClock.now + duration
     return given.wait { order in

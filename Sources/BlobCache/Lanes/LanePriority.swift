@@ -1,4 +1,4 @@
-/// In which order a lane does what waits, after the priority of the task that asks.
+/// The order of a lane's waiting calls, after the priority of their tasks.
 package enum LanePriority: Int, CaseIterable, Sendable {
   case high, medium, low, background
 

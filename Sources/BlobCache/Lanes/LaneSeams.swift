@@ -1,8 +1,8 @@
-/// The moments between which threads of a lane may come in each other's way, for tests to hold them there.
+/// The moments at which threads of a lane may meet, where tests hold them.
 package struct LaneSeams: Sendable {
-  /// An idle thread was taken out of the idle ones, and is about to be given its job.
+  /// An idle thread was chosen, and is about to get its job.
   package var willGive: @Sendable () -> Void
-  /// A thread has been idle for as long as it may, and is about to look whether it was taken meanwhile.
+  /// A thread's idle time is over, and it is about to look if it was chosen meanwhile.
   package var timeIsUp: @Sendable () -> Void
 
   package init(willGive: @escaping @Sendable () -> Void = {}, timeIsUp: @escaping @Sendable () -> Void = {}) {

@@ -1,6 +1,6 @@
-/// First come, first served, by priority; whoever waits may also leave.
+/// First come, first served, by priority; a waiting element may also leave.
 ///
-/// Every eighth turn goes to whoever has waited longest, whatever the priority, so that nobody waits for ever.
+/// Every eighth turn goes to the element that has waited longest, of any priority, so that none waits for ever.
 package struct WaitingLine<Element> {
   /// What an element is known by until it has had its turn.
   package struct Ticket: Hashable, Sendable {
@@ -12,7 +12,7 @@ package struct WaitingLine<Element> {
     var first: UInt64 = 0
     var elements: [UInt64: Element] = [:]
 
-    /// The number of the element that has waited longest; nil if there is none.
+    /// The number of the element that has waited longest; nil in an empty line.
     mutating func oldest() -> UInt64? {
       guard !elements.isEmpty else { return nil }
       while elements[first] == nil { first += 1 }
@@ -33,7 +33,7 @@ package struct WaitingLine<Element> {
     rows = Array(repeating: Row(), count: priorities)
   }
 
-  /// A number for an element that is to come, so that it can be told to leave.
+  /// A number for an element that will come, by which it can be told to leave.
   package mutating func ticket() -> Ticket {
     defer { nextNumber += 1 }
     return Ticket(number: nextNumber)

@@ -20,7 +20,9 @@ final class CachedBlob: Sendable {
 }
 
 extension CachedBlob {
-  /// The blob, its header with the update time that the disk has, as far as that is known: touches move it.
+  /// The blob, with the update time that the disk has as far as it is known.
+  ///
+  /// Touches move it.
   var current: Blob {
     let update = use.update
     guard update > blob.header.lastUpdate.seconds else { return blob }
@@ -67,7 +69,7 @@ final class RecordUse: Sendable {
     return true
   }
 
-  /// Whether the disk knows only of a use that is an interval ago, and was not tried in vain since.
+  /// Whether the latest use on disk is an interval old, and no write has failed since.
   func isOverdue(at now: Int64, interval: Int64) -> Bool {
     func isLongAgo(_ time: Int64) -> Bool { Int128(now) - Int128(time) >= Int128(interval) }
     let failure = lastFailure.load(ordering: .relaxed)
@@ -75,10 +77,12 @@ final class RecordUse: Sendable {
     return isLongAgo(update) && (failure > now || isLongAgo(failure))
   }
 
-  /// The disk could not be told, as where the record has another link or is being changed: not again before an interval is over.
+  /// Notes that a use could not be written to disk; it is not tried for an interval.
+  ///
+  /// That is so where the record has another link or is being changed.
   func wasNotTold(at now: Int64) { lastFailure.store(now, ordering: .relaxed) }
 
-  /// - Returns: true for the first who asks since `settle`.
+  /// - Returns: true for the first call since `settle`.
   func becomesNoted() -> Bool { Self.becomesTrue(isNoted) }
 
   func becomesDue() -> Bool { Self.becomesTrue(isDue) }
@@ -87,8 +91,10 @@ final class RecordUse: Sendable {
     !flag.load(ordering: .sequentiallyConsistent) && !flag.exchange(true, ordering: .sequentiallyConsistent)
   }
 
-  /// The disk was told, or could not be. Either who uses the record now finds that it is not noted, or who looks at `latest`
-  /// after this finds the use: all of that is in one order for all.
+  /// Notes that a use was written to disk, or could not be.
+  ///
+  /// A later use finds that it is not noted; or a look at `latest` after this finds the use. All of that has one order
+  /// for all threads.
   ///
   /// - Parameter time: the update time on disk, as far as it is known: the deadline goes by nothing else.
   func settle(_ time: UnixTime?) {

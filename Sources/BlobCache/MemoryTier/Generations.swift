@@ -7,8 +7,10 @@ struct GenerationStamp: Equatable, Sendable {
   fileprivate let value: UInt64
 }
 
-/// Tells whether a key's payload may have changed: by the generations that all processes share or, where there are none
-/// and the directory is this process's alone, by counting its own changes.
+/// Tells whether a key's payload may have changed.
+///
+/// It goes by the generations that all processes share. Where there are none, and the directory is this process's
+/// alone, it counts its own changes.
 final class Generations: Sendable {
   private let store: BlobStore
   private let own: OwnGenerations?
@@ -18,9 +20,11 @@ final class Generations: Sendable {
     own = store.configuration.sharing == .exclusive ? OwnGenerations() : nil
   }
 
-  /// The generation of a digest; nil where there is none, or something is being changed: then only the disk knows.
+  /// The generation of a digest; nil where only the disk knows.
   ///
-  /// - Complexity: no system call, but for a few, once a second, that see whether the control file is still there.
+  /// That is so without generations, and during a change.
+  ///
+  /// - Complexity: no system call, except for a few, once a second, that see whether the control file is still there.
   func stamp(of digest: UInt64) -> GenerationStamp? {
     do {
       if let shared = try store.generation(ofDigest: digest) {
@@ -64,7 +68,7 @@ extension GenerationStamp {
   }
 }
 
-/// Counts the changes that are made through this process, where nobody else makes any.
+/// Counts the changes through this process, where no other process makes any.
 private final class OwnGenerations: Sendable {
   fileprivate struct State {
     var changesOfAll: UInt64 = 0

@@ -2,8 +2,8 @@ internal import Locks
 
 /// Counts changes of headers by this process's caches: generations tell of payloads only.
 ///
-/// Who has read a record and keeps it looks afterwards whether its header was changed meanwhile; who changes one counts
-/// that before it looks for what is kept. So one of both finds the other.
+/// A reader that keeps a record looks afterwards if the header was changed meanwhile. A change is counted before it
+/// looks for kept records. So one of the two finds the other.
 final class HeaderChanges: Sendable {
   struct Stamp: Equatable, Sendable {
     fileprivate let value: UInt32

@@ -4,8 +4,10 @@ internal import Logging
 internal import MemoryCache
 internal import SystemPackage
 
-/// The blobs in memory. Spec/Semantics.md, V: a blob is answered from here only while its key's generation is the one
-/// that was in force before it was read from disk, and before its own deadline.
+/// The blobs in memory.
+///
+/// A blob is answered only while its key's generation is the one from before it was read from disk, and before its own
+/// deadline: Spec/Semantics.md, V.
 final class MemoryTier: Sendable {
   let cache: MemoryCache<BlobKey, CachedBlob>
   let generations: Generations
@@ -70,10 +72,10 @@ final class MemoryTier: Sendable {
     return now() <= cached.use.deadline
   }
 
-  /// To be asked for before a record is read or written that is to be kept.
+  /// Must be taken before the read or write of a record that will be kept.
   func headerStamp(of digest: UInt64) -> HeaderChanges.Stamp { headers.stamp(of: digest) }
 
-  /// Keeps what was read or written in a generation, unless its header has been changed since.
+  /// Keeps a blob of a generation, unless its header has changed since.
   ///
   /// - Parameter update: the update time on disk, where it has moved on since the header was read.
   func keep(
@@ -88,7 +90,7 @@ final class MemoryTier: Sendable {
     if headers.stamp(of: digest) != header { discard(cached) }
   }
 
-  /// The header of a key's record was changed on disk: what is in memory tells of the locks there were.
+  /// Notes a change of a header on disk, so that memory does not answer old locks.
   func didChangeHeader(of key: BlobKey, digest: UInt64) {
     headers.note(digest)
     discard(key)
@@ -111,8 +113,10 @@ final class MemoryTier: Sendable {
     cache.removeValue(forKey: cached.blob.key) { $0 === cached }
   }
 
-  /// The bytes that a blob keeps from other use: payload, key, and the objects around them (two objects, the header, the
-  /// storage of `Data` and the cache's own slot, which are about 350 bytes with the allocator's share).
+  /// The bytes of memory that a blob takes: payload, key, and the objects around them.
+  ///
+  /// Those are two objects, the header, the storage of `Data` and the cache's own slot: about 350 bytes with the
+  /// allocator's share.
   private static func cost(of blob: Blob) -> Int {
     blob.payload.count + blob.key.string.utf8.count + 350
   }

@@ -3,8 +3,10 @@ internal import BlobStore
 internal import Logging
 internal import Locks
 
-/// Tells the disk of uses that were answered from memory: each record's at most once per interval, many at a time, away
-/// from the caller; and all of them before a collection, which goes by the update times.
+/// Writes uses that memory has answered to disk, many at a time.
+///
+/// It writes each record's at most once per interval, away from the caller. Before a collection, which goes by the
+/// update times, it writes all of them.
 final class TouchBatch: Sendable {
   private struct State {
     /// Used since the disk was told, less than an interval ago.
@@ -21,7 +23,9 @@ final class TouchBatch: Sendable {
   private let store: BlobStore
   private let lane: Lane
   private let state = Lock(State())
-  /// Held while a batch is written: who asks for that has all that was noted on disk afterwards, whoever has it in hand.
+  /// Held while a batch is written: after a write, all uses noted before are on disk.
+  ///
+  /// This holds also for those that another thread writes.
   private let writing = Lock(())
 
   init(of store: BlobStore, interval: Duration, lane: Lane) {
@@ -84,7 +88,7 @@ final class TouchBatch: Sendable {
       let update = refresh(use, to: latest)
       if update == nil { use.wasNotTold(at: store.configuration.now().seconds) }
       use.settle(update)
-      // Until now, whoever used it once more took it for noted.
+      // Until now, later uses counted as noted.
       if use.latest > latest { note(use, at: use.latest) }
     }
   }

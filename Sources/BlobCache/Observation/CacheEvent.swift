@@ -12,20 +12,29 @@ public struct CacheEvent: Sendable {
     case hit(Tier)
     /// A load found nothing that is live, or nothing that will do.
     case miss
-    /// A blob whose time was over left this tier: memory, when it was asked for; or disk, by a collection.
+    /// A blob past its time left this tier.
+    ///
+    /// It left memory when it was asked for, or disk by a collection.
     case expired(Tier)
-    /// A blob left this tier to make room: memory, and it is still on disk; or disk, by a collection or a trim.
+    /// A blob left this tier to make room.
+    ///
+    /// It left memory and is still on disk, or it left disk by a collection or a trim.
     case evicted(Tier)
     /// A record was removed by its key.
     case removed
-    /// A record was found damaged by a load, or removed for it by a collection, or its blob did not decode to a value.
+    /// A record was found damaged, or its blob did not decode to a value.
+    ///
+    /// A load found it, or a collection removed it for that.
     case damaged(any Error)
     /// A producer made a blob that was missing, or made it anew.
     case produced
-    /// A blob that was staged could not be written, or one that was produced could not be stored and was answered all the same.
+    /// A staged blob could not be written, or a produced one not stored.
+    ///
+    /// The produced one was answered all the same.
     case writeFailed(any Error)
-    /// A collection or a trim has ended, whether it was asked for, is on schedule, or was begun by a store to keep a limit.
-    /// What it removed was told before, one by one.
+    /// A collection or trim has ended, after an event for each record that it removed.
+    ///
+    /// It was asked for, is on schedule, or was begun by a store to keep a limit.
     case collected(CollectionReport)
   }
 
@@ -38,11 +47,11 @@ public struct CacheEvent: Sendable {
   }
 
   public let kind: Kind
-  /// nil where it is about more than one, or where the file's name does not tell it (sha256).
+  /// nil for an event about several keys, or if the file's name does not tell it (sha256).
   public let key: BlobKey?
-  /// Bytes of the payload; 0 where there is none.
+  /// Bytes of the payload; 0 without one.
   public let byteCount: Int
-  /// How long it took, without the time in the queue; zero for what was answered from memory.
+  /// How long it took, without the time in the queue; zero for answers from memory.
   public let duration: Duration
   /// How long it waited for a thread.
   public let queueTime: Duration

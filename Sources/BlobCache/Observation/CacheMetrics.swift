@@ -9,7 +9,7 @@
     private let storedBytes, loadedBytes: Counter
     private let loadTimer, storeTimer, productionTimer, queueTimer: Metrics.Timer
 
-    /// - Returns: nil where no metrics system was set up when the cache was made: then nothing is counted.
+    /// - Returns: nil if there was no metrics system when the cache was made; then nothing is counted.
     init?(cache: String) {
       guard !(MetricsSystem.factory is NOOPMetricsHandler) else { return nil }
       let name = [("cache", cache)]

@@ -1,7 +1,7 @@
 internal import Locks
 internal import Synchronization
 
-/// Hands events to all who listen. Who does not keep up loses the oldest ones.
+/// Hands events to all listeners; a slow one loses the oldest.
 final class EventBroadcast: Sendable {
   private struct State: Sendable {
     var listeners: [UInt64: AsyncStream<CacheEvent>.Continuation] = [:]
@@ -12,7 +12,7 @@ final class EventBroadcast: Sendable {
   private let state = Lock(State())
   private let listenerCount = Atomic(0)
 
-  /// Whether anybody listens: without, an event need not be made.
+  /// Whether there is a listener: without one, an event need not be made.
   var isHeard: Bool { listenerCount.load(ordering: .relaxed) > 0 }
 
   func events(bufferSize: Int) -> AsyncStream<CacheEvent> {

@@ -1,6 +1,6 @@
 internal import Logging
 
-/// Who wants to know what the cache does: those who listen to events, and the metrics.
+/// The listeners to what the cache does: event streams and metrics.
 struct Observer: Sendable {
   let events = EventBroadcast()
   let metrics: CacheMetrics?
@@ -19,11 +19,11 @@ struct Observer: Sendable {
     events.send(event)
   }
 
-  /// Measures what may be of interest to somebody.
+  /// Measures a duration, if there is a listener.
   func stopwatch() -> Stopwatch { Stopwatch(start: isWatching ? .now : nil) }
 }
 
-/// How long something has taken; zero where nobody wants to know.
+/// How long something has taken; zero without a listener.
 struct Stopwatch: Sendable {
   fileprivate let start: ContinuousClock.Instant?
 

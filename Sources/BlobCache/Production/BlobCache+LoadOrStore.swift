@@ -8,20 +8,20 @@ public import BlobStore
 #endif
 
 extension BlobCache {
-  /// The blob stored under a key or, if there is none that is live, what `produce` makes, which is stored.
+  /// The live blob stored under a key, or the one that `produce` makes, which is stored.
   ///
-  /// However many tasks ask for a key, one producer runs for it; the others wait for what it makes. A task that is
-  /// cancelled stops waiting, and the producer is cancelled when nobody waits any more. A damaged record is produced
-  /// anew. What `produce` throws goes to all who wait, and nothing is stored. What cannot be stored is thrown away, and the
-  /// store's error thrown, unless the options say that it is answered all the same.
+  /// One producer runs for a key, and all tasks that ask for it wait. If it throws, all of them get the error, and
+  /// nothing is stored. A cancelled task stops waiting; when none is left, the producer is cancelled. A damaged record
+  /// is produced anew. If the blob cannot be stored, the store's error is thrown, unless the options say that it is
+  /// answered all the same.
   ///
-  /// What is produced is stored only if the key was neither stored nor removed since the production began, in whatever
-  /// process; else it is answered to those who asked before, and not stored. Who asks after such a change begins anew.
+  /// The blob is stored only if no process has stored or removed the key since the production began. Else the earlier
+  /// callers get it, and later ones begin anew.
   ///
-  /// The producer runs in a task of its own, with the priority and the task-local values of the first who asked; a higher
-  /// priority of somebody who waits is its own. It must not ask for its own key, nor for one whose producer waits for it:
-  /// that is `recursiveProduction`, also in tasks that the producer begins. Those that it does not wait for are to be
-  /// detached. A detached task that it does wait for must not ask for its key: it would wait for itself, without end.
+  /// The producer runs in a task of its own, with the task-local values of the first caller and the highest priority of
+  /// all. It must not ask for its own key, nor for one whose producer waits for it: that is `recursiveProduction`. This
+  /// holds also in tasks that the producer begins, so detach tasks that it does not wait for. A detached task that it
+  /// does wait for must not ask for its key: the two would wait for each other without end.
   ///
   /// - Throws: what `produce` throws; `recursiveProduction`; as `load` and `store`; `CancellationError`.
   public func load(
@@ -36,7 +36,7 @@ extension BlobCache {
     let key = request.key
     if let found = engine.findResident(key, touching: true), let blob = found.blob, request.isAcceptable(blob) {
       engine.observer.tell(found.event(for: key))
-      // Who is at it already may be producing what takes the blob's place.
+      // A production under way may replace the blob already.
       if engine.isAged(blob, request.options), !engine.flights.isUnderWay(Flight.Name(key: key, kind: .load)) {
         engine.refresh(request)
       }

@@ -44,7 +44,9 @@ extension CacheEngine {
     return try await produce(request, place, in: flight, isDone: request.isAcceptable)
   }
 
-  /// Looks for a blob, without telling whether it was there: a load that produces may have to look more than once.
+  /// Looks for a blob, without telling of a hit or a miss.
+  ///
+  /// A load that produces may have to look more than once.
   ///
   /// - Returns: nothing found also for a damaged record, unless it may be another version's.
   func look(_ key: BlobKey) async throws -> BlobFinding {
@@ -104,7 +106,7 @@ extension CacheEngine {
     }
   }
 
-  /// What must be so for a production that begins now to be stored at its end.
+  /// The condition under which a production that begins now is stored at its end.
   private func condition(of flight: Flight) async throws -> StoreCondition {
     let isWanted = { @Sendable in !flight.isOvertaken }
     do {
@@ -166,7 +168,9 @@ extension CacheEngine {
 }
 
 extension RecordError {
-  /// Whether nothing is lost when a store replaces the damaged record: not what a later version may have written.
+  /// Whether a store may replace the damaged record.
+  ///
+  /// It must not if a later version may have written the record.
   fileprivate var mayBeReplaced: Bool {
     switch self {
     case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongPayloadSize, .payloadChecksumMismatch,

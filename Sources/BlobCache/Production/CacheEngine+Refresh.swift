@@ -3,13 +3,15 @@ internal import BlobStore
 internal import Logging
 
 extension CacheEngine {
-  /// Whether a blob is of an age at which it is to be produced anew.
+  /// Whether a blob is old enough to be produced anew.
   func isAged(_ blob: Blob, _ options: ProductionOptions) -> Bool {
     guard let age = options.refreshesAfter?.wholeSeconds, blob.header.ttl > 0 else { return false }
     return store.configuration.now() >= blob.header.lastUpdate.advanced(bySeconds: age)
   }
 
-  /// Has a blob that is live but old produced anew, without anybody waiting for it, unless that is being done.
+  /// Produces a live but old blob anew, without a waiting caller.
+  ///
+  /// It does nothing if that is under way.
   func refresh(_ request: ProductionRequest) {
     let key = request.key
     guard failures.failure(of: key) == nil else { return }
@@ -19,7 +21,7 @@ extension CacheEngine {
         if let blob = try await self.look(key).blob, isDone(blob) { return blob }
         return try await self.produce(request, .aged, in: flight, isDone: isDone)
       } catch {
-        // Who asked has had an answer. What was stored stays, and the next who asks tries again.
+        // The caller has its answer. The stored blob stays, and the next call tries again.
         self.store.configuration.logger.debug("not refreshed: \(key): \(error)")
         throw error
       }

@@ -11,7 +11,7 @@ final class FailureMemory: Sendable {
   private let failures: MemoryCache<BlobKey, Failure>
   private let now: @Sendable () -> ContinuousClock.Instant
 
-  /// - Parameter now: of a clock that nobody sets: a failure is forgotten in time, whatever happens to the time of day.
+  /// - Parameter now: a clock that is never set: so a change of the time of day prolongs no failure.
   init(respondsToMemoryPressure: Bool, now: @escaping @Sendable () -> ContinuousClock.Instant) {
     // Some megabytes at the most; the oldest give way.
     var configuration = MemoryCacheConfiguration(limits: MemoryCacheLimits(count: 1 << 14))

@@ -33,7 +33,9 @@ final class Flight: Sendable {
     overtaken = Atomic(isOvertaken)
   }
 
-  /// Whether a store or a removal of the key has come since it began: then what it produces is answered, and not stored.
+  /// Whether a store or a removal of the key has come since it began.
+  ///
+  /// Then its blob is answered, and not stored.
   var isOvertaken: Bool { overtaken.load(ordering: .sequentiallyConsistent) }
   func overtake() { overtaken.store(true, ordering: .sequentiallyConsistent) }
 

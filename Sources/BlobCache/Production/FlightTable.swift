@@ -2,11 +2,11 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 
-/// The blobs that are being produced, and who waits for them: one producer for each key, however many ask.
+/// The blobs that are being produced, and their waiters: one producer for each key.
 ///
-/// A producer is a task of its own, so that one who asks may be cancelled without the others. When all have left, it is
-/// cancelled too. A change of the key takes its flights out of the table: who waits for them still does, and who asks later
-/// begins anew.
+/// A producer is a task of its own, so that a caller may be cancelled without the others. When all have left, it is
+/// cancelled too. A change of the key takes its flights out of the table: their waiters stay, and later callers begin
+/// anew.
 final class FlightTable: Sendable {
   typealias Waiter = CheckedContinuation<Blob, any Error>
 
@@ -18,7 +18,7 @@ final class FlightTable: Sendable {
   }
 
   private struct State {
-    /// Those that who asks now waits for.
+    /// The flights that a call from now on may join.
     var joinable: [Flight.Name: Flight] = [:]
     /// All that are in the air.
     var entries: [Flight: Entry] = [:]
@@ -32,7 +32,7 @@ final class FlightTable: Sendable {
       return nextNumber
     }
 
-    /// Whoever asks from now on for a key begins anew, and what is being produced for it is not stored.
+    /// Makes later calls for a key begin anew, and a running production not be stored.
     mutating func withdraw(_ key: BlobKey) {
       guard !joinable.isEmpty else { return }
       for kind in [Flight.Kind.load, .refresh] {
@@ -50,7 +50,7 @@ final class FlightTable: Sendable {
 
   typealias Producer = @Sendable (Flight) async throws -> Blob
 
-  /// What somebody has waited for.
+  /// The result that a call has waited for.
   struct Landing: Sendable {
     let flight: Flight
     /// Whether it comes of the producer that was brought along.
@@ -72,23 +72,22 @@ final class FlightTable: Sendable {
 
   /// The productions under way; for tests.
   var count: Int { state.withLock { $0.entries.count } }
-  /// Those who wait for a production; for tests.
+  /// The waiters of a production; for tests.
   func waiterCount(of name: Flight.Name) -> Int {
     state.withLock { state in state.joinable[name].flatMap { state.entries[$0]?.waiters.count } ?? 0 }
   }
 
-  /// Whether it is being produced, for who asks now.
+  /// Whether a call from now on would join a production.
   func isUnderWay(_ name: Flight.Name) -> Bool { state.withLock { $0.joinable[name] != nil } }
 }
 
 // MARK: - Waiting
 
 extension FlightTable {
-  /// What is being produced, by `produce` if nobody is at it.
+  /// The result of the key's production, which `produce` makes if none is under way.
   ///
-  /// - Returns: what `produce` throws, to all who wait.
-  /// - Throws: `CancellationError` to one whose task is cancelled; `recursiveProduction` where the flight waits for the one
-  ///   that asks.
+  /// - Returns: what `produce` throws, to all waiters.
+  /// - Throws: `CancellationError` to a cancelled task; `recursiveProduction` where the flight waits for the caller.
   func landing(_ name: Flight.Name, producing produce: @escaping Producer) async throws -> Landing {
     let waiter = state.withLock { $0.number() }
     let asker = ProductionChain.current
@@ -117,7 +116,7 @@ extension FlightTable {
     return Landing(flight: joined.flight, isOwn: joined.isOwn, result: result)
   }
 
-  /// Has a producer go on with the priority of one who waits for it, also when that is raised.
+  /// Runs a producer at least with the priority of a waiter, also when that is raised.
   private func lendingPriority<Result>(of waiter: UInt64, _ body: () async throws -> Result) async throws -> Result {
     guard #available(macOS 26, iOS 26, *) else { return try await body() }
     return try await withTaskPriorityEscalationHandler(operation: body) { _, priority in
@@ -128,7 +127,7 @@ extension FlightTable {
     }
   }
 
-  /// Has a blob produced that nobody waits for, unless somebody is at it.
+  /// Produces a blob without a waiter, unless that is under way.
   func refresh(_ key: BlobKey, producing produce: @escaping Producer) {
     let name = Flight.Name(key: key, kind: .refresh)
     state.withLock { state in
@@ -137,7 +136,7 @@ extension FlightTable {
     }
   }
 
-  /// - Returns: the flight, and whether it has just begun; nil if it waits for the one that asks, which is told so.
+  /// - Returns: the flight, and whether it has just begun; nil if it waits for the caller, which gets an error.
   private func join(
     _ name: Flight.Name, _ waiter: UInt64, _ asker: Flight?, _ continuation: Waiter, _ produce: @escaping Producer
   ) -> (flight: Flight, isOwn: Bool)? {
@@ -169,7 +168,7 @@ extension FlightTable {
       guard flight.name.kind == .load, state.entries[flight]?.waiters.isEmpty == true else {
         return (continuation, nil)
       }
-      // Out of the table at once: who comes now begins anew, rather than wait for what is being cancelled.
+      // Out of the table at once: later calls must not wait for a cancelled production.
       return (continuation, end(flight, &state))
     }
     abandoned?.producer?.cancel()
@@ -180,7 +179,7 @@ extension FlightTable {
 // MARK: - Beginning and end
 
 extension FlightTable {
-  /// Begins a flight that nobody waits for yet.
+  /// Begins a flight without waiters.
   private func start(_ name: Flight.Name, _ state: inout State, _ produce: @escaping Producer) -> Flight {
     let flight = Flight(name, isOvertaken: state.changes[name.key] != nil)
     let producer = Task { @concurrent in
@@ -207,7 +206,7 @@ extension FlightTable {
     return entry
   }
 
-  /// Sees to it that a warning tells of a flight that others wait for without end: perhaps its producer does.
+  /// Warns of a flight that others wait for without end: perhaps its producer waits for it.
   private func watch(_ flight: Flight, _ state: inout State) {
     guard state.entries[flight]?.watch == nil else { return }
     state.entries[flight]?.watch = Task { [patience, warn] in
@@ -225,8 +224,10 @@ extension FlightTable {
 // MARK: - Changes of keys
 
 extension FlightTable {
-  /// Runs a change that replaces or removes what is stored under a key. What is being produced for the key is not stored any
-  /// more, and who asks after the change waits for nothing that began before its end.
+  /// Runs a change that replaces or removes the blob of a key.
+  ///
+  /// A running production of the key is then not stored. A call after the change waits for nothing that began before
+  /// its end.
   func changing<Result>(_ key: BlobKey, _ change: () throws -> Result) rethrows -> Result {
     state.withLock { state in
       state.withdraw(key)
@@ -242,8 +243,9 @@ extension FlightTable {
     return try change()
   }
 
-  /// The same of a change of all keys, which may take long: what is produced while it is under way, and ends before it, is
-  /// stored.
+  /// Runs a change of all keys, which may take long.
+  ///
+  /// A production that begins and ends during the change is stored.
   func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
     withdrawAll()
     defer { withdrawAll() }
@@ -258,7 +260,7 @@ extension FlightTable {
   }
 }
 
-/// One who has asked does not wait, or does not any more. What a producer throws is another matter.
+/// A caller does not wait, or no longer; unlike an error of the producer.
 private struct LeftFlight: Error {
   let cause: any Error
 }

@@ -2,7 +2,9 @@ internal import BlobRecord
 internal import BlobStore
 internal import Synchronization
 
-/// Tells of a load that produces what is missing, once: a hit or a miss, however often it has to look.
+/// Tells of a load that may produce, once: a hit or a miss.
+///
+/// Such a load may look more than once.
 final class LoadTally: Sendable {
   private let key: BlobKey
   private let observer: Observer
@@ -13,7 +15,7 @@ final class LoadTally: Sendable {
     self.observer = observer
   }
 
-  /// What was found by a look of its own, if it will do, answers the load. All else is a miss.
+  /// Counts the load's own look: a hit if the blob is acceptable, else a miss.
   func tell(_ finding: BlobFinding, isAcceptable: Bool) {
     tell(isAcceptable ? finding.event(for: key) : finding.miss(for: key))
   }

@@ -1,2 +1,2 @@
-/// What was produced is not stored: its key was stored or removed since the production began.
+/// The produced blob is not stored: its key was changed since the production began.
 struct Overtaken: Error {}

@@ -1,10 +1,10 @@
 internal import BlobRecord
 internal import Locks
 
-/// What the current task produces, and which flight waits for which: a producer must not wait for one that waits for it.
+/// The current task's production, and which flight waits for which.
 ///
-/// A task knows its flight by a task-local value, which the tasks that it begins inherit, but for detached ones. That a
-/// producer waits for a detached task cannot be told.
+/// A producer must not wait for one that waits for it. A task knows its flight by a task-local value, which its child
+/// tasks inherit and detached ones do not. A producer that waits for a detached task cannot be recognized.
 enum ProductionChain {
   /// The flight that the current task produces for. It may have ended: then nothing waits for it.
   @TaskLocal static var current: Flight?
@@ -36,7 +36,9 @@ enum ProductionChain {
     waits.withLock { $0.remove(from: flight, to: awaited) }
   }
 
-  /// A flight has landed, or was abandoned: what its tasks still wait for is no matter for those that waited for it.
+  /// Removes the waits of a flight that has landed or was abandoned.
+  ///
+  /// Its tasks may wait on, but no longer for others that waited for it.
   static func end(_ flight: Flight) {
     waits.withLock { waits in
       flight.end()

@@ -1,10 +1,10 @@
-/// Who waits for whom, without circles.
+/// Which node waits for which, without circles.
 struct WaitGraph<Node: Hashable & Sendable>: Sendable {
   /// How often each waits for each.
   private var waits: [Node: [Node: Int]] = [:]
 
   /// - Returns: false, and nothing is added, if that would close a circle.
-  /// - Complexity: O(those who wait).
+  /// - Complexity: O(waiting nodes).
   mutating func add(from waiter: Node, to awaited: Node) -> Bool {
     guard !leads(from: awaited, to: waiter) else { return false }
     waits[waiter, default: [:]][awaited, default: 0] += 1

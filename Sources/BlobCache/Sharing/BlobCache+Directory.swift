@@ -10,8 +10,10 @@ public import SystemPackage
 #endif
 
 extension BlobCache {
-  /// Where a cache of this name lies: under `$XDG_CACHE_HOME`, or `~/.cache` where that is not set or not absolute, and
-  /// under the user's `Library/Caches` on Apple's platforms.
+  /// The directory of a cache with this name, in the user's directory for caches.
+  ///
+  /// That is `$XDG_CACHE_HOME`, or `~/.cache` where that is not set or not absolute. On Apple's platforms it is the
+  /// user's `Library/Caches`.
   ///
   /// - Parameter name: one or more path components, such as `com.example.app/covers`; none of them `.` or `..`.
   /// - Throws: `noCacheDirectory`.

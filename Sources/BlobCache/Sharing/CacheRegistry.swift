@@ -4,7 +4,7 @@ internal import Posix
 internal import Locks
 internal import SystemPackage
 
-/// The engines of this process, by directory, so that two caches on one directory share one.
+/// The engines of this process by directory: two caches on one directory share one.
 enum CacheRegistry {
   fileprivate struct Name: Hashable {
     let path: FilePath
@@ -28,10 +28,10 @@ enum CacheRegistry {
 
   private struct State {
     var entries: [Name: Entry] = [:]
-    /// Of engines that no cache holds any more, while they bring to disk what is not there yet.
+    /// Engines without caches that still write to disk.
     var departures: [Name: Departure] = [:]
 
-    /// The name of the engine there is for a directory, if another path leads to it too.
+    /// The name of the directory's engine, if another path leads to it too.
     func other(_ name: Name, _ directory: FileIdentity?) -> Name? {
       guard let directory else { return nil }
       return entries.first { $0.key.forkCount == name.forkCount && $0.value.leads(to: directory) }?.key
@@ -40,7 +40,7 @@ enum CacheRegistry {
     mutating func depart(_ name: Name, _ engine: CacheEngine) {
       entries[name] = nil
       departures = departures.filter { !$0.value.isFinished }
-      // The next one has to wait for what was staged; and for everything, where nothing else keeps their changes apart.
+      // The next one must wait for staged blobs, and for everything where nothing else keeps their changes apart.
       // Without that, it leaves the one before it in its place.
       if engine.staging != nil || engine.configuration.store.sharing == .exclusive {
         departures[name] = engine.departure
@@ -50,9 +50,9 @@ enum CacheRegistry {
 
   private static let state = Lock(State())
 
-  /// The engine of a directory, made if there is none. The caller gives it back by `release`.
+  /// The engine of a directory, made if it is missing; give it back by `release`.
   ///
-  /// - Throws: `invalidConfiguration` if there is one that is configured otherwise; as `BlobStore.init`.
+  /// - Throws: `invalidConfiguration` if there is one with other settings; as `BlobStore.init`.
   static func engine(
     for directory: FilePath, _ configuration: BlobCache.Configuration, _ files: Files
   ) throws -> CacheEngine {
@@ -83,7 +83,7 @@ enum CacheRegistry {
     }
   }
 
-  /// - Returns: whether nobody else holds the engine: then it is to be shut down.
+  /// - Returns: whether this was the engine's last cache: then it must be shut down.
   static func release(_ engine: CacheEngine) -> Bool {
     state.withLock { state in
       guard let (name, entry) = state.entries.first(where: { $0.value.engine === engine }) else { return false }
@@ -98,7 +98,7 @@ enum CacheRegistry {
 }
 
 extension CacheRegistry.Name {
-  /// Links are followed as far as the path exists: what is missing, the first store makes.
+  /// Follows links as far as the path exists; the first store makes the rest.
   init(_ directory: FilePath) throws(BlobStoreError) {
     do {
       // What is no path is refused by the store.
@@ -111,7 +111,7 @@ extension CacheRegistry.Name {
 }
 
 extension BlobCache.Configuration {
-  /// A setting in which two configurations differ and that both must have alike; nil if there is none.
+  /// A setting that must be alike and differs; nil if all agree.
   func difference(from other: Self) -> String? {
     func differ<Value: Equatable>(_ path: KeyPath<Self, Value>) -> Bool { self[keyPath: path] != other[keyPath: path] }
     let settings: [(String, Bool)] = [

@@ -2,7 +2,7 @@ internal import BlobStore
 internal import Logging
 internal import Locks
 
-/// The schedule by which a directory is collected: one, however many caches of the process ask for it.
+/// The one schedule by which a directory is collected, for all caches of the process.
 final class CollectionRota: Sendable {
   private let schedule = Lock<CollectionSchedule?>(nil)
 

@@ -1,9 +1,9 @@
 internal import Posix
 
-/// Whether an engine has done what there was to do on disk when the last of its caches was gone.
+/// Whether an engine has finished its work on disk after its last cache was gone.
 ///
-/// The next engine of the directory goes to disk after that: before, its loads would miss what was staged, and what is
-/// written late would take the place of what it stores.
+/// The directory's next engine waits for that. Before, its loads would miss staged blobs, and late writes would replace
+/// what it stores.
 final class Departure: Sendable {
   private let isOver = Monitor(false)
 

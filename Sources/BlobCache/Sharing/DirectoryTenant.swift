@@ -3,10 +3,10 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// An engine as the one that has directories: of two on one directory, neither may have it to itself.
+/// An engine as the holder of directories: none of two on one directory may be exclusive.
 ///
-/// When an engine is made, another one that has its directory is found by path, and by device and inode. But paths that led to
-/// two directories then, or to none, may lead to one later: so an engine asks before it uses what it finds at its path.
+/// When an engine is made, another one on its directory is found by path, and by device and inode. Two paths may lead
+/// to one directory later. So an engine asks before it uses what it finds at its path.
 final class DirectoryTenant: RootHolder {
   let path: FilePath
   let departure: Departure
@@ -37,7 +37,7 @@ final class DirectoryTenant: RootHolder {
 
   func setStore(_ store: BlobStore) { state.withLock { $0.store = store } }
 
-  /// A cache has the directory by another path, which has to lead there as long as the engine uses it.
+  /// Adds a path of another cache, which must lead to the directory while the engine uses it.
   func share(by path: FilePath) { if path != self.path { state.withLock { _ = $0.otherPaths.insert(path) } } }
 
   /// Whether the engine uses a directory.
@@ -55,7 +55,7 @@ final class DirectoryTenant: RootHolder {
     }
     let place = Place(directory: directory)
     if let other = enter(place) {
-      // It lets go of what is at its path no longer.
+      // It lets go of a directory that is no longer at its path.
       other.state.withLock { $0.store }?.lookAtRoot()
       if let other = enter(place) {
         throw BlobStoreError(
@@ -67,7 +67,7 @@ final class DirectoryTenant: RootHolder {
     return Hold(tenant: self, place: place)
   }
 
-  /// - Returns: who is in the way; nil if the directory is this one's too from now on.
+  /// - Returns: the tenant in the way; nil if the directory is now this one's too.
   private func enter(_ place: Place) -> DirectoryTenant? {
     Self.tenants.withLock { tenants in
       // The one before it on its path, it waits for: Semantics.md, A15.
@@ -103,7 +103,7 @@ final class DirectoryTenant: RootHolder {
 extension FileIdentity {
   /// nil if there is nothing at the path, or nothing that may be looked at.
   init?(at path: FilePath) {
-    // What keeps it from being looked at, who works there reports.
+    // If it cannot be looked at, the engine that works there reports why.
     guard let status = try? Files().status(of: path) else { return nil }
     self.init(status)
   }

@@ -7,10 +7,12 @@ internal import Locks
   internal import Foundation
 #endif
 
-/// The decoding of what one load finds: each blob once, though it is found in memory, on disk, and by others who wait.
+/// The decoding of one load's blobs: each once, even if several looks find it.
+///
+/// Looks in memory, on disk, and by other waiters may find one blob.
 final class SingleDecoding<Value: Sendable>: Sendable {
   private struct State: Sendable {
-    /// Of the first blob that decoded, which is what the load answers if it has asked at all.
+    /// The value of the first blob that decoded; it is the load's answer, if it asks.
     var value: Value?
     var undecodable: Data?
   }

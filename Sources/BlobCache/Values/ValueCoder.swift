@@ -20,7 +20,7 @@ public struct JSONValueCoder<Value: Codable & Sendable>: ValueCoder {
   private let makeEncoder: @Sendable () -> JSONEncoder
   private let makeDecoder: @Sendable () -> JSONDecoder
 
-  /// - Parameters: each is called for each value, because encoders and decoders are no matter for several threads.
+  /// - Parameters: each is called for each value, because encoders and decoders must not be shared by threads.
   public init(
     encoder: @escaping @Sendable () -> JSONEncoder = { JSONEncoder() },
     decoder: @escaping @Sendable () -> JSONDecoder = { JSONDecoder() }
@@ -34,7 +34,7 @@ public struct JSONValueCoder<Value: Codable & Sendable>: ValueCoder {
   public func decode(_ payload: Data) throws -> Value { try makeDecoder().decode(Value.self, from: payload) }
 }
 
-/// A coder made of two functions, for values that are not `Codable` or have a form of their own.
+/// A coder made of two functions, for values without `Codable` or with another form.
 public struct CustomValueCoder<Value: Sendable>: ValueCoder {
   private let encoding: @Sendable (Value) throws -> Data
   private let decoding: @Sendable (Data) throws -> Value

@@ -3,7 +3,9 @@ public import BlobStore
 
 // What is staged for a key is written before its record is touched, locked or unlocked.
 extension BlobCache {
-  /// Sets the update time of a record with ttl 0 to now; leaves one with a ttl of its own as it is.
+  /// Sets the update time of a record with ttl 0 to now.
+  ///
+  /// A record with a ttl of its own stays as it is.
   ///
   /// - Returns: `done`; `notFound` if there is no live record.
   /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
@@ -33,17 +35,17 @@ extension BlobCache {
     try await change("unlock", key) { engine in try engine.unlock(key, force: force) }
   }
 
-  /// Touches many records in one hop; one that fails does not keep the others from it.
+  /// Touches many records in one hop; a failure does not stop the others.
   public func touch(_ keys: some Sequence<BlobKey>) async throws -> [KeyResult] {
     try await change("touch", keys) { engine, key in try engine.touch(key) }
   }
 
-  /// Locks many records in one hop; one that fails does not keep the others from it.
+  /// Locks many records in one hop; a failure does not stop the others.
   public func lock(_ keys: some Sequence<BlobKey>) async throws -> [KeyResult] {
     try await change("lock", keys) { engine, key in try engine.lock(key) }
   }
 
-  /// Unlocks many records in one hop; one that fails does not keep the others from it.
+  /// Unlocks many records in one hop; a failure does not stop the others.
   public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) async throws -> [KeyResult] {
     try await change("unlock", keys) { engine, key in try engine.unlock(key, force: force) }
   }

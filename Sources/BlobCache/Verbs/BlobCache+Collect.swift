@@ -1,9 +1,10 @@
 public import BlobStore
 
 extension BlobCache {
-  /// Makes one collection of the directory: removes what has expired and, with a limit, what was not used for longest.
-  /// The uses that only memory knows of are brought to disk first. A task that is cancelled ends it with the file in hand;
-  /// the report says so.
+  /// Makes one collection of the directory.
+  ///
+  /// It removes expired records and, with a limit, the longest unused ones. Uses that only memory knows are written
+  /// first. A cancelled task ends it after the current file, and the report says so.
   ///
   /// - Throws: as `BlobStore.collect`; `CancellationError` while it waits for a thread; `closed`.
   @discardableResult
@@ -17,9 +18,10 @@ extension BlobCache {
     }
   }
 
-  /// Makes one collection that goes on until a goal is reached, whatever the limits are: so many bytes or records, or none
-  /// that was last updated before a time, or is larger than a size. What has expired goes first, then the oldest; locked
-  /// records stay. Blobs that are staged are written first. A cancelled task ends it as it ends `collect`.
+  /// Makes one collection that goes on until a goal is reached, below the limits too.
+  ///
+  /// A goal is a number of bytes or records, a last update, or a size of payloads. Expired records go first, then the
+  /// oldest. Locked records stay. Staged blobs are written first. A cancelled task ends it as it ends `collect`.
   ///
   /// - Returns: `evicted` counts the records that went for the goal.
   /// - Throws: as `BlobStore.trim`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
@@ -48,8 +50,9 @@ extension BlobCache {
     }
   }
 
-  /// What the directory holds by the counters that every change keeps, without looking at a record; nil where they are
-  /// not known yet. What is staged is not in it.
+  /// The directory's contents by its counters; nil while they are unknown.
+  ///
+  /// Every change keeps them, so no record is looked at. Staged blobs are not counted.
   ///
   /// - Complexity: O(1).
   public func usageEstimate() async throws -> UsageEstimate? {
@@ -61,11 +64,12 @@ extension BlobCache {
 // MARK: - Schedule
 
 extension BlobCache {
-  /// Has the directory collected again and again, on a thread of its own, until `unscheduleCollection` or the end of the
-  /// cache. A pass is left out when another process has made one lately. A second call takes the first one's place, also
-  /// one through another cache of this process on the directory.
+  /// Collects the directory again and again, on a thread of its own.
   ///
-  /// A store keeps the size limit without a schedule; what has only expired stays on disk without one.
+  /// It goes on until `unscheduleCollection` or the end of the cache. A pass is skipped when another process has made
+  /// one lately. A later call replaces this schedule, also through another cache of this process on the directory.
+  ///
+  /// A store keeps the size limit without a schedule. Expired blobs stay on disk without one.
   ///
   /// - Throws: `BlobStoreError` `fileSystem` where the system has no thread to give; `closed`.
   public func scheduleCollection(
@@ -87,7 +91,9 @@ extension CollectionOptions {
     return options
   }
 
-  /// Gives up the wait for another collection once `isClosed`: what closes a cache waits for nothing that waits.
+  /// Gives up the wait for another collection once `isClosed`.
+  ///
+  /// So the closing of a cache waits for no wait.
   func givingUp(once isClosed: @escaping @Sendable () -> Bool) -> CollectionOptions {
     var options = self
     options.givesUpWaiting = isClosed

@@ -2,22 +2,24 @@ public import BlobRecord
 internal import BlobStore
 public import SystemPackage
 
-// Records as files, for who hands them to something else that reads files.
+// Records as files, for programs that hand them to readers of files.
 extension BlobCache {
-  /// Where the record of a key lies, or would lie: a header of 64 bytes, then the payload as it was stored. Nothing says that
-  /// there is a record, or that it is live; a blob that is staged is not there yet. Does not go to disk.
+  /// Where the record of a key lies or would lie: a header of 64 bytes, then the payload.
+  ///
+  /// The record may be missing or expired, and a staged blob is not there yet. This does not look at the disk.
   ///
   /// - Throws: `invalidKey`; `closed`.
   public func filePath(for key: BlobKey) throws -> FilePath {
     try openEngine().store.filePath(for: key)
   }
 
-  /// Runs a closure while nobody else, in whatever process, stores, touches, locks, unlocks, removes or collects a key's
-  /// record. Loads do not wait. A blob that is staged for the key is written first.
+  /// Runs a closure while no other thread or process changes a key's record.
   ///
-  /// Others wait for the closure for their `lockTimeout` at the most, and are `busy` then. It may read the file, link to it
-  /// and give it extended attributes; it is not to write to it, and not to change anything through the cache: that would
-  /// wait for itself.
+  /// Others can neither store, touch, lock, unlock, remove nor collect it: they wait for their `lockTimeout` at most,
+  /// and are then `busy`. Loads do not wait. A blob that is staged for the key is written first.
+  ///
+  /// The closure may read the file, link to it and give it extended attributes. It must not write to the file, nor
+  /// change anything through the cache: that would wait for itself.
   ///
   /// - Parameters:
   ///   - key: the record's.

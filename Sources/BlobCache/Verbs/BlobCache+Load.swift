@@ -2,11 +2,11 @@ public import BlobRecord
 public import BlobStore
 
 extension BlobCache {
-  /// The blob stored under a key, if it is live: from memory where it can be told that nobody has changed it, else from
-  /// disk.
+  /// The live blob stored under a key, from memory or from disk.
   ///
-  /// A hit in memory is answered at once, on the caller's thread. What was read from disk is kept in memory. The header
-  /// that comes with a blob is the one it was read under: `header(for:)` tells of locks as they are.
+  /// Memory answers while no process has changed the record: at once, on the caller's thread. A blob that was read from
+  /// disk is kept in memory. The header that comes with a blob is the one it was read under: `header(for:)` tells of
+  /// locks as they are.
   ///
   /// - Parameters:
   ///   - key: the blob's.
@@ -60,10 +60,11 @@ extension BlobCache {
     }
   }
 
-  /// The blob of a key if it is in memory, staged or kept, and still what the disk holds. Does not go to disk and does not
-  /// wait, so it can be called where waiting is not allowed.
+  /// The blob of a key if it is in memory and still what the disk holds, or if it is staged.
   ///
-  /// - Complexity: O(1), without a system call, but for a few, once a second.
+  /// It neither goes to disk nor waits, so it can be called where waiting is not allowed.
+  ///
+  /// - Complexity: O(1), without a system call, except for a few, once a second.
   public func cachedBlob(for key: BlobKey, touching: Bool = true) -> Blob? {
     isClosed ? nil : engine.resident(key, touching: touching)
   }
@@ -75,7 +76,9 @@ extension BlobCache {
     return try await engine.lanes.reads.run { _ in try engine.contains(key) }
   }
 
-  /// The header of a key's record as it is on disk now, if the record is live; of a blob that is staged, as it will be.
+  /// The header of a key's live record on disk, or of its staged blob.
+  ///
+  /// A staged blob's is the header that it will have.
   public func header(for key: BlobKey) async throws -> RecordHeader? {
     let engine = try openEngine()
     return try await engine.lanes.reads.run { _ in try engine.header(for: key) }

@@ -23,7 +23,7 @@ extension BlobCache {
   /// Takes all blobs out of memory; the records stay. For an app that goes to the background.
   public func removeAllFromMemory() { engine.memory?.cache.removeAll() }
 
-  /// Takes the blobs used least out of memory until what is left takes at most so many bytes.
+  /// Takes the least used blobs out of memory until the rest takes at most so many bytes.
   public func trimMemory(toByteCount byteCount: Int) { engine.memory?.cache.trim(toCost: byteCount) }
 
   /// Takes blobs out of memory until at most so many are left.

@@ -2,11 +2,12 @@ public import BlobStore
 internal import Locks
 
 extension BlobCache {
-  /// The records of the directory, in no order, with their headers and without their payloads; nothing is touched. Blobs
-  /// that are staged are written first.
+  /// The records of the directory with their headers, in no order; none is touched.
   ///
-  /// They are read as they are asked for, 64 at a time, so memory does not grow with their number. Two directories are
-  /// open meanwhile. Records stored or removed during the enumeration may or may not be met.
+  /// Staged blobs are written first. Payloads are not read.
+  ///
+  /// Records are read as they are asked for, 64 at a time, so memory does not grow with their number. Two directories
+  /// are open meanwhile. Records stored or removed during the enumeration may or may not be met.
   ///
   /// - Parameter prefix: what the keys begin with.
   /// - Complexity: four system calls a record.

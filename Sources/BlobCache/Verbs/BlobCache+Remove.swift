@@ -21,7 +21,7 @@ extension BlobCache {
     }
   }
 
-  /// Removes many records in one hop; one that fails does not keep the others from it.
+  /// Removes many records in one hop; a failure does not stop the others.
   public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) async throws -> [KeyResult] {
     let engine = try openEngine()
     let keys = Array(keys)

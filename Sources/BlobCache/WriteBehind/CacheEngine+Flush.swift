@@ -9,7 +9,9 @@ extension CacheEngine {
     while let staged = staging.next() { writeStaged(staged) }
   }
 
-  /// Writes what is staged, and says when all of it is on disk, whoever has it in hand. Blocks.
+  /// Writes what is staged, and returns when all of it is on disk. Blocks.
+  ///
+  /// That includes blobs that other threads are writing.
   func finishWriting() {
     repeat { writeStaged() } while staging?.closeIfEmpty() == false
   }

@@ -3,7 +3,7 @@ internal import BlobStore
 internal import Posix
 internal import Synchronization
 
-/// Blobs that were stored and are not on disk yet, in the order in which they are to be written.
+/// Stored blobs that are not on disk yet, in the order of writing.
 ///
 /// Invariant: of one key at most one is being written, and at most one waits.
 final class StagingArea: Sendable {
@@ -11,14 +11,17 @@ final class StagingArea: Sendable {
     let blob: Blob
     let request: StoreRequest
 
-    /// The bytes that it keeps from other use: payload, key, and what lies around them: the storage of `Data`, its entries in the
-    /// tables and in the line, and the allocator's share. By malloc's count an empty blob takes 350 bytes where the tables are full,
-    /// and 570 where they have just grown.
+    /// The bytes of memory that it takes: payload, key, and what lies around them.
+    ///
+    /// Around them are the storage of `Data`, its entries in the tables and in the line, and the allocator's share. By
+    /// malloc's count an empty blob takes 350 bytes where the tables are full, and 570 where they have just grown.
     var cost: Int { blob.payload.count + blob.key.string.utf8.count + 512 }
   }
 
   private struct State: Sendable {
-    /// The keys that wait and are not in hand: what is in hand comes back to the line when it is not any more, at its place.
+    /// The keys that wait and are not in hand.
+    ///
+    /// A key in hand comes back to its place in the line afterwards.
     var line = WaitingLine<BlobKey>()
     var waiting: [BlobKey: (staged: Staged, ticket: WaitingLine<BlobKey>.Ticket)] = [:]
     var inHand: [BlobKey: Staged] = [:]
@@ -27,7 +30,7 @@ final class StagingArea: Sendable {
     var isWriterComing = false
     /// Whether a writer waits for keys that others have in hand.
     var hasWaitingWriter = false
-    /// Whether nobody writes any more what is staged from now on.
+    /// Whether blobs that are staged from now on would never be written.
     var isClosed = false
   }
 
@@ -37,7 +40,7 @@ final class StagingArea: Sendable {
   /// What waits and is in hand: loads look at nothing else while it is 0.
   private let count = Atomic(0)
 
-  /// Failures that are remembered until somebody flushes; more are only logged.
+  /// Failures that are remembered until the next flush; more are only logged.
   private static let mostFailures = 1024
 
   init(_ configuration: BlobCache.WriteBehind) {
@@ -80,11 +83,13 @@ extension StagingArea {
     }
   }
 
-  /// Runs a change of a key that takes the place of what waits for it, while nothing staged is written for it. Blocks.
+  /// Runs a change that replaces the blob that waits for a key. Blocks.
   ///
-  /// - Parameter change: is told whether something waited. If it throws, that waits again.
+  /// No staged blob is written for the key meanwhile.
+  ///
+  /// - Parameter change: is told whether a blob waited. If it throws, that waits again.
   func replacing<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
-    // In hand, so that loads see it until the change is done, and nobody else writes the key meanwhile.
+    // In hand, so that loads see it until the change is done, and no other thread writes the key meanwhile.
     let replaced = next(for: key)
     do {
       let result = try change(replaced != nil)
@@ -97,14 +102,15 @@ extension StagingArea {
     }
   }
 
-  /// Runs a change of all keys that takes the place of what waits, while nothing that was staged before is written.
-  /// Blocks.
+  /// Runs a change of all keys that replaces all waiting blobs. Blocks.
+  ///
+  /// No blob that was staged before is written meanwhile.
   ///
   /// - Parameter isComplete: whether the change has come to its end. If not, or if it throws, what waited waits again.
   func replacingAll<Result>(
     _ change: () throws -> Result, isComplete: (Result) -> Bool
   ) throws -> Result {
-    // In one order, so that of two who do this neither waits for what the other has in hand.
+    // In one order, so that of two such calls neither waits for the other.
     let replaced = keys.sorted { $0.string.utf8.lexicographicallyPrecedes($1.string.utf8) }.compactMap { next(for: $0) }
     do {
       let result = try change()
@@ -134,7 +140,7 @@ extension StagingArea {
     }
   }
 
-  /// Puts a key that is not in hand any more back to its place in the line, if a blob waits for it.
+  /// Puts a key back to its place in the line, if a blob waits for it.
   private func lineUp(_ key: BlobKey, _ state: inout State) {
     if let ticket = state.waiting[key]?.ticket { state.line.append(key, ticket) }
   }
@@ -155,9 +161,10 @@ extension StagingArea {
 // MARK: - Writing
 
 extension StagingArea {
-  /// Has a thread of the lane write what waits, unless one is coming already.
+  /// Makes a thread of the lane write what waits, unless one is coming already.
   ///
-  /// During the delay it holds neither this nor the lane: who lets the last cache go has all written before.
+  /// During the delay this holds neither the staging area nor the lane: the release of the last cache writes all
+  /// before.
   func startWriting(on lane: Lane, _ write: @escaping @Sendable () -> Void) {
     let starts = state.change { state in
       guard !state.waiting.isEmpty, !state.isWriterComing else { return false }
@@ -177,10 +184,11 @@ extension StagingArea {
     }
   }
 
-  /// What is to be written next; the caller says `finish` afterwards. Blocks while all that waits is for keys that others
-  /// are writing.
+  /// The next blob to write; the caller says `finish` afterwards.
   ///
-  /// - Returns: nil if nothing waits, or only what another who has called this waits for: a wipe may take long, and one
+  /// Blocks while all waiting blobs are for keys that others are writing.
+  ///
+  /// - Returns: nil if nothing waits, or if another caller already waits for the rest. A wipe may take long, and one
   ///   thread is enough to wait for it.
   func next() -> Staged? {
     var isWaiting = false
@@ -204,7 +212,9 @@ extension StagingArea {
     return staged
   }
 
-  /// What waits for a key, once nothing is being written for it; the caller says `finish`. Blocks.
+  /// The blob that waits for a key, once no other is being written for it. Blocks.
+  ///
+  /// The caller says `finish`.
   ///
   /// - Returns: nil if nothing waits.
   func next(for key: BlobKey) -> Staged? {
@@ -227,9 +237,9 @@ extension StagingArea {
     }
   }
 
-  /// Takes nothing more once all is written. Blocks while others have in hand all that there is.
+  /// Closes the area once all is written. Blocks while others have all blobs in hand.
   ///
-  /// - Returns: false if something waits that nobody has in hand, as when a write has failed.
+  /// - Returns: false if a blob waits and is in no hand, as when a write has failed.
   func closeIfEmpty() -> Bool {
     state.wait { state in
       if state.waiting.keys.contains(where: { state.inHand[$0] == nil }) { return .done(false) }
@@ -259,7 +269,7 @@ extension StagingArea {
 }
 
 extension Monitor {
-  /// Looks at the state, which nobody is told of.
+  /// Looks at the state, without waking waiters.
   fileprivate func look<Result>(_ body: (State) -> Result) -> Result {
     wait { .done(body($0)) }
   }
