@@ -14,22 +14,20 @@ struct StoreRequest: Sendable {
   /// As the caller has it: perhaps a slice of something much larger, or a mapping of a file that somebody changes.
   private(set) var payload: Data
   var ttl: Duration?
-  var locked = false
-  var keepingLocks = false
+  var locks = BlobStore.LockPolicy.none
   /// What is produced is stored only if this holds.
   var condition: StoreCondition?
 
   /// Locks are promised to outlive a power cut, which nothing in memory does.
-  var mayBeStaged: Bool { !locked && !keepingLocks }
+  var mayBeStaged: Bool { locks == .none }
 
   /// Whether `payload` is a copy already.
   private var isOwn = false
 
-  init(payload: Data, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false) {
+  init(payload: Data, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none) {
     self.payload = payload
     self.ttl = ttl
-    self.locked = locked
-    self.keepingLocks = keepingLocks
+    self.locks = locks
   }
 
   /// The payload for those who keep it: in an allocation of its own size, with indices from 0 on, as when it is read from
@@ -88,8 +86,8 @@ extension CacheEngine {
     try changing(key, by: request) {
       try inPlaceOfStaged(key) { wasStaged in
         var request = request
-        // The locks of what is replaced, which has none: not of what lies on disk, which it has replaced already.
-        if wasStaged { request.keepingLocks = false }
+        // The locks on disk belong to a record that the staged one has replaced.
+        if wasStaged { request.locks = request.locks.replacingNothing }
         return try write(request, for: key, queueTime: queueTime)
       }
     }
@@ -127,7 +125,7 @@ extension CacheEngine {
     let header = memory?.headerStamp(of: digest)
     let receipt = try generations.changing(digest) {
       try store.storeWithReceipt(
-        request.payload.bytes, for: key, ttl: request.ttl, locked: request.locked, keepingLocks: request.keepingLocks,
+        request.payload.bytes, for: key, ttl: request.ttl, locks: request.locks,
         if: request.condition)
     }
     guard let receipt else { throw Overtaken() }
@@ -151,7 +149,7 @@ extension CacheEngine {
 
   /// Stores what a file holds. Blocks.
   func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
     queueTime: Duration = .zero
   ) throws -> Int64 {
     let stopwatch = observer.stopwatch()
@@ -160,7 +158,7 @@ extension CacheEngine {
       try inPlaceOfStaged(key) { wasStaged in
         try generations.changing(digest) {
           try store.store(
-            contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks && !wasStaged)
+            contentsOf: path, for: key, ttl: ttl, locks: wasStaged ? locks.replacingNothing : locks)
         }
       }
     }

@@ -52,7 +52,7 @@ import Testing
   }
 
   @Test func aLockedBlobPastItsTimeIsAskedOfTheDisk() async throws {
-    try await cache.store(payload(10), for: "a", ttl: .seconds(60), locked: true)
+    try await cache.store(payload(10), for: "a", ttl: .seconds(60), locks: .one)
     test.clock.advance(by: 61)
     #expect(cache.cachedBlob(for: "a") == nil)
     #expect(try await cache.load("a") != nil)

@@ -101,7 +101,7 @@ import Testing
 
   @Test func wipesEmptyMemoryToo() async throws {
     try await cache.store(payload(1), for: "a")
-    try await cache.store(payload(1), for: "b", locked: true)
+    try await cache.store(payload(1), for: "b", locks: .one)
     try await cache.removeAll(.unlocked)
     #expect(try await cache.load("a") == nil)
     #expect(try await cache.load("b") != nil)

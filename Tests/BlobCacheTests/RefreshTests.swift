@@ -13,7 +13,7 @@ private struct Refusal: Error, Equatable {
 @Suite(.timeLimit(.minutes(10))) struct RefreshTests {
   let test: TestCache
   let cache: BlobCache
-  let options = ProductionOptions(ttl: .seconds(600), locked: true, refreshesAfter: .seconds(60))
+  let options = ProductionOptions(ttl: .seconds(600), locks: .one, refreshesAfter: .seconds(60))
 
   init() throws {
     test = try TestCache()

@@ -25,8 +25,8 @@ import Testing
   private func onDisk(_ key: BlobKey) throws -> Data? { try test.otherStore().load(key)?.payload }
 
   /// Has one blob on disk, and a newer one of the same key staged.
-  private func stageOver(_ key: BlobKey, locked: Bool = false) async throws {
-    try await cache.store(payload(10, 1), for: key, locked: locked)
+  private func stageOver(_ key: BlobKey, locks: BlobStore.LockPolicy = .none) async throws {
+    try await cache.store(payload(10, 1), for: key, locks: locks)
     try await cache.flush()
     try await cache.store(payload(10, 2), for: key)
   }
@@ -93,8 +93,8 @@ import Testing
 
   /// The staged blob has none; those on disk are of the one before.
   @Test(arguments: [false, true]) func theLocksKeptAreThoseOfTheStagedBlob(isLocked: Bool) async throws {
-    try await stageOver("a", locked: true)
-    try await cache.store(payload(10, 3), for: "a", locked: isLocked, keepingLocks: true)
+    try await stageOver("a", locks: .one)
+    try await cache.store(payload(10, 3), for: "a", locks: isLocked ? .keepOrOne : .keep)
     #expect(try test.otherStore().header(for: "a")?.refCount == (isLocked ? 1 : 0))
     try await expectStaged("a", seed: 3)
   }

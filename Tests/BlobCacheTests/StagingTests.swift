@@ -60,7 +60,7 @@ import Testing
         try await cache.remove("b")
       case "wipe": try await cache.removeAll(.all)
       case "throughStore":
-        for key in ["a", "b"] as [BlobKey] { try await cache.store(payload(5), for: key, locked: true) }
+        for key in ["a", "b"] as [BlobKey] { try await cache.store(payload(5), for: key, locks: .one) }
       case "failure":
         test.disk.fail(.write, .noSpace)
         await expect(.writeFailed) { try await cache.flush() }
@@ -82,7 +82,7 @@ import Testing
     let count = cache.stagedByteCount
     test.disk.fail(.write, .ioError)
     for _ in 0..<3 {
-      await #expect(throws: BlobStoreError.self) { try await cache.store(payload(9), for: "a", locked: true) }
+      await #expect(throws: BlobStoreError.self) { try await cache.store(payload(9), for: "a", locks: .one) }
       #expect(cache.stagedByteCount == count)
     }
     test.disk.fail(.write, nil)

@@ -48,7 +48,7 @@ private struct Refusal: Error {}
       try Self.new.write(to: file)
       try await cache.store(contentsOf: FilePath(file.path), for: "a")
     case .blockingStore: try cache.blocking.store(Self.new, for: "a")
-    case .lockedStore: try await cache.store(Self.new, for: "a", locked: true)
+    case .lockedStore: try await cache.store(Self.new, for: "a", locks: .one)
     case .remove: try await cache.remove("a")
     case .removeMany: _ = try await cache.remove(["b", "a"])
     case .purge: try await cache.remove("a", purging: true)

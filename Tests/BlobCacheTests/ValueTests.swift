@@ -74,7 +74,9 @@ import Testing
       if isInMemory { _ = try await cache.load(key) } else { cache.removeAllFromMemory() }
       let covers = cache.values(of: Cover.self)
       let cover = Cover(title: "new", width: 1)
-      #expect(try await covers.value(for: key, options: ProductionOptions(locked: isLocked)) { cover } == cover)
+      #expect(
+        try await covers.value(for: key, options: ProductionOptions(locks: isLocked ? .keepOrOne : .keep)) { cover }
+          == cover)
       #expect(try await cache.header(for: key).map { Int($0.refCount) } == after)
       try await cache.unlock(key, force: true)
     }

@@ -101,9 +101,9 @@ import Testing
 
   @Test func aStoreThatLocksIsWrittenThrough() async throws {
     try await cache.store(payload(10, 1), for: "a")
-    try await cache.store(payload(10, 2), for: "a", locked: true)
+    try await cache.store(payload(10, 2), for: "a", locks: .one)
     #expect(try onDisk("a") == payload(10, 2))
-    try await cache.store(payload(10, 3), for: "a", keepingLocks: true)
+    try await cache.store(payload(10, 3), for: "a", locks: .keep)
     #expect(try test.otherStore().header(for: "a")?.refCount == 1)
     try await cache.flush()
     #expect(try onDisk("a") == payload(10, 3))
@@ -167,7 +167,7 @@ import Testing
     try await cache.flush("a")
     test.disk.fail(.sync, .ioError)
     test.disk.fail(.write, .ioError)
-    await #expect(throws: (any Error).self) { try await cache.store(payload(10, 2), for: "a", locked: true) }
+    await #expect(throws: (any Error).self) { try await cache.store(payload(10, 2), for: "a", locks: .one) }
     test.disk.fail(.write, nil)
     test.disk.fail(.sync, nil)
     #expect(try await cache.load("a")?.payload == payload(10, 1))

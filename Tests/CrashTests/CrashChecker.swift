@@ -157,7 +157,7 @@ struct CrashChecker {
     }
     follow(.load(Scenario.subject, touching: false))
     follow(.lock(Scenario.subject))
-    follow(.store(Scenario.subject, PayloadName("sequel", 700), keepingLocks: true))
+    follow(.store(Scenario.subject, PayloadName("sequel", 700), locks: .keep))
     follow(.lock(Scenario.subject))
     follow(.load(Scenario.subject, touching: true))
     follow(.unlock(Scenario.subject))

@@ -9,8 +9,8 @@ import Testing
 
   static let operations: [FaultOperation] = [
     .store(Scenario.subject, Scenario.newPayload),
-    .store(Scenario.subject, Scenario.newPayload, locked: true),
-    .store(Scenario.subject, Scenario.newPayload, keepingLocks: true),
+    .store(Scenario.subject, Scenario.newPayload, locks: .one),
+    .store(Scenario.subject, Scenario.newPayload, locks: .keep),
     .load(Scenario.subject, touching: false),
     .load(Scenario.subject, touching: true),
     .touch(Scenario.subject),
@@ -46,12 +46,12 @@ import Testing
     StartState.warm.flatMap { start in
       [
         .store(Scenario.subject, Scenario.newPayload),
-        .store(Scenario.subject, Scenario.newPayload, keepingLocks: true),
+        .store(Scenario.subject, Scenario.newPayload, locks: .keep),
         .remove(Scenario.subject), .collect(evicting: true),
       ].map { Scenario(operation: $0, start: start) }
     } + [
       Scenario(operation: .removeAll(.all), start: .warmUnlocked),
-      Scenario(operation: .store(Scenario.subject, Scenario.newPayload, locked: true), start: .warmUnlocked),
+      Scenario(operation: .store(Scenario.subject, Scenario.newPayload, locks: .one), start: .warmUnlocked),
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .warmUnlocked, durability: .barrier),
     ]
 
@@ -96,7 +96,7 @@ import Testing
       var generator = SeededGenerator(seed: Self.seed &+ 1000 &+ UInt64(numbered.offset))
       let checker = try CrashChecker(scenario, directories)
       let sequels: [FaultOperation] = [
-        .collect(evicting: false), .store(Scenario.subject, PayloadName("second", 900), keepingLocks: true),
+        .collect(evicting: false), .store(Scenario.subject, PayloadName("second", 900), locks: .keep),
         .lock(Scenario.subject), .removeAll(.all), scenario.operation,
       ]
       let crashes = FaultPlan.crashes(checker.calls).filter(\.kills)

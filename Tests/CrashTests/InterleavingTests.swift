@@ -9,7 +9,7 @@ import Testing
 
   static func operations(_ tag: String) -> [FaultOperation] {
     [
-      .store(Scenario.subject, PayloadName(tag, tag == "first" ? 5000 : 2000), locked: tag == "second"),
+      .store(Scenario.subject, PayloadName(tag, tag == "first" ? 5000 : 2000), locks: tag == "second" ? .one : .none),
       .load(Scenario.subject, touching: true),
       .touch(Scenario.subject),
       .lock(Scenario.subject),

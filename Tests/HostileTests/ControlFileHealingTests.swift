@@ -54,7 +54,7 @@ import Testing
     try plant(ControlBytes.header(version: ControlLayout.version + 1), size: 100_000, in: cache)
     let before = try content(cache)
     let store = try cache.makeStore()
-    try store.store(Self.payload, for: "new", locked: true)
+    try store.store(Self.payload, for: "new", locks: .one)
     _ = try store.usage()
     #expect(try store.usageEstimate() == nil)
     #expect(try content(cache) == before)

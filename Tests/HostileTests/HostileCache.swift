@@ -44,7 +44,7 @@ final class HostileCache: Sendable {
     self.user = user
     let store = try makeStore()
     try store.store(Self.goodPayload, for: Self.goodKey)
-    try store.store(Self.goodPayload, for: "pinned", locked: true)
+    try store.store(Self.goodPayload, for: "pinned", locks: .one)
     // What would be a record of the odd key if it were found by way of a link.
     try makeStore(at: outside).store(Self.outsidePayload, for: Self.oddKey)
     try write(Array("keep".utf8), to: outside.appending("keep"))

@@ -34,8 +34,8 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
     let payload = Data("a new payload".utf8)
     switch self {
     case .store: try store.store(payload, for: key)
-    case .storeLocked: try store.store(payload, for: key, locked: true)
-    case .storeKeepingLocks: try store.store(payload, for: key, keepingLocks: true)
+    case .storeLocked: try store.store(payload, for: key, locks: .one)
+    case .storeKeepingLocks: try store.store(payload, for: key, locks: .keep)
     case .storeContents: try storeContents(in: store)
     case .load: return try store.load(key)?.payload
     case .loadUntouched: return try store.load(key, touching: false)?.payload

@@ -100,8 +100,8 @@ struct CrashScript: CustomStringConvertible, Sendable {
 extension CrashScript {
   private static let single: [FaultOperation] = [
     .store(subject, PayloadName("new", 5000)),
-    .store(subject, PayloadName("new", 5000), locked: true),
-    .store(subject, PayloadName("new", 5000), keepingLocks: true),
+    .store(subject, PayloadName("new", 5000), locks: .one),
+    .store(subject, PayloadName("new", 5000), locks: .keep),
     .load(subject, touching: true),
     .touch(subject),
     .lock(subject),
@@ -133,8 +133,8 @@ extension CrashScript {
     let payload = PayloadName("random-\(number)", byteCount)
     switch Int.random(in: 0..<14, using: &generator) {
     case 0...2: return .store(key, payload)
-    case 3, 4: return .store(key, payload, locked: true)
-    case 5: return .store(key, payload, keepingLocks: true)
+    case 3, 4: return .store(key, payload, locks: .one)
+    case 5: return .store(key, payload, locks: .keep)
     case 6, 7: return .lock(key)
     case 8: return .unlock(key)
     case 9: return .touch(key)

@@ -54,7 +54,7 @@ import Testing
       start: .warmAbsent,
       operations: [
         .lock(CrashScript.subject), .store("elsewhere", PayloadName("new", 448)), .collect(evicting: false),
-        .store(CrashScript.subject, PayloadName("new", 448), keepingLocks: true), .store("x", PayloadName("new", 100)),
+        .store(CrashScript.subject, PayloadName("new", 448), locks: .keep), .store("x", PayloadName("new", 100)),
       ], durability: .automatic)
     try Self.expectNone(script, under: .ext4)
   }
@@ -71,7 +71,7 @@ import Testing
   }
 
   @Test(arguments: [
-    store, .store(CrashScript.subject, PayloadName("new", 5000), locked: true), .remove(CrashScript.subject),
+    store, .store(CrashScript.subject, PayloadName("new", 5000), locks: .one), .remove(CrashScript.subject),
   ])
   func aMissingDirectorySyncIsFound(operation: FaultOperation) throws {
     let start = if case .remove = operation { CrashScript.Start.locked } else { CrashScript.Start.absent }

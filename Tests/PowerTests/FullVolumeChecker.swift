@@ -30,7 +30,7 @@ struct FullVolumeChecker {
     let durability = Durability.allCases[number % Durability.allCases.count]
     // Every other time the same process has seen better days.
     if number % 2 == 0 { try restart(durability) }
-    try follow((0..<12).map { _ in chosen.next() } + [.store("subject", PayloadName("there", 3000), locked: true)])
+    try follow((0..<12).map { _ in chosen.next() } + [.store("subject", PayloadName("there", 3000), locks: .one)])
     try change(durability, shortage.begin)
     isShort = true
     try expectFailure { .store("new-\(number)-\($0)", PayloadName("new", 200_000)) }

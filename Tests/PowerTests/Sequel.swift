@@ -22,7 +22,7 @@ enum Sequel {
     // Whether one is damaged in its header or its payload is not told apart here, but by what follows.
     for damaged in state.keys.filter({ $0.value == .damaged }).keys.sorted() { follow(.remove(damaged)) }
     follow(.lock(key))
-    follow(.store(key, PayloadName("sequel", 700), keepingLocks: true))
+    follow(.store(key, PayloadName("sequel", 700), locks: .keep))
     follow(.lock(key))
     follow(.load(key, touching: true))
     follow(.unlock(key))

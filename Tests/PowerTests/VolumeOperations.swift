@@ -19,8 +19,8 @@ struct VolumeOperations {
     let payload = PayloadName("\(generator.next())", byteCount)
     switch Int.random(in: 0..<15, using: &generator) {
     case 0...4: return .store(key, payload)
-    case 5, 6: return .store(key, payload, locked: true)
-    case 7: return .store(key, payload, keepingLocks: true)
+    case 5, 6: return .store(key, payload, locks: .one)
+    case 7: return .store(key, payload, locks: .keep)
     case 8, 9: return .lock(key)
     case 10: return .unlock(key)
     case 11: return .touch(key)

@@ -32,17 +32,17 @@ package struct FaultScript: Sendable, CustomStringConvertible {
   }
 
   private static func store(
-    _ key: BlobKey, _ count: Int, ttl: Int64? = nil, locked: Bool = false, keepingLocks: Bool = false
+    _ key: BlobKey, _ count: Int, ttl: Int64? = nil, locks: BlobStore.LockPolicy = .none
   ) -> Step {
     .operation(
-      .store(key, payload(count), ttl: ttl.map { .seconds($0) }, locked: locked, keepingLocks: keepingLocks))
+      .store(key, payload(count), ttl: ttl.map { .seconds($0) }, locks: locks))
   }
 
   private static let stores = FaultScript(
     name: "stores",
     steps: [
-      store("a", 100), store("abc", 300, locked: true), .advance(1), store("abc", 301), store("a", 0, ttl: 60),
-      store("abc", 302, locked: true), store("abc", 303, keepingLocks: true), .operation(.load("abc", touching: true)),
+      store("a", 100), store("abc", 300, locks: .one), .advance(1), store("abc", 301), store("a", 0, ttl: 60),
+      store("abc", 302, locks: .one), store("abc", 303, locks: .keep), .operation(.load("abc", touching: true)),
     ])
 
   private static let locks = FaultScript(
@@ -57,16 +57,16 @@ package struct FaultScript: Sendable, CustomStringConvertible {
   private static let streams = FaultScript(
     name: "streams",
     steps: [
-      .operation(.storeContents("stream", payload(5000), ttl: nil, locked: false, keepingLocks: false)),
-      .operation(.storeContents("stream", payload(600), ttl: .seconds(60), locked: true, keepingLocks: false)),
-      .operation(.storeContents("stream", payload(0), ttl: nil, locked: false, keepingLocks: true)),
+      .operation(.storeContents("stream", payload(5000), ttl: nil, locks: .none)),
+      .operation(.storeContents("stream", payload(600), ttl: .seconds(60), locks: .one)),
+      .operation(.storeContents("stream", payload(0), ttl: nil, locks: .keep)),
       .operation(.load("stream", touching: true)),
     ])
 
   private static let reads = FaultScript(
     name: "reads",
     steps: [
-      store("a", 100), store("abc", 300, locked: true), store("abd", 10, ttl: 60), .foreign("SOMETHING"), .advance(1),
+      store("a", 100), store("abc", 300, locks: .one), store("abd", 10, ttl: 60), .foreign("SOMETHING"), .advance(1),
       .operation(.load("abc", touching: true)), .operation(.load("abd", touching: true)),
       .operation(.load("absent", touching: true)), .operation(.load("a", touching: false)),
       .operation(.contains("abc")), .operation(.header("a")), .operation(.records(prefix: "")),
@@ -85,17 +85,17 @@ package struct FaultScript: Sendable, CustomStringConvertible {
   private static let damage = FaultScript(
     name: "damage",
     steps: [
-      store("sound", 30), store("dam1", 20), .damage("dam1", .header, isAged: false), store("dam2", 20, locked: true),
+      store("sound", 30), store("dam1", 20), .damage("dam1", .header, isAged: false), store("dam2", 20, locks: .one),
       .damage("dam2", .payload, isAged: false), .operation(.verify), .operation(.lock("dam1")),
       .operation(.load("dam1", touching: true)), .operation(.load("dam2", touching: true)),
       store("dam3", 20), .damage("dam3", .header, isAged: false), .operation(.remove("dam3")), store("dam4", 20),
-      .damage("dam4", .header, isAged: false), store("dam4", 21, keepingLocks: true), .operation(.usage),
+      .damage("dam4", .header, isAged: false), store("dam4", 21, locks: .keep), .operation(.usage),
     ])
 
   private static let collection = FaultScript(
     name: "collection",
     steps: [
-      store("abc", 300, ttl: 60), store("abd", 10, locked: true), store("dead", 10, ttl: 60), store("dam", 20),
+      store("abc", 300, ttl: 60), store("abd", 10, locks: .one), store("dead", 10, ttl: 60), store("dam", 20),
       .damage("dam", .header, isAged: true), .temporary(".tmp-dead"), .temporary("ab/.tmp-dead"), .foreign("SOMETHING"),
       .advance(100), .operation(.collect(dryRun: true)), .operation(.collect(dryRun: false)), store("e1", 6000),
       .advance(1), store("e2", 6000), .advance(1), store("e3", 6000), .advance(1), store("e4", 6000),
@@ -105,8 +105,8 @@ package struct FaultScript: Sendable, CustomStringConvertible {
   private static let wipes = FaultScript(
     name: "wipes",
     steps: [
-      store("abc", 300), store("abd", 10, locked: true), store("a", 5), .operation(.removeAll(.unlocked)),
-      store("xyz", 10), .operation(.removeAll(.locked)), store("abd", 10, locked: true), .temporary("xy/.tmp-dead"),
+      store("abc", 300), store("abd", 10, locks: .one), store("a", 5), .operation(.removeAll(.unlocked)),
+      store("xyz", 10), .operation(.removeAll(.locked)), store("abd", 10, locks: .one), .temporary("xy/.tmp-dead"),
       .foreign("SOMETHING"), store("dam", 20), .damage("dam", .payload, isAged: false),
       .operation(.load("dam", touching: true)), .operation(.removeAll(.all)), store("a", 5),
     ])

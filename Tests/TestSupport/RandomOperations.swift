@@ -81,12 +81,11 @@ package struct RandomOperations: Sendable {
       .seconds(Int64.max),
     ])
     if chance(3) {
-      return .store("plain", Data(), ttl: pick([.zero, .seconds(-1)]), locked: false, keepingLocks: false)
+      return .store("plain", Data(), ttl: pick([.zero, .seconds(-1)]), locks: .none)
     }
-    let locked = chance(30)
-    let keepingLocks = chance(30)
+    let locks: BlobStore.LockPolicy = pick([.none, .none, .none, .none, .one, .one, .keep, .keep, .keepOrOne])
     return chance(10)
-      ? .storeContents(key, payload, ttl: timeToLive, locked: locked, keepingLocks: keepingLocks)
-      : .store(key, payload, ttl: timeToLive, locked: locked, keepingLocks: keepingLocks)
+      ? .storeContents(key, payload, ttl: timeToLive, locks: locks)
+      : .store(key, payload, ttl: timeToLive, locks: locks)
   }
 }

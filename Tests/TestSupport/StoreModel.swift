@@ -116,11 +116,11 @@ extension StoreModel {
   package mutating func perform(_ operation: StoreOperation) -> StoreAnswer {
     if let key = operation.key, let refusal = refusal(operation, key) { return .failure(refusal) }
     switch operation {
-    case .store(let key, let payload, let ttl, let locked, let keepingLocks):
-      store(key, payload, ttl, locked, keepingLocks)
+    case .store(let key, let payload, let ttl, let locks):
+      store(key, payload, ttl, locks)
       return .done
-    case .storeContents(let key, let payload, let ttl, let locked, let keepingLocks):
-      store(key, payload, ttl, locked, keepingLocks)
+    case .storeContents(let key, let payload, let ttl, let locks):
+      store(key, payload, ttl, locks)
       return .size(Int64(payload.count))
     case .load(let key, let touching): return load(key, touching: touching)
     case .loadFirst(let prefix):
@@ -158,7 +158,7 @@ extension StoreModel {
   /// Why an operation is refused whatever the directory holds.
   private func refusal(_ operation: StoreOperation, _ key: BlobKey) -> BlobStoreError.Code? {
     switch operation {
-    case .store(_, let payload, let ttl, _, _), .storeContents(_, let payload, let ttl, _, _):
+    case .store(_, let payload, let ttl, _), .storeContents(_, let payload, let ttl, _):
       if case .storeContents = operation, !isValid(key) { break }
       let byteCount = Int64(payload.count)
       if byteCount > configuration.maximumPayload { return .payloadTooLarge }
@@ -178,12 +178,13 @@ extension StoreModel {
   }
 
   private mutating func store(
-    _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locked: Bool, _ keepingLocks: Bool
+    _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locks: BlobStore.LockPolicy
   ) {
     var header = RecordHeader(
-      refCount: locked ? 1 : 0, updateTime: UInt64(max(now.seconds, 0)), payloadSize: UInt64(payload.count))
+      refCount: [.one, .keepOrOne].contains(locks) ? 1 : 0, updateTime: UInt64(max(now.seconds, 0)),
+      payloadSize: UInt64(payload.count))
     if let (seconds, rest) = ttl?.components { header.ttl = UInt64(seconds) + (rest > 0 && seconds < .max ? 1 : 0) }
-    if keepingLocks, let old = records[key], old.damage != .header {
+    if [.keep, .keepOrOne].contains(locks), let old = records[key], old.damage != .header {
       header.refCount = max(header.refCount, old.header.refCount)
     }
     let path = path(of: key)

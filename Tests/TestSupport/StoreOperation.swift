@@ -5,9 +5,9 @@ internal import SystemPackage
 
 /// One operation of a store as a value, so that it can be chosen by chance, printed, and done to a store and a model.
 package enum StoreOperation: Sendable {
-  case store(BlobKey, Data, ttl: Duration?, locked: Bool, keepingLocks: Bool)
+  case store(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   /// The same, from a descriptor.
-  case storeContents(BlobKey, Data, ttl: Duration?, locked: Bool, keepingLocks: Bool)
+  case storeContents(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   case load(BlobKey, touching: Bool)
   /// Loads the key whose bytes come first.
   case loadFirst(prefix: String)
@@ -27,18 +27,18 @@ package enum StoreOperation: Sendable {
 extension StoreOperation: CustomStringConvertible {
   package var description: String {
     func store(
-      _ verb: String, _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locked: Bool, _ keeps: Bool
+      _ verb: String, _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locks: BlobStore.LockPolicy
     )
       -> String
     {
       "\(verb) \(key.string.debugDescription) \(payload.count) bytes, ttl \(ttl.map { "\($0)" } ?? "nil")"
-        + (locked ? ", locked" : "") + (keeps ? ", keepingLocks" : "")
+        + (locks == .none ? "" : ", locks: \(locks)")
     }
     return switch self {
-    case .store(let key, let payload, let ttl, let locked, let keeps):
-      store("store", key, payload, ttl, locked, keeps)
-    case .storeContents(let key, let payload, let ttl, let locked, let keeps):
-      store("store contents", key, payload, ttl, locked, keeps)
+    case .store(let key, let payload, let ttl, let locks):
+      store("store", key, payload, ttl, locks)
+    case .storeContents(let key, let payload, let ttl, let locks):
+      store("store contents", key, payload, ttl, locks)
     case .load(let key, let touching): "load \(key.string.debugDescription)\(touching ? "" : " untouched")"
     case .loadFirst(let prefix): "load first of prefix \(prefix.debugDescription)"
     case .touch(let key): "touch \(key.string.debugDescription)"
@@ -58,7 +58,7 @@ extension StoreOperation: CustomStringConvertible {
   /// The key it is about; nil for one about many.
   package var key: BlobKey? {
     switch self {
-    case .store(let key, _, _, _, _), .storeContents(let key, _, _, _, _), .load(let key, _), .touch(let key),
+    case .store(let key, _, _, _), .storeContents(let key, _, _, _), .load(let key, _), .touch(let key),
       .lock(let key), .unlock(let key, _), .remove(let key), .contains(let key), .header(let key):
       key
     case .loadFirst, .records, .removeAll, .usage, .verify, .collect: nil
@@ -145,14 +145,14 @@ extension StoreOperation {
       blob.map { .blob($0.key, $0.payload, $0.header) } ?? .nothing
     }
     switch self {
-    case .store(let key, let payload, let ttl, let locked, let keepingLocks):
-      try store.store(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    case .store(let key, let payload, let ttl, let locks):
+      try store.store(payload, for: key, ttl: ttl, locks: locks)
       return .done
-    case .storeContents(let key, let payload, let ttl, let locked, let keepingLocks):
+    case .storeContents(let key, let payload, let ttl, let locks):
       let input = payload.asInput()
       defer { try? input.close() }  // it was read, or is of no use
       return .size(
-        try store.store(contentsOf: input, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks))
+        try store.store(contentsOf: input, for: key, ttl: ttl, locks: locks))
     case .load(let key, let touching): return answer(try store.load(key, touching: touching))
     case .loadFirst(let prefix):
       return answer(try store.load(prefix: prefix) { keys in keys.min(by: BlobKey.precedes) })

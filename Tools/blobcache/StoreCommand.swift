@@ -38,11 +38,10 @@ struct StoreCommand: DirectorySubcommand {
     let byteCount =
       if let file, file != "-" {
         try store.store(
-          contentsOf: file, for: BlobKey(key), ttl: timeToLive?.duration, locked: locked, keepingLocks: keepLocks)
+          contentsOf: file, for: BlobKey(key), ttl: timeToLive?.duration, locks: locks)
       } else {
         try store.store(
-          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: timeToLive?.duration, locked: locked,
-          keepingLocks: keepLocks)
+          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: timeToLive?.duration, locks: locks)
       }
     if options.json {
       var result = JSONObject(operation: "store", key: key, result: "done")
@@ -54,6 +53,10 @@ struct StoreCommand: DirectorySubcommand {
       output.line("\(key.printable): stored, \(ByteCount(byteCount)), ttl \(time)\(locked ? ", locked" : "")")
     }
     return .done
+  }
+
+  private var locks: BlobStore.LockPolicy {
+    if keepLocks { locked ? .keepOrOne : .keep } else { locked ? .one : .none }
   }
 
   /// A store that cannot but fail makes no directory.

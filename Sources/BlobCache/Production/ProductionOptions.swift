@@ -1,10 +1,11 @@
+public import BlobStore
+
 /// How `load(_:orStore:)` goes about a blob that is missing.
 public struct ProductionOptions: Hashable, Sendable {
   /// The time to live of the blob produced; nil for the default expiration, counted from the last access.
   public var ttl: Duration?
-  /// Whether the blob is locked once when it is stored. What is produced anew, for its age or because it does not decode,
-  /// keeps the locks there are; for its age it gets none.
-  public var locked = false
+  /// The locks of the blob produced. A blob that is refreshed for its age keeps the locks it has, whatever this says.
+  public var locks: BlobStore.LockPolicy
   /// Whether what was produced is answered also when it cannot be stored: the volume is full, the limit is reached by locked
   /// records, the blob is too large. An event (`writeFailed`) and the log tell of it, and who asks next has it produced again. If
   /// false, the default, the store's error is thrown.
@@ -23,11 +24,12 @@ public struct ProductionOptions: Hashable, Sendable {
   public var waitsForOthers: Duration
 
   public init(
-    ttl: Duration? = nil, locked: Bool = false, answersUnstored: Bool = false, remembersFailuresFor: Duration? = nil,
+    ttl: Duration? = nil, locks: BlobStore.LockPolicy = .keep, answersUnstored: Bool = false,
+    remembersFailuresFor: Duration? = nil,
     refreshesAfter: Duration? = nil, acrossProcesses: Bool = false, waitsForOthers: Duration = .seconds(10)
   ) {
     self.ttl = ttl
-    self.locked = locked
+    self.locks = locks
     self.answersUnstored = answersUnstored
     self.remembersFailuresFor = remembersFailuresFor
     self.refreshesAfter = refreshesAfter

@@ -25,9 +25,16 @@ enum ProductionPlace: Sendable {
   /// A blob that is refreshed: it was locked when it was first stored, if that was asked for.
   case aged
 
+  private func locks(_ policy: BlobStore.LockPolicy) -> BlobStore.LockPolicy {
+    switch self {
+    case .empty: policy.replacingNothing
+    case .unacceptable: policy
+    case .aged: .keep
+    }
+  }
+
   func storeRequest(_ payload: Data, _ options: ProductionOptions, if condition: StoreCondition) -> StoreRequest {
-    var request = StoreRequest(
-      payload: payload, ttl: options.ttl, locked: options.locked && self != .aged, keepingLocks: self != .empty)
+    var request = StoreRequest(payload: payload, ttl: options.ttl, locks: locks(options.locks))
     request.condition = condition
     return request
   }

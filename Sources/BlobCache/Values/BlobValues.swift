@@ -65,10 +65,10 @@ extension BlobValues {
   ///
   /// - Throws: `unencodableValue`; as `BlobCache.store`.
   public func store(
-    _ value: Value, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+    _ value: Value, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
   ) async throws {
     try await cache.store(
-      try encode(value, for: key), for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+      try encode(value, for: key), for: key, ttl: ttl, locks: locks)
   }
 
   /// Removes a key's record.

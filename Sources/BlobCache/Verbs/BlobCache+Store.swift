@@ -18,15 +18,14 @@ extension BlobCache {
   ///   - payload: the blob's bytes.
   ///   - key: what it is found by.
   ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
-  ///   - locked: whether the record is locked once; otherwise it is not locked, whatever the old one was.
-  ///   - keepingLocks: whether the old record's locks are kept instead, `locked` then asking for at least one.
+  ///   - locks: the locks of the new record: none, one, or those of the old one.
   /// - Throws: `BlobStoreError`, as `BlobStore.store`; `CancellationError` if the task is cancelled while it waits for a
   ///   thread, nothing being stored; `closed`.
   public func store(
-    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
   ) async throws {
     let engine = try openEngine()
-    let request = StoreRequest(payload: payload, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    let request = StoreRequest(payload: payload, ttl: ttl, locks: locks)
     guard try engine.stage(request, for: key) == nil else { return }
     try await withSpan("store", key) {
       _ = try await engine.lanes.writes.run { try engine.writeInTurn(request, for: key, queueTime: $0) }
@@ -38,13 +37,13 @@ extension BlobCache {
   /// - Returns: the payload's size in bytes.
   @discardableResult
   public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
   ) async throws -> Int64 {
     let engine = try openEngine()
     return try await withSpan("store", key) {
       try await engine.lanes.writes.run { queueTime in
         try engine.store(
-          contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, queueTime: queueTime)
+          contentsOf: path, for: key, ttl: ttl, locks: locks, queueTime: queueTime)
       }
     }
   }

@@ -37,11 +37,11 @@ extension BlockingBlobCache {
     return keys.map { engine.loadResult(of: $0, touching: touching, queueTime: .zero) }
   }
 
-  /// As `BlobCache.store(_:for:ttl:locked:keepingLocks:)`.
+  /// As `BlobCache.store(_:for:ttl:locks:)`.
   public func store(
-    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
   ) throws {
-    let request = StoreRequest(payload: payload, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    let request = StoreRequest(payload: payload, ttl: ttl, locks: locks)
     try cache.openEngine().store(request, for: key)
   }
 
@@ -72,12 +72,12 @@ extension BlockingBlobCache {
     return try engine.purging(purging) { try engine.remove(key) }
   }
 
-  /// As `BlobCache.store(contentsOf:for:ttl:locked:keepingLocks:)`.
+  /// As `BlobCache.store(contentsOf:for:ttl:locks:)`.
   @discardableResult
   public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
   ) throws -> Int64 {
-    try cache.openEngine().store(contentsOf: path, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    try cache.openEngine().store(contentsOf: path, for: key, ttl: ttl, locks: locks)
   }
 
   /// As `BlobCache.touch(_:)` of many keys.

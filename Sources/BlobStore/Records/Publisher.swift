@@ -41,7 +41,7 @@ struct Publisher {
   ///   - write: fills the file, and may complete the header.
   /// - Throws: `ConditionFailed`.
   func publish(
-    _ key: BlobKey, _ header: RecordHeader, keepingLocks: Bool, mayRecycle: Bool, canWriteAgain: Bool,
+    _ key: BlobKey, _ header: RecordHeader, locks: BlobStore.LockPolicy, mayRecycle: Bool, canWriteAgain: Bool,
     if condition: StoreCondition? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
     let path = try core.path(for: key)
@@ -65,7 +65,7 @@ struct Publisher {
         (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
         try write(temporary.file, &header)
         try temporary.cutOff(at: Self.fileByteCount(header))
-        return try publish(&temporary, at: path, of: root, header, keepingLocks: keepingLocks, if: &condition, &wait)
+        return try publish(&temporary, at: path, of: root, header, locks: locks, if: &condition, &wait)
       } catch is NotToBeRecycled {
         // Only a payload in memory is written to a recycled file.
         mayRecycle = false
@@ -135,7 +135,7 @@ struct Publisher {
 
   private func publish(
     _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
-    keepingLocks: Bool, if condition: inout StoreCondition?, _ wait: inout LimitKeeper.Wait?
+    locks: BlobStore.LockPolicy, if condition: inout StoreCondition?, _ wait: inout LimitKeeper.Wait?
   ) throws -> StoreReceipt {
     let askedRefCount = header.refCount
     var header = header
@@ -155,7 +155,7 @@ struct Publisher {
         // A try that fails, and is made again, changes the generation too.
         defer { condition?.noteOwnChange(hold.generation) }
         let byteCount = Self.fileByteCount(header)
-        if header.refCount == askedRefCount, mayTryWithoutLooking(temporary, keepingLocks: keepingLocks) {
+        if header.refCount == askedRefCount, mayTryWithoutLooking(temporary, locks: locks) {
           let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
           let counted = try counting(hold, from: nil, to: new, &wait) {
             try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
@@ -169,7 +169,7 @@ struct Publisher {
         let displaced = try recordToDisplace(at: path, in: temporary.subdirectory.directory, of: root)
         core.lastStoreReplaced.store(displaced != nil, ordering: .relaxed)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
-        let refCount = keepingLocks ? max(askedRefCount, displaced?.header?.refCount ?? 0) : askedRefCount
+        let refCount = locks.refCount(replacing: displaced?.header?.refCount ?? 0)
         if refCount != header.refCount {
           header.refCount = refCount
           try header.withEncodedBytes { head throws(FileError) in try temporary.file.write(head, at: 0) }
@@ -263,9 +263,9 @@ struct Publisher {
   /// To look where there is nothing is a call too many, and so is to try where there is something. A new file tries; a
   /// recycled one does what would have been right for the last store. But once it has tried, nobody may write to a recycled
   /// file, as who keeps locks may have to.
-  private func mayTryWithoutLooking(_ temporary: borrowing TemporaryFile, keepingLocks: Bool) -> Bool {
+  private func mayTryWithoutLooking(_ temporary: borrowing TemporaryFile, locks: BlobStore.LockPolicy) -> Bool {
     guard let place = temporary.recycled else { return true }
-    return !keepingLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
+    return !locks.keepsLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
   }
 
   /// Puts a record in its place under its stripe, and what it displaces where it belongs.

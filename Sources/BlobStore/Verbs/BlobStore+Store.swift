@@ -20,21 +20,20 @@ extension BlobStore {
   ///   - payload: the bytes.
   ///   - key: the key of the record.
   ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
-  ///   - locked: whether the record is locked once; otherwise it is not locked, whatever the old one was.
-  ///   - keepingLocks: whether the old record's locks are kept instead, `locked` then asking for at least one.
+  ///   - locks: the locks of the new record: none, one, or those of the old one.
   /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `foreignFile`, `fileSystem`.
   public func store(
-    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
   ) throws(BlobStoreError) {
-    try store(payload.bytes, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+    try store(payload.bytes, for: key, ttl: ttl, locks: locks)
   }
 
   /// Stores bytes that lie somewhere in memory, without a copy of them.
   public func store(
-    _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
   ) throws(BlobStoreError) {
     try reporting("store", key) {
-      _ = try publisher.publish(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: nil)
+      _ = try publisher.publish(payload, for: key, ttl: ttl, locks: locks, if: nil)
     }
   }
 
@@ -43,13 +42,13 @@ extension BlobStore {
   /// - Parameter condition: must hold at the moment in which the record would take its place.
   /// - Returns: nil if it does not, and nothing was stored.
   package func storeWithReceipt(
-    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locks: LockPolicy,
     if condition: StoreCondition?
   ) throws(BlobStoreError) -> StoreReceipt? {
     try reporting("store", key) {
       do {
         return try publisher.publish(
-          payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks, if: condition)
+          payload, for: key, ttl: ttl, locks: locks, if: condition)
       } catch is ConditionFailed {
         return nil
       }
@@ -62,12 +61,11 @@ extension BlobStore {
   /// - Returns: the payload's size in bytes.
   @discardableResult
   public func store(
-    contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false,
-    keepingLocks: Bool = false
+    contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
   ) throws(BlobStoreError) -> Int64 {
     try reporting("store", key) {
       let input = Publisher.Input(descriptor: input, path: nil, files: core.root.files)
-      return try publisher.publish(key, input, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+      return try publisher.publish(key, input, ttl: ttl, locks: locks)
     }
   }
 
@@ -76,7 +74,7 @@ extension BlobStore {
   /// - Returns: the payload's size in bytes.
   @discardableResult
   public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locked: Bool = false, keepingLocks: Bool = false
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
   ) throws(BlobStoreError) -> Int64 {
     try reporting("store", key) {
       let input: FileDescriptor
@@ -88,8 +86,7 @@ extension BlobStore {
       // Nothing was written through it, so closing it loses nothing.
       defer { try? input.close() }
       return try publisher.publish(
-        key, Publisher.Input(descriptor: input, path: path, files: core.root.files), ttl: ttl, locked: locked,
-        keepingLocks: keepingLocks)
+        key, Publisher.Input(descriptor: input, path: path, files: core.root.files), ttl: ttl, locks: locks)
     }
   }
 }
@@ -103,24 +100,24 @@ extension BlobStore {
 extension Publisher {
   /// Writes a record of bytes in memory, and puts it in its place.
   fileprivate func publish(
-    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool,
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
     if condition: StoreCondition?
   ) throws -> StoreReceipt {
     let bytes = payload
     try core.checkSize(Int64(bytes.byteCount))
-    var header = try newHeader(ttl: ttl, locked: locked)
+    var header = try newHeader(ttl: ttl, locks: locks)
     header.payloadSize = UInt64(bytes.byteCount)
     if core.configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
     return try publish(
-      key, header, keepingLocks: keepingLocks, mayRecycle: true, canWriteAgain: true, if: condition
+      key, header, locks: locks, mayRecycle: true, canWriteAgain: true, if: condition
     ) { file, header in
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
     }
   }
 
-  private func newHeader(ttl: Duration?, locked: Bool) throws -> RecordHeader {
+  private func newHeader(ttl: Duration?, locks: BlobStore.LockPolicy) throws -> RecordHeader {
     RecordHeader(
-      refCount: locked ? 1 : 0, ttl: try storedTimeToLive(ttl),
+      refCount: locks.refCount(replacing: 0), ttl: try storedTimeToLive(ttl),
       updateTime: UInt64(clamping: core.configuration.now().seconds), payloadSize: 0)
   }
 
@@ -181,14 +178,14 @@ extension Publisher {
   }
 
   fileprivate func publish(
-    _ key: BlobKey, _ input: Input, ttl: Duration?, locked: Bool, keepingLocks: Bool
+    _ key: BlobKey, _ input: Input, ttl: Duration?, locks: BlobStore.LockPolicy
   ) throws -> Int64 {
-    let header = try newHeader(ttl: ttl, locked: locked)
+    let header = try newHeader(ttl: ttl, locks: locks)
     let path = try core.path(for: key)
     // What is known to be too large is refused before anything is made for it.
     try core.checkSize(input.byteCount)
     let receipt = try publish(
-      key, header, keepingLocks: keepingLocks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
+      key, header, locks: locks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
     ) { file, header in
       try input.rewind()
       try copyPayload(from: input, to: file, of: path.digest, header: &header)

@@ -247,7 +247,7 @@ import Testing
     let keys = BlobKey.sharingStripe(3)
     let others = try fill(keys)
     if scope == .locked {
-      for key in keys + others { try cache.store().store(payload(36), for: key, locked: true) }
+      for key in keys + others { try cache.store().store(payload(36), for: key, locks: .one) }
     }
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(keys[0].stripe))

@@ -133,7 +133,7 @@ private struct ClockJumpRun {
   private mutating func store(_ key: String) throws -> String? {
     let ttl = Bool.random(using: &generator) ? nil : Self.timesToLive.randomElement(using: &generator)
     let locked = Int.random(in: 0..<4, using: &generator) == 0
-    try store.store(Data(key.utf8), for: BlobKey(key), ttl: ttl.map { .seconds($0) }, locked: locked)
+    try store.store(Data(key.utf8), for: BlobKey(key), ttl: ttl.map { .seconds($0) }, locks: locked ? .one : .none)
     records[key] = (locked ? 1 : 0, UInt64(ttl ?? 0), UInt64(clamping: cache.now))
     return headerDifference(key)
   }

@@ -17,7 +17,7 @@ import Testing
     let store = try cache.store()
     try store.store(payload(1), for: "live", ttl: .seconds(10))
     try store.store(payload(2), for: "expired", ttl: .seconds(9))
-    try store.store(payload(3), for: "locked", ttl: .seconds(1), locked: true)
+    try store.store(payload(3), for: "locked", ttl: .seconds(1), locks: .one)
     try store.store(payload(4), for: "default")
     cache.clock.advance(by: 10)
     var report = try store.collect()
@@ -64,7 +64,7 @@ import Testing
     for separates in [true, false] {
       let cache = try Cache()
       let store = try cache.store { $0.layout.separatesDirectories = separates }
-      for key in 0..<40 { try store.store(payload(36), for: "\(key)", locked: key == 0) }
+      for key in 0..<40 { try store.store(payload(36), for: "\(key)", locks: key == 0 ? .one : .none) }
       try cache.write([1], to: ".tmp-7")
       let report = try store.collect(CollectionOptions(maximumTime: time))
       #expect(report.examined == 40)
@@ -85,7 +85,7 @@ import Testing
       cache.clock.advance(by: 1)
     }
     for key in 0..<5 { try store.store(payload(36), for: "\(key)expired", ttl: .seconds(1)) }
-    try store.store(payload(36), for: "locked", ttl: .seconds(1), locked: true)
+    try store.store(payload(36), for: "locked", ttl: .seconds(1), locks: .one)
     try cache.write([1, 2], to: "da/damaged")
     try cache.setModified("da/damaged", 0)
     try cache.write([1, 2, 3], to: "te/.tmp-1")

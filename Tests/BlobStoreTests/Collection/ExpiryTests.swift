@@ -51,7 +51,7 @@ import Testing
   /// E4.
   @Test func lockedRecordOutlivesItsTime() throws {
     let store = try cache.store()
-    try store.store(payload(10), for: "key", ttl: .seconds(1), locked: true)
+    try store.store(payload(10), for: "key", ttl: .seconds(1), locks: .one)
     cache.clock.advance(by: 1_000_000)
     #expect(try store.load("key")?.payload == payload(10))
     #expect(try store.unlock("key") == .done)

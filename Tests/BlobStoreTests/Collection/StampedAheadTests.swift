@@ -21,11 +21,11 @@ import Testing
 
   /// Stores a record while the clock is ahead, and sets it right.
   private func store(
-    _ key: BlobKey, ahead seconds: Int64 = year, ttl: Duration? = nil, locked: Bool = false
+    _ key: BlobKey, ahead seconds: Int64 = year, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
   ) throws {
     cache.clock.now = UnixTime(seconds: start + seconds)
     defer { cache.clock.now = UnixTime(seconds: start) }
-    try cache.store().store(payload(36), for: key, ttl: ttl, locked: locked)
+    try cache.store().store(payload(36), for: key, ttl: ttl, locks: locks)
   }
 
   private func updateTime(_ key: BlobKey) throws -> Int64? {
@@ -46,9 +46,10 @@ import Testing
   }
 
   /// A day ahead is not wrong; a second more is. Nothing else in the header changes.
-  @Test(arguments: [true, false]) func theToleranceIsADay(locked: Bool) throws {
-    try store("right", ahead: 86_400, locked: locked)
-    try store("wrong", ahead: 86_401, ttl: .seconds(7), locked: locked)
+  @Test(arguments: [.one, .none] as [BlobStore.LockPolicy]) func theToleranceIsADay(locks: BlobStore.LockPolicy) throws
+  {
+    try store("right", ahead: 86_400, locks: locks)
+    try store("wrong", ahead: 86_401, ttl: .seconds(7), locks: locks)
     var expected = try cache.header("wr/wrong")
     #expect(try cache.store().collect().stampedAhead == 1)
     #expect(try updateTime("right") == start + 86_400)
@@ -233,7 +234,7 @@ import Testing
 
   @Test func enumerationsTellThem() throws {
     try store("ahead")
-    try store("locked", locked: true)
+    try store("locked", locks: .one)
     try store("right", ahead: 86_400)
     let store = try cache.store()
     let ahead = try store.records().filter(\.isStampedAhead).compactMap { $0.key?.string }

@@ -95,7 +95,7 @@ enum Oddity: String, CaseIterable {
     #expect(try store.remove(key) == .notFound)
     let error = expect(.foreignFile) { try store.store(payload(5), for: key) }
     #expect(error?.path?.string == cache.path(file))
-    expect(.foreignFile) { try store.store(payload(5), for: key, locked: true, keepingLocks: true) }
+    expect(.foreignFile) { try store.store(payload(5), for: key, locks: .keepOrOne) }
     let input = try FileDescriptor.open("/dev/null", .readOnly)
     expect(.foreignFile) { try store.store(contentsOf: input, for: key) }
     try input.close()

@@ -15,7 +15,7 @@ import Testing
   /// C2, C3: which damage goes, once its file is old. Locked ones, too: nothing can be had from them.
   @Test(arguments: Damage.allCases) func removesOldDamage(damage: Damage) throws {
     let store = try cache.store { $0.defaultExpiration = .seconds(1000) }
-    try store.store(payload(5), for: "key", ttl: .seconds(1_000_000), locked: true)
+    try store.store(payload(5), for: "key", ttl: .seconds(1_000_000), locks: .one)
     try damage.inflict(on: "ke/key", in: cache)
     let bytes = try cache.bytes("ke/key")
     try cache.setModified("ke/key", cache.now - 1000)

@@ -100,7 +100,7 @@ import Testing
   /// M6: a collection that has freed nothing is not followed by another for a minute.
   @Test func whereAllIsLockedItIsTriedOnce() throws {
     let store = try store()
-    for key in 0..<3 { try store.store(payload(36), for: "key \(key)", locked: true) }
+    for key in 0..<3 { try store.store(payload(36), for: "key \(key)", locks: .one) }
     store.waitForCollection()
     let passes = try store.statistics().passes
     holdNoMore(than: 3)

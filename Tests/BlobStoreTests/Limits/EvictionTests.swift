@@ -16,7 +16,7 @@ import Testing
   private func fill(_ count: Int, spacing: Int64, locked: (Int) -> Bool = { _ in false }) throws {
     let store = try cache.store()
     for index in 0..<count {
-      try store.store(payload(36), for: name(index), ttl: .seconds(1_000_000), locked: locked(index))
+      try store.store(payload(36), for: name(index), ttl: .seconds(1_000_000), locks: locked(index) ? .one : .none)
       cache.clock.advance(by: spacing)
     }
   }

@@ -127,7 +127,7 @@ import Testing
     var stored = 0
     let error = expect(.limitReached) {
       while stored < 30 {
-        try store.store(big, for: "locked \(stored)", locked: true)
+        try store.store(big, for: "locked \(stored)", locks: .one)
         stored += 1
         // A store that overlaps a collection may count twice until the next one.
         store.waitForCollection()
@@ -136,7 +136,7 @@ import Testing
     #expect(error?.key == BlobKey("locked \(stored)"))
     #expect(stored == Int((1 << 20) + Self.slack - (1 << 20) / 100) / 1_000_064)
     // What takes no more room than it had is not refused, and loads and removals go on.
-    try store.store(big, for: "locked 0", locked: true)
+    try store.store(big, for: "locked 0", locks: .one)
     #expect(try store.load("locked 1") != nil)
     let passes = try store.statistics().passes
     expect(.limitReached) { try store.store(big, for: "other") }
@@ -332,7 +332,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(7))
     #expect(try store.statistics().passes == 2)
     // But not again within a minute of one that was in vain.
-    try cache.store().store(payload(5), for: "expired", ttl: .seconds(1), locked: true)
+    try cache.store().store(payload(5), for: "expired", ttl: .seconds(1), locks: .one)
     cache.clock.advance(by: 2)
     for _ in 0..<2 {
       let error = expect(.fileSystem) { try store.store(payload(8), for: "key") }

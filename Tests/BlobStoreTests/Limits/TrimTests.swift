@@ -20,7 +20,7 @@ import Testing
   /// Stores records of 100 bytes a second apart, the first one first.
   private func fill(_ count: Int, locked: (Int) -> Bool = { _ in false }) throws {
     for index in 0..<count {
-      try store.store(payload(36), for: name(index), ttl: .seconds(1_000_000), locked: locked(index))
+      try store.store(payload(36), for: name(index), ttl: .seconds(1_000_000), locks: locked(index) ? .one : .none)
       cache.clock.advance(by: 1)
     }
   }

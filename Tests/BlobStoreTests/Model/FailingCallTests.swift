@@ -58,7 +58,7 @@ import Testing
   /// A record that could be listed but not opened again was passed over in silence.
   @Test(arguments: [RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotExamine(scope: RemovalScope) throws {
     let store = try store()
-    try store.store(Data([1]), for: "key", locked: scope == .locked)
+    try store.store(Data([1]), for: "key", locks: scope == .locked ? .one : .none)
     let hasListed = Lock(false)
     plan.failNext { call, path in
       guard call == .openBeneath, path.lastComponent == "key" else { return false }

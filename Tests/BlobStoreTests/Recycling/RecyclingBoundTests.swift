@@ -104,7 +104,7 @@
       #expect(try store.purge(["key", "absent"]).map { try $0.result.get() } == [.done, .notFound])
       #expect(try bench.bin() == [])
       _ = try bench.warm(store)
-      try store.store(payload(100), for: "key", locked: true)
+      try store.store(payload(100), for: "key", locks: .one)
       try store.removeAll(.all)
       #expect(try bench.bin() == [])
     }

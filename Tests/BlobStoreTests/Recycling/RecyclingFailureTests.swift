@@ -150,7 +150,7 @@
     /// What is found in the name's place may be locked: then the record is not left in a recycled file.
     @Test func lockedRecordThatIsFoundLateIsReplacedDurably() throws {
       let store = try cache.store(files: trace.files) { $0.durability = .automatic }
-      try store.store(payload(10), for: "key", locked: true)
+      try store.store(payload(10), for: "key", locks: .one)
       try store.store(payload(50_000), for: "other")
       let dead = try inode(".recycled/" + #require(cache.names(in: ".recycled").first))
       _ = trace.take()

@@ -104,7 +104,7 @@
         $0.evictionTarget = 0.995
         $0.collectsOnStore = true
       }
-      for key in 0..<980 { try store.store(payload(36), for: "locked \(key)", locked: true) }
+      for key in 0..<980 { try store.store(payload(36), for: "locked \(key)", locks: .one) }
       let before = walks.value
       try self.store(0..<200, in: store)
       #expect(try store.usage().lockedRecords == 980)

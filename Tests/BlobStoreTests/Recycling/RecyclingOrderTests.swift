@@ -63,7 +63,7 @@
       switch meanwhile {
       case .nothing: break
       case .store, .storeFull, .storeBarrier: try other.store(payload(10_000), for: "other")
-      case .storeLocked: try other.store(payload(10_000), for: "new", locked: true)
+      case .storeLocked: try other.store(payload(10_000), for: "new", locks: .one)
       case .lock: try other.lock("other")
       case .removeFull: try other.remove("other")
       case .seconds: usleep(5_050_000)

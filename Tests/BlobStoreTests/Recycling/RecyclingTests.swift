@@ -138,7 +138,7 @@
       let inode = try bench.warm(bench.store())
       let name = ".recycled/" + (try #require(try bench.bin().first))
       var descriptor: CInt = -1
-      var locked = false
+      var locks = BlobStore.LockPolicy.none
       let store = try bench.store {
         switch obstacle {
         case .referenceFormat: $0.format = .reference
@@ -167,7 +167,7 @@
         // The file stays, lest another one be given its number.
         try check(rename(cache.path(name), cache.outside.path.string + "/target"), "rename")
         try check(mkfifo(cache.path(name), 0o600), "mkfifo")
-      case .locked: locked = true
+      case .locked: locks = .one
       case .referenceFormat, .barrier, .full, .off, .streamed: break
       }
       defer {
@@ -180,7 +180,7 @@
         try payload(900, 2).write(to: URL(filePath: input.string))
         try store.store(contentsOf: input, for: "key")
       } else {
-        try store.store(payload(900, 2), for: "key", locked: locked)
+        try store.store(payload(900, 2), for: "key", locks: locks)
       }
       // What nobody will ever overwrite is unlinked, and a new file may be given its number.
       let isWorn = obstacle == .link || obstacle == .mode
@@ -228,9 +228,9 @@
           _ = try store.remove("key")
           try store.emptyRecyclingBin()
         }
-        try store.store(payload(100), for: "key", locked: true)
+        try store.store(payload(100), for: "key", locks: .one)
         let locked = try bench.inode("ke/key")
-        if replaces { try store.store(payload(50), for: "key", keepingLocks: true) } else { try store.remove("key") }
+        if replaces { try store.store(payload(50), for: "key", locks: .keep) } else { try store.remove("key") }
         #expect(try bench.bin() == [])
         #expect(locked != nil)
         _ = try store.remove("key")
@@ -277,10 +277,10 @@
     /// B4: a store that finds out late that it must be durable gives the recycled file up.
     @Test func lockedRecordIsNotReplacedByARecycledFile() throws {
       let store = try bench.store { $0.durability = .automatic }
-      try store.store(payload(100), for: "key", locked: true)
+      try store.store(payload(100), for: "key", locks: .one)
       let inode = try bench.warm(store)
-      for keepingLocks in [true, false] {
-        try store.store(payload(50), for: "key", keepingLocks: keepingLocks)
+      for locks in [.keep, .none] as [BlobStore.LockPolicy] {
+        try store.store(payload(50), for: "key", locks: locks)
         #expect(try bench.inode("ke/key") != inode)
         #expect(try store.load("key")?.payload == payload(50))
         #expect(try bench.bin().count == 1)

@@ -49,7 +49,7 @@ import Testing
     #expect(try store.usage().damagedFiles == 1)
     #expect(try store.verify().damagedFiles == 1)
     // The copy that a store makes is nobody else's.
-    try store.store(payload(6), for: "key", keepingLocks: true)
+    try store.store(payload(6), for: "key", locks: .keep)
     #expect(try store.load("key")?.payload == payload(6))
     #expect(try store.load("key")?.header.refCount == 0)
     try check(chmod(cache.path("ke/key"), file), "chmod")

@@ -52,7 +52,7 @@ import Testing
   @Test(arguments: Damage.allCases.filter(\.showsInHeader), [true, false])
   func aDamagedRecordThatIsCountedAsUnlockedLeavesAsThat(damage: Damage, isReplaced: Bool) throws {
     let store = try cache.store()
-    try store.store(payload(10), for: "key", locked: true)
+    try store.store(payload(10), for: "key", locks: .one)
     try damage.inflict(on: "ke/key", in: cache)
     var options = CollectionOptions()
     options.looksAtEverything = true
@@ -168,7 +168,7 @@ import Testing
   ) throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) { $0.damagePolicy = policy }
-    try store.store(payload(36), for: "key", locked: true)
+    try store.store(payload(36), for: "key", locks: .one)
     try store.store(payload(36), for: "other")
     try store.collect()
     #expect(try store.usageEstimate()?.lockedBytes == 100)

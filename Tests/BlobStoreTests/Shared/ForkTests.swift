@@ -13,7 +13,7 @@
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()
-        try store.store(payload(10), for: "key", locked: true)
+        try store.store(payload(10), for: "key", locks: .one)
         let failures = try inForkedChild {
           let operations: [() throws -> Void] = [
             { _ = try store.load("key") }, { _ = try store.contains("key") }, { _ = try store.header(for: "key") },

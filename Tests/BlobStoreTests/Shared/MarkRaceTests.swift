@@ -139,7 +139,8 @@ enum HeaderChangeScene: CaseIterable {
   /// Stores the record, and one that stays.
   func prepare(_ cache: Cache) throws {
     let store = try cache.store()
-    try store.store(payload(10), for: "key", ttl: self == .unlock ? .seconds(100) : nil, locked: self == .unlock)
+    try store.store(
+      payload(10), for: "key", ttl: self == .unlock ? .seconds(100) : nil, locks: self == .unlock ? .one : .none)
     try store.store(payload(10), for: "kept", ttl: .seconds(100_000))
   }
 

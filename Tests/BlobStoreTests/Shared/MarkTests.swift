@@ -17,10 +17,10 @@ import Testing
 
   /// Stores a record in `ke` and one in `ot`, and collects, so that both are marked.
   private func marked(
-    ttl: Duration? = .seconds(100), locked: Bool = false, _ prepare: () throws -> Void = {}
+    ttl: Duration? = .seconds(100), locks: BlobStore.LockPolicy = .none, _ prepare: () throws -> Void = {}
   ) throws -> BlobStore {
     let store = try cache.store()
-    try store.store(payload(36), for: "key", ttl: ttl, locked: locked)
+    try store.store(payload(36), for: "key", ttl: ttl, locks: locks)
     try store.store(payload(36), for: "other", ttl: .seconds(1_000_000))
     try prepare()
     usleep(Self.settling)
@@ -89,7 +89,7 @@ import Testing
   /// C15: a record that may expire now, or earlier, although no file was made or removed.
   @Test(arguments: ["unlock", "touch"]) func aChangedHeaderLowersTheMark(change: String) throws {
     let start = cache.clock.now.seconds
-    let other = try marked(ttl: change == "unlock" ? .seconds(100) : nil, locked: change == "unlock")
+    let other = try marked(ttl: change == "unlock" ? .seconds(100) : nil, locks: change == "unlock" ? .one : .none)
     if change == "unlock" {
       cache.clock.advance(by: 101)
       #expect(try opened().files == [])

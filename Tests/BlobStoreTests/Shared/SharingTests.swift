@@ -155,7 +155,7 @@ import Testing
 
   @Test func countersFollowEveryChangeOnceTheyAreKnown() throws {
     let store = try store()
-    for index in 0..<10 { try store.store(Data(count: 36), for: "key \(index)", locked: index < 3) }
+    for index in 0..<10 { try store.store(Data(count: 36), for: "key \(index)", locks: index < 3 ? .one : .none) }
     #expect(try store.usageEstimate() == nil)
     // L4: who only looks leaves them as they are.
     #expect(try store.usage().records == 10)

@@ -70,7 +70,7 @@ import Testing
               locks.withLock { $0[key, default: 0] += 1 }
             case 2:
               if try store.unlock(BlobKey(key)) == .done { locks.withLock { $0[key, default: 0] -= 1 } }
-            case 3...4: try store.store(Self.describe(key, &generator), for: BlobKey(key), keepingLocks: true)
+            case 3...4: try store.store(Self.describe(key, &generator), for: BlobKey(key), locks: .keep)
             case 5: #expect(try store.touch(BlobKey(key)) == .done)
             default:
               let blob = try store.load(BlobKey(key))
@@ -84,7 +84,8 @@ import Testing
             case 1: try store.unlock(BlobKey(key))
             case 2: try store.remove(BlobKey(key))
             case 3...5:
-              try store.store(Self.describe(key, &generator), for: BlobKey(key), locked: Bool.random(using: &generator))
+              try store.store(
+                Self.describe(key, &generator), for: BlobKey(key), locks: Bool.random(using: &generator) ? .one : .none)
             case 6: try store.touch(BlobKey(key))
             case 7: #expect(try store.usage().damagedFiles == 0)
             default:

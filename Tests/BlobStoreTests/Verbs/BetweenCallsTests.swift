@@ -40,7 +40,7 @@ import Testing
   @Test func aStoreThatKeepsLocksComesToAnEnd() throws {
     let store = try tracedStore { $0.durability = .full }
     let other = try cache.store { $0.lockTimeout = .zero }
-    try store.store(payload(5), for: "key", locked: true)
+    try store.store(payload(5), for: "key", locks: .one)
     let syncs = Lock(0)
     trace.onCall { call, path in
       guard call == .sync, !path.string.hasSuffix("/cache"), !path.string.hasSuffix("/ke") else { return nil }
@@ -49,7 +49,7 @@ import Testing
       if syncs.withLock({ $0 }) < 50 { _ = try? other.lock("key") }
       return nil
     }
-    try store.store(payload(6), for: "key", keepingLocks: true)
+    try store.store(payload(6), for: "key", locks: .keep)
     trace.onCall(nil)
     #expect(syncs.withLock { $0 } == 4)
     #expect(try store.header(for: "key")?.refCount == 4)
@@ -288,7 +288,7 @@ import Testing
   @Test func controlFileIsLinkedWhereItCannotBeRenamed() throws {
     let store = try tracedStore()
     trace.onCall { call, _ in call == .renameNoReplace ? .fail(.invalidArgument) : nil }
-    try store.store(payload(5), for: "key", locked: true)
+    try store.store(payload(5), for: "key", locks: .one)
     trace.onCall(nil)
     #expect(try cache.state(".blobcache")?.links == 1)
     #expect(try cache.files() == ["ke/key"])

@@ -43,7 +43,7 @@ import Testing
 
   private func store(_ byteCount: Int, _ store: BlobStore, if history: KeyHistory) throws -> Bool {
     try store.storeWithReceipt(
-      payload(byteCount).bytes, for: "key", ttl: nil, locked: false, keepingLocks: false,
+      payload(byteCount).bytes, for: "key", ttl: nil, locks: .none,
       if: StoreCondition(history: history) { true }) != nil
   }
 
@@ -72,7 +72,7 @@ import Testing
     _ = trace.take()
     #expect(
       try store.storeWithReceipt(
-        payload(1).bytes, for: "key", ttl: nil, locked: false, keepingLocks: false, if: condition) == nil)
+        payload(1).bytes, for: "key", ttl: nil, locks: .none, if: condition) == nil)
     #expect(trace.count(SystemCall.publication) == 0)
     #expect(try store.usage().records == 0)
   }
@@ -89,7 +89,7 @@ import Testing
   /// A wipe tells at its beginning, and at its end, also if it is stopped or fails.
   @Test(arguments: [RemovalScope.all, .locked, .unlocked]) func aWipeIsCountedTwice(_ scope: RemovalScope) throws {
     let store = try cache.store(files: trace.files)
-    try store.store(payload(1), for: "key", locked: scope == .locked)
+    try store.store(payload(1), for: "key", locks: scope == .locked ? .one : .none)
     let during = try cache.store()
     let wipes = Lock<[Int64?]>([])
     trace.onCall { call, _ in
@@ -103,7 +103,7 @@ import Testing
     trace.onCall(nil)
     #expect(wipes.withLock { $0.first } == 1)
     #expect(try store.history(of: "other")?.wipes == 2)
-    try store.store(payload(1), for: "key", locked: scope == .locked)
+    try store.store(payload(1), for: "key", locks: scope == .locked ? .one : .none)
     var options = RemovalOptions()
     options.isStopped = { true }
     #expect(try store.removeAll(scope, options).wasStopped)
@@ -116,7 +116,7 @@ import Testing
     // What a wipe meets, it waits for.
     guard !replaces || scope == .locked else { return }
     let (store, other) = (try cache.store(files: trace.files), try cache.store())
-    try store.store(payload(3), for: "other", locked: scope == .unlocked)
+    try store.store(payload(3), for: "other", locks: scope == .unlocked ? .one : .none)
     try store.collect()
     let before = try #require(try store.usageEstimate())
     if replaces { try store.store(payload(1), for: "key") }

@@ -16,7 +16,7 @@ import Testing
   @Test(arguments: Damage.allCases, BlobStore.DamagePolicy.allCases)
   func policyIsFollowedByLoads(damage: Damage, policy: BlobStore.DamagePolicy) throws {
     let store = try cache.store { $0.damagePolicy = policy }
-    try store.store(payload(5), for: "key", locked: true)
+    try store.store(payload(5), for: "key", locks: .one)
     try damage.inflict(on: "ke/key", in: cache)
     let bytes = try cache.bytes("ke/key")
     let error = expect(.damaged) { _ = try store.load("key") }
@@ -167,7 +167,7 @@ import Testing
   @Test(arguments: 0..<(64 + payloadByteCount)) func noFlippedBitIsTakenForGood(byte: Int) throws {
     let cache = try Cache()
     let store = try cache.store()
-    try store.store(payload(Self.payloadByteCount), for: "key", locked: true)
+    try store.store(payload(Self.payloadByteCount), for: "key", locks: .one)
     let sound = try cache.bytes("ke/key")
     for bit in 0..<8 {
       var bytes = sound
@@ -198,7 +198,7 @@ import Testing
   @Test func damageThatIsNotFoundAgainIsNone() throws {
     let trace = CallTrace()
     let cache = try Cache()
-    try cache.store().store(payload(5), for: "key", locked: true)
+    try cache.store().store(payload(5), for: "key", locks: .one)
     let sound = try cache.bytes("ke/key")
     try Damage.invalidHeaderCRC.inflict(on: "ke/key", in: cache)
     trace.onCall { call, path in

@@ -49,9 +49,9 @@ import Testing
   /// D1.
   @Test func noneSyncsNothing() throws {
     let store = try store(.none)
-    #expect(try calls { try store.store(payload(5), for: "key", locked: true) } == [publication])
+    #expect(try calls { try store.store(payload(5), for: "key", locks: .one) } == [publication])
     #expect(
-      try calls { try store.store(payload(5), for: "key", keepingLocks: true) }
+      try calls { try store.store(payload(5), for: "key", locks: .keep) }
         == publicationInVain + ["rename record"])
     #expect(
       try calls {
@@ -137,8 +137,8 @@ import Testing
     #expect(try calls { try store.touch("key") } == [])
     #expect(try calls { try store.lock("key") } == ["sync record", "sync directory", "sync root"])
     // The locked record may only be displaced by one that is on the medium.
-    for keepingLocks in [true, false] {
-      let made = try calls { try store.store(payload(5), for: "key", keepingLocks: keepingLocks) }
+    for locks in [.keep, .none] as [BlobStore.LockPolicy] {
+      let made = try calls { try store.store(payload(5), for: "key", locks: locks) }
       #expect(
         Array(made.suffix(3)) == ["rename record", "sync directory", "sync root"])
       #expect(made.firstIndex(of: "sync file") ?? .max < made.firstIndex(of: "rename record") ?? 0)
@@ -146,7 +146,7 @@ import Testing
     #expect(
       try calls { try store.remove("key") } == [WriteLease.isAvailable ? "rename recycled" : "unlink record"])
     #expect(
-      try calls { try store.store(payload(5), for: "key", locked: true) }
+      try calls { try store.store(payload(5), for: "key", locks: .one) }
         == ["sync file", publication, "sync directory", "sync root"])
     #expect(try calls { try store.unlock("key") } == ["sync record"])
     #expect(try calls { try store.unlock("key") } == [])
@@ -157,7 +157,7 @@ import Testing
   /// D5: the kernel may have dropped the pages, and a second sync would report success.
   @Test(arguments: [false, true]) func failedSyncGivesTheFileUp(replaces: Bool) throws {
     let store = try store(.full)
-    if replaces { try store.store(payload(5), for: "key", locked: true) }
+    if replaces { try store.store(payload(5), for: "key", locks: .one) }
     let before = try cache.snapshot()
     trace.onCall { call, _ in call == .sync ? .fail(.ioError) : nil }
     let made = calls {

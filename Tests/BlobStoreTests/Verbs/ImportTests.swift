@@ -97,7 +97,7 @@ import Testing
   }
 
   @Test func aLiveBlobStaysUnlessItIsToBeReplaced() throws {
-    try store.store(Data("mine".utf8), for: "key", locked: true)
+    try store.store(Data("mine".utf8), for: "key", locks: .one)
     try write("theirs", to: "key")
     #expect(try store.importFiles(from: source.path).present == 1)
     #expect(try text("key") == "mine")

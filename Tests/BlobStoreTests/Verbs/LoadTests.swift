@@ -208,7 +208,7 @@ import Testing
         try store.store(Data(key.utf8), for: BlobKey(key), ttl: .seconds(100))
       }
       try store.store(payload(1), for: "abExpired", ttl: .seconds(1))
-      try store.store(payload(1), for: "ab expired but locked", ttl: .seconds(1), locked: true)
+      try store.store(payload(1), for: "ab expired but locked", ttl: .seconds(1), locks: .one)
       try cache.write([1], to: separates ? "ab/abDamaged" : "abDamaged")
       cache.clock.advance(by: 2)
       let withLocked = "ab expired but locked".hasPrefix(prefix) ? expected + ["ab expired but locked"] : expected

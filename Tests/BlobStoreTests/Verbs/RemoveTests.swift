@@ -22,7 +22,7 @@ import Testing
     cache.clock.advance(by: 9)
     #expect(try store.remove("key") == .done)
     #expect(try store.remove("key") == .notFound)
-    try store.store(payload(5), for: "key", locked: true)
+    try store.store(payload(5), for: "key", locks: .one)
     #expect(try store.remove("key") == .done)
     #expect(try cache.files() == [])
   }
@@ -81,7 +81,7 @@ import Testing
   @Test func everyKeyGetsItsAnswer() throws {
     let store = try cache.store()
     try store.store(payload(5), for: "a")
-    try store.store(payload(5), for: "b", locked: true)
+    try store.store(payload(5), for: "b", locks: .one)
     let keys: [BlobKey] = ["a", "", "absent", "b"]
     func answers(_ results: [KeyResult]) -> [String] {
       #expect(results.map(\.key) == keys)
@@ -111,9 +111,9 @@ import Testing
     store = try cache.store()
     try store.store(payload(10), for: "live")
     try store.store(payload(20), for: "expired", ttl: .seconds(1))
-    try store.store(payload(30), for: "locked", locked: true)
-    try store.store(payload(40), for: "lockedExpired", ttl: .seconds(1), locked: true)
-    try store.store(payload(50), for: "damaged", locked: true)
+    try store.store(payload(30), for: "locked", locks: .one)
+    try store.store(payload(40), for: "lockedExpired", ttl: .seconds(1), locks: .one)
+    try store.store(payload(50), for: "damaged", locks: .one)
     try Damage.invalidHeaderCRC.inflict(on: "da/damaged", in: cache)
     try store.store(payload(60), for: "later")
     try Damage.unsupportedFlags.inflict(on: "la/later", in: cache)
@@ -245,7 +245,7 @@ import Testing
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) { $0.durability = .full }
     for index in 0..<20 {
-      try store.store(payload(36), for: BlobKey("\(index % 3) record \(index)"), locked: scope == .locked)
+      try store.store(payload(36), for: BlobKey("\(index % 3) record \(index)"), locks: scope == .locked ? .one : .none)
     }
     let asked = Lock(0)
     var options = RemovalOptions()

@@ -39,19 +39,19 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// S2, S3: the old count, `locked` and `keepingLocks`, and the new count.
+  /// S2, S3: the old count, the policy and the new count.
   @Test(
     arguments: [
-      (0, false, false, 0), (0, true, false, 1), (5, false, false, 0), (5, true, false, 1),
-      (0, false, true, 0), (0, true, true, 1), (1, true, true, 1), (5, false, true, 5), (5, true, true, 5),
-    ] as [(UInt32, Bool, Bool, UInt32)])
-  func lockCountIsSetOrKeptNeverAdded(old: UInt32, locked: Bool, keepingLocks: Bool, new: UInt32) throws {
+      (0, .none, 0), (0, .one, 1), (5, .none, 0), (5, .one, 1),
+      (0, .keep, 0), (0, .keepOrOne, 1), (1, .keepOrOne, 1), (5, .keep, 5), (5, .keepOrOne, 5),
+    ] as [(UInt32, BlobStore.LockPolicy, UInt32)])
+  func lockCountIsSetOrKeptNeverAdded(old: UInt32, locks: BlobStore.LockPolicy, new: UInt32) throws {
     let store = try cache.store()
     try store.store(payload(10), for: "key")
     for _ in 0..<old { try store.lock("key") }
     // A lock holds whatever the age.
     cache.clock.advance(by: 1000)
-    try store.store(payload(11), for: "key", locked: locked, keepingLocks: keepingLocks)
+    try store.store(payload(11), for: "key", locks: locks)
     #expect(try store.load("key")?.header.refCount == new)
     #expect(try store.load("key")?.payload == payload(11))
   }
@@ -60,9 +60,9 @@ import Testing
   @Test(arguments: Damage.allCases.filter(\.showsInHeader)) func locksOfADamagedRecordAreNotKept(damage: Damage) throws
   {
     let store = try cache.store()
-    try store.store(payload(10), for: "key", locked: true)
+    try store.store(payload(10), for: "key", locks: .one)
     try damage.inflict(on: "ke/key", in: cache)
-    try store.store(payload(11), for: "key", keepingLocks: true)
+    try store.store(payload(11), for: "key", locks: .keep)
     #expect(try store.header(for: "key")?.refCount == 0)
   }
 
@@ -72,7 +72,7 @@ import Testing
     let cache = cache
     let store = try cache.store(files: trace.files) { $0.durability = .automatic }
     let other = try cache.store()
-    try other.store(payload(10), for: "key", locked: true)
+    try other.store(payload(10), for: "key", locks: .one)
     for _ in 0..<left { try other.lock("key") }
     trace.onCall { call, _ in
       guard call == .sync else { return nil }
@@ -80,7 +80,7 @@ import Testing
       #expect(throws: Never.self) { try other.unlock("key") }
       return nil
     }
-    try store.store(payload(11), for: "key", keepingLocks: true)
+    try store.store(payload(11), for: "key", locks: .keep)
     #expect(try store.header(for: "key")?.refCount == left)
     #expect(try store.load("key")?.payload == payload(11))
   }
@@ -90,14 +90,14 @@ import Testing
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) { $0.durability = .automatic }
     let other = try cache.store()
-    try other.store(payload(10), for: "key", locked: true)
+    try other.store(payload(10), for: "key", locks: .one)
     trace.onCall { call, _ in
       guard call == .sync else { return nil }
       trace.onCall(nil)
       #expect(throws: Never.self) { try other.remove("key") }
       return nil
     }
-    try store.store(payload(11), for: "key", keepingLocks: true)
+    try store.store(payload(11), for: "key", locks: .keep)
     #expect(try store.header(for: "key")?.refCount == 0)
   }
 
@@ -105,7 +105,7 @@ import Testing
   @Test(arguments: [Durability.none, .full]) func storeThatThrowsLeavesTheOldRecord(durability: Durability) throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) { $0.durability = durability }
-    try store.store(payload(10), for: "key", locked: true)
+    try store.store(payload(10), for: "key", locks: .one)
     var failures = 0
     for call in SystemCall.allCases where call != .close {
       // After the rename, a failed sync is reported though the new record is in place.
@@ -127,7 +127,7 @@ import Testing
         #expect(try store.load("key")?.payload == payload(10), "\(call)")
       }
       trace.onCall(nil)
-      try store.store(payload(10), for: "key", locked: true)
+      try store.store(payload(10), for: "key", locks: .one)
     }
     // open, openBeneath (the old record), status, lock, write, rename, renameNoReplace; and sync.
     #expect(failures >= (durability == .full ? 8 : 7))
@@ -159,7 +159,7 @@ import Testing
     try payload(byteCount).write(to: URL(filePath: source.string))
     let input = try FileDescriptor.open(source, .readOnly)
     defer { #expect(throws: Never.self) { try input.close() } }
-    #expect(try store.store(contentsOf: input, for: "key", ttl: .seconds(9), locked: true) == Int64(byteCount))
+    #expect(try store.store(contentsOf: input, for: "key", ttl: .seconds(9), locks: .one) == Int64(byteCount))
     let blob = try store.load("key")
     #expect(blob?.payload == payload(byteCount))
     #expect(blob?.header.ttl == 9)
@@ -219,7 +219,7 @@ import Testing
   @Test func referenceFormatIsSPTPersistentCaches() throws {
     let store = try cache.store { $0.format = .reference }
     cache.clock.now = UnixTime(seconds: 1488)
-    try store.store(payload(400), for: "key", ttl: .seconds(64), locked: true)
+    try store.store(payload(400), for: "key", ttl: .seconds(64), locks: .one)
     let expected = RecordHeader(refCount: 1, ttl: 64, updateTime: 1488, payloadSize: 400)
     #expect(try cache.header("ke/key") == expected)
     #expect(expected.crc == 0xA459_05C7)

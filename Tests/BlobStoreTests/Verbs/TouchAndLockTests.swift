@@ -31,7 +31,7 @@ import Testing
   /// T1: a locked record past its time is live.
   @Test func touchRevivesALockedRecord() throws {
     let store = try cache.store()
-    try store.store(payload(5), for: "key", locked: true)
+    try store.store(payload(5), for: "key", locks: .one)
     cache.clock.advance(by: 10_000)
     #expect(try store.touch("key") == .done)
     #expect(try store.unlock("key") == .done)
@@ -97,7 +97,7 @@ import Testing
   /// K2: SPTPersistentCache says "not found".
   @Test func lockedRecordPastItsTimeCanBeLockedAgain() throws {
     let store = try cache.store()
-    try store.store(payload(5), for: "key", ttl: .seconds(1), locked: true)
+    try store.store(payload(5), for: "key", ttl: .seconds(1), locks: .one)
     cache.clock.advance(by: 1_000_000)
     #expect(try store.lock("key") == .done)
     #expect(try store.unlock("key") == .done)
@@ -115,7 +115,7 @@ import Testing
     let before = try cache.state("ke/key")
     expect(.lockCountOverflow) { try store.lock("key") }
     #expect(try cache.state("ke/key") == before)
-    try store.store(payload(6), for: "key", locked: true, keepingLocks: true)
+    try store.store(payload(6), for: "key", locks: .keepOrOne)
     #expect(try store.header(for: "key")?.refCount == .max)
     #expect(try store.unlock("key") == .done)
     #expect(try store.header(for: "key")?.refCount == .max - 1)
@@ -124,7 +124,7 @@ import Testing
   /// K4.
   @Test func unlockBelowZeroSaysSo() throws {
     let store = try cache.store()
-    try store.store(payload(5), for: "key", locked: true)
+    try store.store(payload(5), for: "key", locks: .one)
     #expect(try store.unlock("key") == .done)
     let before = try cache.state("ke/key")
     #expect(try store.unlock("key") == .notLocked)
@@ -136,7 +136,7 @@ import Testing
   /// K5.
   @Test func forcedUnlockTakesAllLocksOff() throws {
     let store = try cache.store()
-    try store.store(payload(5), for: "key", locked: true)
+    try store.store(payload(5), for: "key", locks: .one)
     for _ in 0..<4 { try store.lock("key") }
     #expect(try store.unlock("key", force: true) == .done)
     #expect(try cache.header("ke/key").refCount == 0)
@@ -154,7 +154,7 @@ import Testing
   /// K7.
   @Test(arguments: Damage.allCases.filter(\.showsInHeader)) func damagedRecordIsNotChanged(damage: Damage) throws {
     let store = try cache.store { $0.damagePolicy = .remove }
-    try store.store(payload(5), for: "key", locked: true)
+    try store.store(payload(5), for: "key", locks: .one)
     try damage.inflict(on: "ke/key", in: cache)
     let before = try cache.snapshot()
     cache.clock.advance(by: 5)

@@ -75,8 +75,8 @@ extension FaultOperation {
   public func run(_ store: BlobStore) -> OperationResult {
     do throws(BlobStoreError) {
       switch self {
-      case .store(let key, let payload, let locked, let keepingLocks):
-        try store.store(payload.bytes, for: BlobKey(key), locked: locked, keepingLocks: keepingLocks)
+      case .store(let key, let payload, let locks):
+        try store.store(payload.bytes, for: BlobKey(key), locks: locks)
         return OperationResult(.done)
       case .storeAtLimit(let key, let payload):
         try store.store(payload.bytes, for: BlobKey(key))

@@ -2,7 +2,7 @@ public import BlobStore
 
 /// One operation of a store, as the fault tests run it.
 public enum FaultOperation: Hashable, Sendable {
-  case store(String, PayloadName, locked: Bool = false, keepingLocks: Bool = false)
+  case store(String, PayloadName, locks: BlobStore.LockPolicy = .none)
   /// With a limit that the blob fills alone, so that the store starts a collection, for whose end it waits: everything else
   /// that may be evicted is.
   case storeAtLimit(String, PayloadName)
@@ -25,9 +25,9 @@ extension FaultOperation: CustomStringConvertible {
   /// The words that stand for the operation on a command line.
   public var arguments: [String] {
     switch self {
-    case .store(let key, let payload, let locked, let keepingLocks):
-      ["store", key, payload.tag, String(payload.byteCount)] + (locked ? ["locked"] : [])
-        + (keepingLocks ? ["keepingLocks"] : [])
+    case .store(let key, let payload, let locks):
+      ["store", key, payload.tag, String(payload.byteCount)]
+        + (locks == .none ? [] : [locks.rawValue])
     case .storeAtLimit(let key, let payload): ["storeAtLimit", key, payload.tag, String(payload.byteCount)]
     case .load(let key, let touching): ["load", key] + (touching ? ["touching"] : [])
     case .touch(let key): ["touch", key]
@@ -51,10 +51,9 @@ extension FaultOperation: CustomStringConvertible {
     switch (verb, first) {
     case ("store", let key?):
       guard words.count >= 3, let byteCount = Int(words[3]) else { return nil }
-      let options = words.dropFirst(3)
-      self = .store(
-        key, PayloadName(words[2], byteCount), locked: options.contains("locked"),
-        keepingLocks: options.contains("keepingLocks"))
+      let locks = words.count > 3 ? words.last.flatMap(BlobStore.LockPolicy.init) : BlobStore.LockPolicy.none
+      guard let locks else { return nil }
+      self = .store(key, PayloadName(words[2], byteCount), locks: locks)
     case ("storeAtLimit", let key?):
       guard words.count == 3, let byteCount = Int(words[3]) else { return nil }
       self = .storeAtLimit(key, PayloadName(words[2], byteCount))

@@ -26,13 +26,13 @@ public enum OperationModel {
     }
     func concerns(_ other: String) -> Bool { key == other }
     switch operation {
-    case .store(let target, let payload, let locked, let keepingLocks):
+    case .store(let target, let payload, let policy):
       guard concerns(target) else { return same() }
-      let kept = keepingLocks ? locks(state) : 0
+      let kept = [.keep, .keepOrOne].contains(policy) ? locks(state) : 0
       return [
         Step(
           state: .record(
-            payload: payload.digest, refCount: max(kept, locked ? 1 : 0), ttl: 0,
+            payload: payload.digest, refCount: max(kept, [.one, .keepOrOne].contains(policy) ? 1 : 0), ttl: 0,
             updateTime: UInt64(StoreSettings.standardTime)),
           result: OperationResult(.done))
       ]
@@ -114,7 +114,7 @@ extension FaultOperation {
   /// Whether it is about one key, and so takes effect at one call.
   public var key: String? {
     switch self {
-    case .store(let key, _, _, _), .storeAtLimit(let key, _), .load(let key, _), .touch(let key), .lock(let key),
+    case .store(let key, _, _), .storeAtLimit(let key, _), .load(let key, _), .touch(let key), .lock(let key),
       .unlock(let key, _), .remove(let key), .quarantine(let key):
       key
     case .removeAll, .collect, .verify: nil

@@ -130,7 +130,7 @@ extension FaultOperation {
   /// Whether it puts a new file in the place of this key's: even one that is the same to the eye.
   fileprivate func writes(_ other: String) -> Bool {
     switch self {
-    case .store(let key, _, _, _), .storeAtLimit(let key, _): key == other
+    case .store(let key, _, _), .storeAtLimit(let key, _): key == other
     default: false
     }
   }

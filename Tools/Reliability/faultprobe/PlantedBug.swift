@@ -42,19 +42,19 @@ enum PlantedBug: String, CaseIterable {
   /// - Returns: nil for an operation that the bug does not concern.
   func run(_ operation: FaultOperation, _ settings: StoreSettings) -> OperationResult? {
     switch (self, operation) {
-    case (.storesInPlace, .store(let key, let payload, let locked, _)):
-      return storeInPlace(RecordFile(key, settings), payload, locked, settings)
-    case (.storesByRemovingFirst, .store(let key, let payload, let locked, _)):
-      return storeBeside(RecordFile(key, settings), payload, locked, settings, removesFirst: true)
-    case (.publishesBeforeWriting, .store(let key, let payload, let locked, _)):
-      return storeRecycled(RecordFile(key, settings), payload, locked, settings)
-    case (.storesWithoutSync, .store(let key, let payload, let locked, _)):
-      return storeBeside(RecordFile(key, settings), payload, locked, settings)
-    case (.ignoresErrors, .store(let key, let payload, let locked, _)):
-      _ = storeBeside(RecordFile(key, settings), payload, locked, settings)
+    case (.storesInPlace, .store(let key, let payload, let locks)):
+      return storeInPlace(RecordFile(key, settings), payload, locks == .one, settings)
+    case (.storesByRemovingFirst, .store(let key, let payload, let locks)):
+      return storeBeside(RecordFile(key, settings), payload, locks == .one, settings, removesFirst: true)
+    case (.publishesBeforeWriting, .store(let key, let payload, let locks)):
+      return storeRecycled(RecordFile(key, settings), payload, locks == .one, settings)
+    case (.storesWithoutSync, .store(let key, let payload, let locks)):
+      return storeBeside(RecordFile(key, settings), payload, locks == .one, settings)
+    case (.ignoresErrors, .store(let key, let payload, let locks)):
+      _ = storeBeside(RecordFile(key, settings), payload, locks == .one, settings)
       return OperationResult(.done)
-    case (.leavesTemporaryFiles, .store(let key, let payload, let locked, _)):
-      return storeBeside(RecordFile(key, settings), payload, locked, settings)
+    case (.leavesTemporaryFiles, .store(let key, let payload, let locks)):
+      return storeBeside(RecordFile(key, settings), payload, locks == .one, settings)
     case (.locksWithoutStripe, .lock(let key)): return lock(RecordFile(key, settings))
     case (.evictsWithoutLookingAgain, .collect): return evict(settings)
     case (.loadsUnderLock, .load(let key, _)): return loadUnderLock(RecordFile(key, settings), settings)

@@ -16,7 +16,7 @@ struct ProbeArguments {
   static let usage = """
     usage: faultprobe DIR [--now SECONDS] [--durability automatic|none|barrier|full] [--timeout MILLISECONDS]
                       [--recycles true|false] [--warms-up true|false] [--result FILE] [--plant NAME] OPERATION [WORD...]
-    operations: inspect | store KEY TAG BYTES [locked] [keepingLocks] | load KEY [touching] | touch KEY | lock KEY |
+    operations: inspect | store KEY TAG BYTES [one|keep|keepOrOne] | load KEY [touching] | touch KEY | lock KEY |
       unlock KEY [force] | remove KEY | removeAll all|locked|unlocked | collect [evicting] | verify | quarantine KEY |
       serve: operations from standard input, one a line, and a line with the result of each
 

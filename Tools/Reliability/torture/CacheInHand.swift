@@ -37,11 +37,11 @@ struct CacheInHand: Sendable {
     return try store.header(for: key)
   }
 
-  func store(_ payload: Data, for key: BlobKey, ttl: Duration?, locked: Bool, keepingLocks: Bool) throws {
+  func store(_ payload: Data, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy) throws {
     if let cache {
-      try cache.blocking.store(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+      try cache.blocking.store(payload, for: key, ttl: ttl, locks: locks)
     } else {
-      try store.store(payload, for: key, ttl: ttl, locked: locked, keepingLocks: keepingLocks)
+      try store.store(payload, for: key, ttl: ttl, locks: locks)
     }
   }
 

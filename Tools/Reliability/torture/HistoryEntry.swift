@@ -1,3 +1,4 @@
+internal import BlobStore
 internal import Linearizability
 
 /// One operation as it lies in a history file: 64 bytes, little-endian like the machines this runs on.
@@ -5,6 +6,16 @@ struct HistoryEntry {
   enum Kind: UInt8, CaseIterable {
     case load = 1, loadUntouched, header, contains, store, storeLocked, storeKeepingLocks, storeLockedKeepingLocks
     case touch, lock, unlock, remove, collect, collectToLimit, removeLocked, removeUnlocked
+
+    /// What a store of this kind does about locks.
+    var locks: BlobStore.LockPolicy {
+      switch self {
+      case .storeLocked: .one
+      case .storeKeepingLocks: .keep
+      case .storeLockedKeepingLocks: .keepOrOne
+      default: .none
+      }
+    }
   }
 
   enum Outcome: UInt8 {

@@ -87,7 +87,7 @@ final class SoakRound: Sendable {
     switch choice {
     case ..<250:
       let payload = Data(repeating: UInt8(number), count: Int.random(in: 0..<20_000, using: &generator))
-      try store.store(payload, for: key, locked: choice < 20)
+      try store.store(payload, for: key, locks: choice < 20 ? .one : .none)
     case ..<600:
       if let blob = try store.load(key), !blob.payload.allSatisfy({ $0 == UInt8(number) }) { noteWrong("a mix") }
     case ..<700: try store.lock(key)

@@ -108,8 +108,7 @@ extension Worker {
       }
       try cache.store(
         payload, for: key, ttl: entry.ttl == 0 ? nil : .seconds(entry.ttl),
-        locked: kind == .storeLocked || kind == .storeLockedKeepingLocks,
-        keepingLocks: kind == .storeKeepingLocks || kind == .storeLockedKeepingLocks)
+        locks: kind.locks)
       entry.outcome = HistoryEntry.Outcome.done.rawValue
     case .touch: note(try cache.touch(key), &entry)
     case .lock: note(try faults?.changeLocks(of: key, by: 1) ?? cache.lock(key), &entry)
