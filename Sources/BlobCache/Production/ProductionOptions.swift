@@ -2,23 +2,29 @@ public import BlobStore
 
 /// How `load(_:orStore:)` goes about a blob that is missing.
 public struct ProductionOptions: Hashable, Sendable {
-  /// The time to live of the blob produced; nil for the default expiration, counted from the last access.
+  /// The time to live of the produced blob, or nil for the default expiration.
+  ///
+  /// That one is counted from the last access.
   public var ttl: Duration?
   /// The locks of the blob produced. A blob that is refreshed for its age keeps the locks it has, whatever this says.
   public var locks: BlobStore.LockPolicy
-  /// Whether what was produced is answered also when it cannot be stored: the volume is full, the limit is reached by locked
-  /// records, the blob is too large. An event (`writeFailed`) and the log tell of it, and who asks next has it produced again. If
-  /// false, the default, the store's error is thrown.
+  /// Whether a produced blob that cannot be stored is answered all the same.
+  ///
+  /// The volume may be full, the limit reached by locked records, or the blob too large. An event (`writeFailed`) and
+  /// the log tell of it, and the next call produces the blob again. If false, the default, the store's error is thrown.
   public var answersUnstored = false
-  /// For how long a failure of the producer is remembered, and thrown again to whoever asks for the key, without
-  /// producing; nil not to. Rounded up to a second. A store of the key ends it, and so does the end of the process.
-  /// Cancellations are not remembered.
+  /// How long a failure of the producer is remembered; nil not to.
+  ///
+  /// Until then the failure is thrown to each call for the key, without producing. It is rounded up to a second. A
+  /// store of the key ends it, and so does the end of the process. Cancellations are not remembered.
   public var remembersFailuresFor: Duration?
-  /// From what age on a blob that is still live is answered and at the same time produced anew; nil not to. It counts
-  /// from the store, so only blobs with a `ttl` of their own have an age.
+  /// The age from which on a live blob is answered and produced anew; nil not to.
+  ///
+  /// It counts from the store, so only blobs with a `ttl` of their own have an age.
   public var refreshesAfter: Duration?
-  /// Whether other processes that share the directory are kept from producing the same blob at the same time. Who comes
-  /// second waits until the blob is there, at most `waitsForOthers`.
+  /// Whether one process at a time produces a blob, of all that share the directory.
+  ///
+  /// The second one waits until the blob is there, at most `waitsForOthers`.
   public var acrossProcesses = false
   /// How long to wait for another process, before producing all the same.
   public var waitsForOthers: Duration

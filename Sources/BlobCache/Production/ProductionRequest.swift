@@ -20,9 +20,9 @@ struct ProductionRequest: Sendable {
 enum ProductionPlace: Sendable {
   /// Nothing that is live.
   case empty
-  /// A live blob that will not do: whoever has locked it still counts on the lock.
+  /// A live blob that is not acceptable: the holder of its lock still counts on it.
   case unacceptable
-  /// A blob that is refreshed: it was locked when it was first stored, if that was asked for.
+  /// A blob that is refreshed: it got its locks when it was first stored.
   case aged
 
   private func locks(_ policy: BlobStore.LockPolicy) -> BlobStore.LockPolicy {

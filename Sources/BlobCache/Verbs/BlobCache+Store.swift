@@ -9,10 +9,10 @@ public import SystemPackage
 #endif
 
 extension BlobCache {
-  /// Stores a blob, in place of what was stored under the key: on disk and in memory.
+  /// Stores a blob on disk and in memory, and replaces an earlier one of the key.
   ///
-  /// It returns when the blob is on disk, or with `Writing.behind`, unless it is locked, when it is staged. A staged
-  /// blob's time to live counts from when it is written.
+  /// It returns when the blob is on disk. With `Writing.behind` it returns when the blob is staged, unless it is
+  /// locked. A staged blob's time to live counts from when it is written.
   ///
   /// - Parameters:
   ///   - payload: the blob's bytes.
@@ -32,7 +32,9 @@ extension BlobCache {
     }
   }
 
-  /// Stores what a file holds, in pieces: the payload is never in memory as a whole, and is not kept there.
+  /// Stores a file's content, in pieces.
+  ///
+  /// The payload is never in memory as a whole, and is not kept there.
   ///
   /// - Returns: the payload's size in bytes.
   @discardableResult
