@@ -131,40 +131,4 @@ extension RecordHeader {
     withEncodedBytes { bytes in unsafe bytes.unsafeLoadUnaligned(fromByteOffset: Self.checkedByteCount, as: UInt32.self)
     }
   }
-
-  /// Checks a payload against the header: size, then checksum where the record carries one.
-  public func validate(payload: RawSpan) throws(RecordError) {
-    try validate(payloadByteCount: Int64(payload.byteCount))
-    if let stated = payloadChecksum {
-      try validate(payloadCRC: CRC32.checksum(of: payload), stated: stated)
-    }
-  }
-
-  /// Checks the size the file has after its header.
-  public func validate(payloadByteCount: Int64) throws(RecordError) {
-    guard UInt64(exactly: payloadByteCount) == payloadSize else {
-      throw .wrongPayloadSize(stated: payloadSize, found: payloadByteCount)
-    }
-  }
-
-  /// Checks a checksum computed elsewhere, for payloads read in pieces.
-  public func validate(payloadCRC computed: UInt32) throws(RecordError) {
-    if let stated = payloadChecksum { try validate(payloadCRC: computed, stated: stated) }
-  }
-
-  private func validate(payloadCRC computed: UInt32, stated: UInt32) throws(RecordError) {
-    guard stated == computed else { throw .payloadChecksumMismatch(stated: stated, computed: computed) }
-  }
-
-  /// Checks the header's key digest, if it has one, against a file name's.
-  public func validate(keyDigest expected: UInt64) throws(RecordError) {
-    if let stated = keyDigest, stated != expected {
-      throw .keyMismatch(stated: stated, expected: expected)
-    }
-  }
-
-  /// Refuses a record that says its payload is still being streamed.
-  public func validateComplete() throws(RecordError) {
-    if flags.contains(.streamIncomplete) { throw .recordIsStreamAndBusy }
-  }
 }

@@ -46,10 +46,7 @@ public struct StoredHeader: Hashable, Sendable {
   ///
   /// - Throws: the first broken rule, in the order of Spec/RecordFormat.md: magic, crc, header size, flags.
   public func validated() throws(RecordError) -> RecordHeader {
-    guard magic == RecordHeader.magic else { throw .magicMismatch(found: magic) }
-    guard crc == computedCRC else { throw .invalidHeaderCRC(stated: crc, computed: computedCRC) }
-    guard headerSize == UInt32(RecordHeader.byteCount) else { throw .wrongHeaderSize(found: headerSize) }
-    guard RecordFlags.known.isSuperset(of: flags) else { throw .unsupportedFlags(flags) }
+    if let breach = RecordRule.wholeHeader.firstBreach(through: .lastOfHeader, by: self, RecordFacts()) { throw breach }
     return RecordHeader(
       refCount: refCount, ttl: ttl, updateTime: updateTime, payloadSize: payloadSize, flags: flags,
       reserved1: reserved1, reserved2: reserved2, reserved3: reserved3, reserved4: reserved4)

@@ -41,9 +41,8 @@ final class StoreCore: Sendable {
     try configuration.layout.path(for: key)
   }
 
-  func isLive(_ header: RecordHeader, at now: UnixTime) -> Bool {
-    header.isLive(at: now, defaultExpiration: defaultExpiration)
-  }
+  /// Judges records as a load of that time does.
+  func judge(at now: UnixTime) -> RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
 
   /// How much of a payload is in memory where it is read in pieces: 256 KiB.
   ///

@@ -140,63 +140,6 @@ import Testing
     #expect(wrong.isEmpty)
   }
 
-  @Test(arguments: [-1, 0, 399, 401, .max] as [Int64]) func anotherPayloadSizeIsAnError(found: Int64) throws {
-    let header = RecordHeader(updateTime: 0, payloadSize: 400)
-    #expect(throws: RecordError.wrongPayloadSize(stated: 400, found: found)) {
-      try header.validate(payloadByteCount: found)
-    }
-    try header.validate(payloadByteCount: 400)
-  }
-
-  @Test func aPayloadSizeThatNoFileHasIsAnError() {
-    let header = RecordHeader(updateTime: 0, payloadSize: .max)
-    for found in [-1, 0, .max] as [Int64] {
-      #expect(throws: RecordError.wrongPayloadSize(stated: .max, found: found)) {
-        try header.validate(payloadByteCount: found)
-      }
-    }
-  }
-
-  @Test func payloadsAreHeldAgainstSizeThenChecksum() throws {
-    let payload = Array("payload".utf8)
-    var header = RecordHeader(updateTime: 0, payloadSize: 7)
-    try header.validate(payload: payload)
-    try header.validate(payload: Array("anybyte".utf8))
-
-    header.payloadChecksum = CRC32.checksum(of: payload)
-    try header.validate(payload: payload)
-    try header.validate(payloadCRC: CRC32.checksum(of: payload))
-    let other = Array("pAyload".utf8)
-    let mismatch = RecordError.payloadChecksumMismatch(
-      stated: CRC32.checksum(of: payload), computed: CRC32.checksum(of: other))
-    #expect(throws: mismatch) { try header.validate(payload: other) }
-    #expect(throws: mismatch) { try header.validate(payloadCRC: CRC32.checksum(of: other)) }
-    #expect(throws: RecordError.wrongPayloadSize(stated: 7, found: 8)) { try header.validate(payload: other + [0]) }
-  }
-
-  @Test func theChecksumOfAnEmptyPayloadIsZeroAndChecked() throws {
-    var header = RecordHeader(updateTime: 0, payloadSize: 0)
-    header.payloadChecksum = 0
-    try header.validate(payload: [])
-    header.payloadChecksum = 1
-    #expect(throws: RecordError.payloadChecksumMismatch(stated: 1, computed: 0)) { try header.validate(payload: []) }
-  }
-
-  @Test func keyDigestsAreHeldAgainstTheFlagOnly() throws {
-    var header = RecordHeader(updateTime: 0, payloadSize: 0, reserved2: 5)
-    try header.validate(keyDigest: 6)
-    header.flags.insert(.keyDigest)
-    try header.validate(keyDigest: 5)
-    #expect(throws: RecordError.keyMismatch(stated: 5, expected: 6)) { try header.validate(keyDigest: 6) }
-  }
-
-  @Test func streamedRecordsAreNotComplete() throws {
-    try RecordHeader(updateTime: 0, payloadSize: 0, flags: [.payloadChecksum, .keyDigest]).validateComplete()
-    #expect(throws: RecordError.recordIsStreamAndBusy) {
-      try RecordHeader(updateTime: 0, payloadSize: 0, flags: .known).validateComplete()
-    }
-  }
-
   // MARK: Fields behind flags
 
   @Test func checksumAndDigestAreFieldsBehindFlags() {

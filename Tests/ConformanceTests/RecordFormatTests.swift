@@ -31,9 +31,9 @@ import Testing
     let path = try RecordLayout().path(for: "a/b/c.png")
     #expect(path.relative == "a%/a%2Fb%2Fc.png")
     #expect(path.digest % 4096 == 2166)
-    try header.validate(payload: Array("a/b/c.png".utf8))
-    try header.validate(payload: Array(bytes.dropFirst(64)))
-    try header.validate(keyDigest: path.digest)
+    let facts = RecordFacts(nameDigest: path.digest)
+    #expect(header.breach(facts, payload: Array("a/b/c.png".utf8)) == nil)
+    #expect(RecordJudge().judge(bytes, facts, payload: Array(bytes.dropFirst(64))) == .sound(header))
   }
 
   @Test func theExampleIsAVector() throws {

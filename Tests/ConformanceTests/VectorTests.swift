@@ -22,16 +22,17 @@ import Testing
 
   // MARK: Files
 
-  /// The rules of Spec/RecordFormat.md in their order: 4, with 5 between header and payload.
+  /// - Parameter now: nil to judge whatever the age.
   static func judge(
     _ bytes: [UInt8], fileName: String, at now: UnixTime?, defaultExpiration: Int64
   ) throws(RecordError) -> String {
-    let header = try RecordHeader(decoding: bytes)
-    if let now, !header.isLive(at: now, defaultExpiration: defaultExpiration) { return "expired" }
-    try header.validateComplete()
-    try header.validate(payload: Array(bytes.dropFirst(RecordHeader.byteCount)))
-    try header.validate(keyDigest: KeyDigest.digest(ofFileName: fileName))
-    return header.isLocked ? "locked" : "live"
+    let judge = now.map { RecordJudge(at: $0, defaultExpiration: defaultExpiration) } ?? RecordJudge()
+    let facts = RecordFacts(nameDigest: KeyDigest.digest(ofFileName: fileName))
+    switch judge.judge(bytes, facts, payload: Array(bytes.dropFirst(RecordHeader.byteCount))) {
+    case .sound(let header): return header.isLocked ? "locked" : "live"
+    case .expired: return "expired"
+    case .broken(let error, _): throw error
+    }
   }
 
   @Test(arguments: Manifest.loaded?.files ?? []) func filesAreJudgedAsTheManifestSays(file: Manifest.File) throws {

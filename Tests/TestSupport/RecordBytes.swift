@@ -10,8 +10,28 @@ extension RecordHeader {
     withEncodedBytes { bytes in bytes.withUnsafeBytes { Array($0) } }
   }
 
-  public func validate(payload: [UInt8]) throws(RecordError) {
-    try validate(payload: payload.span.bytes)
+  /// The first rule that a file with this header breaks.
+  public func breach(_ facts: RecordFacts = RecordFacts(), payload: [UInt8]? = nil) -> RecordError? {
+    RecordJudge().judge(encodedBytes, facts, payload: payload).breach
+  }
+}
+
+extension RecordJudge {
+  /// - Parameter payload: what lies behind the header, if it was read.
+  public func judge(
+    _ start: [UInt8], _ facts: RecordFacts = RecordFacts(), payload: [UInt8]? = nil
+  ) -> RecordVerdict {
+    guard let payload else { return judge(start.span.bytes, facts) }
+    var facts = facts
+    facts.payloadByteCount = Int64(payload.count)
+    return judge(start.span.bytes, facts, payload: payload.span.bytes)
+  }
+}
+
+extension RecordVerdict {
+  /// The first broken rule.
+  public var breach: RecordError? {
+    if case .broken(let error, _) = self { error } else { nil }
   }
 }
 

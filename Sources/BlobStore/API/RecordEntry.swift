@@ -80,24 +80,21 @@ extension RecordEntry {
     fileSize = status.size
     modified = UnixTime(seconds: status.modifiedSeconds)
     accessError = nil
-    // Too few bytes for a header: `damage` says so below.
-    storedHeader = try? stored.get()
-    var header: RecordHeader?
-    do throws(RecordError) {
-      let sound = try stored.get().validated()
-      header = sound
-      if sound.isLive(at: now, defaultExpiration: defaultExpiration) {
-        try sound.validateShape(fileSize: fileSize, digest: path.digest)
-        state = sound.isLocked ? .locked : .live
-      } else {
-        state = .expired
-      }
-      damage = nil
-    } catch {
-      state = .damaged
-      damage = error
+    let verdict: RecordVerdict
+    switch stored {
+    case .success(let stored):
+      storedHeader = stored
+      verdict = RecordJudge(at: now, defaultExpiration: defaultExpiration).judge(
+        stored, RecordFacts(fileSize: status.size, nameDigest: path.digest))
+    case .failure(let error):
+      storedHeader = nil
+      verdict = .broken(error, nil)
     }
-    self.header = header
+    switch verdict {
+    case .sound(let sound): (state, header, damage) = (sound.isLocked ? .locked : .live, sound, nil)
+    case .expired(let sound): (state, header, damage) = (.expired, sound, nil)
+    case .broken(let error, let sound): (state, header, damage) = (.damaged, sound, error)
+    }
     expiry = header?.expiry(defaultExpiration: defaultExpiration)
     isStampedAhead = header?.isStampedAhead(of: now) ?? false
   }

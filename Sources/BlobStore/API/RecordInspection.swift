@@ -22,11 +22,11 @@ public struct RecordInspection: Sendable {
   public let expiry: UnixTime?
   /// The CRC-32 of the payload as it is; nil where the header carries none to compare it with, is not sound, or states
   /// another size or more than `maximumPayload`.
-  public let payloadChecksum: UInt32?
+  public var payloadChecksum: UInt32? { facts.payloadCRC }
   /// A guess.
   public let payloadKind: PayloadKind
 
-  private let fileNameDigest: UInt64
+  private let facts: RecordFacts
   private let now: UnixTime
 
   /// What is to be said of one field.
@@ -73,7 +73,6 @@ extension RecordInspection {
     self.path = path
     key = store.configuration.layout.naming.key(ofFileName: name)
     fileSize = status.size
-    fileNameDigest = KeyDigest.digest(ofFileName: name)
     now = store.configuration.now()
 
     let start = try file.bytes(atMost: RecordHeader.byteCount + PayloadKind.examinedByteCount)
@@ -82,36 +81,27 @@ extension RecordInspection {
     headerBytes = head
     payloadKind = unsafe PayloadKind(guessedFrom: payloadStart.span.bytes)
 
-    var storedHeader: StoredHeader?
-    var header: RecordHeader?
-    var payloadChecksum: UInt32?
-    var damage: RecordError?
-    do {
-      let stored = try unsafe StoredHeader(decoding: head.span.bytes)
-      storedHeader = stored
-      let sound = try stored.validated()
-      header = sound
-      try sound.validateComplete()
-      try sound.validate(payloadByteCount: status.size - Int64(RecordHeader.byteCount))
-      // A file may claim to be endless; what no load would return is not read.
-      if sound.payloadChecksum != nil, sound.payloadSize <= store.configuration.maximumPayload {
-        let checksum = try file.payloadChecksum().checksum
-        payloadChecksum = checksum
-        try sound.validate(payloadCRC: checksum)
-      }
-      try sound.validate(keyDigest: fileNameDigest)
-    } catch let error as RecordError {
-      damage = error
+    // Fewer than 64 bytes make none, as `damage` says.
+    storedHeader = try? unsafe StoredHeader(decoding: head.span.bytes)
+    let judge = RecordJudge()
+    var facts = RecordFacts(fileSize: status.size)
+    // A file may claim to be endless; what no load would return is not read.
+    if let sound = unsafe judge.judge(head.span.bytes, facts).soundHeader, sound.payloadChecksum != nil,
+      sound.payloadSize <= store.configuration.maximumPayload
+    {
+      facts.payloadCRC = try file.payloadChecksum().checksum
     }
-    self.storedHeader = storedHeader
-    self.payloadChecksum = payloadChecksum
-    self.damage = damage
+    facts.nameDigest = KeyDigest.digest(ofFileName: name)
+    self.facts = facts
+    let header: RecordHeader?
+    switch unsafe judge.judge(head.span.bytes, facts) {
+    case .sound(let sound), .expired(let sound):
+      (header, damage) = (sound, nil)
+      let isLive = sound.isLive(at: now, defaultExpiration: store.defaultExpiration)
+      state = sound.isLocked ? .locked : isLive ? .live : .expired
+    case .broken(let error, let sound): (header, damage, state) = (sound, error, .damaged)
+    }
     expiry = header?.expiry(defaultExpiration: store.defaultExpiration)
-    if let header, damage == nil {
-      state = header.isLocked ? .locked : store.isLive(header, at: now) ? .live : .expired
-    } else {
-      state = .damaged
-    }
   }
 }
 
@@ -133,36 +123,28 @@ extension RecordInspection {
   public func verdict(on field: RecordField) -> Verdict? {
     guard let stored = storedHeader else { return nil }
     switch field {
-    case .magic:
-      return stored.magic == RecordHeader.magic ? .ok : .broken(.magicMismatch(found: stored.magic))
-    case .headerSize:
-      let isRight = stored.headerSize == UInt32(RecordHeader.byteCount)
-      return isRight ? .ok : .broken(.wrongHeaderSize(found: stored.headerSize))
-    case .crc:
-      let isRight = stored.crc == stored.computedCRC
-      return isRight ? .ok : .broken(.invalidHeaderCRC(stated: stored.crc, computed: stored.computedCRC))
+    case .magic: return verdict(.magic)
+    case .headerSize: return verdict(.headerSize)
+    case .crc: return verdict(.headerCRC)
     case .flags:
-      guard RecordFlags.known.isSuperset(of: stored.flags) else { return .broken(.unsupportedFlags(stored.flags)) }
-      return stored.flags.contains(.streamIncomplete) ? .broken(.recordIsStreamAndBusy) : .ok
-    case .payloadSizeBytes:
-      let found = fileSize - Int64(RecordHeader.byteCount)
-      let isRight = UInt64(exactly: found) == stored.payloadSize
-      return isRight ? .ok : .broken(.wrongPayloadSize(stated: stored.payloadSize, found: found))
-    case .reserved2:
-      guard stored.flags.contains(.keyDigest) else { return zero(stored.reserved2) }
-      let isRight = stored.reserved2 == fileNameDigest
-      return isRight ? .ok : .broken(.keyMismatch(stated: stored.reserved2, expected: fileNameDigest))
+      let verdict = verdict(.knownFlags)
+      return verdict == .ok ? self.verdict(.complete) : verdict
+    case .payloadSizeBytes: return verdict(.payloadSize)
+    case .reserved2: return stored.flags.contains(.keyDigest) ? verdict(.keyDigest) : zero(stored.reserved2)
     case .reserved3:
       guard stored.flags.contains(.payloadChecksum) else { return zero(stored.reserved3) }
-      guard let payloadChecksum else { return .unusual("not compared with the payload") }
-      let isRight = stored.reserved3 == payloadChecksum
-      return isRight ? .ok : .broken(.payloadChecksumMismatch(stated: stored.reserved3, computed: payloadChecksum))
+      return payloadChecksum == nil ? .unusual("not compared with the payload") : verdict(.payloadChecksum)
     case .updateTimeSec:
       return stored.updateTime > UInt64(clamping: now.seconds) ? .unusual("in the future") : .ok
     case .reserved1: return zero(stored.reserved1)
     case .reserved4: return zero(stored.reserved4)
     case .refCount, .ttl: return .ok
     }
+  }
+
+  /// - Returns: nil where the file is too short to have a header.
+  private func verdict(_ rule: RecordRule) -> Verdict? {
+    storedHeader.map { rule.breach(by: $0, facts).map { .broken($0) } ?? .ok }
   }
 
   private func zero(_ value: some UnsignedInteger) -> Verdict {

@@ -157,8 +157,9 @@ extension StoreCore {
   ) throws(FileError) -> Bool {
     guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read),
       !root.owners.expose(status),
-      case .success(let stored) = try file.readHeader(),
-      let header = stored.sound(fileSize: status.size, digest: path.digest)
+      let header = try file.judgeHeader(
+        RecordJudge(), RecordFacts(fileSize: status.size, nameDigest: path.digest)
+      ).soundHeader
     else { return false }
     return header.isLocked
   }

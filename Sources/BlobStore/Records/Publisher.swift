@@ -314,10 +314,10 @@ struct Publisher {
     case .absent: return nil
     case .regular(let file, let status):
       guard root.owns(status) else { throw Self.refusal(ForeignRecord(path, status, in: root)) }
-      let stored = try file.readHeader()
+      let verdict = try file.judgeHeader(
+        RecordJudge(), RecordFacts(fileSize: status.size, nameDigest: path.digest))
       // A damaged record tells of no locks.
-      let header =
-        root.owners.expose(status) ? nil : try? stored.get().sound(fileSize: status.size, digest: path.digest)
+      let header = root.owners.expose(status) ? nil : verdict.soundHeader
       return Displaced(file: DisplacedFile(path.fileName, status, header: header), header: header)
     case .notRegular: break
     }

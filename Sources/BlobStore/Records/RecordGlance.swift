@@ -20,16 +20,11 @@ struct RecordGlance {
   init?(_ head: RawSpan, _ status: Stat, digest: UInt64, now: UnixTime, defaultExpiration: Int64) {
     fileSize = status.size
     fileState = FileState(status)
-    do throws(RecordError) {
-      header = try RecordHeader(decoding: head)
-      if header.isLive(at: now, defaultExpiration: defaultExpiration) {
-        try header.validateShape(fileSize: fileSize, digest: digest)
-        state = header.isLocked ? .locked : .live
-      } else {
-        state = .expired
-      }
-    } catch {
-      return nil
+    let judge = RecordJudge(at: now, defaultExpiration: defaultExpiration)
+    switch judge.judge(head, RecordFacts(fileSize: fileSize, nameDigest: digest)) {
+    case .sound(let sound): (header, state) = (sound, sound.isLocked ? .locked : .live)
+    case .expired(let sound): (header, state) = (sound, .expired)
+    case .broken: return nil
     }
     self.digest = digest
   }

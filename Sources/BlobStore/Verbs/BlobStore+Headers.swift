@@ -172,15 +172,13 @@ extension StoreCore {
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> WrittenHeader {
     guard case .regular(let file, let status) = try openRecord(path, for: .readWrite) else { return .none(.notFound) }
-    var header: RecordHeader
-    do {
-      header = try file.readHeader().get().validated()
-      guard isLive(header, at: now) else { return .none(.notFound) }
-      try header.validateShape(fileSize: status.size, digest: path.digest)
-    } catch let error as RecordError {
-      throw DamagedRecord(error: error, path: file.location.path)
+    let before: RecordHeader
+    switch try file.judgeHeader(judge(at: now), RecordFacts(fileSize: status.size, nameDigest: path.digest)) {
+    case .sound(let header): before = header
+    case .expired: return .none(.notFound)
+    case .broken(let error, _): throw DamagedRecord(error: error, path: file.location.path)
     }
-    let before = header
+    var header = before
     if case .unchanged(let outcome) = try change(&header) { return .none(outcome) }
     let isCopied = status.linkCount > 1
     guard copiesLinked || !isCopied else { return .none(.done) }

@@ -76,15 +76,6 @@ enum Reading<Content> {
   case absent
   case live(RecordHeader, Content)
   case damaged(RecordError)
-
-  /// The same with other content, which is made only for what is live.
-  func holding<Other>(_ content: () -> Other) -> Reading<Other> {
-    switch self {
-    case .absent: .absent
-    case .live(let header, _): .live(header, content())
-    case .damaged(let error): .damaged(error)
-    }
-  }
 }
 
 extension StoreCore {
@@ -215,9 +206,16 @@ extension StoreCore {
       case .read(let byteCount):
         needed = ReadRoom(fileByteCount: Int64(byteCount))
         let payload = unsafe UnsafeRawBufferPointer(rebasing: start[..<byteCount].dropFirst(RecordHeader.byteCount))
-        let judged = unsafe judge(
-          start: RawSpan(_unsafeBytes: start[..<byteCount]), payload: RawSpan(_unsafeBytes: payload), path, now)
-        reading = judged.holding { unsafe Data(bytes: payload.baseAddress!, count: payload.count) }
+        switch unsafe judge(at: now).judge(
+          RawSpan(_unsafeBytes: start[..<byteCount]),
+          RecordFacts(payloadByteCount: Int64(payload.count), nameDigest: path.digest),
+          payload: RawSpan(_unsafeBytes: payload))
+        {
+        case .sound(let header):
+          reading = .live(header, unsafe Data(bytes: payload.baseAddress!, count: payload.count))
+        case .expired: reading = .absent
+        case .broken(let error, _): reading = .damaged(error)
+        }
       case .larger(let file, let status):
         needed = ReadRoom(fileByteCount: status.size)
         reading = try readLargeRecord(file, status, path, now)
@@ -228,35 +226,19 @@ extension StoreCore {
     }
   }
 
-  /// Judges a file that was read whole, in the order of Spec/RecordFormat.md.
-  ///
-  /// - Parameter start: its header, and what may lie behind; fewer bytes if the file has fewer.
-  private func judge(start: RawSpan, payload: RawSpan, _ path: RecordPath, _ now: UnixTime) -> Reading<Void> {
-    do {
-      let header = try RecordHeader(decoding: start)
-      guard isLive(header, at: now) else { return .absent }
-      try header.validateComplete()
-      try header.validate(payload: payload)
-      try header.validate(keyDigest: path.digest)
-      return .live(header, ())
-    } catch {
-      return .damaged(error)
-    }
-  }
-
   private func readLargeRecord(
     _ file: consuming OpenFile, _ status: Stat, _ path: RecordPath, _ now: UnixTime
   ) throws -> Reading<Data> {
     let expectedCount = status.size - Int64(RecordHeader.byteCount)
     let isTooLarge = expectedCount > configuration.maximumPayload
     if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
-      // Neither memory nor time for what is expired, or whatever the file may be.
-      switch try readHeader(file, status, path, now) {
-      case .absent: return .absent
-      // The payload's checksum is asked for first, where there is one.
-      case .damaged(.keyMismatch) where !isTooLarge: break
-      case .damaged(let error): return .damaged(error)
-      case .live(let header, _):
+      // Neither memory nor time for what is expired, or whatever the file may be. The payload's checksum is asked for before
+      // the name's digest, where the payload is read.
+      let facts = RecordFacts(fileSize: status.size, nameDigest: isTooLarge ? path.digest : nil)
+      switch try file.judgeHeader(judge(at: now), facts) {
+      case .expired: return .absent
+      case .broken(let error, _): return .damaged(error)
+      case .sound(let header):
         // Only a header that is sound and live makes the size an error of its own.
         guard !isTooLarge else { throw tooLarge(header, file.location.path) }
       }
@@ -268,13 +250,14 @@ extension StoreCore {
       let readCount = try unsafe file.read(into: start, payload.bytes)
       // Fewer bytes than the file had a moment ago: it is being truncated by somebody.
       let payloadCount = max(readCount - RecordHeader.byteCount, 0)
-      let judged = unsafe judge(
-        start: RawSpan(_unsafeBytes: start.prefix(readCount)),
-        payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: payload.bytes.prefix(payloadCount))), path, now)
-      switch judged {
-      case .absent: return .absent
-      case .damaged(let error): return .damaged(error)
-      case .live(let header, _): return .live(header, payload.take())
+      switch unsafe judge(at: now).judge(
+        RawSpan(_unsafeBytes: start.prefix(readCount)),
+        RecordFacts(payloadByteCount: Int64(payloadCount), nameDigest: path.digest),
+        payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: payload.bytes.prefix(payloadCount))))
+      {
+      case .sound(let header): return .live(header, payload.take())
+      case .expired: return .absent
+      case .broken(let error, _): return .damaged(error)
       }
     }
   }
@@ -287,28 +270,32 @@ extension StoreCore {
     _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime
   ) throws -> Reading<Void> {
     guard case .regular(let file, let status) = try openRecord(path, in: root, for: .read) else { return .absent }
-    return try readHeader(file, status, path, now)
+    let facts = RecordFacts(fileSize: status.size, nameDigest: path.digest)
+    return Reading(try file.judgeHeader(judge(at: now), facts))
   }
+}
 
-  private func readHeader(
-    _ file: borrowing OpenFile, _ status: Stat, _ path: RecordPath, _ now: UnixTime
-  ) throws -> Reading<Void> {
-    switch try file.readHeader() {
-    case .failure(let error): return .damaged(error)
-    case .success(let stored):
-      do throws(RecordError) {
-        let header = try stored.validated()
-        guard isLive(header, at: now) else { return .absent }
-        try header.validateShape(fileSize: status.size, digest: path.digest)
-        return .live(header, ())
-      } catch {
-        return .damaged(error)
-      }
+extension Reading<Void> {
+  init(_ verdict: RecordVerdict) {
+    switch verdict {
+    case .sound(let header): self = .live(header, ())
+    case .expired: self = .absent
+    case .broken(let error, _): self = .damaged(error)
     }
   }
 }
 
 extension OpenFile {
+  /// Reads the first 64 bytes, or as many as there are, and judges the file by them.
+  borrowing func judgeHeader(_ judge: RecordJudge, _ facts: RecordFacts) throws(FileError) -> RecordVerdict {
+    try unsafe withUnsafeTemporaryAllocation(
+      byteCount: RecordHeader.byteCount, alignment: 8
+    ) { buffer throws(FileError) in
+      let count = try unsafe read(into: buffer, at: 0)
+      return judge.judge(unsafe RawSpan(_unsafeBytes: buffer.prefix(count)), facts)
+    }
+  }
+
   /// Reads the first 64 bytes and takes them apart.
   borrowing func readHeader() throws(FileError) -> Result<StoredHeader, RecordError> {
     try unsafe withUnsafeTemporaryAllocation(
@@ -321,25 +308,6 @@ extension OpenFile {
         return .failure(error)
       }
     }
-  }
-}
-
-extension StoredHeader {
-  /// The header, if all that can be known without the payload's bytes is right; nil of a damaged record, which tells of no
-  /// locks.
-  func sound(fileSize: Int64, digest: UInt64) -> RecordHeader? {
-    // Who loads the record is told what is wrong.
-    guard let header = try? validated() else { return nil }
-    return (try? header.validateShape(fileSize: fileSize, digest: digest)) == nil ? nil : header
-  }
-}
-
-extension RecordHeader {
-  /// Checks all that can be known without the payload's bytes, in the specified order.
-  func validateShape(fileSize: Int64, digest: UInt64) throws(RecordError) {
-    try validateComplete()
-    try validate(payloadByteCount: fileSize - Int64(Self.byteCount))
-    try validate(keyDigest: digest)
   }
 }
 

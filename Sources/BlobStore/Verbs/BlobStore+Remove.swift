@@ -285,10 +285,10 @@ extension StoreCore {
     do {
       guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read), root.owns(status)
       else { return nil }
-      let stored = try file.readHeader()
+      let verdict = try file.judgeHeader(
+        RecordJudge(), RecordFacts(fileSize: status.size, nameDigest: path.digest))
       // A damaged record tells of no locks.
-      let header =
-        root.owners.expose(status) ? nil : try? stored.get().sound(fileSize: status.size, digest: path.digest)
+      let header = root.owners.expose(status) ? nil : verdict.soundHeader
       let isLocked = header?.isLocked ?? false
       return (
         RecordSize(bytes: status.size, isLocked: isLocked),

@@ -183,27 +183,22 @@ extension StoreCore {
       return .damaged(damaged.error)
     }
     guard case .regular(let file, let status) = consume opened else { return .absent }
-    let stored = try file.readHeader()
-    let header: RecordHeader
-    do throws(RecordError) {
-      header = try stored.get().validated()
-      try header.validateComplete()
-      try header.validate(payloadByteCount: status.size - Int64(RecordHeader.byteCount))
-    } catch {
-      return .damaged(error)
+    let stored: StoredHeader
+    switch try file.readHeader() {
+    case .success(let header): stored = header
+    case .failure(let error): return .damaged(error)
     }
+    let judge = RecordJudge()
+    var facts = RecordFacts(fileSize: status.size)
+    // Before the payload is read: its checksum comes before the name's digest.
+    guard let header = judge.judge(stored, facts).soundHeader else { return Reading(judge.judge(stored, facts)) }
     guard header.payloadSize <= configuration.maximumPayload else { throw tooLarge(header, file.location.path) }
-    let read = header.payloadChecksum == nil ? nil : try file.payloadChecksum()
-    do throws(RecordError) {
-      if let read {
-        try header.validate(payloadByteCount: read.byteCount)
-        try header.validate(payloadCRC: read.checksum)
-      }
-      try header.validate(keyDigest: path.digest)
-      return .live(header, ())
-    } catch {
-      return .damaged(error)
+    if header.payloadChecksum != nil {
+      let read = try file.payloadChecksum()
+      (facts.payloadByteCount, facts.payloadCRC) = (read.byteCount, read.checksum)
     }
+    facts.nameDigest = path.digest
+    return Reading(judge.judge(stored, facts))
   }
 }
 

@@ -75,12 +75,22 @@ struct FuzzHeader {
     let isRight =
       header.payloadSize == UInt64(payload.count)
       && (header.payloadChecksum.map { $0 == ReferenceChecksum.crc32(payload) } ?? true)
-    let isTaken = (try? header.validate(payload: payload.span.bytes)) != nil
+    func breach(_ facts: RecordFacts, _ payload: [UInt8]? = nil) -> Int? {
+      let judge = RecordJudge()
+      let verdict =
+        payload.map { judge.judge(bytes.span.bytes, facts, payload: $0.span.bytes) }
+        ?? judge.judge(bytes.span.bytes, facts)
+      if case .broken(let error, _) = verdict { return error.code }
+      return nil
+    }
+    let isComplete = bytes[56] & 1 == 0
+    require(breach(RecordFacts()) == (isComplete ? nil : 106))
+    guard isComplete else { return }
+    let isTaken = breach(RecordFacts(payloadByteCount: Int64(payload.count)), payload) == nil
     require(isTaken == isRight, "a payload was judged wrongly")
-    require((try? header.validate(payloadByteCount: -1)) == nil)
+    require(breach(RecordFacts(payloadByteCount: -1)) == 103)
     let digest = ReferenceChecksum.fnv1a(fileName.utf8)
-    let isNamedSo = (try? header.validate(keyDigest: digest)) != nil
-    require(isNamedSo == (header.keyDigest == nil || header.keyDigest == digest))
-    require(((try? header.validateComplete()) != nil) == (bytes[56] & 1 == 0))
+    let isNamedSo = header.keyDigest == nil || header.keyDigest == digest
+    require(breach(RecordFacts(nameDigest: digest)) == (isNamedSo ? nil : 109))
   }
 }

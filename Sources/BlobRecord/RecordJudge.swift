@@ -1,0 +1,64 @@
+/// Tells whether a record file is sound, by the rules of Spec/RecordFormat.md 4 and 5.
+///
+/// A caller says what it knows. A load knows everything, a listing no payload. The order of the rules is `RecordRule`'s.
+public struct RecordJudge: Sendable {
+  /// nil where age is no matter.
+  private let clock: Clock?
+
+  private struct Clock {
+    var now: UnixTime
+    var defaultExpiration: Int64
+  }
+
+  /// Judges records whatever their age.
+  public init() { clock = nil }
+
+  /// Judges as a reader does: a record that is expired is judged by its header alone.
+  public init(at now: UnixTime, defaultExpiration: Int64) {
+    clock = Clock(now: now, defaultExpiration: defaultExpiration)
+  }
+
+  /// Judges a file by its first bytes, and by its payload where that was read.
+  ///
+  /// - Parameters:
+  ///   - start: what the file begins with: 64 bytes or more, or all it has.
+  ///   - payload: the bytes behind the header, for their checksum.
+  /// - Complexity: O(*n*) for *n* bytes of payload.
+  public func judge(_ start: RawSpan, _ facts: RecordFacts, payload: RawSpan? = nil) -> RecordVerdict {
+    do throws(RecordError) {
+      return judge(try StoredHeader(decoding: start), facts, payload: payload)
+    } catch {
+      return .broken(error, nil)
+    }
+  }
+
+  /// Judges a file whose header was taken apart before.
+  public func judge(_ stored: StoredHeader, _ facts: RecordFacts, payload: RawSpan? = nil) -> RecordVerdict {
+    let header: RecordHeader
+    do throws(RecordError) {
+      header = try stored.validated()
+    } catch {
+      return .broken(error, nil)
+    }
+    if let clock, !header.isLive(at: clock.now, defaultExpiration: clock.defaultExpiration) { return .expired(header) }
+    if let breach = RecordRule.complete.firstBreach(through: .keyDigest, by: stored, facts, payload) {
+      return .broken(breach, header)
+    }
+    return .sound(header)
+  }
+}
+
+/// What a record file is, as far as it was judged.
+public enum RecordVerdict: Hashable, Sendable {
+  /// No rule is broken, and the record is live where its age was judged.
+  case sound(RecordHeader)
+  /// The header is sound, and the record past its time to live and not locked: as good as absent.
+  case expired(RecordHeader)
+  /// The first broken rule, and the header if that is sound in itself.
+  case broken(RecordError, RecordHeader?)
+
+  /// The header of a sound record; nil of another, whose locks and times are not believed.
+  public var soundHeader: RecordHeader? {
+    if case .sound(let header) = self { header } else { nil }
+  }
+}
