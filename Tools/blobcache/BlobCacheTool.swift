@@ -5,7 +5,7 @@ internal import BlobRecord
 public struct BlobCacheTool: ParsableCommand {
   public static let configuration = CommandConfiguration(
     commandName: "blobcache",
-    abstract: "Look into, use and look after a directory of cached blobs.",
+    abstract: "Inspect, use and maintain a directory of cached blobs.",
     discussion: """
       Results go to standard output, the rest to standard error. Exit status: 0 done, 1 the answer is no (absent, \
       damaged, not locked), 2 it could not be done, 64 wrong usage. After -- every argument is taken as it is, so \

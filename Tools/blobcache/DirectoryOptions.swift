@@ -21,13 +21,13 @@ struct DirectoryOptions: ParsableArguments {
   @Option(help: "How keys become file names; else as the directory's program has it, or encoded.")
   var naming: RecordNaming?
 
-  @Option(help: ArgumentHelp("Take this for the current time: Unix seconds or ISO 8601.", valueName: "t"))
+  @Option(help: ArgumentHelp("Use this as the current time: Unix seconds or ISO 8601.", valueName: "t"))
   var now: UnixTime?
 
   @Flag(
     name: .customLong("allow-world-writable"),
     help:
-      "Use a directory that everybody may write to and that has no sticky bit: anybody can plant or remove blobs there."
+      "Use a directory that everybody may write to and that has no sticky bit: anyone can plant or remove blobs there."
   )
   var allowsWorldWritable = false
 

@@ -25,10 +25,10 @@ struct ListCommand: DirectorySubcommand {
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
-  @Option(help: ArgumentHelp("Only keys that begin so; --prefix=-x where that is a dash.", valueName: "p"))
+  @Option(help: ArgumentHelp("Only keys with this prefix; --prefix=-x if it begins with a dash.", valueName: "p"))
   var prefix = ""
 
-  @Option(help: "Only records in this state; locked records are live whatever their age.")
+  @Option(help: "Only records in this state; locked records are live at any age.")
   var state = StateFilter.live
 
   @OptionGroup var options: DirectoryOptions

@@ -17,7 +17,7 @@ struct RemoveCommand: DirectorySubcommand {
 
   @Flag(
     help: ArgumentHelp(
-      "Unlink the files, and all that waits to be overwritten, which may hold earlier blobs of the keys."))
+      "Unlink the files, and all files that wait to be overwritten: they may hold earlier blobs of the keys."))
   var purge = false
 
   @OptionGroup var options: DirectoryOptions

@@ -6,8 +6,8 @@ internal import SystemPackage
 
 struct StoreCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
-    commandName: "store", abstract: "Store a blob, in place of what is stored under the key.",
-    discussion: "The directory is made if there is none.")
+    commandName: "store", abstract: "Store a blob, and replace an earlier one of the key.",
+    discussion: "The directory is made if it is missing.")
 
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath

@@ -27,7 +27,7 @@ enum ProductionChain {
     }
     guard isNoted else {
       throw BlobCacheError(
-        .recursiveProduction, "its producer waits for what is being produced by who asks for it", key: awaited.name.key)
+        .recursiveProduction, "its producer waits for the production that asks for it", key: awaited.name.key)
     }
   }
 
