@@ -1,11 +1,10 @@
 internal import BlobRecord
 package import Posix
 
-/// The entries of a directory in the order of their names' digests, from one on and round to it again: an order that is
-/// the same next time, whatever is made and removed meanwhile.
+/// The entries of a directory in the order of their names' digests, from one on and round.
 ///
-/// Lists the directory once for each `batchCount` entries, so that memory does not grow with their number. Entries of one
-/// digest have one place in the order: they are in one batch, and a walk that goes on from there meets all of them.
+/// The order stays, whatever is made and removed meanwhile. The directory is listed once for each `batchCount` entries,
+/// so memory is bounded. Entries of one digest are in one batch, and a walk that goes on from there meets all of them.
 package struct OrderedEntries {
   private typealias Entry = (digest: UInt64, entry: DirectoryEntry)
 
@@ -73,7 +72,9 @@ package struct OrderedEntries {
 }
 
 extension OrderedEntries {
-  /// The entries from one digest on and up to another, which is not among them; all if it is the same.
+  /// The entries from one digest up to, and not including, another.
+  ///
+  /// If the two are equal it has all entries.
   struct Part {
     let start: UInt64
     let end: UInt64

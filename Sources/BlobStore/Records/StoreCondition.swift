@@ -1,4 +1,4 @@
-/// What must be so for a store to take effect. It is looked at when nobody else can change the key.
+/// The condition under which a store takes effect, judged under the key's stripe.
 package struct StoreCondition: Sendable {
   /// The key's history must still be this one.
   private var history: KeyHistory
@@ -15,7 +15,7 @@ package struct StoreCondition: Sendable {
   /// The store has changed the generation itself.
   mutating func noteOwnChange(_ generation: UInt64?) { history.generation = generation }
 
-  /// Whether it holds still for what was just stored, which has changed the key's generation itself.
+  /// Whether it still holds after the store, which has changed the generation itself.
   func stillHolds(in current: KeyHistory) -> Bool { current.wipes == history.wipes && isWanted() }
 }
 

@@ -4,6 +4,6 @@ package import BlobRecord
 package struct StoreReceipt: Sendable {
   /// The header as it was written, kept locks included.
   package let header: RecordHeader
-  /// The key's generation right after the change, before anybody else could make another; nil where there are none.
+  /// The key's generation right after the change, before any other; nil without generations.
   package let generation: UInt64?
 }

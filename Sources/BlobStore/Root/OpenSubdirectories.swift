@@ -3,24 +3,24 @@ internal import Locks
 package import Posix
 package import SystemPackage
 
-/// A subdirectory that is open for as long as somebody works in it, or it is remembered.
+/// A subdirectory that stays open while it is used or remembered.
 package final class OpenSubdirectory: Sendable {
   let directory: Directory
 
   package init(_ directory: consuming Directory) { self.directory = directory }
 }
 
-/// The subdirectories that stores and removals have worked in lately, kept open for the next ones: to open one and to close
-/// it takes a tenth of the time of a small store.
+/// The recently used subdirectories of stores and removals, kept open for the next ones.
 ///
-/// None is used for longer than a second, unless a look at the root, which nobody has changed since before they were opened,
-/// shows that they are the ones of their names still: so one that somebody has moved away, or replaced, is noticed as soon as
-/// a root is. One that was removed is noticed at once, by whoever finds that nothing can be put into it.
+/// Opening and closing one takes a tenth of the time of a small store. None is used for longer than a second, unless a
+/// look at the unchanged root shows that its name still leads to it. So a moved or replaced one is noticed as soon as a
+/// root is, and a removed one at once.
 package final class OpenSubdirectories: Sendable {
   private typealias Table = [PackedName: OpenSubdirectory]
 
-  /// A name in one word, which is hashed and compared much faster: those of a `RecordLayout` are of two UTF-16 code units,
-  /// rounded up to whole scalars, so of seven bytes at most.
+  /// A name in one word, which is hashed and compared much faster.
+  ///
+  /// Names of a `RecordLayout` have two UTF-16 code units, rounded up to whole scalars: seven bytes at most.
   private struct PackedName: Hashable {
     private let word: UInt64
 
@@ -38,7 +38,9 @@ package final class OpenSubdirectories: Sendable {
     var start: Int64 = 0
     /// When all of them were known last to be the ones of their names.
     var confirmation: Int64 = 0
-    /// The root's change time, and a moment before that was looked at; nil if a further change might not show in it.
+    /// The root's change time, and a moment before it was read.
+    ///
+    /// nil if a further change might not show in it.
     var root: (changeNanoseconds: Int64, moment: Int64)?
 
     mutating func forgetAll() -> Table {
@@ -86,9 +88,9 @@ package final class OpenSubdirectories: Sendable {
   /// The root was looked at.
   ///
   /// - Parameters:
-  ///   - systemTime: Unix nanoseconds, from before that.
-  ///   - moment: of the clock of `remember`, from between the two: what is opened from then on, is so after the root's last
-  ///     change, if its change time was past before.
+  ///   - systemTime: Unix nanoseconds, from before the look.
+  ///   - moment: of the clock of `remember`, from between the two. A subdirectory opened from then on is opened after
+  ///     the root's last change, if its change time was past before.
   package func confirm(_ root: Stat, systemTime: Int64, at moment: Int64) {
     let changeNanoseconds = root.changeNanoseconds
     let outdated: Table? = state.withLock { state in

@@ -1,13 +1,12 @@
 public import BlobRecord
 public import SystemPackage
 
-// Records as files, for who hands them to something else that reads files.
+// Records as files, for programs that hand them to readers of files.
 extension BlobStore {
-  /// Where the record of a key lies, or would lie: a header of `RecordHeader.byteCount` bytes, 64, then the payload as it
-  /// was stored.
+  /// Where the record of a key lies or would lie: a header of 64 bytes, then the payload.
   ///
-  /// Nothing says that there is a record, or that it is live. A file once opened stays whole, whatever becomes of the
-  /// record: a store puts another file in its place. Only its header may change.
+  /// The record may be missing or expired. A file once opened stays whole, even if the record is replaced: a store puts
+  /// another file in its place. Only its header may change.
   ///
   /// - Throws: `invalidKey`.
   /// - Complexity: no system call.
@@ -15,21 +14,22 @@ extension BlobStore {
     try reporting("filePath", key) { core.root.absolutePath.appending(try core.path(for: key).relative) }
   }
 
-  /// Runs a closure while nobody else, in whatever process, stores, touches, locks, unlocks, removes or collects a key's
-  /// record. Loads do not wait: they see the record as it is.
+  /// Runs a closure while no other thread or process changes a key's record.
   ///
-  /// Others wait for the closure as for any change, for their `lockTimeout` at the most, and are `busy` then: it is to be
-  /// short. A change of the key within it is itself one of these, as is one of the keys, one in 4096, that share the lock;
-  /// so the closure is not to change anything through a store.
+  /// Others can neither store, touch, lock, unlock, remove nor collect it. They wait as for any change, for their
+  /// `lockTimeout` at most, and are then `busy`, so keep it short. Loads do not wait: they see the record as it is.
   ///
-  /// It may read the file, link to it and give it extended attributes. It is not to write to it or replace it: nothing
-  /// would tell the memory of caches, nor the checksum. Where the directory does not exist, there is nothing to lock.
+  /// The closure must not change anything through a store. A change of the key waits for the closure itself. So does a
+  /// change of one key in 4096, which share the lock.
+  ///
+  /// It may read the file, link to it and give it extended attributes. It must not write to it or replace it: neither
+  /// the memory of caches nor the checksum would tell. Where the directory does not exist, there is nothing to lock.
   ///
   /// - Parameters:
   ///   - key: the key that others must leave alone meanwhile.
   ///   - body: receives `filePath(for:)`, where a record may lie or not.
-  /// - Throws: what `body` throws; `busy` if others were changing the key for `lockTimeout`, `body` not having been called;
-  ///   `invalidKey`, `fileSystem`.
+  /// - Throws: what `body` throws; `busy` if others were changing the key for `lockTimeout`, `body` not having been
+  ///   called; `invalidKey`, `fileSystem`.
   public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
     let result = try reporting("withExclusiveAccess", key) {
       let path = try core.path(for: key)

@@ -24,6 +24,8 @@ struct VolumeShare {
   /// Whether so many bytes may find room once so many more are gone. A quota may say no all the same.
   func mayHold(_ byteCount: Int64, onceFreed bytes: Int64) -> Bool { available.saturatingAdding(bytes) >= byteCount }
 
-  /// Bytes to be stored until it is worth another look: a thousandth of the volume, a hundredth of the usual floor.
+  /// Bytes to store until the next look: a thousandth of the volume.
+  ///
+  /// That is a hundredth of the usual floor.
   var lookInterval: Int64 { min(max(total / 1024, 1 << 20), 64 << 20) }
 }

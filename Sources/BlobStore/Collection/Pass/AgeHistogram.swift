@@ -1,10 +1,9 @@
 package import BlobRecord
 
-/// Bytes by update time, in memory that does not grow with their number: finds the time before which records must go
-/// for a number of bytes to be freed.
+/// Bytes by update time, in bounded memory.
 ///
-/// Times fall into `bucketCount` buckets of 2^shift seconds. A time outside the buckets doubles their width until it
-/// fits, so that the span between the oldest and the newest is covered, whatever it is.
+/// It finds the time before which records must go to free a number of bytes. Times fall into `bucketCount` buckets of
+/// 2^shift seconds. A time outside the buckets doubles their width until it fits.
 ///
 /// Invariant: every time added lies in bucket `index(of:)`, which is in 0..<bucketCount.
 package struct AgeHistogram {
@@ -40,8 +39,9 @@ package struct AgeHistogram {
     buckets[index].records += 1
   }
 
-  /// The bucket in which freeing from the oldest on reaches both `bytes` and `records`, and what is in it; nil if all
-  /// there is does not.
+  /// The bucket in which freeing from the oldest on reaches both `bytes` and `records`.
+  ///
+  /// It comes with its contents; nil if all buckets together do not suffice.
   package func boundary(freeing bytes: Int64, records: Int64 = 0) -> Boundary? {
     guard let first else { return nil }
     var older = Bucket()
@@ -59,14 +59,17 @@ package struct AgeHistogram {
     return nil
   }
 
-  /// The newest time up to which there are at most so many records from the oldest on; nil if there are more in the first
-  /// bucket that holds any.
+  /// The newest time up to which there are at most so many records.
+  ///
+  /// nil if the first bucket with records holds more.
   package func newestTime(holding records: Int64) -> UnixTime? {
     guard let first, let oldest = buckets.firstIndex(where: { $0.records > 0 }) else { return nil }
     return times(from: Self.time(at: (first + UInt64(oldest)) << shift), holding: records)?.upperBound
   }
 
-  /// The times from the bucket of `start` on that hold at most so many records; nil if that bucket holds more.
+  /// The times from the bucket of `start` on that hold at most so many records.
+  ///
+  /// nil if that bucket holds more.
   package func times(from start: UnixTime, holding records: Int64) -> ClosedRange<UnixTime>? {
     guard let first else { return nil }
     let position = Self.position(of: start) >> shift

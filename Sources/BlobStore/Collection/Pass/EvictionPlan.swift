@@ -1,13 +1,10 @@
 package import BlobRecord
 
-/// Decides, walk by walk, which records have to go for a number of bytes, and a number of records, to be freed: the
-/// oldest update times first.
+/// Decides, walk by walk, which records go to free a number of bytes and records, oldest first.
 ///
-/// The first walk `measure`s. After it, each walk `decide`s about the records it meets: those older than the boundary
-/// go, in any order, because all of them have to; those in the boundary, when it is more than one second wide, are put
-/// off. They are few and are returned by `finishWalk` in order of age, or they are many and a further walk finds a
-/// narrower boundary among them. Of a boundary one second wide, as much goes as the older ones leave to be freed. So
-/// memory does not grow with the number of records, and records of equal age are all that is taken in no order.
+/// The first walk `measure`s. Each later one `decide`s: records older than the boundary go in any order. Records in a
+/// boundary wider than one second wait. They are few, and `finishWalk` returns them by age; or another walk narrows the
+/// boundary. So memory is bounded, and only records of equal age go in no order.
 package struct EvictionPlan<Record> {
   package enum Decision: Sendable {
     case evict, keep
@@ -76,7 +73,7 @@ package struct EvictionPlan<Record> {
       return .evict
     }
     if holdsCandidates {
-      // A record stored since the measuring may come on top of what was counted.
+      // A record stored since the measuring may add to the counted ones.
       if candidates.count < maximumCandidates { candidates.append((time, record())) }
     } else {
       histogram.add(time, bytes: bytes)

@@ -25,7 +25,7 @@ public final class CollectionSlots: Sendable {
     free.change { $0 += 1 }
   }
 
-  /// Has those who wait see whether they are to stop.
+  /// Makes waiting schedules look whether they must stop.
   func wake() {
     free.change { _ in }
   }
