@@ -152,7 +152,7 @@ extension CacheEngine {
   fileprivate func departed() async {
     await lanes.closed()
     // Nobody else uses the directory then, but for the next cache, which waits for this one's departure.
-    if configuration.store.sharing == .exclusive { await endCollection() }
+    if configuration.store.access.sharing == .exclusive { await endCollection() }
     departure.finish()
     observer.events.finish()
   }

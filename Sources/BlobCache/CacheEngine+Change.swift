@@ -121,7 +121,7 @@ extension CacheEngine {
     _ request: StoreRequest, for key: BlobKey, wasStaged: Bool = false, queueTime: Duration = .zero
   ) throws -> Blob {
     let stopwatch = observer.stopwatch()
-    let digest = try store.digest(of: key)
+    let digest = try store.digest(of: key, for: "store")
     let header = memory?.headerStamp(of: digest)
     let receipt = try generations.changing(digest) {
       try store.storeWithReceipt(
@@ -153,7 +153,7 @@ extension CacheEngine {
     queueTime: Duration = .zero
   ) throws -> Int64 {
     let stopwatch = observer.stopwatch()
-    let digest = try store.digest(of: key)
+    let digest = try store.digest(of: key, for: "store")
     let byteCount = try flights.changing(key) {
       try inPlaceOfStaged(key) { wasStaged in
         try generations.changing(digest) {
@@ -176,32 +176,32 @@ extension CacheEngine {
 
 extension CacheEngine {
   /// Blocks, as do all below.
-  func touch(_ key: BlobKey) throws -> Outcome {
+  func touch(_ key: BlobKey) throws -> BlobStore.Outcome {
     try flushStaged(key)
     // Read before: the touch does not set an earlier time than this.
     let now = store.configuration.now()
     let outcome = try store.touch(key)
-    if outcome == .done { try memory?.wasTouched(key, digest: store.digest(of: key), at: now) }
+    if outcome == .done { try memory?.wasTouched(key, digest: store.digest(of: key, for: "touch"), at: now) }
     return outcome
   }
 
-  func lock(_ key: BlobKey) throws -> Outcome {
+  func lock(_ key: BlobKey) throws -> BlobStore.Outcome {
     try flushStaged(key)
     let outcome = try store.lock(key)
-    try memory?.didChangeHeader(of: key, digest: store.digest(of: key))
+    try memory?.didChangeHeader(of: key, digest: store.digest(of: key, for: "lock"))
     return outcome
   }
 
-  func unlock(_ key: BlobKey, force: Bool) throws -> Outcome {
+  func unlock(_ key: BlobKey, force: Bool) throws -> BlobStore.Outcome {
     try flushStaged(key)
     let outcome = try store.unlock(key, force: force)
-    try memory?.didChangeHeader(of: key, digest: store.digest(of: key))
+    try memory?.didChangeHeader(of: key, digest: store.digest(of: key, for: "unlock"))
     return outcome
   }
 
-  func remove(_ key: BlobKey, queueTime: Duration = .zero) throws -> Outcome {
+  func remove(_ key: BlobKey, queueTime: Duration = .zero) throws -> BlobStore.Outcome {
     let stopwatch = observer.stopwatch()
-    let digest = try store.digest(of: key)
+    let digest = try store.digest(of: key, for: "remove")
     let outcome = try flights.changing(key) {
       try inPlaceOfStaged(key) { wasStaged in
         let outcome = try generations.changing(digest) { try store.remove(key) }
@@ -222,20 +222,21 @@ extension CacheEngine {
   }
 
   /// Does one thing to many keys; one that fails does not keep the others from it.
-  func each(_ keys: [BlobKey], _ operation: (BlobKey) throws -> Outcome) -> [KeyResult] {
+  func each(_ keys: [BlobKey], _ operation: (BlobKey) throws -> BlobStore.Outcome) -> [BlobStore.KeyResult] {
     keys.map { key in
       do {
-        return KeyResult(key: key, result: .success(try operation(key)))
+        return BlobStore.KeyResult(key: key, result: .success(try operation(key)))
       } catch {
         // Why a staged blob could not be written says more than that it could not be.
         let error = (error as? BlobCacheError)?.cause as? BlobStoreError ?? error
-        return KeyResult(key: key, result: .failure(BlobStoreError(anything: error, operation: "", key: key)))
+        return BlobStore.KeyResult(key: key, result: .failure(BlobStoreError(anything: error, operation: "", key: key)))
       }
     }
   }
 
-  func removeAll(_ scope: RemovalScope, _ options: RemovalOptions) throws -> RemovalReport {
-    func wipe() throws -> RemovalReport {
+  func removeAll(_ scope: BlobStore.RemovalScope, _ options: BlobStore.RemovalOptions) throws -> BlobStore.RemovalReport
+  {
+    func wipe() throws -> BlobStore.RemovalReport {
       defer { memory?.cache.removeAll() }
       return try generations.changingAll { try store.removeAll(scope, options) }
     }
@@ -255,19 +256,19 @@ extension CacheEngine {
     return try store.withExclusiveAccess(to: key, body)
   }
 
-  func collect(_ options: CollectionOptions) throws(BlobStoreError) -> CollectionReport {
+  func collect(_ options: BlobStore.CollectionOptions) throws(BlobStoreError) -> BlobStore.CollectionReport {
     try collecting { () throws(BlobStoreError) in try store.collect(options) }
   }
 
-  func trim(to goal: TrimGoal, _ options: CollectionOptions) throws -> CollectionReport {
+  func trim(to goal: BlobStore.TrimGoal, _ options: BlobStore.CollectionOptions) throws -> BlobStore.CollectionReport {
     try flushStaged()
     return try collecting { () throws(BlobStoreError) in try store.trim(to: goal, options) }
   }
 
   /// What a collection removes, the store's observer is told of, and with it the generations: the rest stays in memory.
   private func collecting(
-    _ collect: () throws(BlobStoreError) -> CollectionReport
-  ) throws(BlobStoreError) -> CollectionReport {
+    _ collect: () throws(BlobStoreError) -> BlobStore.CollectionReport
+  ) throws(BlobStoreError) -> BlobStore.CollectionReport {
     var isWholeKnown = false
     // A file may be gone whose removal has failed all the same.
     defer { if !isWholeKnown { generations.changingAll {} } }

@@ -83,7 +83,7 @@ extension CacheEngine {
 
   private func readAndKeep(_ key: BlobKey, touching: Bool) throws -> Blob? {
     guard let memory else { return try store.load(key, touching: touching) }
-    let digest = try store.digest(of: key)
+    let digest = try store.digest(of: key, for: "load")
     // Before the disk is read: what changes afterwards makes the blob outdated.
     let stamp = generations.stamp(of: digest)
     let header = memory.headerStamp(of: digest)

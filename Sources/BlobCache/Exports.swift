@@ -1,6 +1,3 @@
-// Results of `load` and parts of the configuration are the store's types: a program that imports the cache gets them
-// too.
-@_exported public import BlobRecord
+// What `load` answers and what a configuration holds: `import BlobCache` is enough to name them.
 @_exported public import BlobStore
-// And what its directory is.
-@_exported public import struct SystemPackage.FilePath
+@_exported public import MemoryCache

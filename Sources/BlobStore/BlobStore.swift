@@ -33,10 +33,10 @@ public final class BlobStore: Sendable {
     try configuration.validate(for: directory)
     let absolutePath = try reporting("open") { try files.absolute(directory) }
     let root = RootDirectory(
-      path: directory, absolutePath: absolutePath, files: files, creates: configuration.createsDirectory,
-      allowsWorldWritable: configuration.allowsWorldWritableDirectory, holder: holder)
+      path: directory, absolutePath: absolutePath, files: files, creates: configuration.access.createsDirectory,
+      allowsWorldWritable: configuration.access.allowsWorldWritable, holder: holder)
     core = StoreCore(root, configuration)
-    keeper = configuration.collectsOnStore ? LimitKeeper(core) : nil
+    keeper = configuration.limits.collectsOnStore ? LimitKeeper(core) : nil
   }
 
   deinit { endCollection() }
@@ -62,12 +62,13 @@ extension BlobStore.Configuration {
       guard condition else { throw BlobStoreError(.invalidConfiguration, message, path: directory, operation: "open") }
     }
     try require(!directory.isEmpty, "the directory's path is empty")
-    try require(sizeLimit.map { $0 > 0 } ?? true, "a size limit of \(sizeLimit ?? 0) bytes is not above zero")
-    try require(countLimit.map { $0 > 0 } ?? true, "a limit of \(countLimit ?? 0) records is not above zero")
+    try require(limits.size.map { $0 > 0 } ?? true, "a size limit of \(limits.size ?? 0) bytes is not above zero")
+    try require(limits.count.map { $0 > 0 } ?? true, "a limit of \(limits.count ?? 0) records is not above zero")
     try require(
-      evictionTarget > 0 && evictionTarget <= 1,
-      "an eviction target of \(evictionTarget) is not above zero and up to one")
-    try require((freeSpaceFloor ?? 0) >= 0, "a free space floor of \(freeSpaceFloor ?? 0) bytes is below zero")
-    try require(maximumPayload >= 0, "a maximum payload of \(maximumPayload) bytes is below zero")
+      limits.evictionTarget > 0 && limits.evictionTarget <= 1,
+      "an eviction target of \(limits.evictionTarget) is not above zero and up to one")
+    try require(
+      (limits.freeSpaceFloor ?? 0) >= 0, "a free space floor of \(limits.freeSpaceFloor ?? 0) bytes is below zero")
+    try require(limits.payload >= 0, "a maximum payload of \(limits.payload) bytes is below zero")
   }
 }

@@ -1,3 +1,13 @@
-// Keys, headers and layouts are the record's types, and a directory is a `FilePath`: who imports the store can name them.
-@_exported public import BlobRecord
+// The types of a record that the store's interface names. The rest of `BlobRecord` is for programs that read record files themselves.
+@_exported public import struct BlobRecord.BlobKey
+@_exported public import enum BlobRecord.PayloadKind
+@_exported public import enum BlobRecord.RecordError
+@_exported public import enum BlobRecord.RecordField
+@_exported public import struct BlobRecord.RecordFlags
+@_exported public import struct BlobRecord.RecordHeader
+@_exported public import struct BlobRecord.RecordLayout
+@_exported public import enum BlobRecord.RecordNaming
+@_exported public import struct BlobRecord.StoredHeader
+@_exported public import struct BlobRecord.UnixTime
+@_exported public import struct Logging.Logger
 @_exported public import struct SystemPackage.FilePath

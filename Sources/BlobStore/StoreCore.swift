@@ -52,9 +52,8 @@ final class StoreCore: Sendable {
 
 extension BlobStore.Configuration {
   fileprivate var effectiveDefaultExpiration: Duration {
-    guard defaultExpiration < Self.minimumExpiration else { return defaultExpiration }
-    logger.warning(
-      "a default expiration of \(defaultExpiration) is raised to \(Self.minimumExpiration)")
-    return Self.minimumExpiration
+    guard expiry.defaultTimeToLive < Expiry.minimumDefault else { return expiry.defaultTimeToLive }
+    logger.warning("a default expiration of \(expiry.defaultTimeToLive) is raised to \(Expiry.minimumDefault)")
+    return Expiry.minimumDefault
   }
 }

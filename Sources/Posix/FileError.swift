@@ -16,7 +16,7 @@ package struct FileError: Error, Sendable {
 }
 
 extension FileError: CustomStringConvertible {
-  /// Such as `openat(2): Permission denied: /var/cache/x`.
+  /// Such as `open(2): Permission denied: /var/cache/x`.
   package var description: String { "\(call.manualPage): \(errno): \(path.string)" }
 }
 

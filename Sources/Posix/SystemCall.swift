@@ -13,7 +13,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   /// The manual page to look the call up in.
   package var manualPage: String {
     switch self {
-    case .open, .openDirectory, .openUnnamed: "openat(2)"
+    case .open, .openDirectory, .openUnnamed: "open(2)"
     case .openBeneath: "openat2(2)"
     case .close: "close(2)"
     case .status: "fstat(2)"
@@ -21,11 +21,11 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .write: "pwritev(2)"
     case .truncate: "ftruncate(2)"
     case .sync: "fsync(2)"
-    case .rename: "renameat(2)"
-    case .renameNoReplace, .renameExchange: "renameat2(2)"
-    case .link, .linkUnnamed: "linkat(2)"
-    case .unlink, .removeDirectory: "unlinkat(2)"
-    case .makeDirectory: "mkdirat(2)"
+    case .rename: "rename(2)"
+    case .renameNoReplace, .renameExchange: "rename(2)"
+    case .link, .linkUnnamed: "link(2)"
+    case .unlink, .removeDirectory: "unlink(2)"
+    case .makeDirectory: "mkdir(2)"
     case .listDirectory: "readdir(3)"
     case .setPermissions: "fchmod(2)"
     case .setOwner: "fchown(2)"

@@ -110,7 +110,7 @@ import Testing
     try FileManager.default.createDirectory(atPath: test.path("ab"), withIntermediateDirectories: true)
     chmod(test.root.string, 0o700)
     test.disk.fail(.map, .invalidArgument)
-    let cache = try test.cache { $0.store.sharing = .exclusive }
+    let cache = try test.cache { $0.store.access.sharing = .exclusive }
     try await cache.store(payload(10, 1), for: "abc")
     #expect(try await cache.load("abc") != nil)
     #expect(cache.cachedBlob(for: "abc")?.payload == payload(10, 1))

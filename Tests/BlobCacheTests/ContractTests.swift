@@ -68,7 +68,7 @@ import Testing
     #expect(loads.map(\.key) == keys)
     #expect(loads.map { (try? $0.result.get())?.payload.count } == [10, nil, nil, 10])
     #expect(throws: BlobStoreError.self) { try loads[2].result.get() }
-    func outcomes(_ results: [KeyResult]) -> [Outcome?] { results.map { try? $0.result.get() } }
+    func outcomes(_ results: [BlobStore.KeyResult]) -> [BlobStore.Outcome?] { results.map { try? $0.result.get() } }
     #expect(try await outcomes(cache.lock(keys)) == [.done, .notFound, nil, .done])
     #expect(try await outcomes(cache.touch(keys)) == [.done, .notFound, nil, .done])
     #expect(try await outcomes(cache.unlock(keys)) == [.done, .notFound, nil, .done])

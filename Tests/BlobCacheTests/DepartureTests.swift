@@ -57,7 +57,7 @@ import Testing
 
   /// Nothing keeps the changes of two stores apart there: a header that the one writes would undo the other one's lock.
   @Test func whereSharingIsExclusiveTheNextCacheWaitsForAllTheWork() async throws {
-    var cache: BlobCache? = try test.cache { $0.store.sharing = .exclusive }
+    var cache: BlobCache? = try test.cache { $0.store.access.sharing = .exclusive }
     try await cache?.store(payload(10), for: "a")
     test.clock.advance(by: 2)
     #expect(try await cache?.load("a") != nil)
@@ -65,7 +65,7 @@ import Testing
     test.disk.hold(.write)
     cache = nil
     try await test.disk.waitForHeld(1)
-    let next = try test.cache { $0.store.sharing = .exclusive }
+    let next = try test.cache { $0.store.access.sharing = .exclusive }
     let count = Counter()
     let load = Task {
       defer { count.increment() }
@@ -82,8 +82,8 @@ import Testing
   /// Nor two collections, one of which knows nothing of the other one's stores.
   @Test func whereSharingIsExclusiveTheNextCacheWaitsForTheCollectionUnderWay() async throws {
     func limited(_ configuration: inout BlobCache.Configuration) {
-      configuration.store.sharing = .exclusive
-      configuration.store.countLimit = 4
+      configuration.store.access.sharing = .exclusive
+      configuration.store.limits.count = 4
       // Nothing is removed but by being unlinked.
       configuration.store.recycling = .off
       configuration.excludesFromBackups = false

@@ -35,7 +35,7 @@ import Testing
   }
 
   private func exclusive(_ configuration: inout BlobCache.Configuration) {
-    configuration.store.sharing = .exclusive
+    configuration.store.access.sharing = .exclusive
   }
 
   private func onDisk(_ relative: String, _ key: BlobKey) throws -> Data? {

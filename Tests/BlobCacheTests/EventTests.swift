@@ -289,7 +289,7 @@ import Testing
 
   @Test func whatAStoresOwnCollectionEvictsIsTold() async throws {
     let test = try TestCache()
-    let cache = try test.cache { $0.store.countLimit = 10 }
+    let cache = try test.cache { $0.store.limits.count = 10 }
     let events = cache.events
     for number in 0..<11 {
       try await cache.store(payload(1), for: BlobKey("key \(number)"))
@@ -298,7 +298,7 @@ import Testing
     cache.store.waitForCollection()
     try await cache.close()
     var evicted: Set<String> = []
-    var reports: [CollectionReport] = []
+    var reports: [BlobStore.CollectionReport] = []
     for await event in events {
       if word(event).hasPrefix("evicted") { evicted.insert(word(event)) }
       if case .collected(let report) = event.kind { reports.append(report) }

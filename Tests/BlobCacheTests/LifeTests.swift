@@ -35,7 +35,7 @@ import Testing
   /// A14: another process stands still in the middle of a collection; closing does not wait for it, and so for no trim that does.
   @Test(.timeLimit(.minutes(10)), arguments: [false, true])
   func closingWaitsForNothingThatWaits(blocking: Bool) async throws {
-    let cache = try test.cache { $0.store.lockTimeout = .seconds(3600) }
+    let cache = try test.cache { $0.store.access.lockTimeout = .seconds(3600) }
     try await cache.store(payload(10), for: "a")
     let began = Latch()
     let mayEnd = Counter()
@@ -44,7 +44,7 @@ import Testing
     let collection = Task.detached {
       await withCheckedContinuation { continuation in
         Thread.detachNewThread {
-          var options = CollectionOptions()
+          var options = BlobStore.CollectionOptions()
           options.isStopped = {
             began.open()
             while mayEnd.count == 0 { usleep(1000) }
@@ -87,26 +87,29 @@ import Testing
 
   @Test func anotherConfigurationForTheSameDirectoryIsRefused() async throws {
     let cache = try test.cache()
-    let error = await expect(.invalidConfiguration) { _ = try test.cache { $0.store.sizeLimit = 1 << 20 } }
+    let error = await expect(.invalidConfiguration) { _ = try test.cache { $0.store.limits.size = 1 << 20 } }
     #expect(error?.message.contains("size limit") == true)
     await expect(.invalidConfiguration) { _ = try test.cache { $0.memory = nil } }
     try await cache.close()
-    _ = try test.cache { $0.store.sizeLimit = 1 << 20 }
+    _ = try test.cache { $0.store.limits.size = 1 << 20 }
   }
 
   /// What two caches on one directory must have alike.
   private static let settings: [(name: String, change: @Sendable (inout BlobCache.Configuration) -> Void)] = [
     ("layout", { $0.store.layout.naming = .sha256 }), ("format", { $0.store.format = .reference }),
-    ("default expiration", { $0.store.defaultExpiration = .seconds(700) }),
-    ("size limit", { $0.store.sizeLimit = 1 << 20 }), ("count limit", { $0.store.countLimit = 10 }),
-    ("eviction target", { $0.store.evictionTarget = 0.5 }), ("collectsOnStore", { $0.store.collectsOnStore = false }),
-    ("recordsCollections", { $0.store.recordsCollections = false }),
-    ("free space floor", { $0.store.freeSpaceFloor = 1 }), ("maximum payload", { $0.store.maximumPayload = 1 }),
+    ("default expiration", { $0.store.expiry.defaultTimeToLive = .seconds(700) }),
+    ("size limit", { $0.store.limits.size = 1 << 20 }), ("count limit", { $0.store.limits.count = 10 }),
+    ("eviction target", { $0.store.limits.evictionTarget = 0.5 }),
+    ("collectsOnStore", { $0.store.limits.collectsOnStore = false }),
+    ("recordsCollections", { $0.store.access.recordsCollections = false }),
+    ("free space floor", { $0.store.limits.freeSpaceFloor = 1 }), ("maximum payload", { $0.store.limits.payload = 1 }),
     ("durability", { $0.store.durability = .full }), ("recycling", { $0.store.recycling = .off }),
     ("damage policy", { $0.store.damagePolicy = .remove }),
-    ("sharing", { $0.store.sharing = .exclusive }), ("createsDirectory", { $0.store.createsDirectory = false }),
-    ("allowsWorldWritableDirectory", { $0.store.allowsWorldWritableDirectory = true }),
-    ("leavesHint", { $0.store.leavesHint = false }), ("lock timeout", { $0.store.lockTimeout = .seconds(1) }),
+    ("sharing", { $0.store.access.sharing = .exclusive }),
+    ("createsDirectory", { $0.store.access.createsDirectory = false }),
+    ("access.allowsWorldWritable", { $0.store.access.allowsWorldWritable = true }),
+    ("leavesHint", { $0.store.access.leavesHint = false }),
+    ("lock timeout", { $0.store.access.lockTimeout = .seconds(1) }),
     ("memory", { $0.memory?.byteLimit = 1 }), ("way of writing", { $0.writing = .behind(.init()) }),
     ("touch interval", { $0.touchInterval = .seconds(1) }), ("excludesFromBackups", { $0.excludesFromBackups = false }),
   ]

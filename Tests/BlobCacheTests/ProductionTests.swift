@@ -234,7 +234,7 @@ private struct Refusal: Error, Equatable {
   func whatCannotBeStoredIsAnsweredWhereTheOptionsSaySo(writing: BlobCache.Writing) async throws {
     let test = try TestCache()
     let cache = try test.cache {
-      $0.store.maximumPayload = 100
+      $0.store.limits.payload = 100
       $0.writing = writing
     }
     var events = cache.events.makeAsyncIterator()

@@ -65,7 +65,7 @@ import Testing
 
   @Test func aWipeThatIsStoppedLeavesIt() async throws {
     try await stageOver("a")
-    var options = RemovalOptions()
+    var options = BlobStore.RemovalOptions()
     options.isStopped = { true }
     #expect(try await cache.removeAll(.all, options).wasStopped)
     try await expectStaged("a")
@@ -74,7 +74,7 @@ import Testing
   /// What is staged during a wipe is written, whatever the wipe comes to.
   @Test(arguments: [true, false]) func aNewerBlobStagedDuringAWipeStays(isStopped: Bool) async throws {
     try await stageOver("a")
-    var options = RemovalOptions()
+    var options = BlobStore.RemovalOptions()
     options.isStopped = { [cache] in
       #expect(throws: Never.self) { try cache.blocking.store(payload(10, 3), for: "a") }
       return isStopped

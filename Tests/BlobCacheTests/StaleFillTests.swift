@@ -34,7 +34,7 @@ private struct Refusal: Error {}
     // Where a file cannot be mapped there are no generations, for no process.
     if !kind.hasGenerations { test.disk.fail(.map, .operationNotSupportedByDevice) }
     return try test.cache {
-      if kind.isExclusive { $0.store.sharing = .exclusive }
+      if kind.isExclusive { $0.store.access.sharing = .exclusive }
       if kind == .withoutMemory { $0.memory = nil }
       if kind == .writtenBehind { $0.writing = .behind(BlobCache.WriteBehind()) }
     }

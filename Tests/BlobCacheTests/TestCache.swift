@@ -41,8 +41,8 @@ struct TestCache {
   var storeConfiguration: BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.freeSpaceFloor = 0
-    configuration.lockTimeout = .seconds(60)
+    configuration.limits.freeSpaceFloor = 0
+    configuration.access.lockTimeout = .seconds(60)
     configuration.now = { [clock] in clock.now }
     return configuration
   }

@@ -91,7 +91,7 @@ import Testing
     let test = try TestCache()
     let cache = try test.cache {
       $0.touchInterval = .seconds(100)
-      $0.store.countLimit = 10
+      $0.store.limits.count = 10
     }
     for number in 0..<10 {
       try await cache.store(payload(1), for: BlobKey("key \(number)"))

@@ -52,8 +52,8 @@ import Testing
 
   @Test func aWipeTellsHowFarItHasCome() async throws {
     try await fill(300)
-    let told = Log<RemovalProgress>()
-    var options = RemovalOptions()
+    let told = Log<BlobStore.RemovalProgress>()
+    var options = BlobStore.RemovalOptions()
     options.progress = { told.append($0) }
     let report = try await cache.removeAll(.all, options)
     #expect(told.all.map(\.examined) == [256, 300])
@@ -94,12 +94,12 @@ import Testing
       var writeBehind = BlobCache.WriteBehind()
       writeBehind.delay = .seconds(60)
       $0.writing = .behind(writeBehind)
-      $0.store.lockTimeout = .milliseconds(20)
+      $0.store.access.lockTimeout = .milliseconds(20)
     }
     try await cache.store(payload(10), for: "abc")
     #expect(try cache.filePath(for: "abc") == test.root.appending("ab/abc"))
     var configuration = test.storeConfiguration
-    configuration.lockTimeout = .milliseconds(20)
+    configuration.access.lockTimeout = .milliseconds(20)
     let hasty = try BlobStore(directory: test.root, configuration: configuration)
     let content = try await cache.withExclusiveAccess(to: "abc") { path in
       #expect { try hasty.remove("abc") } throws: { ($0 as? BlobStoreError)?.code == .busy }

@@ -131,7 +131,7 @@ private struct ReferenceCache {
   func store(at time: Int64) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.createsDirectory = false
+    configuration.access.createsDirectory = false
     configuration.now = { UnixTime(seconds: time) }
     return try BlobStore(directory: FilePath(copy.path), configuration: configuration)
   }

@@ -22,7 +22,7 @@ enum StartState: String, CaseIterable {
 struct Scenario: CustomStringConvertible {
   var operation: FaultOperation
   var start: StartState
-  var durability = Durability.automatic
+  var durability = BlobStore.Durability.automatic
 
   var description: String { "\(operation) on \(start), durability \(durability)" }
 

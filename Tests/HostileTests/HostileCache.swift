@@ -65,11 +65,11 @@ final class HostileCache: Sendable {
     lockTimeout: Duration = .milliseconds(200), files: Files = Files()
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
-    configuration.sizeLimit = sizeLimit
-    configuration.freeSpaceFloor = 0
+    configuration.limits.size = sizeLimit
+    configuration.limits.freeSpaceFloor = 0
     configuration.durability = .none
     configuration.damagePolicy = policy
-    configuration.lockTimeout = lockTimeout
+    configuration.access.lockTimeout = lockTimeout
     configuration.logger = Logger(label: "HostileTests", factory: { _ in SwiftLogNoOpLogHandler() })
     return try BlobStore(directory: directory ?? root, configuration: configuration, files: files)
   }

@@ -57,7 +57,7 @@ enum HostileOperation: String, CaseIterable, CustomTestStringConvertible {
     case .verify: _ = try store.verify()
     case .hint: _ = try BlobStore.hint(at: store.directory)
     case .collect, .collectToLimit: try store.collect()
-    case .collectDryRun: try store.collect(CollectionOptions(dryRun: true))
+    case .collectDryRun: try store.collect(BlobStore.CollectionOptions(dryRun: true))
     }
     return nil
   }

@@ -41,9 +41,9 @@ import Testing
     var generator = SeededGenerator(seed: seed)
     var outcome = Outcome()
     while outcome.states < states {
-      for durability in Durability.allCases {
+      for durability in BlobStore.Durability.allCases {
         let session = try LoggedSession(fileSystem, durability, operations: 30, seed: generator.next())
-        let share = min(max(states / Durability.allCases.count, 1), 100)
+        let share = min(max(states / BlobStore.Durability.allCases.count, 1), 100)
         outcome.violations += try BlockReplay(session).check(states: share, using: &generator)
         outcome.states += share
       }

@@ -22,7 +22,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
 
   var start: Start
   var operations: [FaultOperation]
-  var durability: Durability
+  var durability: BlobStore.Durability
   var format = BlobStore.RecordFormat.checksummed
 
   var description: String {
@@ -113,7 +113,7 @@ extension CrashScript {
   ]
 
   /// Every operation on every start, at every durability.
-  static let each: [CrashScript] = Durability.allCases.flatMap { durability in
+  static let each: [CrashScript] = BlobStore.Durability.allCases.flatMap { durability in
     Start.allCases.flatMap { start in
       single.map { CrashScript(start: start, operations: [$0], durability: durability) }
     }
@@ -121,7 +121,7 @@ extension CrashScript {
 
   /// Some operations one after the other, chosen by chance.
   static func random(using generator: inout SeededGenerator) -> CrashScript {
-    let durability = Durability.allCases.randomElement(using: &generator) ?? .automatic
+    let durability = BlobStore.Durability.allCases.randomElement(using: &generator) ?? .automatic
     let start = Start.allCases.randomElement(using: &generator) ?? .absent
     let operations = (0..<Int.random(in: 3...7, using: &generator)).map { operation(number: $0, using: &generator) }
     return CrashScript(start: start, operations: operations, durability: durability)
@@ -141,7 +141,7 @@ extension CrashScript {
     case 10: return .load(key, touching: true)
     case 11: return .remove(key)
     case 12: return .collect(evicting: Bool.random(using: &generator))
-    default: return .removeAll(RemovalScope.allCases.randomElement(using: &generator) ?? .all)
+    default: return .removeAll(BlobStore.RemovalScope.allCases.randomElement(using: &generator) ?? .all)
     }
   }
 }

@@ -64,7 +64,9 @@ import Testing
   static let store = FaultOperation.store(CrashScript.subject, PayloadName("new", 5000))
 
   /// A rename before the data is on the medium costs the old blob.
-  @Test(arguments: [Durability.barrier, .full]) func aMissingFileSyncIsFound(durability: Durability) throws {
+  @Test(arguments: [BlobStore.Durability.barrier, .full]) func aMissingFileSyncIsFound(
+    durability: BlobStore.Durability
+  ) throws {
     try Self.expectFound(CrashScript(start: .unlocked, operations: [Self.store], durability: durability)) {
       $0.withoutSyncs(ofDirectories: false)
     }

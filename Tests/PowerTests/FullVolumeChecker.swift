@@ -27,7 +27,7 @@ struct FullVolumeChecker {
 
   /// Works, runs short, goes on as well as can be, and has room again.
   mutating func runCycle(_ number: Int) throws {
-    let durability = Durability.allCases[number % Durability.allCases.count]
+    let durability = BlobStore.Durability.allCases[number % BlobStore.Durability.allCases.count]
     // Every other time the same process has seen better days.
     if number % 2 == 0 { try restart(durability) }
     try follow((0..<12).map { _ in chosen.next() } + [.store("subject", PayloadName("there", 3000), locks: .one)])
@@ -45,12 +45,12 @@ struct FullVolumeChecker {
     try follow([.collect(evicting: number % 3 == 0)])
   }
 
-  private mutating func restart(_ durability: Durability) throws {
+  private mutating func restart(_ durability: BlobStore.Durability) throws {
     worker.kill()
     worker = try Worker(volume.cache, durability, plant: plant)
   }
 
-  private mutating func change(_ durability: Durability, _ change: (Volume) throws -> Void) throws {
+  private mutating func change(_ durability: BlobStore.Durability, _ change: (Volume) throws -> Void) throws {
     // A volume with files open for writing cannot be made read-only.
     if shortage == .readOnly { worker.kill() }
     try change(volume)

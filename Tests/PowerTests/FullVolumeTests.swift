@@ -43,8 +43,8 @@ import Testing
     var configuration = BlobStore.Configuration()
     configuration.now = { clock.now }
     // Without records that have expired, there is room only by the floor, for which the oldest have to go.
-    configuration.freeSpaceFloor = areOthersExpired ? 0 : 1 << 20
-    configuration.sizeLimit = areOthersExpired ? nil : 1 << 30
+    configuration.limits.freeSpaceFloor = areOthersExpired ? 0 : 1 << 20
+    configuration.limits.size = areOthersExpired ? nil : 1 << 30
     // A file that is overwritten needs no room.
     if !areOthersExpired { configuration.recycling = .off }
     let store = try BlobStore(directory: FilePath(volume.cache), configuration: configuration)

@@ -15,7 +15,7 @@ struct LoggedSession {
   }
 
   let fileSystem: Volume.FileSystem
-  let durability: Durability
+  let durability: BlobStore.Durability
   let keys = ["subject", "su-1", "a", "other"]
   private(set) var steps: [Step] = []
   let log: BlockLog
@@ -29,7 +29,8 @@ struct LoggedSession {
   }
 
   init(
-    _ fileSystem: Volume.FileSystem, _ durability: Durability, operations count: Int, seed: UInt64, plant: String? = nil
+    _ fileSystem: Volume.FileSystem, _ durability: BlobStore.Durability, operations count: Int, seed: UInt64,
+    plant: String? = nil
   ) throws {
     self.fileSystem = fileSystem
     self.durability = durability

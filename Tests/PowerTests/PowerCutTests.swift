@@ -52,7 +52,8 @@ import Testing
     var outcome = Outcome()
     var generator = SeededGenerator(seed: seed)
     while outcome.cuts < times, plant == nil || outcome.violations.isEmpty {
-      let durability = plant == nil ? Durability.allCases[outcome.cuts % Durability.allCases.count] : .full
+      let durability =
+        plant == nil ? BlobStore.Durability.allCases[outcome.cuts % BlobStore.Durability.allCases.count] : .full
       var settings = StoreSettings(directory: FilePath(volume.cache))
       settings.durability = durability
       let before = try DirectoryState(inspecting: settings)

@@ -16,8 +16,8 @@ import Testing
     on volume: Volume, limit: Int64, _ change: (inout BlobStore.Configuration) -> Void = { _ in }
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
-    configuration.sizeLimit = limit
-    configuration.lockTimeout = .seconds(300)
+    configuration.limits.size = limit
+    configuration.access.lockTimeout = .seconds(300)
     change(&configuration)
     return try BlobStore(directory: FilePath(volume.cache), configuration: configuration)
   }
@@ -31,7 +31,7 @@ import Testing
     let volume = try volume()
     let store = try store(on: volume, limit: mebibytes * Self.mebibyte) {
       $0.recycling = setting.recycling
-      $0.freeSpaceFloor = setting.floor
+      $0.limits.freeSpaceFloor = setting.floor
     }
     var failures: [String] = []
     for number in 0..<400 {
@@ -84,7 +84,7 @@ import Testing
   /// What the volume could not hold if it were empty costs no record its place.
   @Test(.canMount(.tmpfs)) func whatNeverFitsEvictsNothing() throws {
     let volume = try volume()
-    let store = try store(on: volume, limit: 1 << 30) { $0.freeSpaceFloor = 0 }
+    let store = try store(on: volume, limit: 1 << 30) { $0.limits.freeSpaceFloor = 0 }
     for number in 0..<10 { try store.store(Self.blob, for: BlobKey("key \(number)"), ttl: .seconds(1_000_000)) }
     let error = #expect(throws: BlobStoreError.self) {
       try store.store(Data(count: 65 << 20), for: "large", ttl: .seconds(1_000_000))
@@ -97,7 +97,7 @@ import Testing
   @Test(.canMount(.tmpfs)) func theFloorIsKept() throws {
     let volume = try volume()
     let store = try store(on: volume, limit: 1 << 30) {
-      $0.freeSpaceFloor = 32 << 20
+      $0.limits.freeSpaceFloor = 32 << 20
       $0.recycling = .off
     }
     for number in 0..<60 {

@@ -11,7 +11,7 @@ final class Worker {
   private var unread = Data()
 
   /// - Parameter plant: a bug, by its name in `faultprobe`.
-  init(_ directory: String, _ durability: Durability, plant: String? = nil) throws {
+  init(_ directory: String, _ durability: BlobStore.Durability, plant: String? = nil) throws {
     Self.ignoreBrokenPipes
     let (input, output) = (Pipe(), Pipe())
     process.executableURL = URL(filePath: Program.built("faultprobe"))

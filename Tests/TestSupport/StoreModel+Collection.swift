@@ -4,9 +4,9 @@ internal import SystemPackage
 
 extension StoreModel {
   /// Removes what is due whatever the size. All there is to a collection of a store within its limit.
-  mutating func collect(dryRun: Bool) -> CollectionReport {
+  mutating func collect(dryRun: Bool) -> BlobStore.CollectionReport {
     var after = self
-    var report = CollectionReport(directory: "")
+    var report = BlobStore.CollectionReport(directory: "")
     report.dryRun = dryRun
     for (key, record) in records {
       report.examined += 1
@@ -44,7 +44,9 @@ extension StoreModel {
   ///   - remaining: the paths of the files left.
   ///   - limit: bytes that may stay; nil for no limit.
   /// - Returns: the report that is right for this choice, and what is wrong with the choice.
-  package mutating func collect(leaving remaining: Set<BlobKey>, limit: Int64?) -> (CollectionReport, [String]) {
+  package mutating func collect(
+    leaving remaining: Set<BlobKey>, limit: Int64?
+  ) -> (BlobStore.CollectionReport, [String]) {
     var report = collect(dryRun: false)
     let evicted = records.filter { !remaining.contains(BlobKey(path(of: $0.key).relative)) }
     let kept = records.filter { evicted[$0.key] == nil }

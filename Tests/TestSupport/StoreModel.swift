@@ -47,7 +47,7 @@ package struct StoreModel: Sendable {
   }
 
   package var defaultExpiration: Int64 {
-    max(configuration.defaultExpiration, BlobStore.Configuration.minimumExpiration).components.seconds
+    max(configuration.expiry.defaultTimeToLive, BlobStore.Configuration.Expiry.minimumDefault).components.seconds
   }
 }
 
@@ -161,8 +161,8 @@ extension StoreModel {
     case .store(_, let payload, let ttl, _), .storeContents(_, let payload, let ttl, _):
       if case .storeContents = operation, !isValid(key) { break }
       let byteCount = Int64(payload.count)
-      if byteCount > configuration.maximumPayload { return .payloadTooLarge }
-      if let limit = configuration.sizeLimit, byteCount + Self.headerSize > limit { return .payloadTooLarge }
+      if byteCount > configuration.limits.payload { return .payloadTooLarge }
+      if let limit = configuration.limits.size, byteCount + Self.headerSize > limit { return .payloadTooLarge }
       if let ttl, ttl <= .zero { return .invalidTimeToLive }
     default: break
     }
@@ -223,7 +223,7 @@ extension StoreModel {
   }
 
   private mutating func changing(
-    _ key: BlobKey, _ change: (inout RecordHeader, UnixTime) -> Outcome
+    _ key: BlobKey, _ change: (inout RecordHeader, UnixTime) -> BlobStore.Outcome
   ) -> StoreAnswer {
     guard var record = records[key] else { return .outcome(.notFound) }
     switch state(of: record) {
@@ -249,11 +249,11 @@ extension StoreModel {
     }
   }
 
-  private mutating func removeAll(_ scope: RemovalScope) -> StoreAnswer {
+  private mutating func removeAll(_ scope: BlobStore.RemovalScope) -> StoreAnswer {
     if scope == .all, !records.isEmpty, records.values.allSatisfy({ $0.damage == .header }) {
       return .failure(.notACache)
     }
-    var report = RemovalReport()
+    var report = BlobStore.RemovalReport()
     for (key, record) in records {
       let isIncluded =
         switch scope {
@@ -290,8 +290,8 @@ extension StoreModel {
     }.sorted { BlobKey.precedes($0.file, $1.file) }
   }
 
-  private var usage: Usage {
-    var usage = Usage()
+  private var usage: BlobStore.Usage {
+    var usage = BlobStore.Usage()
     for record in records.values {
       let size = Self.size(of: record)
       usage.bytes += size
@@ -318,8 +318,8 @@ extension StoreModel {
     return usage
   }
 
-  private var verification: VerificationReport {
-    var report = VerificationReport()
+  private var verification: BlobStore.VerificationReport {
+    var report = BlobStore.VerificationReport()
     for record in records.values {
       report.bytes += Self.size(of: record)
       if record.damage == nil { report.soundRecords += 1 } else { report.damagedFiles += 1 }

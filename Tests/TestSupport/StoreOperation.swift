@@ -15,7 +15,7 @@ package enum StoreOperation: Sendable {
   case lock(BlobKey)
   case unlock(BlobKey, force: Bool)
   case remove(BlobKey)
-  case removeAll(RemovalScope)
+  case removeAll(BlobStore.RemovalScope)
   case contains(BlobKey)
   case header(BlobKey)
   case records(prefix: String)
@@ -89,16 +89,16 @@ extension StoreOperation: CustomStringConvertible {
 package enum StoreAnswer: Equatable, Sendable {
   case done
   case size(Int64)
-  case outcome(Outcome)
+  case outcome(BlobStore.Outcome)
   case blob(BlobKey, Data, RecordHeader)
   case nothing
   case flag(Bool)
   case header(RecordHeader)
-  case removed(RemovalReport)
+  case removed(BlobStore.RemovalReport)
   case listing([ListedRecord])
-  case usage(Usage)
-  case verified(VerificationReport)
-  case collected(CollectionReport)
+  case usage(BlobStore.Usage)
+  case verified(BlobStore.VerificationReport)
+  case collected(BlobStore.CollectionReport)
   case failure(BlobStoreError.Code)
 }
 
@@ -185,7 +185,7 @@ extension StoreOperation {
       }
       return .verified(report)
     case .collect(let dryRun):
-      var report = try store.collect(CollectionOptions(dryRun: dryRun))
+      var report = try store.collect(BlobStore.CollectionOptions(dryRun: dryRun))
       // None of these is for a model to tell.
       (report.recycled, report.recycledBytesFreed, report.recycledBytesAfter) = (0, 0, 0)
       report.seconds = 0

@@ -18,7 +18,7 @@ import Testing
     _ name: String = "cache", at time: Int64 = Tool.now, layout: RecordLayout = RecordLayout()
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
-    configuration.defaultExpiration = .seconds(86400)
+    configuration.expiry.defaultTimeToLive = .seconds(86400)
     configuration.layout = layout
     configuration.now = { UnixTime(seconds: time) }
     return try BlobStore(directory: FilePath(tool.directory.url(name).path), configuration: configuration)

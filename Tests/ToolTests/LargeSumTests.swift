@@ -78,7 +78,7 @@ import Testing
   @Test func metricsHoldTheirSums() throws {
     let plan = try CollectionPlan(directories: ["cache"], commandLine: [:], file: nil)
     var metrics = CollectionMetrics(plan)
-    var report = CollectionReport(directory: "cache")
+    var report = BlobStore.CollectionReport(directory: "cache")
     report.bytesFreed = .max
     for directory in plan.directories + plan.directories { metrics.add(report, to: directory) }
     #expect(metrics.text.contains("\nblobcache_collection_freed_bytes_total{directory=\"cache\"} \(Int64.max)\n"))

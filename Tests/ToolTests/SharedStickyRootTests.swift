@@ -137,8 +137,8 @@ struct SharedStickyRootTests {
   private func plantControlFile(in root: SharedRoot, as user: CacheUser) throws {
     let other = try TemporaryDirectory()
     var configuration = BlobStore.Configuration()
-    configuration.sizeLimit = 1
-    configuration.collectsOnStore = false
+    configuration.limits.size = 1
+    configuration.limits.collectsOnStore = false
     let store = try BlobStore(directory: other.path, configuration: configuration)
     #expect(try store.lock("key") == .notFound)
     #expect(try BlobStore.hint(at: other.path)?.sizeLimit == 1)

@@ -152,7 +152,7 @@ import Testing
     ("link", "a link is there, and only regular files are replaced: link"),
     ("cache", "a directory is there, and only regular files are replaced: cache"),
     ("/", "a directory is there, and only regular files are replaced: /"),
-    ("missing/out", "openat(2): No such file or directory: missing"),
+    ("missing/out", "open(2): No such file or directory: missing"),
   ])
   func otherOutputsAreRefused(output: String, message: String) async throws {
     try await tool.store("new", for: "key")

@@ -46,26 +46,19 @@ extension DirectoryOptions {
   /// Only a store of a blob may make a directory: for any other operation, an absent one is a mistake in its path.
   /// Missing options follow the hint that the directory's program has left; the tool leaves none itself.
   func configuration(for directory: FilePath, creatingDirectory: Bool = false) -> BlobStore.Configuration {
-    var configuration = BlobStore.Configuration()
-    configuration.createsDirectory = creatingDirectory
-    configuration.leavesHint = false
-    configuration.allowsWorldWritableDirectory = allowsWorldWritable
-    configuration.lockTimeout = .seconds(30)
-    // What keeps the hint from being read keeps the operation from its work too, which reports it.
-    if let hint = try? BlobStore.hint(at: directory) {
-      configuration.layout = hint.layout
-      configuration.sizeLimit = hint.sizeLimit
-      configuration.defaultExpiration = .seconds(hint.defaultExpiration)
-    }
-    // What an operator removes is gone, but where a program waits for its files.
-    configuration.recycling = (try? BlobStore.recyclesFiles(of: directory)) == true ? .automatic : .off
+    // What keeps the directory's settings from being read keeps the operation from its work too, which reports it.
+    var configuration = (try? BlobStore.Configuration(following: directory)) ?? BlobStore.Configuration()
+    configuration.access.createsDirectory = creatingDirectory
+    configuration.access.leavesHint = false
+    configuration.access.allowsWorldWritable = allowsWorldWritable
+    configuration.access.lockTimeout = .seconds(30)
     if let naming { configuration.layout.naming = naming }
     if let flat { configuration.layout.separatesDirectories = !flat }
-    if let defaultTimeToLive { configuration.defaultExpiration = defaultTimeToLive.duration }
+    if let defaultTimeToLive { configuration.expiry.defaultTimeToLive = defaultTimeToLive.duration }
     if let now {
       configuration.now = { now }
       // Others go by when the last collection was made.
-      configuration.recordsCollections = false
+      configuration.access.recordsCollections = false
     }
     configuration.logger = logger
     return configuration

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-extension ForeignRecords {
+extension BlobStore.ForeignRecords {
   /// Tells that a cache has changed its owner, and how to mend it.
   ///
   /// That is so if nearly all files in records' places are another user's.
@@ -18,7 +18,7 @@ extension ForeignRecords {
 }
 
 extension JSONObject {
-  mutating func add(_ records: ForeignRecords) {
+  mutating func add(_ records: BlobStore.ForeignRecords) {
     add("foreignRecords", records.files)
     add("foreignRecordBytes", records.bytes)
     add("foreignRecordUser", records.user)

@@ -19,7 +19,7 @@ struct ImportCommand: DirectorySubcommand {
   var source: FilePath
 
   @Option(help: ArgumentHelp("What lies in it.", valueName: "format"))
-  var format = ImportFormat.files
+  var format = BlobStore.ImportFormat.files
 
   @Option(
     name: .customLong("ttl"),
@@ -36,13 +36,13 @@ struct ImportCommand: DirectorySubcommand {
   func answer(_ output: inout Output) throws -> Answer {
     let store = try options.storeToWrite(at: directory, creatingDirectory: true)
     let duration = timeToLive?.seconds == 0 ? nil : timeToLive?.duration
-    let importOptions = ImportOptions(format: format, timeToLive: duration, replacing: replace)
+    let importOptions = BlobStore.ImportOptions(format: format, timeToLive: duration, replacing: replace)
     let report = try store.importFiles(from: source, importOptions) { print($0, to: &output) }
     print(report, to: &output)
     return report.failed > 0 ? .failed : .done
   }
 
-  private func print(_ finding: ImportFinding, to output: inout Output) {
+  private func print(_ finding: BlobStore.ImportFinding, to output: inout Output) {
     if case .failed(_, let error) = finding { StandardError.report(Self.text(of: error)) }
     guard options.json else { return }
     var object = JSONObject(type: "importedFile")
@@ -60,7 +60,7 @@ struct ImportCommand: DirectorySubcommand {
     output.line(object)
   }
 
-  private func print(_ report: ImportReport, to output: inout Output) {
+  private func print(_ report: BlobStore.ImportReport, to output: inout Output) {
     if options.json {
       var object = JSONObject(type: "import")
       object.add("directory", directory.string)
@@ -80,7 +80,7 @@ struct ImportCommand: DirectorySubcommand {
   }
 }
 
-extension ImportFormat: ExpressibleByArgument {}
+extension BlobStore.ImportFormat: ExpressibleByArgument {}
 
 extension JSONObject {
   fileprivate mutating func add(_ file: FilePath, _ key: BlobKey?, _ result: String) {

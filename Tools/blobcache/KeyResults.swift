@@ -9,7 +9,7 @@ struct KeyResults {
   let store: BlobStore
   let options: DirectoryOptions
 
-  func print(_ results: [KeyResult], to output: inout Output) -> Answer {
+  func print(_ results: [BlobStore.KeyResult], to output: inout Output) -> Answer {
     var answer = Answer.done
     var failure: BlobStoreError?
     for result in results {
@@ -50,7 +50,7 @@ struct KeyResults {
     var damage: RecordError?
     var failure: BlobStoreError?
 
-    init(_ result: KeyResult) {
+    init(_ result: BlobStore.KeyResult) {
       switch result.result {
       case .success(let outcome):
         self.result = outcome.rawValue

@@ -38,7 +38,7 @@ final class ProgressBar: Sendable {
     }
   }
 
-  func show(_ progress: CollectionProgress) {
+  func show(_ progress: BlobStore.CollectionProgress) {
     change { line in
       line.files = progress.examined
       line.total = progress.expected

@@ -13,7 +13,7 @@ struct RemoveCommand: DirectorySubcommand {
   @Argument(help: ArgumentHelp("The keys.", valueName: "key"))
   var keys: [String] = []
 
-  @Flag var scope: RemovalScope?
+  @Flag var scope: BlobStore.RemovalScope?
 
   @Flag(
     help: ArgumentHelp(
@@ -40,7 +40,7 @@ struct RemoveCommand: DirectorySubcommand {
     return KeyResults(operation: "remove", done: "removed", store: store, options: options).print(results, to: &output)
   }
 
-  private func print(_ report: RemovalReport, of scope: RemovalScope, to output: inout Output) {
+  private func print(_ report: BlobStore.RemovalReport, of scope: BlobStore.RemovalScope, to output: inout Output) {
     if options.json {
       var object = JSONObject(type: "removal")
       object.add("directory", directory.string)
@@ -55,8 +55,8 @@ struct RemoveCommand: DirectorySubcommand {
   }
 }
 
-extension RemovalScope: EnumerableFlag {
-  public static func help(for value: RemovalScope) -> ArgumentHelp? {
+extension BlobStore.RemovalScope: EnumerableFlag {
+  public static func help(for value: BlobStore.RemovalScope) -> ArgumentHelp? {
     switch value {
     case .all: "Remove everything, damaged files too, instead of keys."
     case .locked: "Remove all locked blobs."

@@ -54,7 +54,7 @@ struct UsageCommand: DirectorySubcommand {
     return .done
   }
 
-  private static func lines(_ usage: Usage) -> [String] {
+  private static func lines(_ usage: BlobStore.Usage) -> [String] {
     let rows: [(name: String, count: Int64, bytes: Int64?)] = [
       ("records", usage.records, usage.recordBytes),
       ("  locked", usage.lockedRecords, usage.lockedBytes), ("  expired", usage.expiredRecords, usage.expiredBytes),
@@ -72,7 +72,7 @@ struct UsageCommand: DirectorySubcommand {
   }
 }
 
-extension Usage {
+extension BlobStore.Usage {
   /// The bytes of records alone, from those of all files.
   ///
   /// A sum that is held at the largest number may be less than its parts.
@@ -83,7 +83,7 @@ extension Usage {
 }
 
 extension JSONObject {
-  fileprivate init(_ usage: Usage, _ statistics: CollectionStatistics) {
+  fileprivate init(_ usage: BlobStore.Usage, _ statistics: BlobStore.CollectionStatistics) {
     self.init(type: "usage")
     add("records", usage.records)
     add("bytes", usage.bytes)

@@ -35,7 +35,7 @@ struct VerifyCommand: DirectorySubcommand {
     return report.damagedFiles > 0 ? .no : .done
   }
 
-  private func verify(_ store: BlobStore, _ output: inout Output) throws -> VerificationReport {
+  private func verify(_ store: BlobStore, _ output: inout Output) throws -> BlobStore.VerificationReport {
     // Without the counters there is less to see; what keeps them from being read will be reported by the verification.
     let total = try? store.usageEstimate()?.records
     let progress = ProgressBar(directory.string, total: total, bytesName: "checked", quiet: options.quiet)
@@ -45,7 +45,7 @@ struct VerifyCommand: DirectorySubcommand {
     }
   }
 
-  private func print(_ finding: VerificationFinding, to output: inout Output) {
+  private func print(_ finding: BlobStore.VerificationFinding, to output: inout Output) {
     switch finding {
     case .record(let entry):
       if let error = entry.accessError {
@@ -96,7 +96,7 @@ struct VerifyCommand: DirectorySubcommand {
     }
   }
 
-  private func print(_ record: ForeignRecord, to output: inout Output) {
+  private func print(_ record: BlobStore.ForeignRecord, to output: inout Output) {
     if options.json {
       var object = JSONObject(type: "foreign")
       object.add("file", record.file)
@@ -112,7 +112,7 @@ struct VerifyCommand: DirectorySubcommand {
     output.line("\(output.style(kind.padded(to: 9), colour))  \(text)")
   }
 
-  private func print(_ report: VerificationReport, to output: inout Output) {
+  private func print(_ report: BlobStore.VerificationReport, to output: inout Output) {
     if options.json {
       var object = JSONObject(type: "verification")
       object.add("directory", directory.string)

@@ -17,7 +17,7 @@ final class Generations: Sendable {
 
   init(of store: BlobStore) {
     self.store = store
-    own = store.configuration.sharing == .exclusive ? OwnGenerations() : nil
+    own = store.configuration.access.sharing == .exclusive ? OwnGenerations() : nil
   }
 
   /// The generation of a digest; nil where only the disk knows.

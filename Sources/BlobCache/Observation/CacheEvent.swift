@@ -35,7 +35,7 @@ public struct CacheEvent: Sendable {
     /// A collection or trim has ended, after an event for each record that it removed.
     ///
     /// It was asked for, is on schedule, or was begun by a store to keep a limit.
-    case collected(CollectionReport)
+    case collected(BlobStore.CollectionReport)
   }
 
   /// Where a blob was found.

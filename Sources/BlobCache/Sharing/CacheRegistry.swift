@@ -42,7 +42,7 @@ enum CacheRegistry {
       departures = departures.filter { !$0.value.isFinished }
       // The next one must wait for staged blobs, and for everything where nothing else keeps their changes apart.
       // Without that, it leaves the one before it in its place.
-      if engine.staging != nil || engine.configuration.store.sharing == .exclusive {
+      if engine.staging != nil || engine.configuration.store.access.sharing == .exclusive {
         departures[name] = engine.departure
       }
     }
@@ -71,7 +71,7 @@ enum CacheRegistry {
         return entry.engine
       }
       let tenant = DirectoryTenant(
-        path: name.path, isExclusive: configuration.store.sharing == .exclusive, departure: Departure())
+        path: name.path, isExclusive: configuration.store.access.sharing == .exclusive, departure: Departure())
       // By the path that the name has: no link that is made or changed later leads the engine elsewhere.
       let store = try BlobStore(
         directory: name.path, configuration: configuration.store, files: files, holder: tenant)
@@ -116,16 +116,16 @@ extension BlobCache.Configuration {
     func differ<Value: Equatable>(_ path: KeyPath<Self, Value>) -> Bool { self[keyPath: path] != other[keyPath: path] }
     let settings: [(String, Bool)] = [
       ("layout", differ(\.store.layout)), ("format", differ(\.store.format)),
-      ("default expiration", differ(\.store.defaultExpiration)), ("size limit", differ(\.store.sizeLimit)),
-      ("count limit", differ(\.store.countLimit)), ("eviction target", differ(\.store.evictionTarget)),
-      ("`collectsOnStore`", differ(\.store.collectsOnStore)),
-      ("`recordsCollections`", differ(\.store.recordsCollections)),
-      ("free space floor", differ(\.store.freeSpaceFloor)), ("maximum payload", differ(\.store.maximumPayload)),
+      ("default expiration", differ(\.store.expiry.defaultTimeToLive)), ("size limit", differ(\.store.limits.size)),
+      ("count limit", differ(\.store.limits.count)), ("eviction target", differ(\.store.limits.evictionTarget)),
+      ("`collectsOnStore`", differ(\.store.limits.collectsOnStore)),
+      ("`recordsCollections`", differ(\.store.access.recordsCollections)),
+      ("free space floor", differ(\.store.limits.freeSpaceFloor)), ("maximum payload", differ(\.store.limits.payload)),
       ("durability", differ(\.store.durability)), ("recycling", differ(\.store.recycling)),
       ("damage policy", differ(\.store.damagePolicy)),
-      ("sharing", differ(\.store.sharing)), ("`createsDirectory`", differ(\.store.createsDirectory)),
-      ("`allowsWorldWritableDirectory`", differ(\.store.allowsWorldWritableDirectory)),
-      ("`leavesHint`", differ(\.store.leavesHint)), ("lock timeout", differ(\.store.lockTimeout)),
+      ("sharing", differ(\.store.access.sharing)), ("`createsDirectory`", differ(\.store.access.createsDirectory)),
+      ("`access.allowsWorldWritable`", differ(\.store.access.allowsWorldWritable)),
+      ("`leavesHint`", differ(\.store.access.leavesHint)), ("lock timeout", differ(\.store.access.lockTimeout)),
       ("memory", differ(\.memory)), ("way of writing", differ(\.writing)),
       ("touch interval", differ(\.touchInterval)), ("`excludesFromBackups`", differ(\.excludesFromBackups)),
     ]

@@ -25,7 +25,7 @@ final class CollectionRota: Sendable {
 }
 
 extension CacheEngine {
-  func scheduleCollection(_ timing: CollectionTiming, _ options: CollectionOptions) throws {
+  func scheduleCollection(_ timing: BlobStore.CollectionTiming, _ options: BlobStore.CollectionOptions) throws {
     let logger = store.configuration.logger
     timing.warnIfRaised(logger)
     // Weakly, because a schedule is to end with the cache it looks after.
@@ -36,7 +36,7 @@ extension CacheEngine {
       pass: { [weak self, directory = store.directory] isStopping throws(BlobStoreError) in
         var options = options
         options.isStopped = isStopping
-        return try self?.collect(options) ?? CollectionReport(directory: directory)
+        return try self?.collect(options) ?? BlobStore.CollectionReport(directory: directory)
       },
       report: { outcome in
         switch outcome {

@@ -73,7 +73,7 @@ extension BlobValues {
 
   /// Removes a key's record.
   @discardableResult
-  public func remove(_ key: BlobKey) async throws -> Outcome { try await cache.remove(key) }
+  public func remove(_ key: BlobKey) async throws -> BlobStore.Outcome { try await cache.remove(key) }
 
   private func decode(_ blob: Blob) throws -> Value {
     do {

@@ -10,7 +10,7 @@ extension BlobCache {
   /// - Returns: `done`; `notFound` if there is no live record.
   /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
   @discardableResult
-  public func touch(_ key: BlobKey) async throws -> Outcome {
+  public func touch(_ key: BlobKey) async throws -> BlobStore.Outcome {
     try await change("touch", key) { engine in try engine.touch(key) }
   }
 
@@ -19,7 +19,7 @@ extension BlobCache {
   /// - Returns: `done`; `notFound` if there is no live record.
   /// - Throws: as `touch`, and `lockCountOverflow`.
   @discardableResult
-  public func lock(_ key: BlobKey) async throws -> Outcome {
+  public func lock(_ key: BlobKey) async throws -> BlobStore.Outcome {
     try await change("lock", key) { engine in try engine.lock(key) }
   }
 
@@ -31,36 +31,36 @@ extension BlobCache {
   /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
   /// - Throws: as `touch`.
   @discardableResult
-  public func unlock(_ key: BlobKey, force: Bool = false) async throws -> Outcome {
+  public func unlock(_ key: BlobKey, force: Bool = false) async throws -> BlobStore.Outcome {
     try await change("unlock", key) { engine in try engine.unlock(key, force: force) }
   }
 
   /// Touches many records in one hop; a failure does not stop the others.
-  public func touch(_ keys: some Sequence<BlobKey>) async throws -> [KeyResult] {
+  public func touch(_ keys: some Sequence<BlobKey>) async throws -> [BlobStore.KeyResult] {
     try await change("touch", keys) { engine, key in try engine.touch(key) }
   }
 
   /// Locks many records in one hop; a failure does not stop the others.
-  public func lock(_ keys: some Sequence<BlobKey>) async throws -> [KeyResult] {
+  public func lock(_ keys: some Sequence<BlobKey>) async throws -> [BlobStore.KeyResult] {
     try await change("lock", keys) { engine, key in try engine.lock(key) }
   }
 
   /// Unlocks many records in one hop; a failure does not stop the others.
-  public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) async throws -> [KeyResult] {
+  public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) async throws -> [BlobStore.KeyResult] {
     try await change("unlock", keys) { engine, key in try engine.unlock(key, force: force) }
   }
 
   private func change(
-    _ name: String, _ key: BlobKey, _ operation: @escaping @Sendable (CacheEngine) throws -> Outcome
-  ) async throws -> Outcome {
+    _ name: String, _ key: BlobKey, _ operation: @escaping @Sendable (CacheEngine) throws -> BlobStore.Outcome
+  ) async throws -> BlobStore.Outcome {
     let engine = try openEngine()
     return try await withSpan(name, key) { try await engine.lanes.writes.run { _ in try operation(engine) } }
   }
 
   private func change(
     _ name: String, _ keys: some Sequence<BlobKey>,
-    _ operation: @escaping @Sendable (CacheEngine, BlobKey) throws -> Outcome
-  ) async throws -> [KeyResult] {
+    _ operation: @escaping @Sendable (CacheEngine, BlobKey) throws -> BlobStore.Outcome
+  ) async throws -> [BlobStore.KeyResult] {
     let engine = try openEngine()
     let keys = Array(keys)
     return try await withSpan(name, nil) {

@@ -8,7 +8,7 @@ extension BlobCache {
   ///
   /// - Throws: as `BlobStore.collect`; `CancellationError` while it waits for a thread; `closed`.
   @discardableResult
-  public func collect(_ options: CollectionOptions = CollectionOptions()) async throws -> CollectionReport {
+  public func collect(_ options: BlobStore.CollectionOptions = .init()) async throws -> BlobStore.CollectionReport {
     let engine = try openEngine()
     return try await withSpan("collect", nil) {
       try await CancellationFlag.during { flag in
@@ -27,8 +27,8 @@ extension BlobCache {
   /// - Throws: as `BlobStore.trim`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
   @discardableResult
   public func trim(
-    to goal: TrimGoal, _ options: CollectionOptions = CollectionOptions()
-  ) async throws -> CollectionReport {
+    to goal: BlobStore.TrimGoal, _ options: BlobStore.CollectionOptions = .init()
+  ) async throws -> BlobStore.CollectionReport {
     let engine = try openEngine()
     return try await withSpan("trim", nil) {
       try await CancellationFlag.during { flag in
@@ -42,7 +42,7 @@ extension BlobCache {
   ///
   /// - Throws: as `BlobStore.usage`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
   /// - Complexity: a walk over all records.
-  public func usage() async throws -> Usage {
+  public func usage() async throws -> BlobStore.Usage {
     let engine = try openEngine()
     return try await engine.lanes.scans.run { _ in
       try engine.flushStaged()
@@ -55,7 +55,7 @@ extension BlobCache {
   /// Every change keeps them, so no record is looked at. Staged blobs are not counted.
   ///
   /// - Complexity: O(1).
-  public func usageEstimate() async throws -> UsageEstimate? {
+  public func usageEstimate() async throws -> BlobStore.UsageEstimate? {
     let engine = try openEngine()
     return try await engine.lanes.reads.run { _ in try engine.store.usageEstimate() }
   }
@@ -73,7 +73,7 @@ extension BlobCache {
   ///
   /// - Throws: `BlobStoreError` `fileSystem` where the system has no thread to give; `closed`.
   public func scheduleCollection(
-    _ timing: CollectionTiming = CollectionTiming(), options: CollectionOptions = CollectionOptions()
+    _ timing: BlobStore.CollectionTiming = .init(), options: BlobStore.CollectionOptions = .init()
   ) throws {
     try openEngine().scheduleCollection(timing, options)
   }
@@ -84,8 +84,8 @@ extension BlobCache {
   }
 }
 
-extension CollectionOptions {
-  fileprivate func stopping(with flag: CancellationFlag) -> CollectionOptions {
+extension BlobStore.CollectionOptions {
+  fileprivate func stopping(with flag: CancellationFlag) -> BlobStore.CollectionOptions {
     var options = self
     options.isStopped = flag.or(isStopped)
     return options
@@ -94,7 +94,7 @@ extension CollectionOptions {
   /// Gives up the wait for another collection once `isClosed`.
   ///
   /// So the closing of a cache waits for no wait.
-  func givingUp(once isClosed: @escaping @Sendable () -> Bool) -> CollectionOptions {
+  func givingUp(once isClosed: @escaping @Sendable () -> Bool) -> BlobStore.CollectionOptions {
     var options = self
     options.givesUpWaiting = isClosed
     return options

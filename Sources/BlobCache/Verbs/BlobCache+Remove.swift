@@ -12,7 +12,7 @@ extension BlobCache {
   /// - Returns: `done`; `notFound` if there was none.
   /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `closed`.
   @discardableResult
-  public func remove(_ key: BlobKey, purging: Bool = false) async throws -> Outcome {
+  public func remove(_ key: BlobKey, purging: Bool = false) async throws -> BlobStore.Outcome {
     let engine = try openEngine()
     return try await withSpan("remove", key) {
       try await engine.lanes.removals.run { queueTime in
@@ -22,7 +22,7 @@ extension BlobCache {
   }
 
   /// Removes many records in one hop; a failure does not stop the others.
-  public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) async throws -> [KeyResult] {
+  public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) async throws -> [BlobStore.KeyResult] {
     let engine = try openEngine()
     let keys = Array(keys)
     return try await withSpan("remove", nil) {
@@ -37,8 +37,8 @@ extension BlobCache {
   /// - Throws: as `BlobStore.removeAll`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
   @discardableResult
   public func removeAll(
-    _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
-  ) async throws -> RemovalReport {
+    _ scope: BlobStore.RemovalScope, _ options: BlobStore.RemovalOptions = .init()
+  ) async throws -> BlobStore.RemovalReport {
     let engine = try openEngine()
     return try await withSpan("removeAll", nil) {
       try await CancellationFlag.during { flag in

@@ -53,21 +53,21 @@ extension BlockingBlobCache {
 
   /// As `BlobCache.touch(_:)`.
   @discardableResult
-  public func touch(_ key: BlobKey) throws -> Outcome { try cache.openEngine().touch(key) }
+  public func touch(_ key: BlobKey) throws -> BlobStore.Outcome { try cache.openEngine().touch(key) }
 
   /// As `BlobCache.lock(_:)`.
   @discardableResult
-  public func lock(_ key: BlobKey) throws -> Outcome { try cache.openEngine().lock(key) }
+  public func lock(_ key: BlobKey) throws -> BlobStore.Outcome { try cache.openEngine().lock(key) }
 
   /// As `BlobCache.unlock(_:force:)`.
   @discardableResult
-  public func unlock(_ key: BlobKey, force: Bool = false) throws -> Outcome {
+  public func unlock(_ key: BlobKey, force: Bool = false) throws -> BlobStore.Outcome {
     try cache.openEngine().unlock(key, force: force)
   }
 
   /// As `BlobCache.remove(_:purging:)`.
   @discardableResult
-  public func remove(_ key: BlobKey, purging: Bool = false) throws -> Outcome {
+  public func remove(_ key: BlobKey, purging: Bool = false) throws -> BlobStore.Outcome {
     let engine = try cache.openEngine()
     return try engine.purging(purging) { try engine.remove(key) }
   }
@@ -81,25 +81,25 @@ extension BlockingBlobCache {
   }
 
   /// As `BlobCache.touch(_:)` of many keys.
-  public func touch(_ keys: some Sequence<BlobKey>) throws -> [KeyResult] {
+  public func touch(_ keys: some Sequence<BlobKey>) throws -> [BlobStore.KeyResult] {
     let engine = try cache.openEngine()
     return engine.each(Array(keys)) { try engine.touch($0) }
   }
 
   /// As `BlobCache.lock(_:)` of many keys.
-  public func lock(_ keys: some Sequence<BlobKey>) throws -> [KeyResult] {
+  public func lock(_ keys: some Sequence<BlobKey>) throws -> [BlobStore.KeyResult] {
     let engine = try cache.openEngine()
     return engine.each(Array(keys)) { try engine.lock($0) }
   }
 
   /// As `BlobCache.unlock(_:force:)` of many keys.
-  public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) throws -> [KeyResult] {
+  public func unlock(_ keys: some Sequence<BlobKey>, force: Bool = false) throws -> [BlobStore.KeyResult] {
     let engine = try cache.openEngine()
     return engine.each(Array(keys)) { try engine.unlock($0, force: force) }
   }
 
   /// As `BlobCache.remove(_:purging:)` of many keys.
-  public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) throws -> [KeyResult] {
+  public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) throws -> [BlobStore.KeyResult] {
     let engine = try cache.openEngine()
     return try engine.purging(purging) { engine.each(Array(keys)) { try engine.remove($0) } }
   }
@@ -112,20 +112,20 @@ extension BlockingBlobCache {
   }
 
   /// As `BlobCache.usage()`.
-  public func usage() throws -> Usage {
+  public func usage() throws -> BlobStore.Usage {
     let engine = try cache.openEngine()
     try engine.flushStaged()
     return try engine.store.usage()
   }
 
   /// As `BlobCache.usageEstimate()`.
-  public func usageEstimate() throws -> UsageEstimate? { try cache.openEngine().store.usageEstimate() }
+  public func usageEstimate() throws -> BlobStore.UsageEstimate? { try cache.openEngine().store.usageEstimate() }
 
   /// As `BlobCache.removeAll(_:_:)`; what stops it is `isStopped`.
   @discardableResult
   public func removeAll(
-    _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
-  ) throws -> RemovalReport {
+    _ scope: BlobStore.RemovalScope, _ options: BlobStore.RemovalOptions = .init()
+  ) throws -> BlobStore.RemovalReport {
     try cache.openEngine().removeAll(scope, options)
   }
 
@@ -136,13 +136,15 @@ extension BlockingBlobCache {
 
   /// As `BlobCache.collect(_:)`.
   @discardableResult
-  public func collect(_ options: CollectionOptions = CollectionOptions()) throws -> CollectionReport {
+  public func collect(_ options: BlobStore.CollectionOptions = .init()) throws -> BlobStore.CollectionReport {
     try cache.openEngine().collect(options.givingUp { [cache] in cache.isClosed })
   }
 
   /// As `BlobCache.trim(to:_:)`.
   @discardableResult
-  public func trim(to goal: TrimGoal, _ options: CollectionOptions = CollectionOptions()) throws -> CollectionReport {
+  public func trim(
+    to goal: BlobStore.TrimGoal, _ options: BlobStore.CollectionOptions = .init()
+  ) throws -> BlobStore.CollectionReport {
     try cache.openEngine().trim(to: goal, options.givingUp { [cache] in cache.isClosed })
   }
 

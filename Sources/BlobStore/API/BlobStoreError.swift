@@ -12,7 +12,7 @@ public struct BlobStoreError: Error, Sendable {
   public let key: BlobKey?
   /// The file or directory concerned.
   public let path: FilePath?
-  /// The system call that failed, by its manual page, such as `openat(2)`.
+  /// The system call that failed, by its manual page, such as `open(2)`, which has `openat` too.
   public let systemCall: String?
   /// Why the system call failed.
   public let errno: Errno?
@@ -42,13 +42,13 @@ public struct BlobStoreError: Error, Sendable {
     public static let invalidTimeToLive = Code(.invalidTimeToLive)
     /// A limit of zero or less, or a maximum below zero.
     public static let invalidConfiguration = Code(.invalidConfiguration)
-    /// The payload is larger than `maximumPayload` or than the size limit.
+    /// The payload is larger than `limits.payload` or than the size limit.
     public static let payloadTooLarge = Code(.payloadTooLarge)
     /// Something that is no record lies where the record belongs; it is never replaced.
     public static let foreignFile = Code(.foreignFile)
     /// There is no directory, and the configuration says not to make one.
     public static let directoryMissing = Code(.directoryMissing)
-    /// Everybody may write to the directory; see `allowsWorldWritableDirectory`.
+    /// Everybody may write to the directory; see `access.allowsWorldWritable`.
     public static let worldWritableDirectory = Code(.worldWritableDirectory)
     /// The record is locked 2^32-1 times.
     public static let lockCountOverflow = Code(.lockCountOverflow)
@@ -56,7 +56,7 @@ public struct BlobStoreError: Error, Sendable {
     public static let notACache = Code(.notACache)
     /// This directory is being collected already.
     public static let collectionRunning = Code(.collectionRunning)
-    /// Others were changing the key, or one that shares its lock, until the deadline: `lockTimeout`.
+    /// Others were changing the key, or one that shares its lock, until the deadline: `access.lockTimeout`.
     public static let busy = Code(.busy)
     /// The store was made before this process was forked, and would share its locks with its parent.
     public static let forkedChild = Code(.forkedChild)
@@ -92,7 +92,7 @@ extension BlobStoreError {
 }
 
 extension BlobStoreError: CustomStringConvertible {
-  /// Such as `store "a/b": openat(2): Permission denied: /var/cache/x/a%/a%2Fb`.
+  /// Such as `store "a/b": open(2): Permission denied: /var/cache/x/a%/a%2Fb`.
   public var description: String {
     let subject = key.map { "\(operation) \"\($0.string)\"" } ?? operation
     return ([subject, message] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")

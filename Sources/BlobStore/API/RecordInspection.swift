@@ -21,7 +21,7 @@ public struct RecordInspection: Sendable {
   /// When an unlocked record expires; nil where the header is not sound.
   public let expiry: UnixTime?
   /// The CRC-32 of the payload as it is; nil where the header carries none to compare it with, is not sound, or states
-  /// another size or more than `maximumPayload`.
+  /// another size or more than `limits.payload`.
   public var payloadChecksum: UInt32? { facts.payloadCRC }
   /// A guess.
   public let payloadKind: PayloadKind
@@ -87,7 +87,7 @@ extension RecordInspection {
     var facts = RecordFacts(fileSize: status.size)
     // A file may claim to be endless; what no load would return is not read.
     if let sound = unsafe judge.judge(head.span.bytes, facts).soundHeader, sound.payloadChecksum != nil,
-      sound.payloadSize <= store.configuration.maximumPayload
+      sound.payloadSize <= store.configuration.limits.payload
     {
       facts.payloadCRC = try file.payloadChecksum().checksum
     }

@@ -1,5 +1,4 @@
 internal import Posix
-public import SystemPackage
 
 extension BlobStore {
   /// What becomes of the files of records that are removed, replaced, expired or evicted.
@@ -7,22 +6,12 @@ extension BlobStore {
     /// They are unlinked.
     case off
     /// They are kept to be overwritten by later stores, within a hundredth of the size limit, or 16 MiB where that is
-    /// more, but never more than a tenth of the limit or than `evictionTarget` leaves of it; without a limit 16 MiB; and
+    /// more, but never more than a tenth of the limit or than `limits.evictionTarget` leaves of it; without a limit 16 MiB; and
     /// 4096 files. Where the platform or the file system has no leases, nothing is kept. That somebody has come to read a
     /// file that is being overwritten, the kernel tells the process by SIGURG, which is ignored by default.
     case automatic
     /// The same, with other bounds.
     case bounded(bytes: Int64, files: Int64)
-  }
-
-  /// Whether a program recycles the files of a directory: it has a bin. For tools that are to leave a directory as its
-  /// program has it.
-  ///
-  /// - Throws: `fileSystem` if that cannot be found out.
-  public static func recyclesFiles(of directory: FilePath) throws(BlobStoreError) -> Bool {
-    try reporting("recycle") {
-      try Files().status(of: directory.appending(RecyclingBin.directoryName))?.type == .directory
-    }
   }
 }
 
@@ -39,9 +28,9 @@ struct RecyclingLimit: Sendable {
     case .off: return nil
     case .automatic:
       bytes =
-        configuration.sizeLimit.map { limit in
+        configuration.limits.size.map { limit in
           // What a collection leaves free of the limit: the bin and what the collection leaves are within it together.
-          min(max(limit / 100, 16 << 20), limit / 10, limit - limit.share(configuration.evictionTarget))
+          min(max(limit / 100, 16 << 20), limit / 10, limit - limit.share(configuration.limits.evictionTarget))
         } ?? 16 << 20
       files = 4096
     case .bounded(let bytes, let files):

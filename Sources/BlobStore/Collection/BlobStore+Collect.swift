@@ -20,7 +20,7 @@ extension BlobStore {
 }
 
 extension StoreCore {
-  fileprivate func collect(_ options: CollectionOptions) throws -> CollectionReport {
+  fileprivate func collect(_ options: BlobStore.CollectionOptions) throws -> BlobStore.CollectionReport {
     try withCollectorLock(options) { control in
       let pass = CollectionPass(store: self, options: options, control: control)
       try timed(pass, .whole) {

@@ -20,7 +20,7 @@ extension BlobStore {
     var options = options
     options.goal = goal
     options.looksAtEverything = true
-    options.waitsForOther = options.waitsForOther ?? configuration.lockTimeout
+    options.waitsForOther = options.waitsForOther ?? configuration.access.lockTimeout
     return try collect(options)
   }
 }

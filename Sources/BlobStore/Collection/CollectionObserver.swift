@@ -8,11 +8,11 @@ package struct CollectionObserver: Sendable {
   /// Called for each record file that was removed, on the same thread, after its stripe was released; not in dry runs.
   package var didRemove: @Sendable (CollectedRecord) -> Void
   /// Called when a collection has come to its end, on the same thread, with what it did; not when it has failed.
-  package var didEnd: @Sendable (CollectionReport) -> Void
+  package var didEnd: @Sendable (BlobStore.CollectionReport) -> Void
 
   package init(
     willBegin: @escaping @Sendable () -> Void, didRemove: @escaping @Sendable (CollectedRecord) -> Void,
-    didEnd: @escaping @Sendable (CollectionReport) -> Void
+    didEnd: @escaping @Sendable (BlobStore.CollectionReport) -> Void
   ) {
     self.willBegin = willBegin
     self.didRemove = didRemove

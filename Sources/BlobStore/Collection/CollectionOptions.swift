@@ -1,71 +1,75 @@
-/// How a collection is to be made.
-public struct CollectionOptions: Sendable {
-  /// Reports what would be removed, and removes nothing.
-  public var dryRun = false
-  /// How long the expiry pass may take; nil for as long as it takes. A pass that is cut short leaves in the directory
-  /// where it stopped, and the next one with a maximum goes on there; each does one subdirectory at least.
-  public var maximumTime: Duration?
-  /// Whether to look at every file, also in subdirectories in which, by what an earlier collection has left in the
-  /// directory, nothing can be due. Once a day a collection does so by itself.
-  public var looksAtEverything = false
-  /// Whether the recycling bin is emptied, and nothing is put into it: what the collection removes is unlinked.
-  public var emptiesBin = false
-  /// Whether to refuse, with `notACache`, a directory that holds files where records would lie but nothing that shows that it
-  /// is a cache: no control file, and not one sound record. An operator's slip of the pen is not to cost files that look
-  /// like damaged records. Where there are no such files either, no control file is made.
-  public var requiresCache = false
-  /// How long to wait for another collection of the directory to end; nil to wait for none.
-  public var waitsForOther: Duration?
-  /// Called with how far the collection has come, on the thread that makes it: every `progressStep` files, and at
-  /// its end.
-  public var progress: (@Sendable (CollectionProgress) -> Void)?
-  /// Asked before each file; once it answers true, the collection ends with the file in hand. A cancelled task ends it
-  /// in the same way.
-  public var isStopped: (@Sendable () -> Bool)?
+extension BlobStore {
+  /// How a collection is to be made.
+  public struct CollectionOptions: Sendable {
+    /// Reports what would be removed, and removes nothing.
+    public var dryRun = false
+    /// How long the expiry pass may take; nil for as long as it takes. A pass that is cut short leaves in the directory
+    /// where it stopped, and the next one with a maximum goes on there; each does one subdirectory at least.
+    public var maximumTime: Duration?
+    /// Whether to look at every file, also in subdirectories in which, by what an earlier collection has left in the
+    /// directory, nothing can be due. Once a day a collection does so by itself.
+    public var looksAtEverything = false
+    /// Whether the recycling bin is emptied, and nothing is put into it: what the collection removes is unlinked.
+    public var emptiesBin = false
+    /// Whether to refuse, with `notACache`, a directory that holds files where records would lie but nothing that shows that it
+    /// is a cache: no control file, and not one sound record. An operator's slip of the pen is not to cost files that look
+    /// like damaged records. Where there are no such files either, no control file is made.
+    public var requiresCache = false
+    /// How long to wait for another collection of the directory to end; nil to wait for none.
+    public var waitsForOther: Duration?
+    /// Called with how far the collection has come, on the thread that makes it: every `progressStep` files, and at
+    /// its end.
+    public var progress: (@Sendable (CollectionProgress) -> Void)?
+    /// Asked before each file; once it answers true, the collection ends with the file in hand. A cancelled task ends it
+    /// in the same way.
+    public var isStopped: (@Sendable () -> Bool)?
 
-  /// Asked while another collection is waited for; once it answers true, this one is given up with `collectionRunning`.
-  package var givesUpWaiting: (@Sendable () -> Bool)?
+    /// Asked while another collection is waited for; once it answers true, this one is given up with `collectionRunning`.
+    package var givesUpWaiting: (@Sendable () -> Bool)?
 
-  /// What else has to go; nil for a collection that is no trim.
-  var goal: TrimGoal?
+    /// What else has to go; nil for a collection that is no trim.
+    var goal: TrimGoal?
 
-  /// How long a file stays in the recycling bin unless it is needed: the default interval of collections.
-  package var recycledFileAge: Duration = CollectionTiming().interval
+    /// How long a file stays in the recycling bin unless it is needed: the default interval of collections.
+    package var recycledFileAge: Duration = CollectionTiming().interval
 
-  /// How many of the oldest records are remembered, at about 200 bytes each, while a limit is exceeded: to evict no more
-  /// than these, the directory is walked once, to evict more, twice.
-  package var rememberedRecords = 1 << 17
+    /// How many of the oldest records are remembered, at about 200 bytes each, while a limit is exceeded: to evict no more
+    /// than these, the directory is walked once, to evict more, twice.
+    package var rememberedRecords = 1 << 17
 
-  /// Files between two calls of `progress`: some milliseconds' worth.
-  public static let progressStep = 1024
+    /// Files between two calls of `progress`: some milliseconds' worth.
+    public static let progressStep = 1024
 
-  public init(dryRun: Bool = false, maximumTime: Duration? = nil) {
-    self.dryRun = dryRun
-    self.maximumTime = maximumTime
+    public init(dryRun: Bool = false, maximumTime: Duration? = nil) {
+      self.dryRun = dryRun
+      self.maximumTime = maximumTime
+    }
   }
 }
 
-/// How far a collection has come.
-public struct CollectionProgress: Hashable, Sendable {
-  public enum Phase: String, Sendable {
-    /// Looking at every record for what is due whatever the size.
-    case expiry
-    /// Removing the oldest, to keep the limits: a second look at every record.
-    case size
-  }
+extension BlobStore {
+  /// How far a collection has come.
+  public struct CollectionProgress: Hashable, Sendable {
+    public enum Phase: String, Sendable {
+      /// Looking at every record for what is due whatever the size.
+      case expiry
+      /// Removing the oldest, to keep the limits: a second look at every record.
+      case size
+    }
 
-  public var phase: Phase
-  /// Record files that this phase has looked at.
-  public var examined: Int64
-  /// How many there are, by the directory's counters; nil where they are not known.
-  public var expected: Int64?
-  /// Bytes of all that was removed.
-  public var bytesFreed: Int64
+    public var phase: Phase
+    /// Record files that this phase has looked at.
+    public var examined: Int64
+    /// How many there are, by the directory's counters; nil where they are not known.
+    public var expected: Int64?
+    /// Bytes of all that was removed.
+    public var bytesFreed: Int64
 
-  public init(phase: Phase, examined: Int64, expected: Int64?, bytesFreed: Int64) {
-    self.phase = phase
-    self.examined = examined
-    self.expected = expected
-    self.bytesFreed = bytesFreed
+    public init(phase: Phase, examined: Int64, expected: Int64?, bytesFreed: Int64) {
+      self.phase = phase
+      self.examined = examined
+      self.expected = expected
+      self.bytesFreed = bytesFreed
+    }
   }
 }

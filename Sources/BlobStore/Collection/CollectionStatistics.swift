@@ -2,32 +2,34 @@ public import BlobRecord
 internal import Posix
 internal import Synchronization
 
-/// What collections have done in a directory, since its control file was made, whichever processes made them.
-public struct CollectionStatistics: Hashable, Sendable {
-  /// A collection of the past.
-  public struct Pass: Hashable, Sendable {
-    /// When it ended.
-    public var time: UnixTime
-    /// The process that made it, which may be gone and its number another's.
-    public var process: Int32
-    public var seconds: Double
+extension BlobStore {
+  /// What collections have done in a directory, since its control file was made, whichever processes made them.
+  public struct CollectionStatistics: Hashable, Sendable {
+    /// A collection of the past.
+    public struct Pass: Hashable, Sendable {
+      /// When it ended.
+      public var time: UnixTime
+      /// The process that made it, which may be gone and its number another's.
+      public var process: Int32
+      public var seconds: Double
+    }
+
+    /// Collections that looked at the whole directory, or as much as their time allowed; not those that were stopped.
+    public var passes: Int64 = 0
+    /// Collections that only removed the oldest records, known from an earlier one, to keep the limits.
+    public var evictions: Int64 = 0
+    public var expired: Int64 = 0
+    public var evicted: Int64 = 0
+    public var damaged: Int64 = 0
+    public var temporary: Int64 = 0
+    public var bytesFreed: Int64 = 0
+    /// How long they took together.
+    public var seconds: Double = 0
+    /// The last of `passes`; nil if there was none yet, or if its time has not come yet by this store's clock.
+    public var lastPass: Pass?
+
+    public init() {}
   }
-
-  /// Collections that looked at the whole directory, or as much as their time allowed; not those that were stopped.
-  public var passes: Int64 = 0
-  /// Collections that only removed the oldest records, known from an earlier one, to keep the limits.
-  public var evictions: Int64 = 0
-  public var expired: Int64 = 0
-  public var evicted: Int64 = 0
-  public var damaged: Int64 = 0
-  public var temporary: Int64 = 0
-  public var bytesFreed: Int64 = 0
-  /// How long they took together.
-  public var seconds: Double = 0
-  /// The last of `passes`; nil if there was none yet, or if its time has not come yet by this store's clock.
-  public var lastPass: Pass?
-
-  public init() {}
 }
 
 extension BlobStore {
@@ -53,8 +55,8 @@ extension BlobStore {
 
 extension ControlFile {
   /// What lies there: whatever that is, counts are not below zero.
-  var statistics: CollectionStatistics {
-    var statistics = CollectionStatistics()
+  var statistics: BlobStore.CollectionStatistics {
+    var statistics = BlobStore.CollectionStatistics()
     guard isMapped else { return statistics }
     func count(_ offset: Int) -> Int64 { max(0, word(at: offset)) }
     statistics.passes = count(ControlLayout.passesOffset)
@@ -67,7 +69,7 @@ extension ControlFile {
     statistics.seconds = Double(count(ControlLayout.millisecondsOffset)) / 1000
     let time = word(at: ControlLayout.lastPassTimeOffset)
     if time > 0 {
-      statistics.lastPass = CollectionStatistics.Pass(
+      statistics.lastPass = BlobStore.CollectionStatistics.Pass(
         time: UnixTime(seconds: time), process: Int32(clamping: count(ControlLayout.lastPassProcessOffset)),
         seconds: Double(count(ControlLayout.lastPassMillisecondsOffset)) / 1000)
     }
@@ -76,7 +78,7 @@ extension ControlFile {
 
   /// Adds a collection. By the holder of the collector's lock, but for evictions, which need none: sums are added to as others
   /// may be.
-  func record(_ report: CollectionReport, _ kind: CollectionKind, at now: UnixTime) {
+  func record(_ report: BlobStore.CollectionReport, _ kind: CollectionKind, at now: UnixTime) {
     guard isMapped else { return }
     func add(_ value: Int64, at offset: Int) {
       guard value != 0 else { return }

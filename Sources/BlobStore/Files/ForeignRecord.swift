@@ -2,51 +2,55 @@ public import BlobRecord
 internal import Posix
 public import SystemPackage
 
-/// A file that lies where a record would, and belongs to a user whose files are not believed: it is foreign.
-public struct ForeignRecord: Hashable, Sendable {
-  public let path: FilePath
-  /// The path relative to the root.
-  public let file: String
-  public let user: UInt32
-  public let group: UInt32
-  public let byteCount: Int64
-  /// The user that it would have to belong to, to be a record for this process.
-  public let recordUser: UInt32
+extension BlobStore {
+  /// A file that lies where a record would, and belongs to a user whose files are not believed: it is foreign.
+  public struct ForeignRecord: Hashable, Sendable {
+    public let path: FilePath
+    /// The path relative to the root.
+    public let file: String
+    public let user: UInt32
+    public let group: UInt32
+    public let byteCount: Int64
+    /// The user that it would have to belong to, to be a record for this process.
+    public let recordUser: UInt32
 
-  init(_ path: RecordPath, _ status: Stat, in root: RootDirectory.Opened) {
-    self.path = root.directory.path.appending(path.relative)
-    file = path.relative
-    user = status.userID.rawValue
-    group = status.groupID.rawValue
-    byteCount = status.size
-    recordUser = root.ownerOfNewFiles.rawValue
-  }
+    init(_ path: RecordPath, _ status: Stat, in root: RootDirectory.Opened) {
+      self.path = root.directory.path.appending(path.relative)
+      file = path.relative
+      user = status.userID.rawValue
+      group = status.groupID.rawValue
+      byteCount = status.size
+      recordUser = root.ownerOfNewFiles.rawValue
+    }
 
-  /// Whose it is, and what can be done, as a part of a sentence.
-  public var explanation: String {
-    "its file belongs to user \(user): run as that user, or `chown \(recordUser)` the file"
+    /// Whose it is, and what can be done, as a part of a sentence.
+    public var explanation: String {
+      "its file belongs to user \(user): run as that user, or `chown \(recordUser)` the file"
+    }
   }
 }
 
-/// How many files lie where records would, and are foreign for their owners.
-public struct ForeignRecords: Hashable, Sendable {
-  public private(set) var files: Int64 = 0
-  public private(set) var bytes: Int64 = 0
-  /// The user that more than half of them belong to; one of several where none has so many, nil where there are no files.
-  public private(set) var user: UInt32?
-  /// The user that they would have to belong to, to be records for this process.
-  public private(set) var recordUser: UInt32?
-  /// How far ahead `user` is: Boyer and Moore's vote.
-  private var lead: Int64 = 0
+extension BlobStore {
+  /// How many files lie where records would, and are foreign for their owners.
+  public struct ForeignRecords: Hashable, Sendable {
+    public private(set) var files: Int64 = 0
+    public private(set) var bytes: Int64 = 0
+    /// The user that more than half of them belong to; one of several where none has so many, nil where there are no files.
+    public private(set) var user: UInt32?
+    /// The user that they would have to belong to, to be records for this process.
+    public private(set) var recordUser: UInt32?
+    /// How far ahead `user` is: Boyer and Moore's vote.
+    private var lead: Int64 = 0
 
-  public init() {}
+    public init() {}
 
-  mutating func add(_ record: ForeignRecord) {
-    files += 1
-    bytes.saturatingAdd(record.byteCount)
-    recordUser = record.recordUser
-    if lead == 0 { user = record.user }
-    lead += record.user == user ? 1 : -1
+    mutating func add(_ record: ForeignRecord) {
+      files += 1
+      bytes.saturatingAdd(record.byteCount)
+      recordUser = record.recordUser
+      if lead == 0 { user = record.user }
+      lead += record.user == user ? 1 : -1
+    }
   }
 }
 
@@ -66,11 +70,13 @@ extension BlobStore {
 }
 
 extension RootDirectory.Opened {
-  fileprivate func foreignRecord(at path: RecordPath, in directory: borrowing Directory) throws -> ForeignRecord? {
+  fileprivate func foreignRecord(
+    at path: RecordPath, in directory: borrowing Directory
+  ) throws -> BlobStore.ForeignRecord? {
     guard let status = try directory.status(of: path.fileName), status.type == .regular, !owns(status) else {
       return nil
     }
-    return ForeignRecord(path, status, in: self)
+    return BlobStore.ForeignRecord(path, status, in: self)
   }
 
   /// Opens what lies in the place of a record. What may not be opened and is foreign for its owner is no file.
@@ -87,7 +93,7 @@ extension RootDirectory.Opened {
   /// one that may be opened.
   ///
   /// - Parameter error: why the record could not be opened.
-  func foreignRecord(at path: RecordPath, after error: FileError) -> ForeignRecord? {
+  func foreignRecord(at path: RecordPath, after error: FileError) -> BlobStore.ForeignRecord? {
     guard error.errno == .permissionDenied else { return nil }
     do {
       return try subdirectory(path.subdirectory).flatMap { try foreignRecord(at: path, in: $0.directory) }

@@ -93,7 +93,7 @@ extension StoreCore {
   }
 
   /// One hundredth of the size limit; without one, 64 MiB.
-  var quarantineByteLimit: Int64 { configuration.sizeLimit.map { $0 / 100 } ?? 64 << 20 }
+  var quarantineByteLimit: Int64 { configuration.limits.size.map { $0 / 100 } ?? 64 << 20 }
 
   /// Does with a damaged file what the policy of loads says, unless somebody is changing it. What goes wrong is logged:
   /// the load reports the damage itself.

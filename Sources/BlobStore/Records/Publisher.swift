@@ -126,11 +126,11 @@ struct Publisher {
 
   /// What one try to publish under the stripe has come to.
   private enum Publication {
-    case done(Durability.Level, exceeding: UsageEstimate?, generation: UInt64?)
+    case done(BlobStore.Durability.Level, exceeding: BlobStore.UsageEstimate?, generation: UInt64?)
     /// There is too much in the directory.
-    case mustWait(UsageEstimate)
+    case mustWait(BlobStore.UsageEstimate)
     /// The record must be on the medium before it is published, which is not done under the stripe.
-    case mustSync(Durability.Level)
+    case mustSync(BlobStore.Durability.Level)
   }
 
   private func publish(
@@ -241,7 +241,7 @@ struct Publisher {
   ///
   /// - Throws: `ConditionFailed`.
   private func keep(
-    _ fileName: String, _ size: RecordSize, _ level: Durability.Level, in subdirectory: OpenSubdirectory,
+    _ fileName: String, _ size: RecordSize, _ level: BlobStore.Durability.Level, in subdirectory: OpenSubdirectory,
     _ hold: StripeHold, if condition: StoreCondition?
   ) throws {
     guard let condition, !condition.stillHolds(in: hold.history) else { return }
@@ -270,7 +270,7 @@ struct Publisher {
 
   /// Puts a record in its place under its stripe, and what it displaces where it belongs.
   private func publish(
-    _ temporary: inout TemporaryFile, as fileName: String, _ displaced: Displaced?, _ level: Durability.Level,
+    _ temporary: inout TemporaryFile, as fileName: String, _ displaced: Displaced?, _ level: BlobStore.Durability.Level,
     of root: RootDirectory.Opened
   ) throws {
     guard let displaced else { return try temporary.publishNew(as: fileName) }
@@ -302,7 +302,7 @@ struct Publisher {
     }
   }
 
-  private static func refusal(_ record: ForeignRecord) -> BlobStoreError {
+  private static func refusal(_ record: BlobStore.ForeignRecord) -> BlobStoreError {
     BlobStoreError(
       .foreignFile, "what lies where the record belongs is left alone: \(record.explanation)", path: record.path)
   }
@@ -313,7 +313,7 @@ struct Publisher {
     switch try directory.openFile(path.fileName, for: .read) {
     case .absent: return nil
     case .regular(let file, let status):
-      guard root.owns(status) else { throw Self.refusal(ForeignRecord(path, status, in: root)) }
+      guard root.owns(status) else { throw Self.refusal(BlobStore.ForeignRecord(path, status, in: root)) }
       let verdict = try file.judgeHeader(
         RecordJudge(), RecordFacts(fileSize: status.size, nameDigest: path.digest))
       // A damaged record tells of no locks.
@@ -339,7 +339,7 @@ private struct Published: Error {
 
 extension TemporaryFile {
   /// Brings the record to the medium.
-  fileprivate borrowing func synchronize(_ level: Durability.Level) throws(FileError) {
+  fileprivate borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
     try file.synchronize(level == .full ? .full : .barrier)
   }
 }

@@ -17,7 +17,7 @@ internal import SystemPackage
     /// Something that is not ours, by its path below the root.
     case foreign(String)
     /// What would be a record, were it not somebody else's.
-    case foreignRecord(ForeignRecord)
+    case foreignRecord(BlobStore.ForeignRecord)
     /// All of a subdirectory was met; it is still the current directory.
     case endOfSubdirectory(String)
   }
@@ -304,7 +304,7 @@ extension RecordWalk {
 enum RecordExamination {
   case absent
   /// nil for what is no file.
-  case foreign(ForeignRecord?)
+  case foreign(BlobStore.ForeignRecord?)
   case record(RecordEntry)
 
   /// System calls: open, fstat, read, close.
@@ -318,7 +318,7 @@ enum RecordExamination {
       case .notRegular: self = .foreign(nil)
       case .regular(let file, let status):
         guard root.owns(status) else {
-          self = .foreign(ForeignRecord(path, status, in: root))
+          self = .foreign(BlobStore.ForeignRecord(path, status, in: root))
           return
         }
         let entry = RecordEntry(
@@ -330,7 +330,7 @@ enum RecordExamination {
     } catch {
       let status = directory.statusOfUnreadable(path.fileName)
       if let status, !root.mayBeRecord(status) {
-        self = .foreign(status.type == .regular ? ForeignRecord(path, status, in: root) : nil)
+        self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(path, status, in: root) : nil)
         return
       }
       // One file that cannot be read does not end a walk over the others.

@@ -30,7 +30,7 @@ extension BlobStore {
   ///
   /// - Throws: `fileSystem`.
   package func leaveCacheTag() throws(BlobStoreError) {
-    try reporting("tag") {
+    try reporting("store") {
       guard CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.configuration.layout),
         let root = try core.root.opened()
       else { return }

@@ -17,7 +17,7 @@ extension StoreCore {
   /// - Parameter body: receives the control file; nil if there is none, or none that may be used.
   /// - Throws: `collectionRunning` if somebody is at it, and stays at it as long as this one waits; `notACache`.
   func withCollectorLock<Result>(
-    _ options: CollectionOptions, _ body: (ControlFile?) throws -> Result
+    _ options: BlobStore.CollectionOptions, _ body: (ControlFile?) throws -> Result
   ) throws -> Result {
     let isCache = try !options.requiresCache || requireCache()
     var backoff = Backoff(timeout: options.waitsForOther ?? .zero, longestSleep: .milliseconds(100))

@@ -341,9 +341,9 @@ extension ControlFile {
   ///
   /// - Returns: the counters afterwards; nil where there are none.
   @discardableResult
-  func count(from before: RecordSize?, to after: RecordSize?) -> UsageEstimate? {
+  func count(from before: RecordSize?, to after: RecordSize?) -> BlobStore.UsageEstimate? {
     guard map != nil else { return nil }
-    let delta = UsageEstimate(after) - UsageEstimate(before)
+    let delta = BlobStore.UsageEstimate(after) - BlobStore.UsageEstimate(before)
     func add(_ value: Int64, at offset: Int) {
       if value != 0 { counter(offset) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
     }
@@ -355,10 +355,10 @@ extension ControlFile {
   }
 
   /// The counters as they are; they mean something once they are known.
-  var counters: UsageEstimate? {
+  var counters: BlobStore.UsageEstimate? {
     guard map != nil else { return nil }
     func value(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .relaxed) } }
-    return UsageEstimate(
+    return BlobStore.UsageEstimate(
       records: value(at: ControlLayout.recordsOffset), bytes: value(at: ControlLayout.bytesOffset),
       lockedRecords: value(at: ControlLayout.lockedRecordsOffset),
       lockedBytes: value(at: ControlLayout.lockedBytesOffset))
@@ -375,7 +375,7 @@ extension ControlFile {
   /// - Parameter isStopped: asked before each wait; then there is none.
   func settledCounters(
     in root: RootDirectory.Opened, within timeout: Duration, unless isStopped: () -> Bool
-  ) throws -> UsageEstimate? {
+  ) throws -> BlobStore.UsageEstimate? {
     guard map != nil, case .regular(let file, _) = try root.directory.openFile(Self.name, for: .readWrite) else {
       return counters
     }
@@ -400,7 +400,7 @@ extension ControlFile {
   /// that say too much have the next collection made early, those that say too little would let stores exceed a limit.
   ///
   /// - Parameter start: the counters when it began.
-  func correctCounters(to found: UsageEstimate, since start: UsageEstimate) {
+  func correctCounters(to found: BlobStore.UsageEstimate, since start: BlobStore.UsageEstimate) {
     guard let now = counters else { return }
     let during = now - start
     func add(_ value: Int64, at offset: Int) { counter(offset) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }

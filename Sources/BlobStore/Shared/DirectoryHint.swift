@@ -1,18 +1,18 @@
-public import BlobRecord
+package import BlobRecord
 internal import Logging
 internal import Posix
 internal import Synchronization
-public import SystemPackage
+package import SystemPackage
 
-/// How the last program that changed a directory sees it. The tool goes by it where it is not told otherwise.
-public struct DirectoryHint: Hashable, Sendable {
+/// How the last program that changed a directory sees it: what `Configuration(following:)` goes by.
+package struct DirectoryHint: Hashable, Sendable {
   /// Seconds.
-  public var defaultExpiration: Int64
+  package var defaultExpiration: Int64
   /// Bytes; nil for no limit.
-  public var sizeLimit: Int64?
-  public var layout: RecordLayout
+  package var sizeLimit: Int64?
+  package var layout: RecordLayout
 
-  public init(defaultExpiration: Int64, sizeLimit: Int64? = nil, layout: RecordLayout = RecordLayout()) {
+  package init(defaultExpiration: Int64, sizeLimit: Int64? = nil, layout: RecordLayout = RecordLayout()) {
     self.defaultExpiration = defaultExpiration
     self.sizeLimit = sizeLimit
     self.layout = layout
@@ -23,8 +23,8 @@ extension BlobStore {
   /// The hint that lies in a directory.
   ///
   /// - Returns: nil if there is none: no library program has changed the directory yet, or it cannot be read.
-  public static func hint(at directory: FilePath) throws(BlobStoreError) -> DirectoryHint? {
-    try reporting("hint") {
+  package static func hint(at directory: FilePath) throws(BlobStoreError) -> DirectoryHint? {
+    try reporting("open") {
       let files = Files()
       guard let directory = try Directory(at: directory, files: files) else { return nil }
       let root = try RootDirectory.Opened(directory, files.budget)

@@ -22,13 +22,13 @@ final class StripeLocks: Sendable {
   ) {
     self.root = root
     self.names = names
-    sharing = configuration.sharing
-    timeout = configuration.lockTimeout
+    sharing = configuration.access.sharing
+    timeout = configuration.access.lockTimeout
     logger = configuration.logger
     hint =
-      configuration.leavesHint
+      configuration.access.leavesHint
       ? DirectoryHint(
-        defaultExpiration: defaultExpiration, sizeLimit: configuration.sizeLimit, layout: configuration.layout)
+        defaultExpiration: defaultExpiration, sizeLimit: configuration.limits.size, layout: configuration.layout)
       : nil
   }
 
@@ -171,7 +171,7 @@ struct StripeHold {
 
   /// Runs the call that replaces or removes the payload, so that memory tiers notice, and the recycling bin.
   func changingPayload<Result>(
-    _ level: Durability.Level, _ change: () throws -> Result
+    _ level: BlobStore.Durability.Level, _ change: () throws -> Result
   ) rethrows -> Result {
     guard let control else { return try change() }
     willChange(level)
@@ -179,7 +179,7 @@ struct StripeHold {
   }
 
   /// A change is about to be made, also one of a header alone.
-  func willChange(_ level: Durability.Level) {
+  func willChange(_ level: BlobStore.Durability.Level) {
     if level > .none { control?.countDurableChange() }
   }
 
@@ -203,9 +203,11 @@ struct StripeHold {
   }
 
   /// What there would be after such a change, if that is more than there may ever be; nothing is counted for it.
-  func usageBeyondBounds(from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?) -> UsageEstimate? {
+  func usageBeyondBounds(
+    from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?
+  ) -> BlobStore.UsageEstimate? {
     guard let control, let limit, let counted = control.counters else { return nil }
-    let usage = counted + UsageEstimate(after) - UsageEstimate(before)
+    let usage = counted + BlobStore.UsageEstimate(after) - BlobStore.UsageEstimate(before)
     return limit.refuses(from: before, to: after, usage, isKnown: control.countersAreKnown) ? usage : nil
   }
 
@@ -232,8 +234,8 @@ struct StripeHold {
 /// What a try to publish a record within a limit has come to.
 enum CountedPublication {
   /// It is published; and there is more than may stay now, if so, or it is not known how much there is.
-  case done(exceeding: UsageEstimate?)
+  case done(exceeding: BlobStore.UsageEstimate?)
   case notPublished
   /// There is more than there may ever be.
-  case mustWait(UsageEstimate)
+  case mustWait(BlobStore.UsageEstimate)
 }

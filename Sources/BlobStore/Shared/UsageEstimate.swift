@@ -1,32 +1,34 @@
 internal import Logging
 internal import Posix
 
-/// What the counters of a directory say: an estimate that every whole collection corrects.
-public struct UsageEstimate: Hashable, Sendable {
-  /// Record files, damaged ones among them.
-  public var records: Int64 = 0
-  /// Their bytes, headers included.
-  public var bytes: Int64 = 0
-  public var lockedRecords: Int64 = 0
-  public var lockedBytes: Int64 = 0
+extension BlobStore {
+  /// What the counters of a directory say: an estimate that every whole collection corrects.
+  public struct UsageEstimate: Hashable, Sendable {
+    /// Record files, damaged ones among them.
+    public var records: Int64 = 0
+    /// Their bytes, headers included.
+    public var bytes: Int64 = 0
+    public var lockedRecords: Int64 = 0
+    public var lockedBytes: Int64 = 0
 
-  public init(records: Int64 = 0, bytes: Int64 = 0, lockedRecords: Int64 = 0, lockedBytes: Int64 = 0) {
-    self.records = records
-    self.bytes = bytes
-    self.lockedRecords = lockedRecords
-    self.lockedBytes = lockedBytes
+    public init(records: Int64 = 0, bytes: Int64 = 0, lockedRecords: Int64 = 0, lockedBytes: Int64 = 0) {
+      self.records = records
+      self.bytes = bytes
+      self.lockedRecords = lockedRecords
+      self.lockedBytes = lockedBytes
+    }
   }
 }
 
-extension UsageEstimate {
-  static func - (a: UsageEstimate, b: UsageEstimate) -> UsageEstimate {
-    UsageEstimate(
+extension BlobStore.UsageEstimate {
+  static func - (a: BlobStore.UsageEstimate, b: BlobStore.UsageEstimate) -> BlobStore.UsageEstimate {
+    BlobStore.UsageEstimate(
       records: a.records &- b.records, bytes: a.bytes &- b.bytes, lockedRecords: a.lockedRecords &- b.lockedRecords,
       lockedBytes: a.lockedBytes &- b.lockedBytes)
   }
 
-  static func + (a: UsageEstimate, b: UsageEstimate) -> UsageEstimate {
-    a - (UsageEstimate() - b)
+  static func + (a: BlobStore.UsageEstimate, b: BlobStore.UsageEstimate) -> BlobStore.UsageEstimate {
+    a - (BlobStore.UsageEstimate() - b)
   }
 
   /// What one record file counts for; nil counts for nothing.
@@ -56,8 +58,8 @@ extension BlobStore {
 }
 
 extension StoreCore {
-  func usageEstimate() throws -> UsageEstimate? {
-    guard let root = try root.opened() else { return UsageEstimate() }
+  func usageEstimate() throws -> BlobStore.UsageEstimate? {
+    guard let root = try root.opened() else { return BlobStore.UsageEstimate() }
     guard let control = countersFile(of: root), control.countersAreKnown else { return nil }
     return control.counters
   }
@@ -65,9 +67,9 @@ extension StoreCore {
   /// What an enumeration of the whole directory has come to.
   struct Enumeration {
     /// What is there, without what the enumeration itself has removed.
-    var left: UsageEstimate
+    var left: BlobStore.UsageEstimate
     /// What it has removed.
-    var removed = UsageEstimate()
+    var removed = BlobStore.UsageEstimate()
     /// Whether nothing was met that may be a record of another layout.
     var isOfOneLayout = true
   }
@@ -82,7 +84,7 @@ extension StoreCore {
   }
 
   /// The control file, if there is one that may be written to, and what it counts.
-  private func settled(unless isStopped: () -> Bool) throws -> (ControlFile?, UsageEstimate?) {
+  private func settled(unless isStopped: () -> Bool) throws -> (ControlFile?, BlobStore.UsageEstimate?) {
     guard let root = try root.opened(), let control = countersFile(of: root) else { return (nil, nil) }
     // A process that is stopped in the middle of a change holds up no enumeration for long.
     return (control, try control.settledCounters(in: root, within: patience, unless: isStopped))

@@ -20,7 +20,7 @@ extension BlobStore {
   package func prospectiveHeader(
     for key: BlobKey, _ payload: RawSpan, ttl: Duration?
   ) throws(BlobStoreError) -> RecordHeader {
-    let digest = try digest(of: key)
+    let digest = try digest(of: key, for: "store")
     var header = RecordHeader(
       ttl: try storedTimeToLive(ttl), updateTime: UInt64(clamping: core.configuration.now().seconds),
       payloadSize: UInt64(payload.byteCount))
@@ -37,7 +37,7 @@ extension BlobStore {
   /// - Returns: the update time afterwards; nil if it is not known, because the record is being changed or is gone.
   /// - Throws: `invalidKey`.
   package func refresh(_ key: BlobKey, to time: UnixTime) throws(BlobStoreError) -> UnixTime? {
-    try reporting("refresh", key) { core.touchAfterLoad(try core.path(for: key), time) }
+    try reporting("touch", key) { core.touchAfterLoad(try core.path(for: key), time) }
   }
 
   /// When a record with this header ceases to be current unless it is locked.

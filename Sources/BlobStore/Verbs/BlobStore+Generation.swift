@@ -14,12 +14,12 @@ extension BlobStore {
   /// - Returns: nil where there are no generations, or none yet: then nothing may be answered from memory.
   /// - Throws: `invalidKey`; `fileSystem` if the control file cannot be opened.
   package func generation(of key: BlobKey) throws(BlobStoreError) -> UInt64? {
-    try generation(ofDigest: try digest(of: key))
+    try generation(ofDigest: try digest(of: key, for: "load"))
   }
 
   /// The same, for who has a key's digest already.
   package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt64? {
-    try reporting("generation") {
+    try reporting("load") {
       guard let root = try core.root.opened() else { return nil }
       return try core.stripes.controlFile(of: root, makesIt: false)?.generation(of: digest)
     }
@@ -29,7 +29,7 @@ extension BlobStore {
   ///
   /// - Returns: nil where there is no control file yet, or none that counts.
   package func history(of key: BlobKey) throws(BlobStoreError) -> KeyHistory? {
-    try reporting("generation", key) {
+    try reporting("load", key) {
       let digest = try core.path(for: key).digest
       guard let root = try core.root.opened(), let control = try core.stripes.controlFile(of: root, makesIt: false),
         control.isMapped
@@ -41,7 +41,7 @@ extension BlobStore {
   /// The same, where there is none yet: the control file is made, and the root if there is none, so that a change which comes
   /// later, by whichever process, can be told from none.
   package func firstHistory(of key: BlobKey) throws(BlobStoreError) -> KeyHistory {
-    try reporting("generation", key) {
+    try reporting("load", key) {
       let path = try core.path(for: key)
       _ = try core.root.openedOrMade()
       return try core.stripes.withStripe(of: path.digest) { $0.history }
@@ -49,7 +49,9 @@ extension BlobStore {
   }
 
   /// The digest of a key's file name, by which generations are found.
-  package func digest(of key: BlobKey) throws(BlobStoreError) -> UInt64 {
-    try reporting("digest", key) { try core.path(for: key).digest }
+  ///
+  /// - Parameter operation: the caller's verb, which an error names.
+  package func digest(of key: BlobKey, for operation: String) throws(BlobStoreError) -> UInt64 {
+    try reporting(operation, key) { try core.path(for: key).digest }
   }
 }

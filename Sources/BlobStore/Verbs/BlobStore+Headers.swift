@@ -98,7 +98,7 @@ extension BlobStore {
 /// What a change makes of a header.
 enum HeaderChange {
   case changed
-  case unchanged(Outcome)
+  case unchanged(BlobStore.Outcome)
 }
 
 extension RecordHeader {
@@ -119,7 +119,7 @@ extension RecordHeader {
 extension StoreCore {
   /// A header that was written, in a file that may have to be synced once the stripe is free.
   private enum WrittenHeader: ~Copyable {
-    case none(Outcome)
+    case none(BlobStore.Outcome)
     case inPlace(OpenFile, entry: RecordDirectory?)
     /// The record had another name, so it was copied; the copy is synced, its directory is not.
     case copied(entry: RecordDirectory?)
@@ -129,9 +129,9 @@ extension StoreCore {
   ///
   /// - Parameter syncsEntry: whether `full` includes the directory entry, which may be as new as the record.
   fileprivate func changeHeader(
-    of key: BlobKey, _ now: UnixTime, syncsEntry: Bool, level: Durability.Level,
+    of key: BlobKey, _ now: UnixTime, syncsEntry: Bool, level: BlobStore.Durability.Level,
     _ change: (inout RecordHeader) throws -> HeaderChange
-  ) throws -> Outcome {
+  ) throws -> BlobStore.Outcome {
     let path = try path(for: key)
     let written = try stripes.withStripe(of: path.digest) { try writeHeader(at: path, now, level, $0, change) }
     switch consume written {
@@ -168,7 +168,8 @@ extension StoreCore {
   ///
   /// - Parameter copiesLinked: whether a record with another name is copied for it; else it is left unchanged.
   private func writeHeader(
-    at path: RecordPath, _ now: UnixTime, _ level: Durability.Level, _ hold: StripeHold, copiesLinked: Bool = true,
+    at path: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: StripeHold,
+    copiesLinked: Bool = true,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> WrittenHeader {
     guard case .regular(let file, let status) = try openRecord(path, for: .readWrite) else { return .none(.notFound) }
@@ -201,10 +202,10 @@ extension StoreCore {
   /// Puts a copy with another header in the place of a record that has another name (a `cp -al` backup), whose header
   /// must not change.
   private func replace(
-    _ file: borrowing OpenFile, at path: RecordPath, with header: RecordHeader, _ level: Durability.Level
+    _ file: borrowing OpenFile, at path: RecordPath, with header: RecordHeader, _ level: BlobStore.Durability.Level
   ) throws {
     // Copied under the stripe: what no load returns would keep others waiting for nothing.
-    guard header.payloadSize <= configuration.maximumPayload else { throw tooLarge(header, file.location.path) }
+    guard header.payloadSize <= configuration.limits.payload else { throw tooLarge(header, file.location.path) }
     let root = try root.openedOrMade()
     let subdirectory = OpenSubdirectory(try root.openOrMakeSubdirectory(path.subdirectory))
     var temporary = try TemporaryFile(in: subdirectory, of: root, names: temporaryNames)

@@ -181,7 +181,7 @@ extension StoreCore {
   func tooLarge(_ header: RecordHeader, _ path: FilePath) -> BlobStoreError {
     BlobStoreError(
       .payloadTooLarge,
-      "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.maximumPayload)",
+      "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.limits.payload)",
       path: path)
   }
 
@@ -191,7 +191,7 @@ extension StoreCore {
   ) throws -> Reading<Data> {
     guard try root.trustsSubdirectory(path.subdirectory) else { return .absent }
     let expected = lastReadRoom.load(ordering: .relaxed)
-    let room = expected.byteCount(maximumPayload: configuration.maximumPayload)
+    let room = expected.byteCount(maximumPayload: configuration.limits.payload)
     return try unsafe withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { start in
       let needed: ReadRoom
       let reading: Reading<Data>
@@ -230,7 +230,7 @@ extension StoreCore {
     _ file: consuming OpenFile, _ status: Stat, _ path: RecordPath, _ now: UnixTime
   ) throws -> Reading<Data> {
     let expectedCount = status.size - Int64(RecordHeader.byteCount)
-    let isTooLarge = expectedCount > configuration.maximumPayload
+    let isTooLarge = expectedCount > configuration.limits.payload
     if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
       // Neither memory nor time for what is expired, or whatever the file may be. The payload's checksum is asked for before
       // the name's digest, where the payload is read.

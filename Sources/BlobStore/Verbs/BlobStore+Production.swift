@@ -10,8 +10,8 @@ extension BlobStore {
   ///
   /// - Returns: nil if another process has it; else what gives it back, to be called once.
   package func tryProductionLock(of key: BlobKey) throws(BlobStoreError) -> (@Sendable () -> Void)? {
-    try reporting("produce", key) {
-      guard core.configuration.sharing == .shared else { return {} }
+    try reporting("load", key) {
+      guard core.configuration.access.sharing == .shared else { return {} }
       let path = try core.path(for: key)
       while true {
         let root = try core.root.openedOrMade()

@@ -2,22 +2,26 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// Which records a wipe removes, whatever their age.
-public enum RemovalScope: String, CaseIterable, Sendable {
-  /// All records, damaged and quarantined files, and what dead writers have left.
-  case all
-  case locked
-  case unlocked
+extension BlobStore {
+  /// Which records a wipe removes, whatever their age.
+  public enum RemovalScope: String, CaseIterable, Sendable {
+    /// All records, damaged and quarantined files, and what dead writers have left.
+    case all
+    case locked
+    case unlocked
+  }
 }
 
-/// What a wipe removed.
-public struct RemovalReport: Hashable, Sendable {
-  public var files: Int64 = 0
-  public var bytes: Int64 = 0
-  /// Whether it was stopped before it had seen everything.
-  public var wasStopped = false
+extension BlobStore {
+  /// What a wipe removed.
+  public struct RemovalReport: Hashable, Sendable {
+    public var files: Int64 = 0
+    public var bytes: Int64 = 0
+    /// Whether it was stopped before it had seen everything.
+    public var wasStopped = false
 
-  public init() {}
+    public init() {}
+  }
 }
 
 extension BlobStore {
@@ -88,7 +92,7 @@ extension BlobStore {
 }
 
 extension StoreCore {
-  fileprivate func remove(_ key: BlobKey, recycling: Bool) throws -> Outcome {
+  fileprivate func remove(_ key: BlobKey, recycling: Bool) throws -> BlobStore.Outcome {
     let path = try path(for: key)
     guard let root = try root.opened() else { return .notFound }
     var mayLookAgain = true
@@ -113,8 +117,8 @@ extension StoreCore {
   /// - Returns: what the removal was to be on the medium by; nil if there was no record.
   private func remove(
     _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool
-  ) throws -> Durability.Level? {
-    try stripes.withStripe(of: path.digest) { hold throws -> Durability.Level? in
+  ) throws -> BlobStore.Durability.Level? {
+    try stripes.withStripe(of: path.digest) { hold throws -> BlobStore.Durability.Level? in
       guard let (record, file, mayBeLocked) = try recordToRemove(at: path, in: directory, of: root) else {
         // Somebody may be producing it, and is to know that it was removed.
         hold.changingPayload(.none) {}
@@ -130,7 +134,9 @@ extension StoreCore {
     }
   }
 
-  fileprivate func remove(_ scope: RemovalScope, _ options: RemovalOptions, _ progress: inout RemovalProgress) throws {
+  fileprivate func remove(
+    _ scope: BlobStore.RemovalScope, _ options: BlobStore.RemovalOptions, _ progress: inout BlobStore.RemovalProgress
+  ) throws {
     var firstFailure: (any Error)?
     var mustSync = false
     guard let root = try root.opened() else { return }
@@ -143,7 +149,7 @@ extension StoreCore {
       return true
     }
     defer { walk.enters = nil }
-    var busy = BusyRecords<RecordPath>(waiting: configuration.lockTimeout)
+    var busy = BusyRecords<RecordPath>(waiting: configuration.access.lockTimeout)
     func count(_ removed: RecordEntry) {
       progress.removed.add(bytes: removed.fileSize)
       if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full { mustSync = true }
@@ -179,7 +185,7 @@ extension StoreCore {
       } catch {
         firstFailure = firstFailure ?? error
       }
-      if progress.examined.isMultiple(of: Int64(RemovalOptions.progressStep)) { options.progress?(progress) }
+      if progress.examined.isMultiple(of: Int64(BlobStore.RemovalOptions.progressStep)) { options.progress?(progress) }
       if options.isStopped?() == true {
         progress.removed.wasStopped = true
         if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
@@ -205,7 +211,7 @@ extension StoreCore {
       return false
     }
     if busy.count > 0, !progress.removed.wasStopped {
-      let failure = BlobStoreError(busy: busy.count, for: configuration.lockTimeout, at: self.root.path)
+      let failure = BlobStoreError(busy: busy.count, for: configuration.access.lockTimeout, at: self.root.path)
       firstFailure = firstFailure ?? failure
     }
     if scope == .all, !progress.removed.wasStopped {
@@ -239,14 +245,14 @@ extension StoreCore {
   }
 }
 
-extension RemovalReport {
+extension BlobStore.RemovalReport {
   fileprivate mutating func add(bytes byteCount: Int64) {
     files += 1
     bytes.saturatingAdd(byteCount)
   }
 }
 
-extension RemovalScope {
+extension BlobStore.RemovalScope {
   fileprivate func includes(_ entry: RecordEntry) -> Bool {
     switch self {
     case .all: true

@@ -221,12 +221,12 @@ extension Publisher {
 
 extension StoreCore {
   func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
-    guard byteCount <= configuration.maximumPayload else {
+    guard byteCount <= configuration.limits.payload else {
       throw BlobStoreError(
         .payloadTooLarge,
-        "a payload of at least \(byteCount) bytes is larger than the maximum of \(configuration.maximumPayload)")
+        "a payload of at least \(byteCount) bytes is larger than the maximum of \(configuration.limits.payload)")
     }
-    if let limit = configuration.sizeLimit, byteCount > limit - Int64(RecordHeader.byteCount) {
+    if let limit = configuration.limits.size, byteCount > limit - Int64(RecordHeader.byteCount) {
       throw BlobStoreError(
         .payloadTooLarge,
         "a payload of at least \(byteCount) bytes does not fit into the size limit of \(limit)")

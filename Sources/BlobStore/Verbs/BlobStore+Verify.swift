@@ -3,6 +3,7 @@ internal import Logging
 internal import Posix
 public import SystemPackage
 
+extension BlobStore {
 /// What a verification found in one place.
 public enum VerificationFinding: Sendable {
   /// A record: `state` and `damage` take the payload into account.
@@ -16,7 +17,9 @@ public enum VerificationFinding: Sendable {
   /// What would be a record, were it not somebody else's.
   case foreignRecord(ForeignRecord)
 }
+}
 
+extension BlobStore {
 /// The sum of a verification.
 public struct VerificationReport: Hashable, Sendable {
   public var soundRecords: Int64 = 0
@@ -59,6 +62,7 @@ public struct VerificationReport: Hashable, Sendable {
     }
   }
 }
+}
 
 extension BlobStore {
   /// Checks every record, expired ones too: header, size, payload checksum and key digest.
@@ -77,19 +81,19 @@ extension BlobStore {
 
 extension StoreCore {
   fileprivate func verify(
-    repairing policy: BlobStore.DamagePolicy, _ visit: (VerificationFinding) -> Void
-  ) throws -> VerificationReport {
+    repairing policy: BlobStore.DamagePolicy, _ visit: (BlobStore.VerificationFinding) -> Void
+  ) throws -> BlobStore.VerificationReport {
     if policy != .report { try requireCache() }
-    var report = VerificationReport()
-    func tell(_ finding: VerificationFinding) {
+    var report = BlobStore.VerificationReport()
+    func tell(_ finding: BlobStore.VerificationFinding) {
       report.add(finding)
       visit(finding)
     }
     guard let walk = try walk() else { return report }
     // Told of at the end.
-    var busy = BusyRecords<RecordEntry>(waiting: configuration.lockTimeout)
+    var busy = BusyRecords<RecordEntry>(waiting: configuration.access.lockTimeout)
     while let item = try walk.next() {
-      let finding: VerificationFinding
+      let finding: BlobStore.VerificationFinding
       switch item {
       case .record(let met):
         let entry = try verified(met)
@@ -112,7 +116,7 @@ extension StoreCore {
       return false
     }
     for entry in busy.kept {
-      logNotRepaired(entry, BlobStoreError(busy: 1, for: configuration.lockTimeout, at: root.path))
+      logNotRepaired(entry, BlobStoreError(busy: 1, for: configuration.access.lockTimeout, at: root.path))
       tell(.record(entry))
     }
     return report
@@ -125,7 +129,7 @@ extension StoreCore {
   /// Does with a damaged file what the policy says, if it is still damaged when nobody can change it.
   ///
   /// - Returns: nil if others are changing it, or a key that shares its lock.
-  private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> VerificationFinding? {
+  private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> BlobStore.VerificationFinding? {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
     do {
       let isDone = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold in
@@ -192,7 +196,7 @@ extension StoreCore {
     var facts = RecordFacts(fileSize: status.size)
     // Before the payload is read: its checksum comes before the name's digest.
     guard let header = judge.judge(stored, facts).soundHeader else { return Reading(judge.judge(stored, facts)) }
-    guard header.payloadSize <= configuration.maximumPayload else { throw tooLarge(header, file.location.path) }
+    guard header.payloadSize <= configuration.limits.payload else { throw tooLarge(header, file.location.path) }
     if header.payloadChecksum != nil {
       let read = try file.payloadChecksum()
       (facts.payloadByteCount, facts.payloadCRC) = (read.byteCount, read.checksum)

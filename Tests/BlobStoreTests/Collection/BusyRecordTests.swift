@@ -71,7 +71,7 @@ import Testing
     #expect(log.warnings.count == 1)
     #expect(try cache.files() == files(keys))
     #expect(trace.count(.lockByte) < Self.mostTries)
-    #expect(try store.usageEstimate() == UsageEstimate(records: 4, bytes: 400))
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 4, bytes: 400))
     // Nobody has the collector's lock any more, and no mark hides what is left.
     try locks.giveBack(keys[0].stripe)
     #expect(try cache.store().collect().expired == 4)
@@ -84,7 +84,7 @@ import Testing
     _ = try fill(keys)
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(keys[0].stripe))
-    let store = try cache.store(files: trace.files) { $0.lockTimeout = .zero }
+    let store = try cache.store(files: trace.files) { $0.access.lockTimeout = .zero }
     giveBack(locks, keys[0].stripe, before: Self.afterWalk)
     let report = try store.collect()
     #expect(report.expired == 6 && report.busy == 0 && report.failed == 0)
@@ -93,7 +93,7 @@ import Testing
     #expect(report.subdirectories == Set(files(keys).map { $0.prefix(2) }).count + 3)
     #expect(try cache.files() == [])
     #expect(try Set(cache.outside.names(in: "cache")).subtracting([".recycled"]) == [".blobcache"])
-    #expect(try store.usageEstimate() == UsageEstimate())
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate())
   }
 
   enum Meanwhile: CaseIterable {
@@ -147,10 +147,10 @@ import Testing
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(areAllBusy ? ControlLayout.stripeBytes : keys[0].stripe))
     let store = try cache.store(files: trace.files) {
-      $0.countLimit = 2
-      $0.evictionTarget = 1
+      $0.limits.count = 2
+      $0.limits.evictionTarget = 1
     }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
     let report = try store.collect(options)
     #expect(trace.count(.lockByte) < Self.mostTries)
@@ -180,7 +180,7 @@ import Testing
 
   /// C26: memory is bounded.
   @Test func ofVeryManyBusyRecordsAllAreCounted() throws {
-    let store = try cache.store { $0.lockTimeout = .zero }
+    let store = try cache.store { $0.access.lockTimeout = .zero }
     let count = 4100
     for number in 0..<count { try store.store(Data(), for: "key \(number)", ttl: .seconds(1)) }
     cache.clock.advance(by: 2)
@@ -206,7 +206,7 @@ import Testing
       if isThen, !isStopped.exchange(true, ordering: .relaxed) { _ = trace.take() }
       return nil
     }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.isStopped = { isStopped.load(ordering: .relaxed) }
     let report = try cache.store(files: trace.files).collect(options)
     #expect(report.wasStopped && report.busy == 0)
@@ -219,8 +219,8 @@ import Testing
   /// M5: a process that is stopped in the middle of a collection keeps no other from making room for its stores.
   @Test func knownVictimsGoWhileAnotherProcessCollects() throws {
     let store = try cache.store {
-      $0.sizeLimit = 24 << 20
-      $0.collectsOnStore = true
+      $0.limits.size = 24 << 20
+      $0.limits.collectsOnStore = true
       $0.recycling = .off
     }
     for key in 0..<26 {
@@ -243,7 +243,9 @@ import Testing
   // MARK: Wipes
 
   /// W5: all else goes, and the error says what is left.
-  @Test(arguments: RemovalScope.allCases) func aWipeLeavesWhatIsBusyAndRemovesTheRest(scope: RemovalScope) throws {
+  @Test(arguments: BlobStore.RemovalScope.allCases) func aWipeLeavesWhatIsBusyAndRemovesTheRest(
+    scope: BlobStore.RemovalScope
+  ) throws {
     let keys = BlobKey.sharingStripe(3)
     let others = try fill(keys)
     if scope == .locked {
@@ -251,7 +253,7 @@ import Testing
     }
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(keys[0].stripe))
-    let store = try cache.store(files: trace.files) { $0.lockTimeout = .milliseconds(200) }
+    let store = try cache.store(files: trace.files) { $0.access.lockTimeout = .milliseconds(200) }
     let error = expect(.busy) { try store.removeAll(scope) }
     #expect(error?.message.contains(": 3") == true)
     #expect(try cache.files() == files(keys))
@@ -260,14 +262,16 @@ import Testing
   }
 
   /// W5, D3: what is free once all else is removed goes too.
-  @Test(arguments: Durability.allCases) func aWipeComesBackToWhatWasBusy(durability: Durability) throws {
+  @Test(arguments: BlobStore.Durability.allCases) func aWipeComesBackToWhatWasBusy(
+    durability: BlobStore.Durability
+  ) throws {
     let keys = BlobKey.sharingStripe(2)
     _ = try fill(keys)
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(keys[0].stripe))
     let trace = trace
     let store = try cache.store(files: trace.files) {
-      $0.lockTimeout = .zero
+      $0.access.lockTimeout = .zero
       $0.durability = durability
     }
     // Four tries have been made by then, one for each record.
@@ -300,10 +304,10 @@ import Testing
       default: trace.onCall { call, _ in call == .unlink ? .fail(.readOnlyFileSystem) : nil }
       }
     }
-    let store = try cache.store(files: trace.files) { $0.lockTimeout = .zero }
-    var options = RemovalOptions()
+    let store = try cache.store(files: trace.files) { $0.access.lockTimeout = .zero }
+    var options = BlobStore.RemovalOptions()
     options.isStopped = { isStopped.load(ordering: .relaxed) }
-    func wipe() throws -> RemovalReport { try store.removeAll(.unlocked, options) }
+    func wipe() throws -> BlobStore.RemovalReport { try store.removeAll(.unlocked, options) }
     switch meanwhile {
     case "removed": #expect(try wipe().files == 3)
     case "locked":
@@ -326,7 +330,7 @@ import Testing
     let trace = trace
     let log = RecordedLog()
     let store = try cache.store(files: trace.files) {
-      $0.lockTimeout = .zero
+      $0.access.lockTimeout = .zero
       $0.logger = log.logger
     }
     // Each of the three has been tried once.

@@ -98,7 +98,7 @@ private struct ClockJumpRun {
       let isLocked = records[key].map { $0.refCount > 0 } ?? false
       let outcome = try store.unlock(BlobKey(key), force: true)
       if isLive { records[key]?.refCount = 0 }
-      let expected: Outcome = !isLive ? .notFound : isLocked ? .done : .notLocked
+      let expected: BlobStore.Outcome = !isLive ? .notFound : isLocked ? .done : .notLocked
       return difference("unlock", outcome, expected) ?? headerDifference(key)
     default: return try collect()
     }

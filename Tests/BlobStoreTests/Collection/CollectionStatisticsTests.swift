@@ -16,7 +16,7 @@ import Testing
   /// C17.
   @Test func collectionsAreAddedUpOverStores() throws {
     for round in 1...3 as ClosedRange<Int64> {
-      let store = try cache.store { $0.sizeLimit = 300 }
+      let store = try cache.store { $0.limits.size = 300 }
       try cache.store().store(payload(36), for: "expired", ttl: .seconds(1))
       for key in 0..<4 { try cache.store().store(payload(36), for: "\(key) key", ttl: .seconds(1_000_000)) }
       try cache.write([1, 2], to: "te/.tmp-1")
@@ -39,9 +39,9 @@ import Testing
     let store = try cache.store()
     try store.store(payload(5), for: "key", ttl: .seconds(1))
     cache.clock.advance(by: 2)
-    try store.collect(CollectionOptions(dryRun: true))
-    try cache.store { $0.recordsCollections = false }.collect()
-    #expect(try store.statistics() == CollectionStatistics())
+    try store.collect(BlobStore.CollectionOptions(dryRun: true))
+    try cache.store { $0.access.recordsCollections = false }.collect()
+    #expect(try store.statistics() == BlobStore.CollectionStatistics())
     #expect(try cache.files() == [])
   }
 
@@ -68,7 +68,7 @@ import Testing
     try file.close()
     #expect(try store.statistics().lastPass == nil)
     cache.clock.advance(by: 2)
-    #expect(try store.collect(CollectionOptions(maximumTime: .seconds(100))).expired == 1)
+    #expect(try store.collect(BlobStore.CollectionOptions(maximumTime: .seconds(100))).expired == 1)
     let statistics = try store.statistics()
     #expect(statistics.passes == (word > 0 ? .max : 1))
     #expect(statistics.expired == (word > 0 ? .max : 1))
@@ -76,36 +76,37 @@ import Testing
   }
 
   @Test func aDirectoryThatIsNoneHasNoStatistics() throws {
-    #expect(try cache.store().statistics() == CollectionStatistics())
+    #expect(try cache.store().statistics() == BlobStore.CollectionStatistics())
   }
 
   /// C18.
   @Test func progressIsReportedAndCountsEveryFile() throws {
     let store = try cache.store()
-    let count = Int64(CollectionOptions.progressStep) + 10
+    let count = Int64(BlobStore.CollectionOptions.progressStep) + 10
     for key in 0..<count { try store.store(Data(), for: "\(key % 10) \(key)", ttl: .seconds(key < 5 ? 1 : 100)) }
     try store.collect()
     cache.clock.advance(by: 2)
-    let calls = Lock<[CollectionProgress]>([])
-    var options = CollectionOptions()
+    let calls = Lock<[BlobStore.CollectionProgress]>([])
+    var options = BlobStore.CollectionOptions()
     options.looksAtEverything = true
     options.progress = { call in calls.withLock { $0.append(call) } }
     try store.collect(options)
     let seen = calls.withLock { $0 }
     #expect(seen.count == 2)
-    #expect(seen.first?.examined == Int64(CollectionOptions.progressStep))
-    #expect(seen.last == CollectionProgress(phase: .expiry, examined: count, expected: count, bytesFreed: 5 * 64))
+    #expect(seen.first?.examined == Int64(BlobStore.CollectionOptions.progressStep))
+    #expect(
+      seen.last == BlobStore.CollectionProgress(phase: .expiry, examined: count, expected: count, bytesFreed: 5 * 64))
   }
 
   /// C19.
   @Test func aCollectionThatIsStoppedEndsWithTheFileInHand() throws {
-    let store = try cache.store { $0.sizeLimit = 100 }
+    let store = try cache.store { $0.limits.size = 100 }
     let other = try cache.store()
     for key in 0..<20 { try other.store(payload(36), for: "ke\(key)", ttl: .seconds(key < 10 ? 1 : 100)) }
     cache.clock.advance(by: 2)
     let asked = Atomic(0)
     let isStopped: @Sendable () -> Bool = { asked.add(1, ordering: .relaxed).newValue > 3 }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.isStopped = isStopped
     let report = try store.collect(options)
     #expect(report.wasStopped && report.wasCutShort)
@@ -135,19 +136,19 @@ import Testing
     try first.store(payload(5), for: "key")
     let process = ProcessInfo.processInfo.processIdentifier
     let isWaitedFor = Atomic(false)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.isStopped = {
       guard !isWaitedFor.exchange(true, ordering: .relaxed) else { return false }
       let error = expect(.collectionRunning) { try second.collect() }
       #expect(error?.runningProcess == process)
       #expect(error?.message.contains("\(process)") == true)
-      var patient = CollectionOptions()
+      var patient = BlobStore.CollectionOptions()
       patient.waitsForOther = .milliseconds(1)
       expect(.collectionRunning) { try second.collect(patient) }
       return false
     }
     #expect(try first.collect(options).examined == 1)
-    var patient = CollectionOptions()
+    var patient = BlobStore.CollectionOptions()
     patient.waitsForOther = .seconds(Int64.max)
     #expect(try second.collect(patient).examined == 1)
   }

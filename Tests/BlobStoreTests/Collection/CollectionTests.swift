@@ -42,7 +42,7 @@ import Testing
     cache.clock.advance(by: 2)
     var passes = 0
     while try store.usage().records > 0 {
-      let report = try store.collect(CollectionOptions(maximumTime: .zero))
+      let report = try store.collect(BlobStore.CollectionOptions(maximumTime: .zero))
       #expect(report.wasCutShort)
       #expect(report.examined == report.expired)
       #expect(report.examined <= 1)
@@ -66,7 +66,7 @@ import Testing
       let store = try cache.store { $0.layout.separatesDirectories = separates }
       for key in 0..<40 { try store.store(payload(36), for: "\(key)", locks: key == 0 ? .one : .none) }
       try cache.write([1], to: ".tmp-7")
-      let report = try store.collect(CollectionOptions(maximumTime: time))
+      let report = try store.collect(BlobStore.CollectionOptions(maximumTime: time))
       #expect(report.examined == 40)
       #expect(report.bytesAfter == 40 * 100)
       #expect(report.temporary == 1)
@@ -77,8 +77,8 @@ import Testing
   /// C9.
   @Test func dryRunReportsTheSameAndChangesNothing() throws {
     let store = try cache.store {
-      $0.sizeLimit = 1000
-      $0.maximumPayload = 1 << 20
+      $0.limits.size = 1000
+      $0.limits.payload = 1 << 20
     }
     for key in 0..<20 {
       try store.store(payload(36), for: "\(key) live")
@@ -94,7 +94,7 @@ import Testing
     try cache.makeDirectory("em")
     cache.clock.advance(by: 2)
     let before = try cache.snapshot()
-    var predicted = try store.collect(CollectionOptions(dryRun: true))
+    var predicted = try store.collect(BlobStore.CollectionOptions(dryRun: true))
     #expect(try cache.snapshot() == before)
     #expect(predicted.dryRun)
     var actual = try store.collect()
@@ -113,14 +113,14 @@ import Testing
   @Test(arguments: [true, false]) func dryRunThatIsCutShortCountsNoRecordTwice(separates: Bool) throws {
     let store = try cache.store {
       $0.layout.separatesDirectories = separates
-      $0.countLimit = 18
-      $0.evictionTarget = 1
+      $0.limits.count = 18
+      $0.limits.evictionTarget = 1
     }
     for key in 0..<10 { try store.store(payload(36), for: "\(key) expired", ttl: .seconds(1)) }
     cache.clock.advance(by: 2)
     for key in 0..<10 { try store.store(payload(36), for: "\(key) live") }
     let before = try cache.snapshot()
-    let report = try store.collect(CollectionOptions(dryRun: true, maximumTime: .zero))
+    let report = try store.collect(BlobStore.CollectionOptions(dryRun: true, maximumTime: .zero))
     #expect(report.wasCutShort)
     #expect(report.expired + report.evicted == 2)
     #expect(report.bytesFreed == 200)
@@ -134,7 +134,7 @@ import Testing
     let cache = cache
     let other = try cache.store()
     // Expired for the collection, not for the other store, which gives it longer.
-    let generous = try cache.store { $0.defaultExpiration = .seconds(10_000) }
+    let generous = try cache.store { $0.expiry.defaultTimeToLive = .seconds(10_000) }
     try other.store(payload(5), for: "key")
     cache.clock.advance(by: 700)
     let store = try cache.store(files: trace.files)
@@ -184,7 +184,7 @@ import Testing
     let log = RecordedLog()
     let store = try cache.store(files: trace.files) {
       $0.logger = log.logger
-      $0.sizeLimit = 100
+      $0.limits.size = 100
     }
     for key in ["one", "two", "three"] { try store.store(payload(5), for: BlobKey(key), ttl: .seconds(1)) }
     try store.store(payload(5), for: "four")

@@ -31,8 +31,8 @@ import Testing
 
   /// E2.
   @Test func ttlZeroLastsAsLongAsTheStoreSays() throws {
-    let long = try cache.store { $0.defaultExpiration = .seconds(1000) }
-    let short = try cache.store { $0.defaultExpiration = .seconds(100) }
+    let long = try cache.store { $0.expiry.defaultTimeToLive = .seconds(1000) }
+    let short = try cache.store { $0.expiry.defaultTimeToLive = .seconds(100) }
     try long.store(payload(10), for: "key")
     cache.clock.advance(by: 101)
     #expect(try short.contains("key") == false)
@@ -88,7 +88,7 @@ import Testing
   func shortDefaultExpirationIsRaisedWithAWarning(asked: Int64, effective: Int64) throws {
     let log = RecordedLog()
     let store = try cache.store {
-      $0.defaultExpiration = .seconds(asked)
+      $0.expiry.defaultTimeToLive = .seconds(asked)
       $0.logger = log.logger
     }
     #expect(log.warnings.count == (asked < 60 ? 1 : 0))
@@ -114,7 +114,7 @@ import Testing
 
   /// E7.
   @Test func hugeDefaultExpirationIsHeld() throws {
-    let store = try cache.store { $0.defaultExpiration = .seconds(Int64.max) * 9 }
+    let store = try cache.store { $0.expiry.defaultTimeToLive = .seconds(Int64.max) * 9 }
     try store.store(payload(1), for: "key")
     cache.clock.now = UnixTime(seconds: .max)
     #expect(try store.contains("key"))

@@ -45,7 +45,7 @@ import Testing
       if call == .openDirectory, path.lastComponent?.string == ".quarantine" { hasWalked.withLock { $0 = true } }
       return nil
     }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.isStopped = { hasWalked.withLock { $0 } }
     let report = try store.collect(options)
     #expect(report.wasStopped)
@@ -60,7 +60,7 @@ import Testing
     try fill()
     let store = try cache.store()
     cache.clock.advance(by: 1_000_000)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.isStopped = { true }
     #expect(try store.collect(options).wasStopped)
     let stopped = try store.statistics()
@@ -77,7 +77,7 @@ import Testing
     try fill()
     for name in ["old", "new"] { try cache.write([UInt8](repeating: 1, count: 4000), to: ".quarantine/" + name) }
     try cache.setModified(".quarantine/old", 1)
-    let store = try cache.store(files: trace.files) { $0.sizeLimit = 280 }
+    let store = try cache.store(files: trace.files) { $0.limits.size = 280 }
     trace.onCall { made, path in
       guard made == call, path.string.contains(".quarantine") else { return nil }
       return call == .unlink && path.lastComponent?.string != "old" ? nil : .fail(.notPermitted)
@@ -104,7 +104,7 @@ import Testing
     // A program leaves its hint with its first change; who only looks leaves none.
     let stranger = try cache.store {
       $0.layout = layout
-      $0.leavesHint = false
+      $0.access.leavesHint = false
     }
     #expect(try stranger.usage().records == 0)
     try stranger.collect()
@@ -114,27 +114,27 @@ import Testing
   /// C28: nor where no program has left a hint, as the tool leaves none.
   @Test(arguments: [RecordLayout(separatesDirectories: false), RecordLayout(naming: .sha256)])
   func anotherLayoutCorrectsNoCountersWithoutAHint(layout: RecordLayout) throws {
-    let store = try cache.store { $0.leavesHint = false }
+    let store = try cache.store { $0.access.leavesHint = false }
     for key in ["aakey", "bbkey", "cckey"] { try store.store(payload(36), for: BlobKey(key)) }
     try store.collect()
     let stranger = try cache.store {
       $0.layout = layout
-      $0.leavesHint = false
+      $0.access.leavesHint = false
     }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.looksAtEverything = true
     try stranger.collect(options)
-    #expect(try store.usageEstimate() == UsageEstimate(records: 3, bytes: 300))
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 3, bytes: 300))
     // What is hidden is no record, in no layout.
     for file in [".hidden", "aa/.hidden"] { try cache.write([1], to: file) }
     try FileManager.default.removeItem(atPath: cache.path("bb/bbkey"))
     try store.collect(options)
-    #expect(try store.usageEstimate() == UsageEstimate(records: 2, bytes: 200))
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 2, bytes: 200))
     // Anything else may be one.
     try cache.write([1], to: "stray")
     try FileManager.default.removeItem(atPath: cache.path("cc/cckey"))
     try store.collect(options)
-    #expect(try store.usageEstimate() == UsageEstimate(records: 2, bytes: 200))
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 2, bytes: 200))
   }
 
   /// C9: what a dry run would remove leaves room, as what a collection removes.
@@ -149,10 +149,10 @@ import Testing
     try check(unsafe statvfs(cache.path(""), &volume), "statvfs")
     let available = Int64(volume.f_bavail) * Int64(volume.f_frsize)
     let store = try cache.store {
-      $0.sizeLimit = .max
-      $0.freeSpaceFloor = available + 512 << 20
+      $0.limits.size = .max
+      $0.limits.freeSpaceFloor = available + 512 << 20
     }
-    let report = try store.collect(CollectionOptions(dryRun: true))
+    let report = try store.collect(BlobStore.CollectionOptions(dryRun: true))
     #expect(report.expired == 1)
     #expect(report.evicted == 0)
   }
@@ -162,7 +162,7 @@ import Testing
     try cache.write(Array("dear diary".utf8), to: "di/diary")
     let before = try cache.snapshot()
     cache.clock.advance(by: 1_000_000_000)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.requiresCache = true
     expect(.notACache) { try cache.store().collect(options) }
     #expect(try cache.snapshot() == before)
@@ -174,7 +174,7 @@ import Testing
 
   @Test func whatHoldsNothingIsNotMadeACache() throws {
     try cache.makeDirectory("documents")
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.requiresCache = true
     #expect(try cache.store().collect(options).examined == 0)
     #expect(try !cache.exists(".blobcache"))

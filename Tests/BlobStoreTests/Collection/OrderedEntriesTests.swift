@@ -38,7 +38,7 @@ import Testing
     // Each comes as far as one place of the order.
     var expired: Int64 = 0
     for _ in 1..<keys.count {
-      let report = try store.collect(CollectionOptions(maximumTime: .zero))
+      let report = try store.collect(BlobStore.CollectionOptions(maximumTime: .zero))
       #expect((1...2).contains(report.expired))
       expired += report.expired
     }
@@ -52,7 +52,7 @@ import Testing
     let store = try cache.store { $0.layout.separatesDirectories = false }
     for key in [CollidingKeys.first, CollidingKeys.second] { try store.store(payload(5), for: key, ttl: .seconds(1)) }
     cache.clock.advance(by: 10)
-    let report = try store.collect(CollectionOptions(dryRun: true, maximumTime: .zero))
+    let report = try store.collect(BlobStore.CollectionOptions(dryRun: true, maximumTime: .zero))
     #expect(report.wasCutShort && report.expired == 2)
   }
 }

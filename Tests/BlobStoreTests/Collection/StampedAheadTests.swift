@@ -63,7 +63,7 @@ import Testing
     try store("key")
     let start = start
     let other = try cache.store {
-      $0.lockTimeout = .zero
+      $0.access.lockTimeout = .zero
       $0.now = { UnixTime(seconds: start - 100) }
     }
     let trace = CallTrace()
@@ -103,7 +103,8 @@ import Testing
   /// Whose clock shows another time than the others' stamps nothing; nor does a dry run.
   @Test(arguments: [true, false]) func somePassesOnlyReport(dryRun: Bool) throws {
     try store("key")
-    let report = try cache.store { $0.recordsCollections = dryRun }.collect(CollectionOptions(dryRun: dryRun))
+    let report = try cache.store { $0.access.recordsCollections = dryRun }.collect(
+      BlobStore.CollectionOptions(dryRun: dryRun))
     #expect(report.stampedAhead == 1)
     #expect(try updateTime("key") == start + Self.year)
   }
@@ -114,9 +115,9 @@ import Testing
     try cache.store().collect()
     cache.clock.advance(by: 1)
     for index in 0..<10 { try cache.store().store(payload(36), for: "late \(index)", ttl: .seconds(1_000_000)) }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
-    #expect(try cache.store { $0.sizeLimit = 1111 }.collect(options).evicted == 11)
+    #expect(try cache.store { $0.limits.size = 1111 }.collect(options).evicted == 11)
     let left = Set(try cache.store().records().compactMap { $0.key?.string })
     #expect(left.count == 9 && left.allSatisfy { $0.hasPrefix("late") })
   }
@@ -127,11 +128,11 @@ import Testing
       try store("ahead \(index)", ttl: .seconds(1_000_000))
       try store("late \(index)", ahead: 3600, ttl: .seconds(1_000_000))
     }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
     let store = try cache.store {
-      $0.sizeLimit = 1111
-      $0.recordsCollections = false
+      $0.limits.size = 1111
+      $0.access.recordsCollections = false
     }
     #expect(try store.collect(options).evicted == 11)
     let left = Set(try cache.store().records().compactMap { $0.key?.string })
@@ -142,11 +143,11 @@ import Testing
   @Test(arguments: EvictionTests.remembered, [true, false])
   func thePassThatMeetsThemKeepsTheLimit(remembered: Int, stamps: Bool) throws {
     for index in 0..<20 { try store("ahead \(index)", ttl: .seconds(1_000_000)) }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
     let store = try cache.store {
-      $0.sizeLimit = 1000
-      $0.recordsCollections = stamps
+      $0.limits.size = 1000
+      $0.access.recordsCollections = stamps
     }
     let report = try store.collect(options)
     #expect(report.stampedAhead == 20 && report.evicted == 11 && report.recordsAfter == 9 && report.bytesAfter == 900)
@@ -172,9 +173,9 @@ import Testing
       let path = cache.path("ah/ahead \(index)")
       try FileManager.default.linkItem(atPath: path, toPath: cache.outside.path.string + "/backup \(index)")
     }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
-    let report = try cache.store { $0.sizeLimit = 500 }.collect(options)
+    let report = try cache.store { $0.limits.size = 500 }.collect(options)
     #expect(report.stampedAhead == 10 && report.evicted == 6 && report.bytesAfter == 400)
     #expect(Array(try cache.store().records()).count == 4)
   }

@@ -66,7 +66,7 @@ import Testing
   /// U4: SPTPersistentCache's total and locked sizes among them.
   @Test func usageCountsEveryFileOnce() throws {
     let store = try cache.store()
-    #expect(try store.usage() == Usage())
+    #expect(try store.usage() == BlobStore.Usage())
     try store.store(payload(100), for: "a")
     try store.store(payload(200), for: "long", ttl: .seconds(1))
     try store.store(payload(300), for: "locked", locks: .one)
@@ -80,7 +80,7 @@ import Testing
     try cache.makeDirectory("xy/zz")
     try cache.makeDirectory("some directory")
     cache.clock.advance(by: 2)
-    var expected = Usage()
+    var expected = BlobStore.Usage()
     expected.records = 4
     expected.bytes = 4 * 64 + 1000 + 500 + 50
     expected.lockedRecords = 2
@@ -135,7 +135,7 @@ import Testing
     try FileManager.default.createDirectory(atPath: memory, withIntermediateDirectories: false)
     defer { #expect(throws: Never.self) { try FileManager.default.removeItem(atPath: memory) } }
     try check(symlink(memory, cache.root.string), "symlink")
-    let store = try cache.store { $0.sizeLimit = 1000 }
+    let store = try cache.store { $0.limits.size = 1000 }
     let size: Int64 = 1 << 62
     for (index, key) in ["a", "b", "c", "d", "e", "f"].enumerated() {
       let time = UInt64(cache.now) + UInt64(index)

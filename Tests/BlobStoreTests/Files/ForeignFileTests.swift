@@ -77,10 +77,10 @@ enum Oddity: String, CaseIterable {
   func noOperationTouchesTheForeignOrWaitsForIt(oddity: Oddity, file: String) throws {
     try oddity.make(at: file, in: cache)
     let key = BlobKey(file.split(separator: "/").last.map(String.init) ?? "")
-    let sound = try cache.store { $0.defaultExpiration = .seconds(1_000_000) }
+    let sound = try cache.store { $0.expiry.defaultTimeToLive = .seconds(1_000_000) }
     try sound.store(payload(7), for: "sound", ttl: .seconds(1_000_000))
     let store = try cache.store {
-      $0.sizeLimit = 1_000_000
+      $0.limits.size = 1_000_000
       $0.damagePolicy = .remove
     }
     let before = try cache.snapshot()
@@ -106,8 +106,8 @@ enum Oddity: String, CaseIterable {
     cache.clock.advance(by: 10_000)
     try store.collect()
     try cache.store {
-      $0.sizeLimit = 1_000_000
-      $0.freeSpaceFloor = .max
+      $0.limits.size = 1_000_000
+      $0.limits.freeSpaceFloor = .max
     }.collect()
     try store.removeAll(.locked)
     try store.removeAll(.unlocked)
@@ -164,7 +164,7 @@ enum Oddity: String, CaseIterable {
     try elsewhere.makeDirectory("ke/em")
     let before = try elsewhere.snapshot()
     let store = try cache.store {
-      $0.sizeLimit = 100
+      $0.limits.size = 100
       $0.damagePolicy = .remove
     }
     try store.store(payload(5), for: "a")
@@ -218,7 +218,7 @@ enum Oddity: String, CaseIterable {
   /// F1: names that no key has, and places where no record of that name lies.
   @Test(arguments: ["ke/%6Bey", "ke/%", "ab/key", "key", "ke/%2g", "ke/k", "long/key", "ke/.key"])
   func misplacedAndMisnamedFilesAreForeign(file: String) throws {
-    let store = try cache.store { $0.sizeLimit = 1_000_000 }
+    let store = try cache.store { $0.limits.size = 1_000_000 }
     try store.store(payload(5), for: "sound")
     try cache.write(record(RecordHeader(updateTime: 0, payloadSize: 0), [1, 2, 3]), to: file)
     let before = try cache.state(file)

@@ -14,7 +14,7 @@ import Testing
 
   /// C2, C3: which damage goes, once its file is old. Locked ones, too: nothing can be had from them.
   @Test(arguments: Damage.allCases) func removesOldDamage(damage: Damage) throws {
-    let store = try cache.store { $0.defaultExpiration = .seconds(1000) }
+    let store = try cache.store { $0.expiry.defaultTimeToLive = .seconds(1000) }
     try store.store(payload(5), for: "key", ttl: .seconds(1_000_000), locks: .one)
     try damage.inflict(on: "ke/key", in: cache)
     let bytes = try cache.bytes("ke/key")
@@ -51,7 +51,7 @@ import Testing
 
   /// C3.
   @Test func laterVersionsAreNeverCollected() throws {
-    let store = try cache.store { $0.sizeLimit = 1 }
+    let store = try cache.store { $0.limits.size = 1 }
     for (key, damage) in [("size", Damage.wrongHeaderSize), ("flags", .unsupportedFlags)] {
       try cache.store().store(payload(5), for: BlobKey(key), ttl: .seconds(1))
       let file = "\(key.prefix(2))/\(key)"
@@ -152,7 +152,7 @@ import Testing
 
   /// C13, G4.
   @Test func quarantineIsBroughtUnderItsLimit() throws {
-    let store = try cache.store { $0.sizeLimit = 10_000 }
+    let store = try cache.store { $0.limits.size = 10_000 }
     for (index, name) in ["a", "b", "c"].enumerated() {
       try cache.write([UInt8](repeating: 1, count: 50), to: ".quarantine/\(name)")
       try cache.setModified(".quarantine/\(name)", 1000 - Int64(index))

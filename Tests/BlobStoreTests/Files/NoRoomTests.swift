@@ -15,8 +15,8 @@ import Testing
 
   private func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
     try cache.store(files: trace.files) {
-      $0.collectsOnStore = true
-      $0.sizeLimit = 1 << 30
+      $0.limits.collectsOnStore = true
+      $0.limits.size = 1 << 30
       // A file that is overwritten needs no room.
       $0.recycling = .off
       change(&$0)
@@ -52,7 +52,7 @@ import Testing
 
   /// M6: a tenth more is freed than the file takes, so that not every store has to.
   @Test func moreIsFreedThanTheFileTakes() throws {
-    let store = try store { $0.evictionTarget = 0.5 }
+    let store = try store { $0.limits.evictionTarget = 0.5 }
     for key in 0..<20 {
       try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
       cache.clock.advance(by: 1)
@@ -68,8 +68,8 @@ import Testing
   /// M6: a limit of records is one too.
   @Test func aLimitOfRecordsLetsTheOldestGo() throws {
     let store = try store {
-      $0.sizeLimit = nil
-      $0.countLimit = 1000
+      $0.limits.size = nil
+      $0.limits.count = 1000
     }
     for key in 0..<3 {
       try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
@@ -83,7 +83,7 @@ import Testing
 
   /// M6, C16: without a limit only what has expired goes.
   @Test(arguments: [true, false]) func withoutALimitNothingIsEvicted(isExpired: Bool) throws {
-    let store = try store { $0.sizeLimit = nil }
+    let store = try store { $0.limits.size = nil }
     for key in 0..<3 { try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000)) }
     holdNoMore(than: 3)
     if isExpired {
@@ -175,7 +175,7 @@ import Testing
 
   /// M6: of stores that find no room at once, one collects, and the others try again after it.
   @Test func oneCollectionIsMadeForAll() throws {
-    let store = try store { $0.lockTimeout = .seconds(300) }
+    let store = try store { $0.access.lockTimeout = .seconds(300) }
     try store.store(payload(36), for: "expired", ttl: .seconds(1))
     store.waitForCollection()
     let passes = try store.statistics().passes
@@ -209,7 +209,7 @@ import Testing
 extension NoRoomTests {
   /// M8: a floor that cannot be kept evicts what there is, and refuses nothing.
   @Test func theFloorEvictsAndRefusesNothing() throws {
-    let store = try store { $0.freeSpaceFloor = 1 << 60 }
+    let store = try store { $0.limits.freeSpaceFloor = 1 << 60 }
     for key in 0..<20 {
       try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
       store.waitForCollection()
@@ -230,7 +230,7 @@ extension NoRoomTests {
     // It makes the counters known.
     store.waitForCollection()
     #expect(try store.statistics().evicted == 0)
-    let other = try self.store { $0.freeSpaceFloor = 1 << 60 }
+    let other = try self.store { $0.limits.freeSpaceFloor = 1 << 60 }
     try other.store(payload(36), for: "key 20", ttl: .seconds(1000))
     other.waitForCollection()
     #expect(try keys(store) == ["key 20"])
@@ -240,8 +240,8 @@ extension NoRoomTests {
   @Test(arguments: [(nil, 1 << 60), (1 << 30, 0)] as [(Int64?, Int64)])
   func nobodyAsksForWhatDoesNotMatter(limit: Int64?, floor: Int64) throws {
     let store = try store {
-      $0.sizeLimit = limit
-      $0.freeSpaceFloor = floor
+      $0.limits.size = limit
+      $0.limits.freeSpaceFloor = floor
     }
     try store.store(payload(36), for: "key", ttl: .seconds(1000))
     // It makes the counters known, and looks at the volume as any collection with a limit does.
@@ -256,7 +256,7 @@ extension NoRoomTests {
 
   /// M8: the volume is looked at by the first store, and then once in a mebibyte at the most, 64 at the least.
   @Test func theVolumeIsLookedAtNowAndThen() throws {
-    let store = try store { $0.freeSpaceFloor = 1 }
+    let store = try store { $0.limits.freeSpaceFloor = 1 }
     try store.store(payload(36), for: "key", ttl: .seconds(1000))
     store.waitForCollection()
     let first = looks()
@@ -272,7 +272,7 @@ extension NoRoomTests {
 
   /// M8: a volume that does not answer keeps nobody from storing.
   @Test func aLookThatFailsCostsNothing() throws {
-    let store = try store { $0.freeSpaceFloor = 1 }
+    let store = try store { $0.limits.freeSpaceFloor = 1 }
     let root = cache.root
     trace.onCall { call, path in call == .volumeStatus && path == root ? .fail(.ioError) : nil }
     let blob = payload(1 << 20)

@@ -29,7 +29,7 @@ import Testing
 
   /// X2. Another store has locks of its own, as another process does.
   @Test func changesWaitAndLoadsDoNot() throws {
-    let hasty = try cache.store { $0.lockTimeout = .milliseconds(20) }
+    let hasty = try cache.store { $0.access.lockTimeout = .milliseconds(20) }
     try store.store(payload(10, 1), for: "key")
     let size = try store.withExclusiveAccess(to: "key") { path in
       expect(.busy) { try hasty.store(payload(10, 2), for: "key") }
@@ -51,7 +51,7 @@ import Testing
 
   /// X2: the same store's other changes wait too.
   @Test func aChangeOfTheSameKeyWithinWouldWaitForItself() throws {
-    let hasty = try cache.store { $0.lockTimeout = .milliseconds(20) }
+    let hasty = try cache.store { $0.access.lockTimeout = .milliseconds(20) }
     try hasty.store(payload(10), for: "key")
     try hasty.withExclusiveAccess(to: "key") { _ in
       _ = expect(.busy) { try hasty.remove("key") }

@@ -63,13 +63,14 @@ import Testing
     Scenario(
       name: "touch", prepare: { try $0.store(Data("aged".utf8), for: "kept") }, run: { _ = try $0.touch("kept") }),
     Scenario(name: "lock, unlock", run: { _ = try $0.lock("key") }),
-    Scenario(name: "lock, exclusive", change: { $0.sharing = .exclusive }, run: { _ = try $0.lock("key") }),
+    Scenario(name: "lock, exclusive", change: { $0.access.sharing = .exclusive }, run: { _ = try $0.lock("key") }),
     Scenario(name: "store, new", run: { try $0.store(payload, for: "kept") }),
     Scenario(name: "store, replaced", run: { try $0.store(payload, for: "key") }),
     Scenario(
-      name: "store, new, exclusive", change: { $0.sharing = .exclusive }, run: { try $0.store(payload, for: "kept") }),
+      name: "store, new, exclusive", change: { $0.access.sharing = .exclusive },
+      run: { try $0.store(payload, for: "kept") }),
     Scenario(
-      name: "store, replaced, exclusive", change: { $0.sharing = .exclusive },
+      name: "store, replaced, exclusive", change: { $0.access.sharing = .exclusive },
       run: { try $0.store(payload, for: "key") }),
     Scenario(
       name: "store, replaced, full", change: { $0.durability = .full }, run: { try $0.store(payload, for: "key") }),

@@ -44,7 +44,7 @@ import Testing
 
   /// S6: what a file holds from there on is known before.
   @Test func aFileThatIsTooLargeIsRefusedBeforeAnythingIsMade() throws {
-    let store = try cache.store(files: trace.files) { $0.maximumPayload = 1000 }
+    let store = try cache.store(files: trace.files) { $0.limits.payload = 1000 }
     let source = cache.outside.path.appending("source")
     try payload(1500).write(to: URL(filePath: source.string))
     let input = try FileDescriptor.open(source, .readOnly)

@@ -41,9 +41,9 @@ import Testing
   func oldestGoUntilNineTenthsOfTheLimitAreLeft(limit: (bytes: Int64, left: Int), remembered: Int) throws {
     try fill(20, spacing: 1)
     let expected = limit.left
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
-    let report = try cache.store { $0.sizeLimit = limit.bytes }.collect(options)
+    let report = try cache.store { $0.limits.size = limit.bytes }.collect(options)
     #expect(report.evicted == Int64(20 - expected))
     #expect(report.bytesAfter == Int64(100 * expected))
     #expect(report.bytesFreed == Int64(100 * (20 - expected)))
@@ -57,8 +57,8 @@ import Testing
   func oldestGoUntilNineTenthsOfTheCountAreLeft(count: Int64, bytes: Int64?, expected: Int) throws {
     try fill(20, spacing: 1)
     let report = try cache.store {
-      $0.countLimit = count
-      $0.sizeLimit = bytes
+      $0.limits.count = count
+      $0.limits.size = bytes
     }.collect()
     #expect(report.evicted == Int64(20 - expected))
     #expect(report.recordsAfter == Int64(expected))
@@ -71,8 +71,8 @@ import Testing
   ) throws {
     try fill(20, spacing: 1)
     let store = try cache.store {
-      $0.sizeLimit = 1000
-      $0.evictionTarget = target
+      $0.limits.size = 1000
+      $0.limits.evictionTarget = target
     }
     try store.collect()
     #expect(try left() == names((20 - expected)..<20))
@@ -81,7 +81,7 @@ import Testing
   /// C6.
   @Test func withoutALimitNothingIsEvicted() throws {
     try fill(20, spacing: 1)
-    #expect(try cache.store { $0.freeSpaceFloor = .max }.collect().evicted == 0)
+    #expect(try cache.store { $0.limits.freeSpaceFloor = .max }.collect().evicted == 0)
   }
 
   /// C7: SPTPersistentCache orders by the fraction of a second.
@@ -90,9 +90,9 @@ import Testing
     cache.clock.advance(by: 1)
     let store = try cache.store()
     for index in 10..<20 { try store.store(payload(36), for: name(index), ttl: .seconds(1_000_000)) }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
-    #expect(try cache.store { $0.sizeLimit = 550 }.collect(options).evicted == 16)
+    #expect(try cache.store { $0.limits.size = 550 }.collect(options).evicted == 16)
     let kept = try left()
     #expect(kept.count == 4)
     #expect(kept.isSubset(of: names(10..<20)))
@@ -105,7 +105,7 @@ import Testing
     let store = try cache.store()
     for index in 10..<13 { try store.store(payload(436), for: name(index), ttl: .seconds(1_000_000)) }
     // 2400 bytes; 1000 to be freed: the nine old ones and one of the young.
-    let report = try cache.store { $0.sizeLimit = 1556 }.collect()
+    let report = try cache.store { $0.limits.size = 1556 }.collect()
     #expect(report.evicted == 10)
     #expect(report.bytesAfter == 1000)
     #expect(try left().isSubset(of: names(10..<13)))
@@ -114,7 +114,7 @@ import Testing
   /// C7.
   @Test func manyRecordsOfOneSecondGoInNoOrderButOnlyAsManyAsItTakes() throws {
     try fill(300, spacing: 0)
-    let report = try cache.store { $0.sizeLimit = 10_000 }.collect()
+    let report = try cache.store { $0.limits.size = 10_000 }.collect()
     #expect(report.evicted == 210)
     #expect(report.bytesAfter == 9000)
   }
@@ -122,11 +122,11 @@ import Testing
   /// C7.
   @Test func lockedRecordsCountAndStay() throws {
     try fill(20, spacing: 1) { $0 < 10 }
-    let report = try cache.store { $0.sizeLimit = 1200 }.collect()
+    let report = try cache.store { $0.limits.size = 1200 }.collect()
     #expect(report.evicted == 10)
     #expect(report.bytesAfter == 1000)
     #expect(try left() == names(0..<10))
-    let rest = try cache.store { $0.sizeLimit = 500 }.collect()
+    let rest = try cache.store { $0.limits.size = 500 }.collect()
     #expect(rest.evicted == 0 && rest.bytesAfter == 1000)
   }
 
@@ -138,7 +138,7 @@ import Testing
       try cache.write(record(header, [UInt8](repeating: 7, count: 36)), to: file)
     }
     // 35 records; 18 are left: the two oldest and fifteen of now go.
-    let report = try cache.store { $0.sizeLimit = 2000 }.collect()
+    let report = try cache.store { $0.limits.size = 2000 }.collect()
     #expect(report.evicted == 17)
     #expect(try left() == names(15..<30).union(["b", "c", "e"]))
   }
@@ -147,7 +147,7 @@ import Testing
   @Test func timesAtTheEndOfTheRange() throws {
     // Of no clock that was ahead (C25): it has come that far.
     cache.clock.now = UnixTime(seconds: .max)
-    let store = try cache.store { $0.sizeLimit = 500 }
+    let store = try cache.store { $0.limits.size = 500 }
     for index in 0..<10 {
       let header = RecordHeader(
         ttl: UInt64(Int64.max), updateTime: UInt64(Int64.max) - UInt64(index * 1000), payloadSize: 0)
@@ -161,8 +161,8 @@ import Testing
   @Test func freeSpaceFloorEvictsAllThatIsUnlocked() throws {
     try fill(20, spacing: 1) { $0 == 3 }
     let store = try cache.store {
-      $0.sizeLimit = 1_000_000
-      $0.freeSpaceFloor = .max
+      $0.limits.size = 1_000_000
+      $0.limits.freeSpaceFloor = .max
     }
     #expect(try store.collect().evicted == 19)
     #expect(try left() == names([3]))
@@ -173,7 +173,7 @@ import Testing
     try fill(10, spacing: 1)
     try cache.write([UInt8](repeating: 7, count: 500), to: "da/damaged")
     try cache.write([UInt8](repeating: 7, count: 10), to: ".quarantine/q")
-    let report = try cache.store { $0.sizeLimit = 1500 }.collect()
+    let report = try cache.store { $0.limits.size = 1500 }.collect()
     // 1510 bytes, 1350 may stay.
     #expect(report.evicted == 2)
     #expect(report.bytesAfter == 1310)
@@ -188,7 +188,7 @@ import Testing
     cache.clock.advance(by: 2_000_000)
     let store = try cache.store()
     for index in 20..<25 { try store.store(payload(36), for: name(index)) }
-    let report = try cache.store { $0.sizeLimit = 1000 }.collect(CollectionOptions(maximumTime: .zero))
+    let report = try cache.store { $0.limits.size = 1000 }.collect(BlobStore.CollectionOptions(maximumTime: .zero))
     #expect(report.wasCutShort)
     #expect(report.expired + report.evicted == 17)
     #expect(report.bytesAfter == 810)
@@ -203,7 +203,7 @@ import Testing
     try fill(3, spacing: 1)
     let other = try cache.store()
     let locked = name(0)
-    let store = try cache.store(files: trace.files) { $0.sizeLimit = 100 }
+    let store = try cache.store(files: trace.files) { $0.limits.size = 100 }
     trace.onCall { call, _ in
       // Between the two passes.
       guard call == .volumeStatus else { return nil }

@@ -18,7 +18,7 @@ import Testing
     files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void
   ) throws -> BlobStore {
     try cache.store(files: files) {
-      $0.collectsOnStore = true
+      $0.limits.collectsOnStore = true
       change(&$0)
     }
   }
@@ -29,9 +29,9 @@ import Testing
       as [(Int64?, Int64?, BlobStore.Sharing)])
   func aStoreOverTheLimitStartsACollection(bytes: Int64?, records: Int64?, sharing: BlobStore.Sharing) throws {
     let store = try store {
-      $0.sizeLimit = bytes
-      $0.countLimit = records
-      $0.sharing = sharing
+      $0.limits.size = bytes
+      $0.limits.count = records
+      $0.access.sharing = sharing
     }
     for key in 0..<10 {
       try store.store(payload(36), for: "key \(key)")
@@ -49,7 +49,7 @@ import Testing
 
   /// M1: stores that come when the collection under way, its own or another process's, has looked and is about to end.
   @Test(arguments: [true, false]) func whoComesDuringACollectionIsNotForgotten(isOwn: Bool) throws {
-    let store = try store { $0.sizeLimit = 1000 }
+    let store = try store { $0.limits.size = 1000 }
     for key in 0..<10 {
       try store.store(payload(36), for: "key \(key)")
       store.waitForCollection()
@@ -77,7 +77,7 @@ import Testing
 
   /// M1: without the option, somebody else collects.
   @Test func aStoreMayLeaveItToOthers() throws {
-    let store = try cache.store { $0.sizeLimit = 1000 }
+    let store = try cache.store { $0.limits.size = 1000 }
     for key in 0..<30 { try store.store(payload(36), for: "key \(key)") }
     store.waitForCollection()
     #expect(try store.usage().records == 30)
@@ -92,7 +92,7 @@ import Testing
       cache.clock.advance(by: 1)
     }
     #expect(try other.usageEstimate() == nil)
-    let store = try store { $0.sizeLimit = 2000 }
+    let store = try store { $0.limits.size = 2000 }
     try store.store(payload(36), for: "new")
     store.waitForCollection()
     #expect(try store.usageEstimate()?.bytes == 1800)
@@ -101,7 +101,7 @@ import Testing
 
   /// M3.
   @Test func theBlobJustStoredIsNotTheVictim() throws {
-    let store = try store { $0.sizeLimit = 100 }
+    let store = try store { $0.limits.size = 100 }
     for key in 0..<20 {
       try store.store(payload(36), for: "key \(key)")
       store.waitForCollection()
@@ -112,7 +112,7 @@ import Testing
 
   /// S6.
   @Test func aPayloadOverTheLimitIsRefusedAndTheOldBlobStays() throws {
-    let store = try store { $0.sizeLimit = 1000 }
+    let store = try store { $0.limits.size = 1000 }
     try store.store(payload(36), for: "key")
     expect(.payloadTooLarge) { try store.store(payload(937), for: "key") }
     store.waitForCollection()
@@ -122,7 +122,7 @@ import Testing
 
   /// M4: nothing can be evicted.
   @Test func aStoreBeyondTheBoundIsRefusedWhereAllIsLocked() throws {
-    let store = try store { $0.sizeLimit = 1 << 20 }
+    let store = try store { $0.limits.size = 1 << 20 }
     let big = payload(1_000_000)
     var stored = 0
     let error = expect(.limitReached) {
@@ -160,8 +160,8 @@ import Testing
     let blob = payload(100_000)
     let stores = try (0..<3).map { _ in
       try store {
-        $0.sizeLimit = limit
-        $0.lockTimeout = .seconds(120)
+        $0.limits.size = limit
+        $0.access.lockTimeout = .seconds(120)
         $0.now = { UnixTime(seconds: Int64(Date().timeIntervalSince1970)) }
       }
     }
@@ -190,9 +190,9 @@ import Testing
   func aLargeRecordIsGivenRoom(recycling: BlobStore.Recycling, knowsVictims: Bool) throws {
     let mebibyte: Int64 = 1 << 20
     let store = try store {
-      $0.sizeLimit = 24 * mebibyte
+      $0.limits.size = 24 * mebibyte
       $0.recycling = recycling
-      $0.lockTimeout = .seconds(60)
+      $0.access.lockTimeout = .seconds(60)
     }
     let blob = payload(1 << 20)
     for key in 0..<(knowsVictims ? 60 : 23) {
@@ -214,7 +214,7 @@ import Testing
   /// A store that has that limit, and has stored records of a mebibyte.
   private func storeOf24Mebibytes(_ trace: CallTrace, after count: Int) throws -> BlobStore {
     let store = try store(files: trace.files) {
-      $0.sizeLimit = 24 << 20
+      $0.limits.size = 24 << 20
       $0.recycling = .off
     }
     let blob = payload(1 << 20)
@@ -270,7 +270,7 @@ import Testing
 
   /// M5: a steady stream walks the directory once in a while only.
   @Test func nextVictimsSpareWalks() throws {
-    let store = try store { $0.sizeLimit = 100_000 }
+    let store = try store { $0.limits.size = 100_000 }
     for key in 0..<3000 {
       try store.store(payload(36), for: "key \(key)", ttl: .seconds(1_000_000))
       store.waitForCollection()
@@ -286,7 +286,7 @@ import Testing
 
   /// M5: those that were touched, locked or stored since are judged again.
   @Test func nextVictimsAreJudgedAgain() throws {
-    let store = try store { $0.sizeLimit = 1000 }
+    let store = try store { $0.limits.size = 1000 }
     let other = try cache.store()
     for key in 0..<11 {
       try store.store(payload(36), for: "key \(key)")
@@ -349,7 +349,7 @@ import Testing
     let other = try cache.store()
     for key in 0..<200 { try other.store(payload(36), for: "ke\(key)") }
     let (hasBegun, isGoing) = (Gate(), Gate())
-    var store: BlobStore? = try store(files: trace.files) { $0.sizeLimit = 1000 }
+    var store: BlobStore? = try store(files: trace.files) { $0.limits.size = 1000 }
     trace.onCall { call, _ in
       if call == .listDirectory {
         hasBegun.open()

@@ -17,7 +17,9 @@ private final class Passes: Sendable {
   private let body: CollectionRunner.Work.Pass
 
   init(
-    _ body: @escaping CollectionRunner.Work.Pass = { _ throws(BlobStoreError) in CollectionReport(directory: "cache") }
+    _ body: @escaping CollectionRunner.Work.Pass = { _ throws(BlobStoreError) in
+      BlobStore.CollectionReport(directory: "cache")
+    }
   ) {
     (outcomes, reported) = AsyncStream.makeStream()
     (begun, began) = AsyncStream.makeStream()
@@ -26,7 +28,7 @@ private final class Passes: Sendable {
 
   /// A schedule whose passes are recorded here.
   func schedule(
-    _ timing: CollectionTiming, _ clock: ManualScheduleClock, slots: CollectionSlots? = nil
+    _ timing: BlobStore.CollectionTiming, _ clock: ManualScheduleClock, slots: CollectionSlots? = nil
   ) throws -> CollectionSchedule {
     let schedule = CollectionSchedule(of: "cache", timing: timing, slots: slots, clock: clock.clock(), work: work)
     clock.drives(schedule)
@@ -72,7 +74,7 @@ extension CollectionSchedule.Outcome {
   /// C20.
   @Test func passesAreAnIntervalApart() async throws {
     let passes = Passes()
-    let timing = CollectionTiming(interval: .seconds(360), jitter: .zero, firstDelay: .seconds(10))
+    let timing = BlobStore.CollectionTiming(interval: .seconds(360), jitter: .zero, firstDelay: .seconds(10))
     let schedule = try passes.schedule(timing, clock)
     clock.advance(by: .seconds(10))
     #expect(await passes.next()?.kind == "finished")
@@ -86,7 +88,7 @@ extension CollectionSchedule.Outcome {
 
   @Test(arguments: [nil, .seconds(30), .zero, .seconds(-5)] as [Duration?])
   func timesOfPassesLieWithinTheJitter(jitter: Duration?) {
-    let timing = CollectionTiming(interval: .seconds(100), jitter: jitter, firstDelay: .seconds(-1))
+    let timing = BlobStore.CollectionTiming(interval: .seconds(100), jitter: jitter, firstDelay: .seconds(-1))
     var table = CollectionTimetable(timing, at: .seconds(7), generator: SeededGenerator(seed: 1))
     #expect(table.due == .seconds(7))
     let most = jitter.map { max($0, .zero) } ?? .seconds(10)
@@ -104,7 +106,7 @@ extension CollectionSchedule.Outcome {
       (nil, false), (0, true), (49, true), (50, false), (51, false), (-1, false), (.min, false), (.max, false),
     ] as [(Int64?, Bool)])
   func aPassIsLeftOutAfterAYoungerOne(age: Int64?, isLeftOut: Bool) {
-    let timing = CollectionTiming(interval: .seconds(100), jitter: .zero)
+    let timing = BlobStore.CollectionTiming(interval: .seconds(100), jitter: .zero)
     var table = CollectionTimetable(timing, at: .zero, generator: SeededGenerator(seed: 1))
     let time = UnixTime(seconds: 1_700_000_000)
     let last = age.map { age in
@@ -119,7 +121,7 @@ extension CollectionSchedule.Outcome {
   @Test func anotherProcessesPassIsAsGood() async throws {
     let passes = Passes()
     passes.last.withLock { $0 = passes.time.now.advanced(bySeconds: -20) }
-    let schedule = try passes.schedule(CollectionTiming(interval: .seconds(100), jitter: .zero), clock)
+    let schedule = try passes.schedule(BlobStore.CollectionTiming(interval: .seconds(100), jitter: .zero), clock)
     #expect(await passes.next()?.kind == "recent")
     passes.time.advance(by: 80)
     clock.advance(by: .seconds(79))
@@ -132,7 +134,7 @@ extension CollectionSchedule.Outcome {
   /// C22.
   @Test func aPauseHoldsPassesBack() async throws {
     let passes = Passes()
-    let schedule = try passes.schedule(CollectionTiming(jitter: .zero, firstDelay: .seconds(1)), clock)
+    let schedule = try passes.schedule(BlobStore.CollectionTiming(jitter: .zero, firstDelay: .seconds(1)), clock)
     schedule.pause()
     clock.advance(by: .seconds(5000))
     schedule.resume()
@@ -148,11 +150,11 @@ extension CollectionSchedule.Outcome {
   @Test func stoppingEndsThePassInHand() async throws {
     let passes = Passes { isStopping throws(BlobStoreError) in
       while !isStopping() {}
-      var report = CollectionReport(directory: "cache")
+      var report = BlobStore.CollectionReport(directory: "cache")
       report.wasCutShort = true
       return report
     }
-    let schedule = try passes.schedule(CollectionTiming(), clock)
+    let schedule = try passes.schedule(BlobStore.CollectionTiming(), clock)
     await passes.nextBegins()
     schedule.stop()
     await schedule.stopped()
@@ -166,7 +168,7 @@ extension CollectionSchedule.Outcome {
 
   @Test func whatNeverStartedStopsAtOnce() async throws {
     let schedule = CollectionSchedule(
-      of: "cache", timing: CollectionTiming(), slots: nil, clock: clock.clock(), work: Passes().work)
+      of: "cache", timing: BlobStore.CollectionTiming(), slots: nil, clock: clock.clock(), work: Passes().work)
     schedule.stop()
     await schedule.stopped()
     schedule.waitUntilStopped()
@@ -182,10 +184,12 @@ extension CollectionSchedule.Outcome {
         running.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
         SystemClock.sleep(microseconds: 50)
         running.withLock { $0.now -= 1 }
-        return CollectionReport(directory: "cache")
+        return BlobStore.CollectionReport(directory: "cache")
       }
     }
-    for passes in all { schedules.append(try passes.schedule(CollectionTiming(jitter: .zero), clock, slots: slots)) }
+    for passes in all {
+      schedules.append(try passes.schedule(BlobStore.CollectionTiming(jitter: .zero), clock, slots: slots))
+    }
     for _ in 0..<20 {
       for passes in all { #expect(await passes.next()?.kind == "finished") }
       clock.advance(by: .seconds(363))
@@ -199,11 +203,11 @@ extension CollectionSchedule.Outcome {
     let slots = CollectionSlots(1)
     let holder = Passes { isStopping throws(BlobStoreError) in
       while !isStopping() {}
-      return CollectionReport(directory: "cache")
+      return BlobStore.CollectionReport(directory: "cache")
     }
-    let first = try holder.schedule(CollectionTiming(), clock, slots: slots)
+    let first = try holder.schedule(BlobStore.CollectionTiming(), clock, slots: slots)
     await holder.nextBegins()
-    let second = try Passes().schedule(CollectionTiming(), clock, slots: slots)
+    let second = try Passes().schedule(BlobStore.CollectionTiming(), clock, slots: slots)
     second.stop()
     await second.stopped()
     first.stop()
@@ -215,16 +219,16 @@ extension CollectionSchedule.Outcome {
     let slots = CollectionSlots(1)
     let holder = Passes { isStopping throws(BlobStoreError) in
       while !isStopping() {}
-      return CollectionReport(directory: "cache")
+      return BlobStore.CollectionReport(directory: "cache")
     }
-    let first = try holder.schedule(CollectionTiming(), clock, slots: slots)
+    let first = try holder.schedule(BlobStore.CollectionTiming(), clock, slots: slots)
     await holder.nextBegins()
     let begun = Lock(0)
     let passes = Passes { _ throws(BlobStoreError) in
       begun.withLock { $0 += 1 }
-      return CollectionReport(directory: "cache")
+      return BlobStore.CollectionReport(directory: "cache")
     }
-    let second = try passes.schedule(CollectionTiming(), clock, slots: slots)
+    let second = try passes.schedule(BlobStore.CollectionTiming(), clock, slots: slots)
     // Long enough for it to stand in line; if it is not, this finds less.
     SystemClock.sleep(microseconds: 50_000)
     second.pause()
@@ -242,7 +246,7 @@ extension CollectionSchedule.Outcome {
   @Test func aScheduleThatNobodyHoldsStops() async throws {
     let passes = Passes { isStopping throws(BlobStoreError) in
       while !isStopping() {}
-      return CollectionReport(directory: "cache")
+      return BlobStore.CollectionReport(directory: "cache")
     }
     try await begin(passes)
     #expect(await passes.next()?.kind == "finished")
@@ -250,7 +254,7 @@ extension CollectionSchedule.Outcome {
 
   private func begin(_ passes: Passes) async throws {
     let schedule = CollectionSchedule(
-      of: "cache", timing: CollectionTiming(), slots: nil, clock: clock.clock(), work: passes.work)
+      of: "cache", timing: BlobStore.CollectionTiming(), slots: nil, clock: clock.clock(), work: passes.work)
     try schedule.start()
     await passes.nextBegins()
   }
@@ -262,7 +266,9 @@ extension CollectionSchedule.Outcome {
     try store.store(payload(1), for: "expired", ttl: .seconds(1))
     cache.clock.advance(by: 100)
     let (outcomes, reported) = AsyncStream<CollectionSchedule.Outcome>.makeStream()
-    let schedule = CollectionSchedule(of: store, timing: CollectionTiming(interval: .seconds(1))) { reported.yield($0) }
+    let schedule = CollectionSchedule(of: store, timing: BlobStore.CollectionTiming(interval: .seconds(1))) {
+      reported.yield($0)
+    }
     #expect(log.warnings.contains { $0.contains("raised to 60.0 seconds") })
     try schedule.start()
     for await outcome in outcomes {

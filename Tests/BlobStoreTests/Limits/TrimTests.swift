@@ -37,7 +37,7 @@ import Testing
       as [(Int64, Int)], [1 << 17, 4, 0])
   func oldestGoUntilSoManyBytesAreLeft(goal: (bytes: Int64, left: Int), remembered: Int) throws {
     try fill(20)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
     let report = try store.trim(to: .byteCount(goal.bytes), options)
     #expect(report.evicted == Int64(20 - goal.left))
@@ -80,8 +80,8 @@ import Testing
   /// Q4.
   @Test(
     arguments: [.byteCount(0), .recordCount(0), .updatedSince(UnixTime(seconds: .max)), .payloads(upTo: 0)]
-      as [TrimGoal])
-  func lockedRecordsStay(goal: TrimGoal) throws {
+      as [BlobStore.TrimGoal])
+  func lockedRecordsStay(goal: BlobStore.TrimGoal) throws {
     try fill(10) { $0.isMultiple(of: 2) }
     let report = try store.trim(to: goal)
     #expect(report.evicted == 5)
@@ -103,15 +103,15 @@ import Testing
   /// Q1: the limits of the configuration are kept too.
   @Test func aGoalThatIsReachedDoesNotSuspendTheLimits() throws {
     try fill(20)
-    let limited = try cache.store { $0.countLimit = 10 }
+    let limited = try cache.store { $0.limits.count = 10 }
     #expect(try limited.trim(to: .byteCount(1 << 20)).recordsAfter == 9)
     #expect(try limited.trim(to: .recordCount(5)).recordsAfter == 5)
   }
 
   @Test func aDryRunRemovesNothing() throws {
     try fill(10)
-    for goal in [.byteCount(350), .updatedSince(UnixTime(seconds: cache.now - 3))] as [TrimGoal] {
-      let report = try store.trim(to: goal, CollectionOptions(dryRun: true))
+    for goal in [.byteCount(350), .updatedSince(UnixTime(seconds: cache.now - 3))] as [BlobStore.TrimGoal] {
+      let report = try store.trim(to: goal, BlobStore.CollectionOptions(dryRun: true))
       #expect(report.evicted == 7)
       #expect(report.recordsAfter == 3)
       #expect(try left().count == 10)
@@ -120,7 +120,7 @@ import Testing
 
   @Test func aTrimThatIsStoppedLeavesTheRest() throws {
     try fill(10)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     let asked = Tally(0)
     options.isStopped = { asked.add(1) > 4 }
     let report = try store.trim(to: .payloads(upTo: 0), options)
@@ -153,7 +153,8 @@ import Testing
       }
       return nil
     }
-    let goal: TrimGoal = change == "store" ? .payloads(upTo: 10) : .updatedSince(UnixTime(seconds: cache.now - 50))
+    let goal: BlobStore.TrimGoal =
+      change == "store" ? .payloads(upTo: 10) : .updatedSince(UnixTime(seconds: cache.now - 50))
     let report = try store.trim(to: goal)
     #expect(report.evicted == 0)
     #expect(report.recordsAfter == 1)

@@ -41,10 +41,10 @@ import Testing
       return nil
     }
     let store = try cache.store(files: trace.files) {
-      $0.countLimit = 1
-      $0.evictionTarget = 1
+      $0.limits.count = 1
+      $0.limits.evictionTarget = 1
     }
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
     let report = try store.collect(options)
     #expect(try store.load("aged", touching: false)?.payload == anew)
@@ -57,8 +57,8 @@ import Testing
   @Test func aKnownVictimStoredAnewWithinTheSecondStays() throws {
     let other = try cache.store()
     let store = try cache.store {
-      $0.sizeLimit = 1000
-      $0.collectsOnStore = true
+      $0.limits.size = 1000
+      $0.limits.collectsOnStore = true
     }
     for key in 0..<11 {
       try store.store(payload(36), for: "key \(key)")
@@ -83,8 +83,8 @@ import Testing
   @Test func anUnchangedVictimGoes() throws {
     let other = try cache.store()
     let store = try cache.store {
-      $0.countLimit = 1
-      $0.evictionTarget = 1
+      $0.limits.count = 1
+      $0.limits.evictionTarget = 1
     }
     for key in 0..<20 {
       try other.store(payload(36), for: "key \(key)")

@@ -37,7 +37,7 @@ import Testing
   func store() throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.lockTimeout = .milliseconds(50)
+    configuration.access.lockTimeout = .milliseconds(50)
     configuration.logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
     let plan = plan
     return try BlobStore(
@@ -56,7 +56,9 @@ import Testing
   }
 
   /// A record that could be listed but not opened again was passed over in silence.
-  @Test(arguments: [RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotExamine(scope: RemovalScope) throws {
+  @Test(arguments: [BlobStore.RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotExamine(
+    scope: BlobStore.RemovalScope
+  ) throws {
     let store = try store()
     try store.store(Data([1]), for: "key", locks: scope == .locked ? .one : .none)
     let hasListed = Lock(false)

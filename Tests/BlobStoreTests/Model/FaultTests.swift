@@ -17,7 +17,7 @@ import Testing
     .resourceBusy,
   ]
   static let errorsPerCall = 3
-  static let durabilities: [Durability] = [.none, .automatic, .full]
+  static let durabilities: [BlobStore.Durability] = [.none, .automatic, .full]
   static let isLong = ProcessInfo.processInfo.environment["BLOBCACHE_TEST_LONG"] == "1"
 
   /// A test that looks for a fault's trace in everything an operation leaves.
@@ -47,7 +47,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)), arguments: FaultScript.all, durabilities)
-  func everyFailedCallIsReportedAndHarmless(script: FaultScript, durability: Durability) throws {
+  func everyFailedCallIsReportedAndHarmless(script: FaultScript, durability: BlobStore.Durability) throws {
     let seed = SeededGenerator.announcedSeed(
       for: "everyFailedCallIsReportedAndHarmless", environment: ProcessInfo.processInfo.environment)
     try Self.expectHarmless(script, durability, errorsPerCall: durability == .full ? Self.errorsPerCall : 1, seed: seed)
@@ -66,7 +66,7 @@ import Testing
   }
 
   static func expectHarmless(
-    _ script: FaultScript, _ durability: Durability, errorsPerCall: Int = errorsPerCall, seed: UInt64,
+    _ script: FaultScript, _ durability: BlobStore.Durability, errorsPerCall: Int = errorsPerCall, seed: UInt64,
     _ prepare: (FaultPlan) -> Void = { _ in }
   ) throws {
     var unharmed = try FaultRun(script, durability)

@@ -20,9 +20,9 @@ import Testing
         var configuration = ModelRun.configuration(
           RecordLayout(naming: naming, separatesDirectories: separatesDirectories), format)
         if let sizeLimit {
-          configuration.sizeLimit = sizeLimit
+          configuration.limits.size = sizeLimit
           // So that there is something left to evict.
-          configuration.defaultExpiration = .seconds(100_000)
+          configuration.expiry.defaultTimeToLive = .seconds(100_000)
         }
         var run = try ModelRun(seed: seed, configuration: configuration)
         let mismatches = try run.compare(operations: Self.operationsPerRun / 2)
@@ -84,9 +84,9 @@ private struct ModelRun {
     configuration.layout = layout
     configuration.format = format
     configuration.durability = .none
-    configuration.maximumPayload = 20_000
-    configuration.freeSpaceFloor = 0
-    configuration.collectsOnStore = false
+    configuration.limits.payload = 20_000
+    configuration.limits.freeSpaceFloor = 0
+    configuration.limits.collectsOnStore = false
     return configuration
   }
 
@@ -127,10 +127,10 @@ private struct ModelRun {
     var mismatches: [String] = []
     if case .collect(dryRun: false) = operation {
       let (report, faults) = model.collect(
-        leaving: Set(try contents(of: store.directory).keys), limit: configuration.sizeLimit)
+        leaving: Set(try contents(of: store.directory).keys), limit: configuration.limits.size)
       expected = .collected(report)
       mismatches += faults
-    } else if case .collect(dryRun: true) = operation, configuration.sizeLimit != nil {
+    } else if case .collect(dryRun: true) = operation, configuration.limits.size != nil {
       return []  // what it would evict, the collection after it shows
     } else {
       expected = model.perform(operation)

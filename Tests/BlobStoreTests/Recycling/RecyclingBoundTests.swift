@@ -44,14 +44,14 @@
 
     /// B6: a hundredth of the limit, 16 MiB at least, a tenth at most, and no more than collections leave free.
     @Test func boundFollowsTheSizeLimit() throws {
-      let store = try bench.store { $0.sizeLimit = 20_000 }
+      let store = try bench.store { $0.limits.size = 20_000 }
       for index in 0..<9 { try store.store(payload(936), for: "\(index) key") }
       for index in 0..<9 { _ = try store.remove("\(index) key") }
       #expect(try store.usage().recycledBytes == 2000)
       try store.emptyRecyclingBin()
       let tight = try bench.store {
-        $0.sizeLimit = 20_000
-        $0.evictionTarget = 1
+        $0.limits.size = 20_000
+        $0.limits.evictionTarget = 1
       }
       try tight.store(payload(10), for: "key")
       _ = try tight.remove("key")
@@ -65,7 +65,7 @@
       var report = try store.collect()
       #expect(report.recycled == 0)
       #expect(report.recycledBytesAfter == 1064)
-      var options = CollectionOptions()
+      var options = BlobStore.CollectionOptions()
       options.recycledFileAge = .seconds(-1)
       options.dryRun = true
       #expect(try store.collect(options).recycled == 1)
@@ -84,7 +84,7 @@
       _ = try bench.warm(store)
       try store.store(payload(5), for: "expired", ttl: .seconds(60))
       cache.clock.advance(by: 100)
-      var options = CollectionOptions()
+      var options = BlobStore.CollectionOptions()
       options.emptiesBin = true
       let report = try store.collect(options)
       #expect(report.expired == 1)

@@ -24,10 +24,10 @@
         return nil
       }
       return try cache.store(files: files) {
-        $0.sizeLimit = limit
+        $0.limits.size = limit
         $0.recycling = recycling
-        $0.evictionTarget = evictionTarget
-        $0.collectsOnStore = true
+        $0.limits.evictionTarget = evictionTarget
+        $0.limits.collectsOnStore = true
       }
     }
 
@@ -79,9 +79,9 @@
     @Test(arguments: [BlobStore.RecordFormat.reference, .checksummed])
     func withoutRecyclingNoPortionsAreEvicted(format: BlobStore.RecordFormat) throws {
       let store = try cache.store {
-        $0.sizeLimit = 100_000
+        $0.limits.size = 100_000
         $0.recycling = .bounded(bytes: 2000, files: 1000)
-        $0.collectsOnStore = true
+        $0.limits.collectsOnStore = true
         $0.format = format
         if format == .checksummed { $0.durability = .barrier }
       }
@@ -99,10 +99,10 @@
           return nil
         }
       ) {
-        $0.sizeLimit = 100_000
+        $0.limits.size = 100_000
         $0.recycling = .bounded(bytes: 20_000, files: 1000)
-        $0.evictionTarget = 0.995
-        $0.collectsOnStore = true
+        $0.limits.evictionTarget = 0.995
+        $0.limits.collectsOnStore = true
       }
       for key in 0..<980 { try store.store(payload(36), for: "locked \(key)", locks: .one) }
       let before = walks.value
@@ -134,10 +134,10 @@
           return nil
         }
       ) {
-        $0.sizeLimit = limit
+        $0.limits.size = limit
         $0.recycling = .bounded(bytes: 20_000, files: 1000)
-        $0.evictionTarget = 0.8
-        $0.collectsOnStore = true
+        $0.limits.evictionTarget = 0.8
+        $0.limits.collectsOnStore = true
       }
       for key in 0..<3000 {
         try store.store(payload(36), for: "\(key) key", ttl: .seconds(1_000_000))

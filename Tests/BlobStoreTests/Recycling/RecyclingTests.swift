@@ -62,7 +62,7 @@
 
     /// B1.
     @Test func expiredAndEvictedFilesAreRecycled() throws {
-      let store = try bench.store { $0.sizeLimit = 100_000 }
+      let store = try bench.store { $0.limits.size = 100_000 }
       for index in 0..<4 { try store.store(payload(1000), for: "expired\(index)", ttl: .seconds(60)) }
       cache.clock.advance(by: 100)
       #expect(try store.collect().expired == 4)
@@ -205,8 +205,9 @@
     }
 
     /// B4: what may come back after a power cut is not overwritten.
-    @Test(arguments: [Durability.barrier, .full]) func whatIsDisplacedWithDurabilityIsUnlinked(level: Durability) throws
-    {
+    @Test(arguments: [BlobStore.Durability.barrier, .full]) func whatIsDisplacedWithDurabilityIsUnlinked(
+      level: BlobStore.Durability
+    ) throws {
       let store = try bench.store { $0.durability = level }
       try store.store(payload(100), for: "key")
       try store.store(payload(100), for: "key")
@@ -218,8 +219,8 @@
     }
 
     /// B4.
-    @Test(arguments: [Durability.automatic, .none]) func lockedAndLinkedAndDamagedFilesAreUnlinked(
-      level: Durability
+    @Test(arguments: [BlobStore.Durability.automatic, .none]) func lockedAndLinkedAndDamagedFilesAreUnlinked(
+      level: BlobStore.Durability
     ) throws {
       let store = try bench.store { $0.durability = level }
       for replaces in [true, false] {

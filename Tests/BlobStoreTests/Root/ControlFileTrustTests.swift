@@ -31,7 +31,7 @@ import Testing
   private func planted(hint: Bool) throws -> [UInt8] {
     let other = try Cache()
     let store = try other.store {
-      if hint { $0.sizeLimit = 1 }
+      if hint { $0.limits.size = 1 }
     }
     try other.makeDirectory("")
     #expect(try store.lock("key") == .notFound)
@@ -73,7 +73,7 @@ import Testing
     // Its locks count all the same, and it stays.
     let holder = try controlFile()
     #expect(try holder.tryLock(bytes: 0..<4096))
-    expect(.busy) { try cache.store { $0.lockTimeout = .zero }.lock("key") }
+    expect(.busy) { try cache.store { $0.access.lockTimeout = .zero }.lock("key") }
     #expect(try cache.state(".blobcache")?.inode == inode)
     #expect(log.warnings.count == warnings)
   }
@@ -98,7 +98,7 @@ import Testing
     let log = RecordedLog()
     let store = try cache.store {
       $0.logger = log.logger
-      $0.sizeLimit = 1 << 20
+      $0.limits.size = 1 << 20
     }
     try store.store(payload(5), for: "key")
     #expect(try store.generation(of: "key") == nil)
@@ -170,14 +170,14 @@ import Testing
     try makeRoot(mode)
     let reader = try rootDirectory()
     #expect(try reader.tryLock())
-    let store = try cache.store { $0.lockTimeout = .zero }
+    let store = try cache.store { $0.access.lockTimeout = .zero }
     try store.store(payload(5), for: "key")
     #expect(try store.lock("key") == .done)
     #expect(try store.collect().examined == 1)
     #expect(try store.load("key")?.payload == payload(5))
     // A damaged one is replaced all the same, where it is not left as it is.
     try check(truncate(cache.path(".blobcache"), 0), "truncate")
-    let other = try cache.store { $0.lockTimeout = .zero }
+    let other = try cache.store { $0.access.lockTimeout = .zero }
     #expect(try other.unlock("key") == .done)
     #expect(try cache.state(".blobcache")?.size == (mode == 0o1775 ? 0 : wholeByteCount()))
     _ = consume reader
@@ -209,7 +209,7 @@ import Testing
     let files = Files { call, path in
       call == .allocate && path.path.string.contains("/.tmp-") && isFull.value == 0 ? .fail(.noSpace) : nil
     }
-    let store = try cache.store(files: files) { $0.lockTimeout = .zero }
+    let store = try cache.store(files: files) { $0.access.lockTimeout = .zero }
     let reader = try rootDirectory()
     #expect(try reader.tryLock())
     try store.store(payload(5), for: "key")
@@ -230,7 +230,7 @@ import Testing
   @Test func withoutRoomForANameTheDirectoryIsLocked() throws {
     try makeRoot(0o755)
     let trace = CallTrace()
-    let store = try cache.store(files: trace.files) { $0.lockTimeout = .zero }
+    let store = try cache.store(files: trace.files) { $0.access.lockTimeout = .zero }
     let root = cache.root.string
     trace.onCall { call, path in
       call == .open && path.string.hasPrefix(root + "/.tmp-") ? .fail(.noSpace) : nil

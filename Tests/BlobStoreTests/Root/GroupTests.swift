@@ -61,7 +61,7 @@ import Testing
     cache.clock.advance(by: 101)
     #expect(try store.collect().expired == 1)
     for index in 0..<10 { try member(BlobKey("key\(index)")) }
-    #expect(try cache.store { $0.countLimit = 4 }.collect().evicted == 7)
+    #expect(try cache.store { $0.limits.count = 4 }.collect().evicted == 7)
     #expect(try store.removeAll(.unlocked).files == 3)
 
     try member("key")
@@ -81,7 +81,7 @@ import Testing
     try FileManager.default.createDirectory(atPath: source.string, withIntermediateDirectories: false)
     try payload(6).write(to: URL(filePath: source.appending("key").string))
     #expect(try store.importFiles(from: source).present == 1)
-    #expect(try store.importFiles(from: source, ImportOptions(replacing: true)).imported == 1)
+    #expect(try store.importFiles(from: source, BlobStore.ImportOptions(replacing: true)).imported == 1)
     #expect(try store.load("key")?.payload == payload(6))
   }
 
@@ -149,7 +149,7 @@ import Testing
     for file in ["ke/key1", "ke/key2", "ke/key3"] { try giveAway(file) }
     try check(chown(cache.path("ke/key2"), 54_321, Self.group), "chown")
     try cache.write([1, 2, 3], to: "ke/notes.txt")
-    func expectCounted(_ records: ForeignRecords) {
+    func expectCounted(_ records: BlobStore.ForeignRecords) {
       #expect(records.files == 3)
       #expect(records.bytes == 3 * 69)
       #expect(records.user == Self.member)

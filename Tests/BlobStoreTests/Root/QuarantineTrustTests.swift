@@ -21,7 +21,7 @@ import Testing
 
   private func store(files: Files = Files()) throws -> BlobStore {
     try cache.store(files: files) {
-      $0.sizeLimit = 10_000
+      $0.limits.size = 10_000
       $0.damagePolicy = .quarantine
     }
   }

@@ -28,8 +28,8 @@ import Testing
     #expect(try store.unlock("key") == .notFound)
     #expect(try store.remove("key") == .notFound)
     #expect(try store.removeAll(.all) == store.removeAll(.locked))
-    #expect(try store.usage() == Usage())
-    #expect(try store.verify() == VerificationReport())
+    #expect(try store.usage() == BlobStore.Usage())
+    #expect(try store.verify() == BlobStore.VerificationReport())
     #expect(Array(try store.records()).isEmpty)
     #expect(try store.collect().examined == 0)
     #expect(try cache.outside.names() == [])
@@ -42,7 +42,7 @@ import Testing
 
   /// P2.
   @Test func absentRootIsAnErrorWhereItIsNotToBeMade() throws {
-    let store = try cache.store { $0.createsDirectory = false }
+    let store = try cache.store { $0.access.createsDirectory = false }
     let operations: [() throws -> Void] = [
       { _ = try store.load("key") }, { _ = try store.load(prefix: "k") { $0.first } },
       { _ = try store.header(for: "key") },
@@ -336,7 +336,7 @@ import Testing
       #expect(error?.path == cache.root)
     }
     #expect(try cache.files() == [])
-    try cache.store { $0.allowsWorldWritableDirectory = true }.store(payload(5), for: "key")
+    try cache.store { $0.access.allowsWorldWritable = true }.store(payload(5), for: "key")
     expect(.worldWritableDirectory) { _ = try store.load("key") }
     try check(chmod(cache.path(""), 0o1777), "chmod")
     // What was stored when everybody could write to it is not believed (P13, P14).
@@ -450,7 +450,7 @@ import Testing
       let error = expect(.fileSystem) { try operation() }
       #expect(error?.errno == .notDirectory)
       #expect(error?.path == cache.root)
-      #expect(error?.systemCall == "openat(2)")
+      #expect(error?.systemCall == "open(2)")
     }
     #expect(try bytes(ofFile: cache.root.string) == [UInt8](ascii: "x"))
   }
@@ -517,8 +517,9 @@ import Testing
   /// P9.
   @Test func configurationsThatMakeNoSenseAreRefused() throws {
     let changes: [(inout BlobStore.Configuration) -> Void] = [
-      { $0.sizeLimit = 0 }, { $0.sizeLimit = -1 }, { $0.freeSpaceFloor = -1 }, { $0.countLimit = 0 },
-      { $0.evictionTarget = 0 }, { $0.evictionTarget = 1.1 }, { $0.evictionTarget = .nan }, { $0.maximumPayload = -1 },
+      { $0.limits.size = 0 }, { $0.limits.size = -1 }, { $0.limits.freeSpaceFloor = -1 }, { $0.limits.count = 0 },
+      { $0.limits.evictionTarget = 0 }, { $0.limits.evictionTarget = 1.1 }, { $0.limits.evictionTarget = .nan },
+      { $0.limits.payload = -1 },
     ]
     for change in changes { expect(.invalidConfiguration) { _ = try cache.store(change) } }
     expect(.invalidConfiguration) { _ = try BlobStore(directory: "") }

@@ -27,7 +27,7 @@ import Testing
     ] as [(mode_t, mode_t, Bool)])
   func aRecordThatStrangersMayWriteToIsDamaged(root: mode_t, file: mode_t, isSound: Bool) throws {
     try makeRoot(root)
-    let store = try cache.store { $0.allowsWorldWritableDirectory = true }
+    let store = try cache.store { $0.access.allowsWorldWritable = true }
     for key in ["key", "other"] as [BlobKey] {
       try store.store(payload(5), for: key)
       #expect(try store.load(key)?.payload == payload(5))
@@ -141,7 +141,7 @@ import Testing
     #expect(try store.usage().foreignFiles == 1)
     #expect(try store.usage().records == 0)
     #expect(try store.remove("key") == .notFound)
-    _ = try store.collect(CollectionOptions(dryRun: true))
+    _ = try store.collect(BlobStore.CollectionOptions(dryRun: true))
     #expect(try cache.state("ke")?.permissions == 0o777)
     switch change {
     case "store": try store.store(payload(6), for: "kexy")
@@ -211,7 +211,7 @@ import Testing
       call == .openBeneath && !path.string.hasSuffix(".blobcache") ? .fail(.permissionDenied) : nil
     }
     for verb in [{ try store.lock($0) }, { try store.unlock($0) }, { try store.touch($0) }]
-      as [(BlobKey) throws -> Outcome]
+      as [(BlobKey) throws -> BlobStore.Outcome]
     {
       #expect(try verb("key") == .notFound)
       #expect(expect(.fileSystem) { _ = try verb("other") }?.errno == .permissionDenied)

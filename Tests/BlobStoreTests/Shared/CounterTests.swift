@@ -14,8 +14,8 @@ import Testing
 
   private func limited(_ limit: Int64, files: Files = Files()) throws -> BlobStore {
     try cache.store(files: files) {
-      $0.sizeLimit = limit
-      $0.collectsOnStore = true
+      $0.limits.size = limit
+      $0.limits.collectsOnStore = true
     }
   }
 
@@ -54,7 +54,7 @@ import Testing
     let store = try cache.store()
     try store.store(payload(10), for: "key", locks: .one)
     try damage.inflict(on: "ke/key", in: cache)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.looksAtEverything = true
     #expect(try store.collect(options).damaged == 0)
     #expect(try store.usageEstimate()?.lockedBytes == 0)
@@ -74,7 +74,7 @@ import Testing
     let report = try store.collect()
     #expect(report.failed == 1)
     #expect(report.recordsAfter == 11 && report.bytesAfter == 1100)
-    #expect(try store.usageEstimate() == UsageEstimate(records: 11, bytes: 1100))
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 11, bytes: 1100))
   }
 
   /// F1: another user's file that cannot be read is no record, whatever its size; an empty one of the own user is one.
@@ -95,7 +95,7 @@ import Testing
     try self.store(0..<1, in: store)
     let report = try store.collect()
     #expect(report.failed == 1 && report.evicted == 0)
-    #expect(try store.usageEstimate() == UsageEstimate(records: 2, bytes: 100))
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 2, bytes: 100))
     #expect(try store.usage().foreignFiles == 1)
     try store.removeAll(.all)
     #expect(try cache.files() == ["so/" + name])
@@ -133,16 +133,16 @@ import Testing
     trace.onCall { call, path in call == .openDirectory && path.string.hasSuffix("/3 ") ? .fail(errno) : nil }
     let store = try limited(100_000, files: trace.files)
     try self.store(10..<11, in: store)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.looksAtEverything = true
     #expect(try store.collect(options).failed == 1)
-    #expect(try store.usageEstimate() == (isKnown ? UsageEstimate(records: 10, bytes: 1000) : nil))
+    #expect(try store.usageEstimate() == (isKnown ? BlobStore.UsageEstimate(records: 10, bytes: 1000) : nil))
     // Once all is known, who sees less of it changes nothing.
     trace.onCall(nil)
     try store.collect(options)
     trace.onCall { call, path in call == .openDirectory && path.string.hasSuffix("/3 ") ? .fail(errno) : nil }
     try store.collect(options)
-    #expect(try store.usageEstimate() == UsageEstimate(records: 11, bytes: 1100))
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 11, bytes: 1100))
   }
 
   /// C12, W5: a listing that breaks off costs the rest of one subdirectory.
@@ -176,7 +176,7 @@ import Testing
     trace.onCall { call, path in call == .listDirectory && path.string.hasSuffix("quarantine") ? .fail(.ioError) : nil }
     expect(.damaged) { _ = try store.load("key") }
     #expect(try !cache.exists("ke/key"))
-    #expect(try store.usageEstimate() == UsageEstimate(records: 1, bytes: 100))
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 1, bytes: 100))
   }
 
   /// Marks that say what cannot be, as nobody of ours would write them.

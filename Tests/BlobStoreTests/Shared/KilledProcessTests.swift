@@ -22,7 +22,7 @@
             let files = Files { call, location in
               guard call == .write, location.path.string.hasSuffix("/key") else { return nil }
               do {
-                try cache.store { $0.lockTimeout = .zero }.collect()
+                try cache.store { $0.access.lockTimeout = .zero }.collect()
                 try change.write(in: cache)
               } catch {
                 _exit(8)
@@ -78,10 +78,10 @@
           try store.collect()
           #expect(try cache.files() == ["ke/kept"], "killed at call \(number)")
           #expect(try Set(cache.outside.names(in: "cache")) == [".blobcache", "ke"], "killed at call \(number)")
-          var options = CollectionOptions()
+          var options = BlobStore.CollectionOptions()
           options.looksAtEverything = true
           try store.collect(options)
-          #expect(try store.usageEstimate() == UsageEstimate(records: 1, bytes: 74))
+          #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 1, bytes: 74))
           #expect(try store.lock("kept") == .done)
         }
         #expect(isWhole)

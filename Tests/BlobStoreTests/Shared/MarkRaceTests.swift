@@ -60,7 +60,7 @@ import Testing
       #expect(try cache.store().collect().expired == 1)
     } _: { cache in
       // The change has its stripe, and all are wanted for a moment.
-      try cache.store { $0.lockTimeout = .zero }.collect()
+      try cache.store { $0.access.lockTimeout = .zero }.collect()
       return true
     }
   }
@@ -77,7 +77,7 @@ import Testing
       #expect(try cache.store().collect().expired == 1)
     } _: { cache in
       do {
-        try change.make(in: cache.store { $0.lockTimeout = .zero })
+        try change.make(in: cache.store { $0.access.lockTimeout = .zero })
         return true
       } catch let error as BlobStoreError where error.code == .busy {
         // The collection has all stripes just now.
@@ -93,7 +93,7 @@ import Testing
     SystemClock.sleep(microseconds: 150_000)
     change.setClock(of: cache)
     let trace = CallTrace()
-    let store = try cache.store(files: trace.files) { $0.sharing = .exclusive }
+    let store = try cache.store(files: trace.files) { $0.access.sharing = .exclusive }
     trace.onCall { call, path in
       guard call == .write, path.string.hasSuffix("/key") else { return nil }
       trace.onCall(nil)
@@ -120,7 +120,7 @@ import Testing
       cache.clock.advance(by: 101)
     }
     try atEachCall(caches) { cache, files, isOver in
-      var options = CollectionOptions()
+      var options = BlobStore.CollectionOptions()
       options.isStopped = isOver
       let report = try cache.store(files: files).collect(options)
       guard isOver() else { return }

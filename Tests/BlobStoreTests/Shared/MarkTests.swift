@@ -30,8 +30,8 @@ import Testing
 
   /// Files that a collection opens to look at.
   private func opened(
-    _ change: (inout BlobStore.Configuration) -> Void = { _ in }, _ options: CollectionOptions = CollectionOptions()
-  ) throws -> (files: Set<String>, report: CollectionReport) {
+    _ change: (inout BlobStore.Configuration) -> Void = { _ in }, _ options: BlobStore.CollectionOptions = .init()
+  ) throws -> (files: Set<String>, report: BlobStore.CollectionReport) {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files, change)
     let report = try store.collect(options)
@@ -58,7 +58,7 @@ import Testing
     _ = try marked(ttl: nil)
     cache.clock.advance(by: 600)
     #expect(try opened().files == [])
-    let shorter = try opened { $0.defaultExpiration = .seconds(599) }
+    let shorter = try opened { $0.expiry.defaultTimeToLive = .seconds(599) }
     #expect(shorter.files == ["key"] && shorter.report.expired == 1)
   }
 
@@ -132,11 +132,11 @@ import Testing
   @Test func everythingIsLookedAtOnceADayAndOnRequest() throws {
     _ = try marked(ttl: .seconds(1_000_000))
     #expect(try opened().files == [])
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.looksAtEverything = true
     #expect(try opened({ _ in }, options).files == ["key", "other"])
-    #expect(try opened({ _ in }, CollectionOptions(dryRun: true)).files == ["key", "other"])
-    #expect(try opened { $0.recordsCollections = false }.files == ["key", "other"])
+    #expect(try opened({ _ in }, BlobStore.CollectionOptions(dryRun: true)).files == ["key", "other"])
+    #expect(try opened { $0.access.recordsCollections = false }.files == ["key", "other"])
     cache.clock.advance(by: 86_399)
     #expect(try opened().files == [])
     cache.clock.advance(by: 1)
@@ -175,7 +175,7 @@ import Testing
   /// C6, C15: what was passed over counts, and goes when its turn has come.
   @Test func whatWasPassedOverIsEvicted() throws {
     _ = try marked()
-    let report = try cache.store { $0.sizeLimit = 150 }.collect()
+    let report = try cache.store { $0.limits.size = 150 }.collect()
     #expect(report.evicted == 1 && report.bytesAfter == 100 && report.recordsAfter == 1)
     #expect(report.examined == 2)
   }
@@ -185,7 +185,7 @@ import Testing
     let other = try marked()
     cache.clock.advance(by: 101)
     let trace = CallTrace()
-    let store = try cache.store(files: trace.files) { $0.sizeLimit = 90 }
+    let store = try cache.store(files: trace.files) { $0.limits.size = 90 }
     // The subdirectory's, which is empty by then.
     trace.onCall { call, _ in
       guard call == .removeDirectory else { return nil }
@@ -219,17 +219,17 @@ import Testing
     let names = (0..<40).map { "\($0 + 10) name" }
     for name in names { try store.store(payload(5), for: BlobKey(name)) }
     let trace = CallTrace()
-    let collector = try cache.store(files: trace.files) { $0.recordsCollections = false }
+    let collector = try cache.store(files: trace.files) { $0.access.recordsCollections = false }
     var seen: [String] = []
     for _ in names {
-      #expect(try collector.collect(CollectionOptions(maximumTime: .zero)).examined == 1)
+      #expect(try collector.collect(BlobStore.CollectionOptions(maximumTime: .zero)).examined == 1)
       seen += trace.take().filter { $0.call == .open }.compactMap { FilePath($0.path).lastComponent?.string }
         .filter { $0.hasSuffix("name") }
     }
     #expect(seen.count == 40)
     #expect(Set(seen) == Set(names))
     // Round again, in the same order.
-    #expect(try collector.collect(CollectionOptions(maximumTime: .zero)).examined == 1)
-    #expect(try collector.collect(CollectionOptions(maximumTime: .seconds(1000))).wasCutShort == false)
+    #expect(try collector.collect(BlobStore.CollectionOptions(maximumTime: .zero)).examined == 1)
+    #expect(try collector.collect(BlobStore.CollectionOptions(maximumTime: .seconds(1000))).wasCutShort == false)
   }
 }

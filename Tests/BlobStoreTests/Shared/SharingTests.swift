@@ -20,7 +20,7 @@ import Testing
   func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.lockTimeout = .seconds(60)
+    configuration.access.lockTimeout = .seconds(60)
     let clock = clock
     configuration.now = { clock.now }
     change(&configuration)
@@ -40,7 +40,7 @@ import Testing
     let store = try store()
     #expect(try store.load("key") == nil)
     #expect(try store.usage().records == 0)
-    _ = try store.collect(CollectionOptions(dryRun: true))
+    _ = try store.collect(BlobStore.CollectionOptions(dryRun: true))
     #expect(try directory.names(in: "cache") == [])
     #expect(try store.lock("key") == .notFound)
     #expect(try directory.names(in: "cache") == [".blobcache"])
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10))) func aChangeWaitsForItsDeadlineAndALoadDoesNotWait() throws {
-    let store = try store { $0.lockTimeout = .milliseconds(100) }
+    let store = try store { $0.access.lockTimeout = .milliseconds(100) }
     try store.store(Data("payload".utf8), for: "key")
     let holder = try controlFile()
     #expect(try holder.tryLock(bytes: 0..<4096))
@@ -112,7 +112,7 @@ import Testing
     try store().store(Data("payload".utf8), for: "key")
     let holder = try controlFile()
     #expect(try holder.tryLock(bytes: 0..<4096))
-    #expect(try store { $0.sharing = .exclusive }.lock("key") == .done)
+    #expect(try store { $0.access.sharing = .exclusive }.lock("key") == .done)
   }
 
   @Test func aDeletedControlFileIsMadeAgain() throws {
@@ -125,7 +125,7 @@ import Testing
     let holder = try controlFile()
     #expect(try holder.tryLock(bytes: 0..<4096))
     #expect(throws: BlobStoreError.self) {
-      try self.store { $0.lockTimeout = .milliseconds(20) }.lock("key")
+      try self.store { $0.access.lockTimeout = .milliseconds(20) }.lock("key")
     }
   }
 
@@ -136,7 +136,7 @@ import Testing
     try check(chmod(path.string, 0o700), "chmod")
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.lockTimeout = .milliseconds(100)
+    configuration.access.lockTimeout = .milliseconds(100)
     let files = Files { call, _ in call == .allocate ? .fail(.noSpace) : nil }
     let full = try BlobStore(directory: path, configuration: configuration, files: files)
     try full.store(Data("payload".utf8), for: "key")
@@ -146,7 +146,7 @@ import Testing
     #expect(try gate.tryLock())
     #expect(throws: BlobStoreError.self) { try full.lock("key") }
     // Who makes the control file waits for that lock too.
-    #expect(throws: BlobStoreError.self) { try store { $0.lockTimeout = .milliseconds(100) }.lock("key") }
+    #expect(throws: BlobStoreError.self) { try store { $0.access.lockTimeout = .milliseconds(100) }.lock("key") }
     _ = consume gate
     #expect(try store().lock("key") == .done)
     #expect(try full.lock("key") == .done)
@@ -161,7 +161,7 @@ import Testing
     #expect(try store.usage().records == 10)
     #expect(try store.usageEstimate() == nil)
     try store.collect()
-    var expected = UsageEstimate(records: 10, bytes: 1000, lockedRecords: 3, lockedBytes: 300)
+    var expected = BlobStore.UsageEstimate(records: 10, bytes: 1000, lockedRecords: 3, lockedBytes: 300)
     #expect(try store.usageEstimate() == expected)
 
     try store.unlock("key 0")
@@ -169,19 +169,20 @@ import Testing
     try store.remove("key 1")
     try store.lock("key 9")
     try store.lock("key 9")
-    expected = UsageEstimate(records: 9, bytes: 1000, lockedRecords: 2, lockedBytes: 200)
+    expected = BlobStore.UsageEstimate(records: 9, bytes: 1000, lockedRecords: 2, lockedBytes: 200)
     #expect(try self.store().usageEstimate() == expected)
     clock.advance(by: 601)
     #expect(try store.collect().expired == 7)
-    #expect(try store.usageEstimate() == UsageEstimate(records: 2, bytes: 200, lockedRecords: 2, lockedBytes: 200))
+    #expect(
+      try store.usageEstimate() == BlobStore.UsageEstimate(records: 2, bytes: 200, lockedRecords: 2, lockedBytes: 200))
     try store.removeAll(.all)
-    #expect(try store.usageEstimate() == UsageEstimate())
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate())
   }
 
   @Test func theHintIsTheLastLibraryPrograms() throws {
     #expect(try BlobStore.hint(at: path) == nil)
     let first = try store {
-      $0.defaultExpiration = .seconds(700)
+      $0.expiry.defaultTimeToLive = .seconds(700)
       $0.layout.naming = .sha256
     }
     try first.store(Data(), for: "key")
@@ -189,7 +190,7 @@ import Testing
       try BlobStore.hint(at: path)
         == DirectoryHint(defaultExpiration: 700, sizeLimit: nil, layout: RecordLayout(naming: .sha256)))
     let second = try store {
-      $0.sizeLimit = 1 << 20
+      $0.limits.size = 1 << 20
       $0.layout.separatesDirectories = false
     }
     #expect(try second.load("key") == nil)
@@ -198,7 +199,7 @@ import Testing
     #expect(
       try BlobStore.hint(at: path)
         == DirectoryHint(defaultExpiration: 600, sizeLimit: 1 << 20, layout: RecordLayout(separatesDirectories: false)))
-    try store { $0.leavesHint = false }.store(Data(), for: "other")
+    try store { $0.access.leavesHint = false }.store(Data(), for: "other")
     #expect(try BlobStore.hint(at: path)?.sizeLimit == 1 << 20)
   }
 }

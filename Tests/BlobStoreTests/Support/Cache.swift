@@ -27,11 +27,11 @@ struct Cache {
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.freeSpaceFloor = 0
+    configuration.limits.freeSpaceFloor = 0
     // Those tests that are about it ask for it: the others say when there is a collection.
-    configuration.collectsOnStore = false
+    configuration.limits.collectsOnStore = false
     // Those that are about waiting say how long: the others are not to fail for a machine that is slow.
-    configuration.lockTimeout = .seconds(60)
+    configuration.access.lockTimeout = .seconds(60)
     let clock = clock
     configuration.now = { clock.now }
     configuration.logger = Self.eagerLogger

@@ -11,7 +11,7 @@ extension StoreModel {
       let record = records.first(where: { BlobKey(self.path(of: $0.key).relative) == path })?.value
     else { return false }
     let byteCount = files.values.reduce(0) { $0 + $1.count }
-    return state(of: record) == .live && Int64(byteCount) > configuration.sizeLimit ?? .max
+    return state(of: record) == .live && Int64(byteCount) > configuration.limits.size ?? .max
   }
 
   /// Takes over what another model, or a collection, has made of a path.

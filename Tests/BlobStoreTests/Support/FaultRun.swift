@@ -9,7 +9,7 @@ import TestSupport
 /// Plays a script on a fresh directory beside a model, with what a plan makes of the calls.
 struct FaultRun {
   let script: FaultScript
-  let durability: Durability
+  let durability: BlobStore.Durability
   let plan = FaultPlan()
   /// How an operation is done; a test plants its bug here.
   var perform: (StoreOperation, BlobStore) -> StoreResult = { $0.perform(on: $1) }
@@ -23,7 +23,7 @@ struct FaultRun {
   /// How many calls the script made.
   private(set) var scriptCallCount = 0
 
-  init(_ script: FaultScript, _ durability: Durability) throws {
+  init(_ script: FaultScript, _ durability: BlobStore.Durability) throws {
     self.script = script
     self.durability = durability
     directory = try TemporaryDirectory(inMemory: true)
@@ -31,11 +31,11 @@ struct FaultRun {
     var configuration = BlobStore.Configuration()
     configuration.durability = durability
     configuration.damagePolicy = .quarantine
-    configuration.sizeLimit = FaultScript.sizeLimit
-    configuration.freeSpaceFloor = 0
-    configuration.collectsOnStore = false
+    configuration.limits.size = FaultScript.sizeLimit
+    configuration.limits.freeSpaceFloor = 0
+    configuration.limits.collectsOnStore = false
     // Nobody else is there to wait for: only a fault makes a lock busy.
-    configuration.lockTimeout = .milliseconds(5)
+    configuration.access.lockTimeout = .milliseconds(5)
     configuration.logger = Logger(label: "FaultTests") { _ in SwiftLogNoOpLogHandler() }
     let clock = clock
     configuration.now = { clock.now }
@@ -141,7 +141,7 @@ struct FaultRun {
   private mutating func expectedAnswer(_ operation: StoreOperation) throws -> StoreAnswer {
     guard case .collect(let dryRun) = operation, !dryRun else { return model.perform(operation) }
     let (report, faults) = model.collect(
-      leaving: Set(try contents(of: root).keys), limit: configuration.sizeLimit)
+      leaving: Set(try contents(of: root).keys), limit: configuration.limits.size)
     mismatches += faults
     return .collected(report)
   }

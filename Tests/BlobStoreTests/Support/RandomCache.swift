@@ -25,12 +25,12 @@ struct RandomCache {
       naming: [.encoded, .verbatim].randomElement(using: &generator)!, separatesDirectories: separates)
     configuration.format = [.checksummed, .reference].randomElement(using: &generator)!
     configuration.durability = .none
-    configuration.defaultExpiration = .seconds([60, 600, 100_000].randomElement(using: &generator)!)
-    configuration.freeSpaceFloor = 0
-    configuration.collectsOnStore = false
+    configuration.expiry.defaultTimeToLive = .seconds([60, 600, 100_000].randomElement(using: &generator)!)
+    configuration.limits.freeSpaceFloor = 0
+    configuration.limits.collectsOnStore = false
     configuration.now = { now }
     if Bool.random(using: &generator) {
-      configuration.sizeLimit = Int64.random(in: 1...20_000, using: &generator)
+      configuration.limits.size = Int64.random(in: 1...20_000, using: &generator)
     }
     model = StoreModel(configuration, now: now)
     for key in Self.names where chance(70) { addRecord(key) }
@@ -50,13 +50,13 @@ struct RandomCache {
   /// Collects, and tells how the report and the files differ from the model's.
   mutating func mismatches() throws -> [String] {
     var mismatches: [String] = []
-    if model.configuration.sizeLimit == nil {
+    if model.configuration.limits.size == nil {
       // What one with a limit would evict is its choice.
       mismatches += try compare(.collect(dryRun: true), with: model.perform(.collect(dryRun: true)))
     }
     let answer = try StoreOperation.collect(dryRun: false).perform(on: store()).answer
     let remaining = Set(try contents(of: root).keys)
-    let (expected, faults) = model.collect(leaving: remaining, limit: model.configuration.sizeLimit)
+    let (expected, faults) = model.collect(leaving: remaining, limit: model.configuration.limits.size)
     return try mismatches + faults + Self.difference(answer, .collected(expected)) + differences()
   }
 

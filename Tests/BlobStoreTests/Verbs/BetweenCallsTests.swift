@@ -39,7 +39,7 @@ import Testing
   /// S2, P9: somebody else locks the record whenever this one is being written to the medium. After some tries, they wait.
   @Test func aStoreThatKeepsLocksComesToAnEnd() throws {
     let store = try tracedStore { $0.durability = .full }
-    let other = try cache.store { $0.lockTimeout = .zero }
+    let other = try cache.store { $0.access.lockTimeout = .zero }
     try store.store(payload(5), for: "key", locks: .one)
     let syncs = Lock(0)
     trace.onCall { call, path in

@@ -37,7 +37,7 @@ import Testing
     case .load: _ = try store.load("key")
     case .otherStore: try store.store(payload(2), for: "other")
     case .otherRemove: try store.remove("other")
-    case .collect: _ = try store.collect(CollectionOptions())
+    case .collect: _ = try store.collect(BlobStore.CollectionOptions())
     }
   }
 
@@ -87,7 +87,9 @@ import Testing
   }
 
   /// A wipe tells at its beginning, and at its end, also if it is stopped or fails.
-  @Test(arguments: [RemovalScope.all, .locked, .unlocked]) func aWipeIsCountedTwice(_ scope: RemovalScope) throws {
+  @Test(arguments: [BlobStore.RemovalScope.all, .locked, .unlocked]) func aWipeIsCountedTwice(
+    _ scope: BlobStore.RemovalScope
+  ) throws {
     let store = try cache.store(files: trace.files)
     try store.store(payload(1), for: "key", locks: scope == .locked ? .one : .none)
     let during = try cache.store()
@@ -104,15 +106,15 @@ import Testing
     #expect(wipes.withLock { $0.first } == 1)
     #expect(try store.history(of: "other")?.wipes == 2)
     try store.store(payload(1), for: "key", locks: scope == .locked ? .one : .none)
-    var options = RemovalOptions()
+    var options = BlobStore.RemovalOptions()
     options.isStopped = { true }
     #expect(try store.removeAll(scope, options).wasStopped)
     #expect(try store.history(of: "other")?.wipes == 4)
   }
 
   /// It was found to hold, and the wipe passes the record's place before the record is there.
-  @Test(arguments: [RemovalScope.all, .locked, .unlocked], [false, true])
-  func aWipeThatBeginsAsTheRecordTakesItsPlaceOvertakesItToo(_ scope: RemovalScope, replaces: Bool) throws {
+  @Test(arguments: [BlobStore.RemovalScope.all, .locked, .unlocked], [false, true])
+  func aWipeThatBeginsAsTheRecordTakesItsPlaceOvertakesItToo(_ scope: BlobStore.RemovalScope, replaces: Bool) throws {
     // What a wipe meets, it waits for.
     guard !replaces || scope == .locked else { return }
     let (store, other) = (try cache.store(files: trace.files), try cache.store())

@@ -108,7 +108,7 @@ import Testing
   /// G4: 1 % of 50,000 bytes are five files of 100.
   @Test func quarantineHoldsAHundredthOfTheLimitOldestOut() throws {
     let store = try cache.store {
-      $0.sizeLimit = 50_000
+      $0.limits.size = 50_000
       $0.damagePolicy = .quarantine
     }
     for index in 0..<8 {
@@ -127,7 +127,7 @@ import Testing
   /// G4: one larger than the quarantine does not stay in it.
   @Test func quarantineTakesNothingAboveItsLimit() throws {
     let store = try cache.store {
-      $0.sizeLimit = 5000
+      $0.limits.size = 5000
       $0.damagePolicy = .quarantine
     }
     try store.store(payload(36), for: "key")

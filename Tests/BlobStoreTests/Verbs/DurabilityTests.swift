@@ -39,7 +39,7 @@ import Testing
     }
   }
 
-  private func store(_ durability: Durability) throws -> BlobStore {
+  private func store(_ durability: BlobStore.Durability) throws -> BlobStore {
     let store = try cache.store(files: trace.files) { $0.durability = durability }
     // The root's own syncs are over.
     try store.store(payload(1), for: "other")
@@ -105,7 +105,9 @@ import Testing
   }
 
   /// D3: a wipe syncs each directory once, after the last record in it.
-  @Test(arguments: [RemovalScope.all, .unlocked]) func fullSyncsWhatAWipeHasEmptied(scope: RemovalScope) throws {
+  @Test(arguments: [BlobStore.RemovalScope.all, .unlocked]) func fullSyncsWhatAWipeHasEmptied(
+    scope: BlobStore.RemovalScope
+  ) throws {
     let store = try store(.full)
     for key in ["key", "kez"] as [BlobKey] { try store.store(payload(5), for: key) }
     let made = try calls { try store.removeAll(scope) }

@@ -42,7 +42,7 @@ import Testing
     try store.store(Data([1]), for: "key")
     let before = try #require(try store.generation(of: "key"))
     let file = try FileHandle(forUpdating: directory.url("cache/.blobcache"))
-    let offset = UInt64(ControlLayout.generationOffset(of: try store.digest(of: "key")))
+    let offset = UInt64(ControlLayout.generationOffset(of: try store.digest(of: "key", for: "load")))
     try file.seek(toOffset: offset)
     var bytes = try #require(try file.read(upToCount: 4))
     #expect(bytes[0] % 2 == 0)

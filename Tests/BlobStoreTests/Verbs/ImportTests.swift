@@ -34,7 +34,7 @@ import Testing
     try write("one", to: "one.png")
     try write("two", to: "deep/er/two with a space")
     try write("", to: "empty")
-    let report = try store.importFiles(from: source.path, ImportOptions(timeToLive: .seconds(90)))
+    let report = try store.importFiles(from: source.path, BlobStore.ImportOptions(timeToLive: .seconds(90)))
     #expect(report.imported == 3)
     #expect(report.bytes == 6)
     #expect(try text("one.png") == "one")
@@ -101,7 +101,7 @@ import Testing
     try write("theirs", to: "key")
     #expect(try store.importFiles(from: source.path).present == 1)
     #expect(try text("key") == "mine")
-    #expect(try store.importFiles(from: source.path, ImportOptions(replacing: true)).imported == 1)
+    #expect(try store.importFiles(from: source.path, BlobStore.ImportOptions(replacing: true)).imported == 1)
     #expect(try text("key") == "theirs")
   }
 
@@ -167,7 +167,7 @@ extension ImportTests {
     try write("2", to: "%2Ehidden")
     try write("3", to: "100%")
     try write("4", to: "sub/file")
-    let report = try store.importFiles(from: source.path, ImportOptions(format: .pinCache))
+    let report = try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .pinCache))
     #expect(report.imported == 2)
     #expect(report.skipped == 2)
     #expect(try text("http://example.com/a%b") == "1")
@@ -183,7 +183,7 @@ extension ImportTests {
   func anAgeLimitOfPINCacheBecomesATimeToLive(limit: Double, age: Int64, left: UInt64?) throws {
     try write("object", to: "object", age: age)
     try setAgeLimit(limit, of: "object")
-    let report = try store.importFiles(from: source.path, ImportOptions(format: .pinCache))
+    let report = try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .pinCache))
     #expect(report.imported == (left == nil ? 0 : 1))
     #expect(report.expired == (left == nil ? 1 : 0))
     #expect(try store.header(for: "object")?.ttl == left)
@@ -192,7 +192,7 @@ extension ImportTests {
   @Test(arguments: [0, 7, 9, 64]) func anAttributeOfAnotherSizeIsNoAgeLimit(byteCount: Int) throws {
     try write("object", to: "object")
     try setAttribute([UInt8](repeating: 0x41, count: byteCount), of: "object")
-    #expect(try store.importFiles(from: source.path, ImportOptions(format: .pinCache)).imported == 1)
+    #expect(try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .pinCache)).imported == 1)
     #expect(try store.header(for: "object")?.ttl == 0)
   }
 }

@@ -40,7 +40,7 @@ import Testing
   @Test(arguments: [true, false], [0, 1, 959, 960, 8192, 8193, .max])
   func noMoreThanTheMaximumIsLoaded(isOrdinary: Bool, maximum: Int64) throws {
     let writer = try cache.store()
-    let store = try cache.store(files: Files(accessTimeTellsOwner: isOrdinary)) { $0.maximumPayload = maximum }
+    let store = try cache.store(files: Files(accessTimeTellsOwner: isOrdinary)) { $0.limits.payload = maximum }
     for size in Self.turningSizes {
       let key = BlobKey("size \(size)")
       try writer.store(payload(size), for: key, ttl: .seconds(1000))

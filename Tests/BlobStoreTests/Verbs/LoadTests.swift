@@ -171,7 +171,7 @@ import Testing
   /// L6.
   @Test func payloadAboveTheMaximumIsAnErrorUnlessTheFileIsDamagedOrExpired() throws {
     try cache.store().store(payload(100), for: "key", ttl: .seconds(50))
-    let store = try cache.store { $0.maximumPayload = 99 }
+    let store = try cache.store { $0.limits.payload = 99 }
     let error = expect(.payloadTooLarge) { _ = try store.load("key") }
     #expect(error?.path?.string == cache.path("ke/key"))
     try cache.write(try cache.bytes("ke/key") + [0], to: "ke/key")

@@ -29,7 +29,7 @@ import Testing
 
   /// R1.
   @Test(arguments: Damage.allCases) func removesDamagedRecords(damage: Damage) throws {
-    for durability in Durability.allCases {
+    for durability in BlobStore.Durability.allCases {
       let store = try cache.store { $0.durability = durability }
       try store.store(payload(5), for: "key")
       try damage.inflict(on: "ke/key", in: cache)
@@ -83,7 +83,7 @@ import Testing
     try store.store(payload(5), for: "a")
     try store.store(payload(5), for: "b", locks: .one)
     let keys: [BlobKey] = ["a", "", "absent", "b"]
-    func answers(_ results: [KeyResult]) -> [String] {
+    func answers(_ results: [BlobStore.KeyResult]) -> [String] {
       #expect(results.map(\.key) == keys)
       return results.map { result in
         switch result.result {
@@ -187,7 +187,9 @@ import Testing
   }
 
   /// W1, W5: whether it is locked is not known.
-  @Test(arguments: [RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotRead(scope: RemovalScope) throws {
+  @Test(arguments: [BlobStore.RemovalScope.locked, .unlocked]) func wipeReportsWhatItCannotRead(
+    scope: BlobStore.RemovalScope
+  ) throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
     trace.onCall { call, path in
@@ -227,8 +229,8 @@ import Testing
     let store = try cache.store()
     for index in 0..<600 { try store.store(payload(36), for: BlobKey("\(index % 5) record \(index)")) }
     try store.collect()
-    let calls = Lock<[RemovalProgress]>([])
-    var options = RemovalOptions()
+    let calls = Lock<[BlobStore.RemovalProgress]>([])
+    var options = BlobStore.RemovalOptions()
     options.progress = { progress in calls.withLock { $0.append(progress) } }
     let report = try store.removeAll(.unlocked, options)
     let told = calls.withLock { $0 }
@@ -240,7 +242,9 @@ import Testing
   }
 
   /// W7.
-  @Test(arguments: RemovalScope.allCases) func wipeThatIsStoppedLeavesTheRest(scope: RemovalScope) throws {
+  @Test(arguments: BlobStore.RemovalScope.allCases) func wipeThatIsStoppedLeavesTheRest(
+    scope: BlobStore.RemovalScope
+  ) throws {
     let cache = try Cache()
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) { $0.durability = .full }
@@ -248,7 +252,7 @@ import Testing
       try store.store(payload(36), for: BlobKey("\(index % 3) record \(index)"), locks: scope == .locked ? .one : .none)
     }
     let asked = Lock(0)
-    var options = RemovalOptions()
+    var options = BlobStore.RemovalOptions()
     options.isStopped = {
       asked.withLock {
         $0 += 1

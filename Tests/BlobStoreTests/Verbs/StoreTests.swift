@@ -102,7 +102,9 @@ import Testing
   }
 
   /// S5: each call fails in turn, for good or once; the old record stays and nothing is left behind.
-  @Test(arguments: [Durability.none, .full]) func storeThatThrowsLeavesTheOldRecord(durability: Durability) throws {
+  @Test(arguments: [BlobStore.Durability.none, .full]) func storeThatThrowsLeavesTheOldRecord(
+    durability: BlobStore.Durability
+  ) throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files) { $0.durability = durability }
     try store.store(payload(10), for: "key", locks: .one)
@@ -135,7 +137,7 @@ import Testing
 
   /// S6.
   @Test func payloadAboveTheMaximumIsRefused() throws {
-    let store = try cache.store { $0.maximumPayload = 100 }
+    let store = try cache.store { $0.limits.payload = 100 }
     try store.store(payload(100), for: "key")
     expect(.payloadTooLarge) { try store.store(payload(101), for: "key") }
     #expect(try store.load("key")?.payload == payload(100))
@@ -144,11 +146,11 @@ import Testing
 
   /// S6.
   @Test func recordAboveTheSizeLimitIsRefused() throws {
-    let store = try cache.store { $0.sizeLimit = 164 }
+    let store = try cache.store { $0.limits.size = 164 }
     try store.store(payload(100), for: "key")
     expect(.payloadTooLarge) { try store.store(payload(101), for: "key") }
     #expect(try store.load("key")?.payload == payload(100))
-    let tiny = try cache.store { $0.sizeLimit = 63 }
+    let tiny = try cache.store { $0.limits.size = 63 }
     expect(.payloadTooLarge) { try tiny.store(Data(), for: "key") }
   }
 
@@ -187,7 +189,7 @@ import Testing
 
   /// S7, S6, S5.
   @Test func inputThatIsTooLongOrUnreadableLeavesTheOldRecord() throws {
-    let store = try cache.store { $0.maximumPayload = 1000 }
+    let store = try cache.store { $0.limits.payload = 1000 }
     try store.store(payload(10), for: "key")
     let source = cache.outside.path.appending("source")
     try payload(1001).write(to: URL(filePath: source.string))
@@ -335,7 +337,7 @@ import Testing
   /// M6: where a collection makes no room, no try follows.
   @Test func inputIsNotStoredWhereTheVolumeStaysFull() throws {
     let trace = CallTrace()
-    let store = try cache.store(files: trace.files) { $0.collectsOnStore = true }
+    let store = try cache.store(files: trace.files) { $0.limits.collectsOnStore = true }
     let source = cache.outside.path.appending("source")
     try payload(10).write(to: URL(filePath: source.string))
     trace.onCall { call, _ in call == .write ? .fail(.noSpace) : nil }

@@ -166,8 +166,9 @@ import Testing
   }
 
   /// K8, L3: a backup made by hard links is what it was, whatever is done to the cache.
-  @Test(arguments: [Durability.none, .barrier, .full]) func otherHardLinksKeepTheirHeader(durability: Durability) throws
-  {
+  @Test(arguments: [BlobStore.Durability.none, .barrier, .full]) func otherHardLinksKeepTheirHeader(
+    durability: BlobStore.Durability
+  ) throws {
     let store = try cache.store { $0.durability = durability }
     try store.store(payload(300_000), for: "key")
     let backup = cache.outside.path.string + "/backup"
@@ -217,7 +218,7 @@ import Testing
     try cache.store().store(payload(1000), for: "key")
     try check(link(cache.path("ke/key"), cache.outside.path.string + "/backup"), "link")
     let before = try cache.snapshot()
-    let small = try cache.store { $0.maximumPayload = 999 }
+    let small = try cache.store { $0.limits.payload = 999 }
     expect(.payloadTooLarge) { try small.lock("key") }
     #expect(try cache.snapshot() == before)
   }

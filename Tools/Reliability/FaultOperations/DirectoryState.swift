@@ -35,7 +35,7 @@ extension DirectoryState {
   /// library says; what they hold is read here.
   public init(inspecting settings: StoreSettings) throws {
     self.init()
-    let store = try settings.makeStore { $0.createsDirectory = true }
+    let store = try settings.makeStore { $0.access.createsDirectory = true }
     let root = URL(filePath: settings.directory.string)
     var state = DirectoryState()
     _ = try store.verify { finding in

@@ -9,7 +9,7 @@ public struct StoreSettings: Sendable {
   public var directory: FilePath
   /// When everything happens.
   public var now = UnixTime(seconds: standardTime)
-  public var durability = Durability.automatic
+  public var durability = BlobStore.Durability.automatic
   public var lockTimeout: Duration = .seconds(5)
   public var format = BlobStore.RecordFormat.checksummed
   public var recycles = true
@@ -28,9 +28,9 @@ public struct StoreSettings: Sendable {
   public func makeStore(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.durability = durability
-    configuration.lockTimeout = lockTimeout
+    configuration.access.lockTimeout = lockTimeout
     configuration.format = format
-    configuration.freeSpaceFloor = 0
+    configuration.limits.freeSpaceFloor = 0
     configuration.recycling = recycles ? .automatic : .off
     configuration.logger = Logger(label: "faults", factory: { _ in SwiftLogNoOpLogHandler() })
     let now = now
@@ -47,11 +47,11 @@ extension FaultOperation {
   public func run(_ settings: StoreSettings, thenWhileOpen look: () -> Void = {}) -> OperationResult {
     do {
       let store = try settings.makeStore {
-        $0.collectsOnStore = false
-        if case .collect(evicting: true) = self { $0.sizeLimit = 1 }
+        $0.limits.collectsOnStore = false
+        if case .collect(evicting: true) = self { $0.limits.size = 1 }
         if case .storeAtLimit(_, let payload) = self {
-          $0.collectsOnStore = true
-          $0.sizeLimit = Int64(RecordHeader.byteCount + payload.byteCount)
+          $0.limits.collectsOnStore = true
+          $0.limits.size = Int64(RecordHeader.byteCount + payload.byteCount)
         }
         if case .quarantine = self { $0.damagePolicy = .quarantine }
       }
@@ -114,7 +114,7 @@ extension FaultOperation {
 }
 
 extension OperationResult {
-  fileprivate init(of outcome: BlobStoreOutcome) {
+  fileprivate init(of outcome: BlobStore.Outcome) {
     switch outcome {
     case .done: self.init(.done)
     case .notFound: self.init(.notFound)
@@ -122,6 +122,3 @@ extension OperationResult {
     }
   }
 }
-
-/// The library's outcome, which this type's own would hide.
-private typealias BlobStoreOutcome = Outcome

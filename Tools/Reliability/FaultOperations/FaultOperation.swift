@@ -11,7 +11,7 @@ public enum FaultOperation: Hashable, Sendable {
   case lock(String)
   case unlock(String, force: Bool = false)
   case remove(String)
-  case removeAll(RemovalScope)
+  case removeAll(BlobStore.RemovalScope)
   /// With a limit, one that is exceeded by any record: everything that may be evicted is.
   case collect(evicting: Bool)
   case verify
@@ -63,7 +63,7 @@ extension FaultOperation: CustomStringConvertible {
     case ("unlock", let key?): self = .unlock(key, force: words.last == "force")
     case ("remove", let key?): self = .remove(key)
     case ("removeAll", let scope?):
-      guard let scope = RemovalScope(rawValue: scope) else { return nil }
+      guard let scope = BlobStore.RemovalScope(rawValue: scope) else { return nil }
       self = .removeAll(scope)
     case ("collect", let option): self = .collect(evicting: option == "evicting")
     case ("verify", nil): self = .verify

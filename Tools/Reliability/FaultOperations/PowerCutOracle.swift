@@ -16,13 +16,13 @@ public struct PowerCutOracle: Sendable {
     var mayMiss = false
   }
 
-  public let durability: Durability
+  public let durability: BlobStore.Durability
   private var histories: [String: History] = [:]
   /// The payloads of each key since the last state that the durability promises to keep.
   private var stored: [String: Set<String>] = [:]
 
   /// - Parameter state: what is on the medium.
-  public init(_ durability: Durability, keys: [String], on state: DirectoryState) {
+  public init(_ durability: BlobStore.Durability, keys: [String], on state: DirectoryState) {
     self.durability = durability
     for key in Set(keys).union(state.keys.keys) {
       histories[key] = History(current: state[key], possible: [state[key]])
@@ -107,7 +107,7 @@ public struct PowerCutOracle: Sendable {
 extension PowerCutOracle {
   private func level(
     _ operation: FaultOperation, on key: String, to after: KeyState, from before: KeyState? = nil
-  ) -> Durability {
+  ) -> BlobStore.Durability {
     guard durability == .automatic else { return durability }
     let isLocked = OperationModel.locks(after) > 0 || OperationModel.locks(before ?? state(of: key)) > 0
     switch operation {

@@ -52,7 +52,7 @@ enum FaultProbe {
   /// Does one operation after the other with one store, as a program does that lives long.
   private static func serve(_ arguments: ProbeArguments) throws -> CInt {
     let settings = arguments.settings
-    let store = try settings.makeStore { $0.collectsOnStore = false }
+    let store = try settings.makeStore { $0.limits.collectsOnStore = false }
     while let line = readLine() {
       guard let operation = FaultOperation(arguments: line.split(separator: " ").map(String.init)) else { return 64 }
       let result: OperationResult

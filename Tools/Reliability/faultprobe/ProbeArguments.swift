@@ -35,7 +35,7 @@ struct ProbeArguments {
         guard let seconds = Int64(value) else { return nil }
         settings.now = UnixTime(seconds: seconds)
       case "--durability":
-        guard let durability = Durability(rawValue: value) else { return nil }
+        guard let durability = BlobStore.Durability(rawValue: value) else { return nil }
         settings.durability = durability
       case "--timeout":
         guard let milliseconds = Int64(value) else { return nil }

@@ -45,32 +45,32 @@ struct CacheInHand: Sendable {
     }
   }
 
-  func touch(_ key: BlobKey) throws -> Outcome {
+  func touch(_ key: BlobKey) throws -> BlobStore.Outcome {
     if let cache { return try cache.blocking.touch(key) }
     return try store.touch(key)
   }
 
-  func lock(_ key: BlobKey) throws -> Outcome {
+  func lock(_ key: BlobKey) throws -> BlobStore.Outcome {
     if let cache { return try cache.blocking.lock(key) }
     return try store.lock(key)
   }
 
-  func unlock(_ key: BlobKey) throws -> Outcome {
+  func unlock(_ key: BlobKey) throws -> BlobStore.Outcome {
     if let cache { return try cache.blocking.unlock(key) }
     return try store.unlock(key)
   }
 
-  func remove(_ key: BlobKey) throws -> Outcome {
+  func remove(_ key: BlobKey) throws -> BlobStore.Outcome {
     if let cache { return try cache.blocking.remove(key) }
     return try store.remove(key)
   }
 
-  func removeAll(_ scope: RemovalScope) throws -> RemovalReport {
+  func removeAll(_ scope: BlobStore.RemovalScope) throws -> BlobStore.RemovalReport {
     if let cache { return try cache.blocking.removeAll(scope) }
     return try store.removeAll(scope)
   }
 
-  func collect() throws -> CollectionReport {
+  func collect() throws -> BlobStore.CollectionReport {
     if let cache { return try cache.blocking.collect() }
     return try store.collect()
   }

@@ -38,10 +38,10 @@ struct LimitCommand: ParsableCommand {
   func run() throws {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.sizeLimit = sizeLimit
-    configuration.freeSpaceFloor = 0
+    configuration.limits.size = sizeLimit
+    configuration.limits.freeSpaceFloor = 0
     // Waiting for room is no failure here.
-    configuration.lockTimeout = .seconds(60)
+    configuration.access.lockTimeout = .seconds(60)
     do {
       if worker == nil, FileManager.default.fileExists(atPath: directory) {
         throw TortureFailure("\(directory) exists already")
@@ -96,8 +96,8 @@ struct LimitCommand: ParsableCommand {
     guard report.failures == 0, largest <= report.bound, last <= sizeLimit else { throw ExitCode(1) }
   }
 
-  private static var patient: CollectionOptions {
-    var options = CollectionOptions()
+  private static var patient: BlobStore.CollectionOptions {
+    var options = BlobStore.CollectionOptions()
     options.waitsForOther = .seconds(60)
     return options
   }

@@ -57,7 +57,7 @@ struct LocksCommand: ParsableCommand {
 
   private func work(_ worker: Int, _ store: BlobStore) throws {
     var tally = Tally()
-    func timed(_ operation: () throws -> Outcome) -> Bool {
+    func timed(_ operation: () throws -> BlobStore.Outcome) -> Bool {
       let began = TortureClock.nanoseconds
       defer {
         tally.longestMilliseconds = max(

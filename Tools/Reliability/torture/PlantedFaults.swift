@@ -40,7 +40,7 @@ final class PlantedFaults: Sendable {
   /// Changes the lock count by one, up or down.
   ///
   /// - Returns: nil if this plant does it as the store does.
-  func changeLocks(of key: BlobKey, by step: Int) throws -> Outcome? {
+  func changeLocks(of key: BlobKey, by step: Int) throws -> BlobStore.Outcome? {
     switch plant {
     case .unlockedHeader:
       return try withRecord(key) { file, _ in try change(file, header(of: file), by: step, slowly: true) }
@@ -65,7 +65,7 @@ final class PlantedFaults: Sendable {
   /// Writes over the record where it lies, if there is one.
   ///
   /// - Returns: nil if this plant stores as the store does, or if there is no record.
-  func store(_ payload: Data, for key: BlobKey, ttl: UInt32) throws -> Outcome? {
+  func store(_ payload: Data, for key: BlobKey, ttl: UInt32) throws -> BlobStore.Outcome? {
     guard plant == .inPlace else { return nil }
     let outcome = try withRecord(key) { file, _ in
       guard try header(of: file).payloadSize == UInt64(payload.count) else { return .notFound }
@@ -84,9 +84,9 @@ final class PlantedFaults: Sendable {
   /// Removes expired records.
   ///
   /// - Returns: nil if this plant collects as the store does.
-  func collect(_ keys: [BlobKey]) throws -> CollectionReport? {
+  func collect(_ keys: [BlobKey]) throws -> BlobStore.CollectionReport? {
     guard plant == .blindCollector else { return nil }
-    var report = CollectionReport(directory: FilePath(cache))
+    var report = BlobStore.CollectionReport(directory: FilePath(cache))
     for key in keys {
       let found = try withRecord(key) { file, _ in
         try header(of: file).isLive(at: clock.now, defaultExpiration: defaultTTL) ? .notFound : .done
@@ -100,7 +100,9 @@ final class PlantedFaults: Sendable {
 }
 
 extension PlantedFaults {
-  private func withRecord(_ key: BlobKey, _ body: (CInt, UInt64) throws -> Outcome) throws -> Outcome {
+  private func withRecord(
+    _ key: BlobKey, _ body: (CInt, UInt64) throws -> BlobStore.Outcome
+  ) throws -> BlobStore.Outcome {
     let path = try RecordLayout().path(for: key)
     let file = open(cache + "/" + path.relative, O_RDWR | O_CLOEXEC)
     guard file >= 0 else { return .notFound }
@@ -114,7 +116,7 @@ extension PlantedFaults {
     return try RecordHeader(decoding: bytes.span.bytes)
   }
 
-  private func change(_ file: CInt, _ header: RecordHeader, by step: Int, slowly: Bool) throws -> Outcome {
+  private func change(_ file: CInt, _ header: RecordHeader, by step: Int, slowly: Bool) throws -> BlobStore.Outcome {
     guard header.isLive(at: clock.now, defaultExpiration: defaultTTL) else { return .notFound }
     guard step > 0 || header.isLocked else { return .notLocked }
     var header = header

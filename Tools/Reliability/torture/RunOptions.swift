@@ -88,13 +88,13 @@ extension RunOptions {
   private func storeConfiguration(clock: TortureClock, collects: Bool) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.defaultExpiration = .seconds(Self.defaultTTL)
+    configuration.expiry.defaultTimeToLive = .seconds(Self.defaultTTL)
     configuration.now = { clock.now }
     if collects {
-      configuration.sizeLimit = sizeLimit
-      configuration.freeSpaceFloor = 0
+      configuration.limits.size = sizeLimit
+      configuration.limits.freeSpaceFloor = 0
       // A history knows of the collections that its collector makes, and not of those that a store begins.
-      configuration.collectsOnStore = false
+      configuration.limits.collectsOnStore = false
     }
     // In place, the payload's checksum would tell the mix before anybody looked into it.
     if plant == .inPlace { configuration.format = .reference }

@@ -54,7 +54,7 @@ final class SoakRound: Sendable {
     for thread in started { thread.join() }
     // With calls that do not fail: what failing ones have left goes.
     let sound = try BlobStore(directory: FilePath(directory), configuration: Self.configuration)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     // What waits to be overwritten is bounded, but not by the number of keys: it would hide what has been left.
     options.emptiesBin = true
     try sound.collect(options)

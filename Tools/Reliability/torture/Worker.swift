@@ -158,7 +158,7 @@ extension Worker {
     entry.outcome = HistoryEntry.Outcome.observed.rawValue
   }
 
-  private func note(_ outcome: Outcome, _ entry: inout HistoryEntry) {
+  private func note(_ outcome: BlobStore.Outcome, _ entry: inout HistoryEntry) {
     let noted: HistoryEntry.Outcome =
       switch outcome {
       case .done: .done

@@ -37,9 +37,9 @@ extension CollectCommand {
     return answer
   }
 
-  private func collect(_ directory: CollectionPlan.Directory) throws -> CollectionReport {
+  private func collect(_ directory: CollectionPlan.Directory) throws -> BlobStore.CollectionReport {
     let store = try directory.store(options)
-    var collection = CollectionOptions(dryRun: dryRun, maximumTime: directory.maximumTime?.duration)
+    var collection = BlobStore.CollectionOptions(dryRun: dryRun, maximumTime: directory.maximumTime?.duration)
     collection.emptiesBin = emptyBin
     collection.requiresCache = true
     // As long as it takes.

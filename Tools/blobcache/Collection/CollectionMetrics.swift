@@ -13,8 +13,8 @@ struct CollectionMetrics {
     var passes: Int64 = 0
     var failures: Int64 = 0
     var skipped: Int64 = 0
-    var sum: CollectionReport
-    var last: CollectionReport?
+    var sum: BlobStore.CollectionReport
+    var last: BlobStore.CollectionReport?
     var lastEnd: UnixTime?
   }
 
@@ -27,11 +27,14 @@ struct CollectionMetrics {
     let before = Dictionary(uniqueKeysWithValues: directories.map { ($0.key.path, $0.value) })
     directories = [:]
     for directory in plan.directories {
-      directories[directory] = before[directory.path] ?? Totals(sum: CollectionReport(directory: directory.path))
+      directories[directory] =
+        before[directory.path] ?? Totals(sum: BlobStore.CollectionReport(directory: directory.path))
     }
   }
 
-  mutating func add(_ report: CollectionReport, to directory: CollectionPlan.Directory, at time: UnixTime = .now) {
+  mutating func add(
+    _ report: BlobStore.CollectionReport, to directory: CollectionPlan.Directory, at time: UnixTime = .now
+  ) {
     directories[directory]?.passes += 1
     directories[directory]?.sum.add(report)
     directories[directory]?.last = report
@@ -51,8 +54,8 @@ extension UnixTime {
   fileprivate static var now: UnixTime { BlobStore.Configuration().now() }
 }
 
-extension CollectionReport {
-  fileprivate mutating func add(_ report: CollectionReport) {
+extension BlobStore.CollectionReport {
+  fileprivate mutating func add(_ report: BlobStore.CollectionReport) {
     examined += report.examined
     expired += report.expired
     evicted += report.evicted

@@ -83,15 +83,15 @@ extension CollectionPlan.Directory {
     options.flat = isFlat
     options.allowsWorldWritable = allowsWorldWritable
     var configuration = options.configuration(for: path)
-    if let sizeLimit { configuration.sizeLimit = sizeLimit.bytes }
-    if let countLimit { configuration.countLimit = countLimit }
-    if let keepFree { configuration.freeSpaceFloor = keepFree.bytes }
+    if let sizeLimit { configuration.limits.size = sizeLimit.bytes }
+    if let countLimit { configuration.limits.count = countLimit }
+    if let keepFree { configuration.limits.freeSpaceFloor = keepFree.bytes }
     return try BlobStore(directory: path, configuration: configuration)
   }
 
   /// For a service, whose first passes are a while off.
-  func timing(firstDelay: TimeSpan) -> CollectionTiming {
-    var timing = CollectionTiming(jitter: jitter?.duration, firstDelay: firstDelay.duration)
+  func timing(firstDelay: TimeSpan) -> BlobStore.CollectionTiming {
+    var timing = BlobStore.CollectionTiming(jitter: jitter?.duration, firstDelay: firstDelay.duration)
     if let interval { timing.interval = interval.duration }
     return timing
   }

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-extension CollectionReport {
+extension BlobStore.CollectionReport {
   /// The pass in a line, for people.
   var text: String {
     let rounded = (seconds * 1000).rounded() / 1000
@@ -19,7 +19,7 @@ extension CollectionReport {
   }
 }
 
-extension CollectionReport {
+extension BlobStore.CollectionReport {
   func reportChangeOfOwner(_ options: DirectoryOptions) {
     let text = foreignRecords.changeOfOwner(of: directory, beside: recordsAfter)
     if let text, !options.quiet { StandardError.report(text) }
@@ -40,7 +40,7 @@ extension JSONObject {
     if let lastPass { add("lastCollectionAt", lastPass.seconds) }
   }
 
-  init(_ report: CollectionReport) {
+  init(_ report: BlobStore.CollectionReport) {
     self.init(type: "collection")
     add("directory", report.directory.string)
     add("examined", report.examined)

@@ -66,7 +66,7 @@ extension CollectionService {
     state.withLock { state in
       for directory in state.plan.directories where state.schedules[directory] == nil {
         do {
-          var collection = CollectionOptions(maximumTime: directory.maximumTime?.duration)
+          var collection = BlobStore.CollectionOptions(maximumTime: directory.maximumTime?.duration)
           collection.requiresCache = true
           let schedule = CollectionSchedule(
             of: directory.path, timing: directory.timing(firstDelay: state.plan.firstDelay),

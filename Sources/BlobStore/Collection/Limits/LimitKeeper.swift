@@ -95,7 +95,7 @@ final class LimitKeeper: Sendable {
 extension LimitKeeper {
   /// Starts a collection unless the last one did not help and nothing has changed since; if one is under way, another
   /// after it, should that be needed then.
-  func start(_ usage: UsageEstimate) {
+  func start(_ usage: BlobStore.UsageEstimate) {
     state.withLock { state in
       guard !state.isRunning else {
         state.isAskedAgain = true
@@ -113,7 +113,7 @@ extension LimitKeeper {
     }
   }
 
-  private func isResting(_ state: State, _ usage: UsageEstimate) -> Bool {
+  private func isResting(_ state: State, _ usage: BlobStore.UsageEstimate) -> Bool {
     guard let rest = state.rest, ContinuousClock.now < rest.end else { return false }
     // A hundredth more can be evicted now: that is worth another try.
     let gain = usage.bytes &- usage.lockedBytes &- rest.evictableBytes
@@ -132,7 +132,7 @@ extension LimitKeeper {
   private func askForRoom(_ wait: Wait?, for byteCount: Int64) -> Wait {
     state.withLock { state in
       var asking =
-        wait ?? Wait(backoff: Backoff(timeout: store.configuration.lockTimeout), collections: state.collections)
+        wait ?? Wait(backoff: Backoff(timeout: store.configuration.access.lockTimeout), collections: state.collections)
       if asking.number == nil {
         asking.number = state.nextWait
         state.waiting[state.nextWait] = byteCount
@@ -156,7 +156,7 @@ extension LimitKeeper {
   ///   - wait: nil at first; a store's own from one time to the next.
   ///   - byteCount: of the file that is to be stored.
   /// - Throws: `limitReached` if it made none, or not in time.
-  func waitForRoom(_ wait: inout Wait?, _ usage: UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
+  func waitForRoom(_ wait: inout Wait?, _ usage: BlobStore.UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
     var asking = askForRoom(wait, for: byteCount)
     defer { wait = asking }
     // Before another is started, which would be under way then, each time anew.
@@ -171,7 +171,8 @@ extension LimitKeeper {
     start(usage)
     guard asking.backoff.wait() else {
       throw BlobStoreError(
-        .limitReached, "no collection has made room for \(store.configuration.lockTimeout)", path: store.root.path)
+        .limitReached, "no collection has made room for \(store.configuration.access.lockTimeout)",
+        path: store.root.path)
     }
   }
 
@@ -216,7 +217,7 @@ extension LimitKeeper {
     }
     // Victims that are known from an earlier pass tell of a steady stream of stores.
     let isSteady = !victims.isEmpty
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.isStopped = { [self] in isStopped.load(ordering: .relaxed) }
     var hasHelped = true
     var isElsewhere = false
@@ -233,7 +234,7 @@ extension LimitKeeper {
       store.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
     }
     lookAtVolume()
-    let usage = (try? store.usageEstimate()) ?? UsageEstimate()  // what cannot be read has been reported above
+    let usage = (try? store.usageEstimate()) ?? BlobStore.UsageEstimate()  // what cannot be read has been reported above
     state.withLock { state in
       state.fellShort = !hasHelped
       state.rest =
@@ -245,7 +246,7 @@ extension LimitKeeper {
   }
 
   /// - Returns: whether a walk was made for it.
-  private func lookAhead(_ options: CollectionOptions, _ victims: inout NextVictims) -> Bool {
+  private func lookAhead(_ options: BlobStore.CollectionOptions, _ victims: inout NextVictims) -> Bool {
     guard !isStopped.load(ordering: .relaxed) else { return false }
     do {
       return try store.lookAhead(options, &victims, isSpared: isSpared)
@@ -258,7 +259,7 @@ extension LimitKeeper {
 }
 
 extension LimitKeeper.Rest {
-  fileprivate init(end: ContinuousClock.Instant, _ usage: UsageEstimate) {
+  fileprivate init(end: ContinuousClock.Instant, _ usage: BlobStore.UsageEstimate) {
     self.end = end
     evictableBytes = usage.bytes &- usage.lockedBytes
   }
@@ -276,7 +277,7 @@ extension LimitKeeper {
 
   /// - Returns: what lies in the directory; nil if that is not known.
   @discardableResult
-  private func lookAtVolume() -> UsageEstimate? {
+  private func lookAtVolume() -> BlobStore.UsageEstimate? {
     guard let volume else { return nil }
     do {
       guard let root = try store.root.opened() else { return nil }

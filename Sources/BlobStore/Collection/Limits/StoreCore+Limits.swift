@@ -11,7 +11,7 @@ extension StoreCore {
   /// - Parameter room: bytes that are to be left free, for a record that waits for them; asked again and again.
   /// - Returns: whether the limits are kept now, as far as this can tell.
   func keepLimits(
-    _ options: CollectionOptions, _ victims: inout NextVictims, room: @escaping () -> Int64,
+    _ options: BlobStore.CollectionOptions, _ victims: inout NextVictims, room: @escaping () -> Int64,
     isSpared: @escaping (UInt64) -> Bool
   ) throws -> Bool {
     guard let limit = keeperLimit else { return true }
@@ -42,7 +42,7 @@ extension StoreCore {
       let room = room()
       if !control.countersAreKnown { return false }
       // Who waits for room needs less than that, if need be.
-      let filled = left + UsageEstimate(records: 1, bytes: room)
+      let filled = left + BlobStore.UsageEstimate(records: 1, bytes: room)
       return !limit.leavingFree(room).isExceeded(by: left)
         || room > 0 && !limit.isFarExceeded(by: filled, isKnown: true)
     }
@@ -52,7 +52,7 @@ extension StoreCore {
   ///
   /// - Returns: whether that is all there is to do: the limits are kept, or this was stopped.
   private func isKept(
-    afterEvicting victims: inout NextVictims, _ options: CollectionOptions, _ limit: StoreLimit,
+    afterEvicting victims: inout NextVictims, _ options: BlobStore.CollectionOptions, _ limit: StoreLimit,
     room: () -> Int64, isSpared: @escaping (UInt64) -> Bool
   ) throws -> Bool {
     guard let root = try root.opened(), let control = countersFile(of: root), control.countersAreKnown else {
@@ -80,10 +80,10 @@ extension StoreCore {
 
   /// What may lie in the directory for the free space floor to be kept; nil where that does not matter, or is not known.
   private func bytesSparedByVolume(_ control: ControlFile) throws -> Int64? {
-    guard configuration.sizeLimit != nil, configuration.freeSpaceFloor != 0, control.countersAreKnown,
+    guard configuration.limits.size != nil, configuration.limits.freeSpaceFloor != 0, control.countersAreKnown,
       let usage = control.counters, let root = try root.opened()
     else { return nil }
-    return try VolumeShare(of: root.directory, floor: configuration.freeSpaceFloor)
+    return try VolumeShare(of: root.directory, floor: configuration.limits.freeSpaceFloor)
       .spares(forOneHolding: usage.bytes)
   }
 
@@ -92,7 +92,7 @@ extension StoreCore {
   ///
   /// - Returns: whether a walk was made for it.
   func lookAhead(
-    _ options: CollectionOptions, _ victims: inout NextVictims, isSpared: @escaping (UInt64) -> Bool
+    _ options: BlobStore.CollectionOptions, _ victims: inout NextVictims, isSpared: @escaping (UInt64) -> Bool
   ) throws -> Bool {
     guard let usage = try usageEstimate(), let portion = evictionPortion(usage),
       victims.areFewer(thanFill: portion)
@@ -113,7 +113,7 @@ extension StoreCore {
 
   /// Makes a whole collection, which finds the records that are next to go.
   private func findVictims(
-    _ options: CollectionOptions, _ victims: inout NextVictims, _ control: ControlFile?,
+    _ options: BlobStore.CollectionOptions, _ victims: inout NextVictims, _ control: ControlFile?,
     _ isSpared: @escaping (UInt64) -> Bool, _ isGoalWanted: @escaping () -> Bool
   ) throws -> CollectionPass {
     let pass = CollectionPass(store: self, options: options, control: control)
@@ -135,7 +135,7 @@ extension StoreCore {
   /// To evict more than it holds would unlink what stores then have to make anew. And the fuller it is, the more often a
   /// file lies there whose digest is below a record's (`DeadRecord`). But each look ahead walks over all there is: where
   /// that is very much, it costs more than it saves.
-  fileprivate func evictionPortion(_ usage: UsageEstimate) -> EvictionPortion? {
+  fileprivate func evictionPortion(_ usage: BlobStore.UsageEstimate) -> EvictionPortion? {
     guard let bin = recyclingLimit, configuration.format == .checksummed,
       configuration.durability.level(concernsLock: false) == .none, usage.records <= EvictionPortion.mostRecords
     else { return nil }
@@ -143,8 +143,8 @@ extension StoreCore {
       min(bound / EvictionPortion.perBin, limit.flatMap { limit in target.map { limit - $0 } } ?? .max)
     }
     return EvictionPortion(
-      bytes: share(bin.bytes, ofWhatLies: configuration.sizeLimit, above: configuration.sizeTarget),
-      files: share(bin.files, ofWhatLies: configuration.countLimit, above: configuration.countTarget))
+      bytes: share(bin.bytes, ofWhatLies: configuration.limits.size, above: configuration.sizeTarget),
+      files: share(bin.files, ofWhatLies: configuration.limits.count, above: configuration.countTarget))
   }
 
   /// Runs a collection, takes its time and records it.
@@ -154,7 +154,7 @@ extension StoreCore {
     try body()
     pass.report.seconds = start.duration(to: .now) / .seconds(1) - pass.secondsMeanwhile
     collectionObservation.observer?.didEnd(pass.report)
-    guard configuration.recordsCollections, !pass.options.dryRun else { return }
+    guard configuration.access.recordsCollections, !pass.options.dryRun else { return }
     pass.control?.record(pass.report, kind, at: configuration.now())
   }
 }
@@ -165,7 +165,7 @@ extension CollectionPass {
   func evict(_ victims: inout NextVictims, limit: () -> StoreLimit) throws {
     guard let control, let root = try store.root.opened() else { return }
     let configuration = store.configuration
-    let volumeTarget = limit().volumeBytes.share(configuration.evictionTarget)
+    let volumeTarget = limit().volumeBytes.share(configuration.limits.evictionTarget)
     let target = (
       bytes: min(configuration.sizeTarget ?? .max, volumeTarget), records: configuration.countTarget ?? .max
     )
@@ -199,6 +199,6 @@ extension CollectionPass {
 
 extension BlobStore.Configuration {
   /// What an eviction leaves: bytes; nil without a limit.
-  fileprivate var sizeTarget: Int64? { sizeLimit?.share(evictionTarget) }
-  fileprivate var countTarget: Int64? { countLimit?.share(evictionTarget) }
+  fileprivate var sizeTarget: Int64? { limits.size?.share(limits.evictionTarget) }
+  fileprivate var countTarget: Int64? { limits.count?.share(limits.evictionTarget) }
 }

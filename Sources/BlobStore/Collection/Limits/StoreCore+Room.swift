@@ -9,10 +9,10 @@ extension StoreCore {
   /// - Parameter isMade: asked once nobody else can collect: whether another thread has made room meanwhile.
   /// - Returns: nil if one has.
   func makeRoom(
-    for byteCount: Int64, _ options: CollectionOptions, _ isSpared: @escaping (UInt64) -> Bool,
+    for byteCount: Int64, _ options: BlobStore.CollectionOptions, _ isSpared: @escaping (UInt64) -> Bool,
     unless isMade: () -> Bool
-  ) throws -> CollectionReport? {
-    try withCollectorLock(options) { control -> CollectionReport? in
+  ) throws -> BlobStore.CollectionReport? {
+    try withCollectorLock(options) { control -> BlobStore.CollectionReport? in
       if isMade() { return nil }
       let pass = CollectionPass(store: self, options: options, control: control)
       pass.isSpared = isSpared

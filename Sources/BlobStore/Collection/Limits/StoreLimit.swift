@@ -11,9 +11,9 @@ struct StoreLimit: Sendable {
 
   /// - Returns: nil without a limit.
   init?(_ configuration: BlobStore.Configuration, quarantineBytes: Int64) {
-    guard configuration.sizeLimit != nil || configuration.countLimit != nil else { return nil }
-    bytes = configuration.sizeLimit
-    records = configuration.countLimit
+    guard configuration.limits.size != nil || configuration.limits.count != nil else { return nil }
+    bytes = configuration.limits.size
+    records = configuration.limits.count
     self.quarantineBytes = quarantineBytes
   }
 
@@ -30,12 +30,13 @@ struct StoreLimit: Sendable {
   }
 
   /// Whether there is more than may stay, so that a collection is due.
-  func isExceeded(by usage: UsageEstimate) -> Bool {
+  func isExceeded(by usage: BlobStore.UsageEstimate) -> Bool {
     usage.bytes > min(bytes ?? .max, volumeBytes) || usage.records > records ?? .max
   }
 
   /// Whether a change must wait for room, which would make it so much.
-  func refuses(from before: RecordSize?, to after: RecordSize, _ usage: UsageEstimate, isKnown: Bool) -> Bool {
+  func refuses(from before: RecordSize?, to after: RecordSize, _ usage: BlobStore.UsageEstimate, isKnown: Bool) -> Bool
+  {
     // What is replaced by as much or less never exceeds anything.
     after.bytes > before?.bytes ?? -1 && isFarExceeded(by: usage, isKnown: isKnown)
   }
@@ -44,7 +45,7 @@ struct StoreLimit: Sendable {
   ///
   /// - Parameter isKnown: whether the counters are. If not, they tell what was added since they were made: to a
   ///   directory within its limit, that may be as much as a known one may exceed it by.
-  func isFarExceeded(by usage: UsageEstimate, isKnown: Bool) -> Bool {
+  func isFarExceeded(by usage: BlobStore.UsageEstimate, isKnown: Bool) -> Bool {
     let mostBytes = bytes.map { limit in
       (isKnown ? limit : 0).saturatingAdding(Self.slack(limit) - quarantineBytes)
     }

@@ -32,8 +32,8 @@ final class VolumeRescue: Sendable {
     func isMade() -> Bool { self.collections != collections }
     if isMade() { return true }
     guard !isResting, !isStopped() else { return false }
-    var options = CollectionOptions()
-    options.waitsForOther = store.configuration.lockTimeout
+    var options = BlobStore.CollectionOptions()
+    options.waitsForOther = store.configuration.access.lockTimeout
     options.isStopped = isStopped
     // What is recycled makes no room.
     options.emptiesBin = true
@@ -53,6 +53,6 @@ final class VolumeRescue: Sendable {
   }
 }
 
-extension CollectionReport {
+extension BlobStore.CollectionReport {
   fileprivate var hasFreedRoom: Bool { expired + evicted + damaged + temporary + recycled > 0 }
 }

@@ -9,8 +9,8 @@ final class VolumeWatch: Sendable {
 
   /// - Returns: nil where nothing depends on the volume.
   init?(_ configuration: BlobStore.Configuration) {
-    guard configuration.sizeLimit != nil, configuration.freeSpaceFloor != 0 else { return nil }
-    floor = configuration.freeSpaceFloor
+    guard configuration.limits.size != nil, configuration.limits.freeSpaceFloor != 0 else { return nil }
+    floor = configuration.limits.freeSpaceFloor
   }
 
   /// Bytes that may lie in the directory.

@@ -12,7 +12,7 @@ enum PostponedRemoval {
 
 extension StoreCore {
   /// How long a pass over the whole directory waits for other changes, all in all.
-  var patience: Duration { min(configuration.lockTimeout, .milliseconds(200)) }
+  var patience: Duration { min(configuration.access.lockTimeout, .milliseconds(200)) }
 }
 
 /// A pass takes stripes by trying: it has the collector's lock, and a process that has a stripe may be stopped.

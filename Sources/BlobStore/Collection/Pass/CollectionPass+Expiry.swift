@@ -156,7 +156,7 @@ extension CollectionPass {
     // What cannot be written now, a later pass is to look at again.
     defer { mark = nil }
     // A clock of its own is not to stamp what others go by.
-    guard !options.dryRun, store.configuration.recordsCollections else { return header }
+    guard !options.dryRun, store.configuration.access.recordsCollections else { return header }
     return try store.stampAnew(path) ?? header
   }
 
@@ -191,7 +191,7 @@ extension CollectionPass {
   ) {
     report.bytesAfter.saturatingAdd(size.bytes)
     report.recordsAfter += 1
-    counted.left = counted.left + UsageEstimate(size)
+    counted.left = counted.left + BlobStore.UsageEstimate(size)
     guard hasLimit, let header, isEvictable(state) else { return }
     let time = stamp(of: header)
     plan.measure(time, bytes: size.bytes)

@@ -95,7 +95,7 @@ extension CollectionPass {
   /// - Returns: whether a limit is exceeded.
   private func startPlan() throws -> Bool {
     var bytes = try byteTarget().map { excess(of: report.bytesAfter, over: $0) } ?? 0
-    var records = store.configuration.countLimit.map { excess(of: report.recordsAfter, over: $0) } ?? 0
+    var records = store.configuration.limits.count.map { excess(of: report.recordsAfter, over: $0) } ?? 0
     if let limit = options.goal?.byteLimit, isGoalWanted() { bytes = max(bytes, report.bytesAfter - limit) }
     if let roomWanted { bytes = max(bytes, try excess(for: roomWanted)) }
     if let limit = options.goal?.recordLimit { records = max(records, report.recordsAfter - limit) }
@@ -130,9 +130,9 @@ extension CollectionPass {
 
   /// Bytes that may stay: the limit, or what the volume can spare, whichever is less; nil without a limit.
   private func byteTarget() throws -> Int64? {
-    guard let limit = store.configuration.sizeLimit else { return nil }
+    guard let limit = store.configuration.limits.size else { return nil }
     guard let root = try store.root.opened() else { return limit }
-    let share = try VolumeShare(of: root.directory, floor: store.configuration.freeSpaceFloor)
+    let share = try VolumeShare(of: root.directory, floor: store.configuration.limits.freeSpaceFloor)
     // What a dry run would have removed is still there.
     let spared = share.spares(
       forOneHolding: report.bytesAfter, freed: options.dryRun ? report.bytesFreed : 0)
@@ -150,14 +150,14 @@ extension CollectionPass {
   private func excess(for byteCount: Int64) throws -> Int64 {
     guard let root = try store.root.opened() else { return 0 }
     guard try room(on: VolumeShare(of: root.directory, floor: 0)) > 0 else { return 0 }
-    let portion = report.bytesAfter - report.bytesAfter.share(store.configuration.evictionTarget)
+    let portion = report.bytesAfter - report.bytesAfter.share(store.configuration.limits.evictionTarget)
     return max(byteCount, portion).saturatingSubtracting(report.bytesFreed)
   }
 
   /// What has to go; 0 where the limit is kept. More than the excess itself, so that the next store does not call for
   /// the next collection.
   private func excess(of amount: Int64, over limit: Int64) -> Int64 {
-    amount > limit ? amount - limit.share(store.configuration.evictionTarget) : 0
+    amount > limit ? amount - limit.share(store.configuration.limits.evictionTarget) : 0
   }
 
   /// Removes a record that a walk has met just now.
@@ -208,7 +208,7 @@ extension CollectionPass {
 
   /// A record that was counted among those that stay is gone.
   func isGone(_ size: RecordSize) {
-    counted.left = counted.left - UsageEstimate(size)
+    counted.left = counted.left - BlobStore.UsageEstimate(size)
     report.bytesAfter.saturatingAdd(-size.bytes)
     report.recordsAfter -= 1
   }

@@ -6,11 +6,11 @@ internal import SystemPackage
 /// One collection under way: the expiry pass, then, where a limit is exceeded, the size pass.
 final class CollectionPass {
   let store: StoreCore
-  let options: CollectionOptions
+  let options: BlobStore.CollectionOptions
   let control: ControlFile?
   /// When the pass began.
   let now: UnixTime
-  var report: CollectionReport
+  var report: BlobStore.CollectionReport
   var plan = EvictionPlan<Victim>()
   /// Records that are not to be evicted, by their digests.
   var isSpared: (UInt64) -> Bool = { _ in false }
@@ -27,7 +27,7 @@ final class CollectionPass {
   /// Whether something was left in the subdirectory that is being walked.
   var subdirectoryHoldsSomething = false
   /// What is left and what was removed, as the counters count it.
-  var counted = StoreCore.Enumeration(left: UsageEstimate())
+  var counted = StoreCore.Enumeration(left: BlobStore.UsageEstimate())
   /// What earlier passes knew, and this one leaves; nil where it is not to be used.
   let marks: SubdirectoryLedger?
   /// What is to be known of the subdirectory that is being walked; nil if it is to be walked again.
@@ -52,22 +52,25 @@ final class CollectionPass {
   let looksAhead: Bool
   /// Whether the files of what goes may go into the recycling bin.
   let recycles: Bool
-  private var progress: CollectionProgress
+  private var progress: BlobStore.CollectionProgress
   /// What was to go, while another change had its stripe.
   var busy: BusyRecords<PostponedRemoval>
 
-  init(store: StoreCore, options: CollectionOptions, control: ControlFile?, evictingMeanwhile: NextVictims? = nil) {
+  init(
+    store: StoreCore, options: BlobStore.CollectionOptions, control: ControlFile?, evictingMeanwhile: NextVictims? = nil
+  ) {
     self.store = store
     self.options = options
     self.control = control
     let configuration = store.configuration
     now = configuration.now()
     // Marks are for those who share a clock. At the root there are no subdirectories.
-    let usesMarks = configuration.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
+    let usesMarks =
+      configuration.access.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
     marks = (usesMarks ? control : nil).flatMap {
       SubdirectoryLedger(
         $0, naming: configuration.layout.naming, defaultExpiration: store.defaultExpiration,
-        sharing: configuration.sharing)
+        sharing: configuration.access.sharing)
     }
     let limit = StoreLimit(configuration, quarantineBytes: store.quarantineByteLimit)
     let isKept = control.flatMap { control in
@@ -81,10 +84,11 @@ final class CollectionPass {
     oldest = mayEvict || looksAhead ? OldestRecords(capacity: options.rememberedRecords) : nil
     recycles = !options.emptiesBin
     busy = BusyRecords(waiting: store.patience)
-    report = CollectionReport(directory: store.root.path)
+    report = BlobStore.CollectionReport(directory: store.root.path)
     report.dryRun = options.dryRun
     let expected = control.flatMap { $0.countersAreKnown ? $0.counters?.records : nil }
-    progress = CollectionProgress(phase: .expiry, examined: 0, expected: expected.map { max(0, $0) }, bytesFreed: 0)
+    progress = BlobStore.CollectionProgress(
+      phase: .expiry, examined: 0, expected: expected.map { max(0, $0) }, bytesFreed: 0)
   }
 
   /// `counted`, if all was seen.
@@ -97,7 +101,7 @@ final class CollectionPass {
   }
 
   /// What is left, the quarantine included.
-  var left: UsageEstimate { UsageEstimate(records: report.recordsAfter, bytes: report.bytesAfter) }
+  var left: BlobStore.UsageEstimate { BlobStore.UsageEstimate(records: report.recordsAfter, bytes: report.bytesAfter) }
 
   func run(since start: ContinuousClock.Instant) throws {
     try expire { start.duration(to: .now) >= options.maximumTime ?? .zero }
@@ -139,14 +143,14 @@ extension CollectionPass {
     return report.wasStopped
   }
 
-  func begin(_ phase: CollectionProgress.Phase) {
+  func begin(_ phase: BlobStore.CollectionProgress.Phase) {
     progress.phase = phase
     progress.examined = 0
   }
 
   /// Counts record files that were looked at.
   func advance(by count: Int64 = 1) {
-    let step = Int64(CollectionOptions.progressStep)
+    let step = Int64(BlobStore.CollectionOptions.progressStep)
     let isDue = progress.examined / step != (progress.examined + count) / step
     progress.examined += count
     if isDue { reportProgress() }
@@ -187,7 +191,7 @@ extension CollectionPass {
 
   /// A record file is gone.
   func didRemove(_ removed: RecordEntry, _ path: RecordPath, _ cause: CollectedRecord.Cause) {
-    counted.removed = counted.removed + UsageEstimate(removed.size)
+    counted.removed = counted.removed + BlobStore.UsageEstimate(removed.size)
     tell(cause, path, removed.size)
   }
 

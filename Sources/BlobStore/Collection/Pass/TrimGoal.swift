@@ -1,18 +1,20 @@
 public import BlobRecord
 
-/// What a trim brings a directory to. Locked records stay, and count.
-public enum TrimGoal: Hashable, Sendable {
-  /// So many bytes at the most, headers included: records go, the oldest update time first.
-  case byteCount(Int64)
-  /// So many records at the most, damaged ones among them: the oldest update time goes first.
-  case recordCount(Int64)
-  /// No record whose update time lies before.
-  case updatedSince(UnixTime)
-  /// No payload of more bytes.
-  case payloads(upTo: Int64)
+extension BlobStore {
+  /// What a trim brings a directory to. Locked records stay, and count.
+  public enum TrimGoal: Hashable, Sendable {
+    /// So many bytes at the most, headers included: records go, the oldest update time first.
+    case byteCount(Int64)
+    /// So many records at the most, damaged ones among them: the oldest update time goes first.
+    case recordCount(Int64)
+    /// No record whose update time lies before.
+    case updatedSince(UnixTime)
+    /// No payload of more bytes.
+    case payloads(upTo: Int64)
+  }
 }
 
-extension CollectionOptions {
+extension BlobStore.CollectionOptions {
   /// Whether the goal, if there is one, leaves no place for such a record.
   func excludes(_ header: RecordHeader?) -> Bool {
     guard let goal, let header else { return false }
@@ -20,7 +22,7 @@ extension CollectionOptions {
   }
 }
 
-extension TrimGoal {
+extension BlobStore.TrimGoal {
   /// Whether it is about all records together, so that only their sum tells which have to go.
   var isAmount: Bool { byteLimit != nil || recordLimit != nil }
 

@@ -14,7 +14,7 @@ package final class CollectionRunner: Sendable {
     package let report: @Sendable (CollectionSchedule.Outcome) -> Void
 
     package typealias Pass =
-      @Sendable (_ isStopping: @escaping @Sendable () -> Bool) throws(BlobStoreError) -> CollectionReport
+      @Sendable (_ isStopping: @escaping @Sendable () -> Bool) throws(BlobStoreError) -> BlobStore.CollectionReport
 
     package init(
       time: @escaping @Sendable () -> UnixTime, lastPass: @escaping @Sendable () -> UnixTime?, pass: @escaping Pass,
@@ -34,7 +34,7 @@ package final class CollectionRunner: Sendable {
     var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
-  private let timing: CollectionTiming
+  private let timing: BlobStore.CollectionTiming
   private let slots: CollectionSlots?
   private let clock: ScheduleClock
   private let work: Work
@@ -42,7 +42,7 @@ package final class CollectionRunner: Sendable {
   /// Apart from the rest, because a pass asks for it at every step.
   private let isStopping = Atomic(false)
 
-  init(timing: CollectionTiming, slots: CollectionSlots?, clock: ScheduleClock, work: Work) {
+  init(timing: BlobStore.CollectionTiming, slots: CollectionSlots?, clock: ScheduleClock, work: Work) {
     self.timing = timing
     self.slots = slots
     self.clock = clock

@@ -12,7 +12,7 @@ public import SystemPackage
 public final class CollectionSchedule: Sendable {
   /// What became of a pass that was due.
   public enum Outcome: Sendable {
-    case finished(CollectionReport)
+    case finished(BlobStore.CollectionReport)
     /// Another pass, by whichever process, ended then.
     case skippedAsRecent(lastPass: UnixTime)
     /// Somebody is collecting the directory right now; the error says who, where that is known.
@@ -33,8 +33,8 @@ public final class CollectionSchedule: Sendable {
   ///   - slots: shared with other schedules, to bound how many passes are made at once; nil for no bound.
   ///   - report: receives what became of each pass, on the schedule's thread; nil to log failures.
   public convenience init(
-    of store: BlobStore, timing: CollectionTiming = CollectionTiming(),
-    options: CollectionOptions = CollectionOptions(), slots: CollectionSlots? = nil,
+    of store: BlobStore, timing: BlobStore.CollectionTiming = .init(),
+    options: BlobStore.CollectionOptions = .init(), slots: CollectionSlots? = nil,
     report: (@Sendable (Outcome) -> Void)? = nil
   ) {
     self.init(
@@ -54,8 +54,8 @@ public final class CollectionSchedule: Sendable {
   ///   - opening: called on the schedule's thread, for each pass that is due. What it throws is a `failed` pass.
   ///   - report: receives what became of each pass, on the schedule's thread; nil to log failures.
   public convenience init(
-    of directory: FilePath, timing: CollectionTiming = CollectionTiming(),
-    options: CollectionOptions = CollectionOptions(), slots: CollectionSlots? = nil,
+    of directory: FilePath, timing: BlobStore.CollectionTiming = .init(),
+    options: BlobStore.CollectionOptions = .init(), slots: CollectionSlots? = nil,
     logger: Logger = Logger(label: "BlobStore"),
     opening: @escaping @Sendable () throws(BlobStoreError) -> BlobStore,
     report: (@Sendable (Outcome) -> Void)? = nil
@@ -78,7 +78,7 @@ public final class CollectionSchedule: Sendable {
   ///   - clock: what to wait by.
   ///   - work: what to do instead of collecting a store.
   package init(
-    of directory: FilePath, timing: CollectionTiming, slots: CollectionSlots?, clock: ScheduleClock,
+    of directory: FilePath, timing: BlobStore.CollectionTiming, slots: CollectionSlots?, clock: ScheduleClock,
     work: CollectionRunner.Work
   ) {
     self.directory = directory

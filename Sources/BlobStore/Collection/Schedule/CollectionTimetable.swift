@@ -7,7 +7,8 @@ package struct CollectionTimetable: Sendable {
   private var generator: any RandomNumberGenerator & Sendable
   package private(set) var due: Duration
 
-  package init(_ timing: CollectionTiming, at now: Duration, generator: any RandomNumberGenerator & Sendable) {
+  package init(_ timing: BlobStore.CollectionTiming, at now: Duration, generator: any RandomNumberGenerator & Sendable)
+  {
     interval = timing.effectiveInterval
     jitter = timing.effectiveJitter
     due = now + max(timing.firstDelay, .zero)

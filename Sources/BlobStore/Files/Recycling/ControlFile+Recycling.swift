@@ -17,7 +17,7 @@ extension ControlFile {
 
   /// Corrects the counts by a listing: stores that died have left them too low. What others added during the listing
   /// is taken for not met.
-  func correctRecycled(to found: RemovalReport, since start: (files: Int64, bytes: Int64)) {
+  func correctRecycled(to found: BlobStore.RemovalReport, since start: (files: Int64, bytes: Int64)) {
     guard let now = recycled else { return }
     countRecycled(
       files: found.files &+ max(now.files &- start.files, 0) &- now.files,

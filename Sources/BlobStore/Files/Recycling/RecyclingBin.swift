@@ -332,11 +332,11 @@ extension RecyclingBin {
   func empty(
     olderThan age: Int64?, to limit: RecyclingLimit?, dryRun: Bool = false, of root: RootDirectory.Opened,
     _ control: ControlFile?
-  ) throws(FileError) -> (removed: RemovalReport, left: RemovalReport) {
+  ) throws(FileError) -> (removed: BlobStore.RemovalReport, left: BlobStore.RemovalReport) {
     let now = SystemClock.unixNanoseconds()
     let start = control?.recycled
-    var removed = RemovalReport()
-    var left = RemovalReport()
+    var removed = BlobStore.RemovalReport()
+    var left = BlobStore.RemovalReport()
     try forEachFile(of: root) { (entry, status) throws(FileError) in
       let isOld = age.map { now.saturatingSubtracting(status.changeNanoseconds) > $0 } ?? true
       let fits =

@@ -51,7 +51,7 @@ extension StoreCore {
   ///
   /// - Parameter level: of the operation that displaces it.
   func roomInBin(
-    for displaced: DisplacedFile, _ level: Durability.Level, of root: RootDirectory.Opened
+    for displaced: DisplacedFile, _ level: BlobStore.Durability.Level, of root: RootDirectory.Opened
   ) -> ReservedRoom? {
     guard level == .none, displaced.recyclableDigest != nil, displaced.owner == root.ownerOfNewFiles,
       let (bin, limit, control) = recyclingBin(of: root, makesIt: true), bin.reserve(displaced, limit, control)
@@ -63,7 +63,8 @@ extension StoreCore {
   ///
   /// - Returns: false if there was none.
   func takeAway(
-    _ fileName: String, _ displaced: DisplacedFile, _ level: Durability.Level, in directory: borrowing Directory,
+    _ fileName: String, _ displaced: DisplacedFile, _ level: BlobStore.Durability.Level,
+    in directory: borrowing Directory,
     of root: RootDirectory.Opened
   ) throws -> Bool {
     if let room = roomInBin(for: displaced, level, of: root) {
@@ -125,10 +126,10 @@ extension StoreCore {
   ///   - limit: what may be left.
   func emptyBin(
     olderThan age: Int64? = nil, to limit: RecyclingLimit? = nil, dryRun: Bool = false
-  ) throws -> (removed: RemovalReport, left: RemovalReport) {
+  ) throws -> (removed: BlobStore.RemovalReport, left: BlobStore.RemovalReport) {
     // Even where nothing is recycled: another program may have done so.
     guard let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) else {
-      return (RemovalReport(), RemovalReport())
+      return (BlobStore.RemovalReport(), BlobStore.RemovalReport())
     }
     return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, of: root, countersFile(of: root))
   }

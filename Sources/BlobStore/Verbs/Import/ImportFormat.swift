@@ -1,16 +1,18 @@
 internal import BlobRecord
 internal import Posix
 
-/// What lies in a directory that is imported, and how its file names lead to keys.
-public enum ImportFormat: String, CaseIterable, Sendable {
-  /// Any directory of files. A file's key is its path below the directory.
-  case files
-  /// A directory of PINCache's disk cache: one file per object, its name the key with `. : / %` escaped, its age limit
-  /// in an extended attribute. The payload is what PINCache's serializer made of the object.
-  case pinCache = "pincache"
+extension BlobStore {
+  /// What lies in a directory that is imported, and how its file names lead to keys.
+  public enum ImportFormat: String, CaseIterable, Sendable {
+    /// Any directory of files. A file's key is its path below the directory.
+    case files
+    /// A directory of PINCache's disk cache: one file per object, its name the key with `. : / %` escaped, its age limit
+    /// in an extended attribute. The payload is what PINCache's serializer made of the object.
+    case pinCache = "pincache"
+  }
 }
 
-extension ImportFormat {
+extension BlobStore.ImportFormat {
   /// Whether files in subdirectories belong to it.
   var hasSubdirectories: Bool { self == .files }
 

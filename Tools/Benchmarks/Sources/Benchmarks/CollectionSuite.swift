@@ -37,13 +37,13 @@ struct CollectionSuite {
   @discardableResult
   private func collect(
     _ root: FilePath, everything: Bool = true, _ change: (inout BlobStore.Configuration) -> Void
-  ) throws -> CollectionReport {
+  ) throws -> BlobStore.CollectionReport {
     var configuration = StoreContender.configuration(.reference)
     let now = UnixTime(seconds: SteppingClock.start)
     configuration.now = { now }
-    configuration.freeSpaceFloor = 0
+    configuration.limits.freeSpaceFloor = 0
     change(&configuration)
-    var options = CollectionOptions()
+    var options = BlobStore.CollectionOptions()
     options.looksAtEverything = everything
     return try BlobStore(directory: root, configuration: configuration).collect(options)
   }
@@ -90,7 +90,7 @@ struct CollectionSuite {
       operation: .collectMemory, size: Self.payloadSize, store: "everything", baseline: "40 MiB")
     let before = Self.peakMemory(resets: true)
     // With a limit that is not exceeded, so that ages are counted.
-    try collect(root) { $0.sizeLimit = .max }
+    try collect(root) { $0.limits.size = .max }
     comparison.storeTimes = [max(0, Self.peakMemory(resets: false) - before)]
     comparison.baselineTimes = [40]
     return comparison
@@ -173,7 +173,7 @@ struct CollectionSuite {
       var evicted = 0
       let duration = try time {
         let limit = Int64(left) * Self.recordBytes - 1
-        evicted = Int(try collect(root) { $0.sizeLimit = limit }.evicted)
+        evicted = Int(try collect(root) { $0.limits.size = limit }.evicted)
       }
       let share = Double(evicted) / Double(left)
       try BenchmarkFailure.require(abs(share - 0.1) < 0.001, "\(evicted) of \(left) records were evicted")

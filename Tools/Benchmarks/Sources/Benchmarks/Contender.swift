@@ -83,7 +83,7 @@ final class StoreContender: Contender {
   init(directory: FilePath, format: BlobStore.RecordFormat, sharing: BlobStore.Sharing = .exclusive) throws {
     name = sharing == .shared ? "shared" : format == .reference ? "reference" : "checksummed"
     var configuration = Self.configuration(format)
-    configuration.sharing = sharing
+    configuration.access.sharing = sharing
     store = try BlobStore(directory: directory, configuration: configuration)
   }
 
@@ -94,7 +94,7 @@ final class StoreContender: Contender {
     // Files are made and unlinked on both sides; what it is not to do so, `--recycling` measures.
     configuration.recycling = .off
     // The clock leaps, and nothing is to expire.
-    configuration.defaultExpiration = .seconds(Int64.max)
+    configuration.expiry.defaultTimeToLive = .seconds(Int64.max)
     let clock = SteppingClock()
     configuration.now = { clock.next() }
     return configuration
@@ -141,7 +141,7 @@ final class StoreContender: Contender {
     try BenchmarkFailure.require(found == byteCount, "missed \(key.blob[0])")
   }
 
-  private func expectDone(_ operation: Operation, _ keys: Keys, _ body: (BlobKey) throws -> Outcome) throws {
+  private func expectDone(_ operation: Operation, _ keys: Keys, _ body: (BlobKey) throws -> BlobStore.Outcome) throws {
     for key in keys.blob {
       let outcome = try body(key)
       try BenchmarkFailure.require(outcome == .done, "\(operation) of \(key): \(outcome)")

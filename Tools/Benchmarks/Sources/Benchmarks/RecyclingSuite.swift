@@ -146,8 +146,8 @@ struct RecyclingSuite {
     let count = max(min(churnOperations, (1 << 30) / max(size, 1)), 4 * records) / 2
     let batch = max(min(count / plan.rounds, 2000), 4)
     let store = try makeStore(plan.directory.appending("churn-\(size)")) {
-      $0.sizeLimit = Int64(records * (size + 64))
-      $0.freeSpaceFloor = 0
+      $0.limits.size = Int64(records * (size + 64))
+      $0.limits.freeSpaceFloor = 0
     }
     let raws = try Self.baselines.map { name in
       try RawContender(directory: plan.directory.appending("churn-\(name)-\(size)"), checksums: name != "raw")

@@ -38,8 +38,8 @@ func measureMemoryHit(_ scale: Scale) async throws -> Measurement {
   let payload = Data(repeating: 7, count: 128)
   var configuration = BlobCache.Configuration()
   configuration.store.durability = .none
-  configuration.store.defaultExpiration = .seconds(100_000)
-  configuration.store.sharing = .exclusive
+  configuration.store.expiry.defaultTimeToLive = .seconds(100_000)
+  configuration.store.access.sharing = .exclusive
   let cache = try BlobCache(directory: scale.directory.appending("memory-hit"), configuration: configuration)
   let plain = MemoryCache<BlobKey, Data>()
   let keys = (0..<entries).map(key)

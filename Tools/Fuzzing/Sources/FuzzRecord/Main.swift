@@ -140,12 +140,12 @@ struct FuzzRecord {
   }
 
   enum Answer: Equatable {
-    case success(Outcome)
+    case success(BlobStore.Outcome)
     /// The code of the broken rule.
     case failure(Int)
   }
 
-  static func outcome(_ body: () throws(BlobStoreError) -> Outcome) -> Answer {
+  static func outcome(_ body: () throws(BlobStoreError) -> BlobStore.Outcome) -> Answer {
     do throws(BlobStoreError) {
       return .success(try body())
     } catch {

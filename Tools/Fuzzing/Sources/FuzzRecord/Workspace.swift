@@ -28,7 +28,7 @@ struct Workspace {
     require(mkdir(directory.string, 0o700) == 0, "\(directory) cannot be made")
     var configuration = BlobStore.Configuration()
     configuration.damagePolicy = policy
-    configuration.maximumPayload = 4096
+    configuration.limits.payload = 4096
     configuration.durability = .none
     configuration.now = { UnixTime(seconds: clock.load(ordering: .relaxed)) }
     do {

@@ -13,9 +13,9 @@ final class BlobStoreEngine: Engine, Session {
   init(directory: FilePath) throws {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
-    configuration.sizeLimit = 8 << 30
+    configuration.limits.size = 8 << 30
     // The clock runs ahead, and nothing is to expire.
-    configuration.defaultExpiration = .seconds(Int64.max)
+    configuration.expiry.defaultTimeToLive = .seconds(Int64.max)
     let clock = HastyClock(configuration.now)
     configuration.now = { clock.next() }
     store = try BlobStore(directory: directory, configuration: configuration)
