@@ -234,7 +234,8 @@ extension LimitKeeper {
       store.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
     }
     lookAtVolume()
-    let usage = (try? store.usageEstimate()) ?? BlobStore.UsageEstimate()  // what cannot be read has been reported above
+    // What cannot be read has been reported above.
+    let usage = (try? store.usageEstimate()) ?? BlobStore.UsageEstimate()
     state.withLock { state in
       state.fellShort = !hasHelped
       state.rest =
