@@ -9,9 +9,9 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// How a blob is to be stored.
+/// The blob of a store, with its options.
 struct StoreRequest: Sendable {
-  /// As the caller has it: perhaps a slice of something much larger, or a mapping of a file that somebody changes.
+  /// The caller's payload: perhaps a slice of more bytes, or a mapping of a file that changes.
   private(set) var payload: Data
   var ttl: Duration?
   var locks = BlobStore.LockPolicy.none
@@ -30,11 +30,12 @@ struct StoreRequest: Sendable {
     self.locks = locks
   }
 
-  /// The payload for those who keep it: in an allocation of its own size, with indices from 0 on, as when it is read from
-  /// disk.
+  /// The payload in an allocation of its own size, for code that keeps it.
+  ///
+  /// Its indices begin at 0, as when it is read from disk.
   var ownPayload: Data { isOwn ? payload : unsafe payload.withUnsafeBytes { unsafe Data($0) } }
 
-  /// The same with a payload of its own.
+  /// This request with a payload of its own.
   var owned: StoreRequest {
     var request = self
     request.payload = ownPayload
@@ -57,10 +58,10 @@ extension CacheEngine {
   /// - Throws: `Overtaken` if the request's condition does not hold.
   func stage(_ request: StoreRequest, for key: BlobKey) throws -> Blob? {
     guard let staging, request.mayBeStaged else { return nil }
-    // What would be refused is refused now, when somebody is there to hear it.
+    // A refusal must come now, while the caller waits for it.
     try store.checkStore(byteCount: request.payload.count, for: key, ttl: request.ttl)
     let header = try store.prospectiveHeader(for: key, request.payload.bytes, ttl: request.ttl)
-    // Judged again when it is written; but nobody is to see meanwhile what is known to be stale.
+    // Judged again when it is written; but loads must not see a stale blob meanwhile.
     if let condition = request.condition, let history = try store.history(of: key), !condition.holds(in: history) {
       throw Overtaken()
     }
@@ -74,7 +75,7 @@ extension CacheEngine {
   }
 
   func startWritingStaged() {
-    // Weakly, because it may be delayed for long: a cache that nobody holds any more has all written first (`shutDown`).
+    // Weakly, because it may be delayed for long: the last reference to a cache writes all before (`shutDown`).
     staging?.startWriting(on: lanes.writes) { [weak self] in self?.writeStaged() }
   }
 
@@ -93,16 +94,18 @@ extension CacheEngine {
     }
   }
 
-  /// Runs a store of a key, which overtakes what is being produced for it, unless it is what was produced.
+  /// Runs a store of a key, which overtakes a production of it, unless it stores that one's blob.
   private func changing<Result>(
     _ key: BlobKey, by request: StoreRequest, _ change: () throws -> Result
   ) rethrows -> Result {
     try request.condition == nil ? flights.changing(key, change) : change()
   }
 
-  /// Runs a change that takes the place of what is staged for a key; if it fails, that is staged as before. Blocks.
+  /// Runs a change that replaces what is staged for a key. Blocks.
   ///
-  /// - Parameter change: is told whether something was staged.
+  /// If it fails, that is staged as before.
+  ///
+  /// - Parameter change: is told whether a blob was staged.
   private func inPlaceOfStaged<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
     guard let staging else { return try change(false) }
     do {
@@ -221,7 +224,7 @@ extension CacheEngine {
     return result
   }
 
-  /// Does one thing to many keys; one that fails does not keep the others from it.
+  /// Does one thing to many keys; a failure does not stop the others.
   func each(_ keys: [BlobKey], _ operation: (BlobKey) throws -> BlobStore.Outcome) -> [BlobStore.KeyResult] {
     keys.map { key in
       do {
@@ -265,7 +268,9 @@ extension CacheEngine {
     return try collecting { () throws(BlobStoreError) in try store.trim(to: goal, options) }
   }
 
-  /// What a collection removes, the store's observer is told of, and with it the generations: the rest stays in memory.
+  /// Runs a collection; memory keeps what it does not remove.
+  ///
+  /// The store's observer reports each removed record to the generations.
   private func collecting(
     _ collect: () throws(BlobStoreError) -> BlobStore.CollectionReport
   ) throws(BlobStoreError) -> BlobStore.CollectionReport {

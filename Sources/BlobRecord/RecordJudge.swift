@@ -13,7 +13,7 @@ public struct RecordJudge: Sendable {
   /// Judges records whatever their age.
   public init() { clock = nil }
 
-  /// Judges as a reader does: a record that is expired is judged by its header alone.
+  /// Judges as a reader does: an expired record is judged by its header alone.
   public init(at now: UnixTime, defaultExpiration: Int64) {
     clock = Clock(now: now, defaultExpiration: defaultExpiration)
   }
@@ -22,6 +22,7 @@ public struct RecordJudge: Sendable {
   ///
   /// - Parameters:
   ///   - start: what the file begins with: 64 bytes or more, or all it has.
+  ///   - facts: what else is known of the file.
   ///   - payload: the bytes behind the header, for their checksum.
   /// - Complexity: O(*n*) for *n* bytes of payload.
   public func judge(_ start: RawSpan, _ facts: RecordFacts, payload: RawSpan? = nil) -> RecordVerdict {
@@ -52,12 +53,12 @@ public struct RecordJudge: Sendable {
 public enum RecordVerdict: Hashable, Sendable {
   /// No rule is broken, and the record is live where its age was judged.
   case sound(RecordHeader)
-  /// The header is sound, and the record past its time to live and not locked: as good as absent.
+  /// The header is sound, and the record is expired and not locked: as good as absent.
   case expired(RecordHeader)
   /// The first broken rule, and the header if that is sound in itself.
   case broken(RecordError, RecordHeader?)
 
-  /// The header of a sound record; nil of another, whose locks and times are not believed.
+  /// The header of a sound record; else nil, because locks and times are not believed.
   public var soundHeader: RecordHeader? {
     if case .sound(let header) = self { header } else { nil }
   }

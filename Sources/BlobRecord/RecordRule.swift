@@ -27,7 +27,7 @@ public enum RecordRule: UInt8, CaseIterable, Sendable {
 }
 
 extension RecordRule {
-  /// How a record breaks this rule; nil if it keeps to it, or nothing is known of what the rule is about.
+  /// How a record breaks this rule; nil if it follows it, or the facts do not tell.
   package func breach(by header: StoredHeader, _ facts: RecordFacts, _ payload: RawSpan? = nil) -> RecordError? {
     switch self {
     case .wholeHeader:
@@ -65,7 +65,7 @@ extension RecordRule {
     return CRC32.checksum(of: payload)
   }
 
-  /// The first rule that a record breaks, of this one and those after it, up to `last`.
+  /// The first rule that a record breaks, from this one to `last`.
   func firstBreach(
     through last: RecordRule, by header: StoredHeader, _ facts: RecordFacts, _ payload: RawSpan? = nil
   ) -> RecordError? {
@@ -91,7 +91,10 @@ public struct RecordFacts: Hashable, Sendable {
     self.nameDigest = nameDigest
   }
 
-  /// - Parameter fileSize: bytes of the whole file, header included.
+  /// - Parameters:
+  ///   - fileSize: bytes of the whole file, header included.
+  ///   - payloadCRC: the CRC-32 of the bytes behind the header.
+  ///   - nameDigest: `KeyDigest` of the file's name.
   public init(fileSize: Int64, payloadCRC: UInt32? = nil, nameDigest: UInt64? = nil) {
     self.init(
       payloadByteCount: fileSize - Int64(RecordHeader.byteCount), payloadCRC: payloadCRC, nameDigest: nameDigest)

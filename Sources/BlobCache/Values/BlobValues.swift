@@ -44,8 +44,9 @@ extension BlobValues {
     return try decode(blob)
   }
 
-  /// The value stored under a key or, if there is none that is live and decodes, what `produce` makes, which is stored.
-  /// As `BlobCache.load(_:options:orStore:)`.
+  /// The live value stored under a key, or the one that `produce` makes, which is stored.
+  ///
+  /// A blob that does not decode counts as missing. Otherwise as `BlobCache.load(_:options:orStore:)`.
   ///
   /// - Throws: what `produce` throws; `unencodableValue`; as `BlobCache.load(_:options:orStore:)`.
   public func value(

@@ -15,7 +15,7 @@ public struct BlockingBlobCache: Sendable {
 }
 
 extension BlobCache {
-  /// The same cache, synchronous.
+  /// This cache with synchronous verbs.
   public var blocking: BlockingBlobCache { BlockingBlobCache(cache: self) }
 }
 

@@ -2,12 +2,16 @@ extension BlobStore {
   /// What survives a power cut once an operation has returned. What survives a crash of the process is everything,
   /// at every level.
   public enum Durability: String, CaseIterable, Sendable {
-    /// `full` for what concerns locks (a store that locks or replaces a locked record; lock, unlock, removal of a locked
-    /// record), so that an acknowledged lock is never lost; `none` for the rest, which is only a cache.
+    /// `full` for changes that concern locks, `none` for the rest.
+    ///
+    /// Those are a store that locks or replaces a locked record, lock, unlock, and the removal of a locked record. So
+    /// an acknowledged lock is never lost. The rest is only a cache.
     case automatic
     /// Nothing is promised: a record may be missing or damaged afterwards, which a load notices.
     case none
-    /// The new blob is on the medium before it takes the old one's place: the old blob is never lost for the new.
+    /// The new blob is on the medium before it takes the old one's place.
+    ///
+    /// So the old blob is never lost for the new.
     case barrier
     /// The file, its directory and that directory's parent are on the medium on return.
     case full

@@ -37,7 +37,7 @@ extension BlobStore {
     }
   }
 
-  /// The same, and says what lies on disk now.
+  /// Stores a blob, and tells what lies on disk now.
   ///
   /// - Parameter condition: must hold at the moment in which the record would take its place.
   /// - Returns: nil if it does not, and nothing was stored.
@@ -55,8 +55,9 @@ extension BlobStore {
     }
   }
 
-  /// Stores what can be read from a descriptor until its end, in pieces of 256 KiB: the payload is never in memory as
-  /// a whole.
+  /// Stores a payload from a descriptor, read to its end in pieces of 256 KiB.
+  ///
+  /// The payload is never in memory as a whole.
   ///
   /// - Returns: the payload's size in bytes.
   @discardableResult

@@ -1,6 +1,8 @@
 internal import Synchronization
 
-/// What the volume can spare for a directory, as it was when a store looked last: once in so many bytes that are stored.
+/// What the volume can spare for a directory, as of the last look.
+///
+/// A store looks once in so many stored bytes.
 final class VolumeWatch: Sendable {
   let floor: Int64?
   private let spared = Atomic(Int64.max)

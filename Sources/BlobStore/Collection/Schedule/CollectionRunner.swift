@@ -3,7 +3,7 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// What the thread of a schedule shares with those who command it. The thread keeps it alive, not the schedule.
+/// What the thread of a schedule shares with its callers; the thread keeps it alive.
 package final class CollectionRunner: Sendable {
   /// What there is to do, and to ask.
   package struct Work: Sendable {
@@ -114,7 +114,7 @@ extension CollectionRunner {
 
   /// Waits for the time of the next pass.
   ///
-  /// - Returns: false if there is to be none.
+  /// - Returns: false if there is no next pass.
   private func isDue(_ timetable: CollectionTimetable) -> Bool {
     state.wait { state in
       if isToStop { return .done(false) }
@@ -127,7 +127,7 @@ extension CollectionRunner {
 
   /// Waits for the time of the next pass, and for a slot, which `makePass` gives back.
   ///
-  /// - Returns: false if there is to be none.
+  /// - Returns: false if there is no next pass.
   private func begins(_ timetable: CollectionTimetable) -> Bool {
     while isDue(timetable) {
       guard let slots else { return true }

@@ -4,18 +4,18 @@ public import Logging
 internal import Posix
 public import SystemPackage
 
-/// Collects a store again and again, on a thread of its own: a pass blocks, and needs neither a run loop nor a thread of
-/// the concurrency runtime.
+/// Collects a store again and again, on a thread of its own.
 ///
-/// Several schedules, of whatever processes, may look after one directory: a pass is left out when the last one is
-/// younger than half the interval. A schedule that nobody holds any more stops.
+/// It needs neither a run loop nor a thread of the concurrency runtime. Schedules of several processes may look after
+/// one directory: a pass is skipped when the last one is younger than half the interval. A schedule stops with its last
+/// reference.
 public final class CollectionSchedule: Sendable {
   /// What became of a pass that was due.
   public enum Outcome: Sendable {
     case finished(BlobStore.CollectionReport)
     /// Another pass, by whichever process, ended then.
     case skippedAsRecent(lastPass: UnixTime)
-    /// Somebody is collecting the directory right now; the error says who, where that is known.
+    /// Another collection of the directory is under way; the error names its process, if known.
     case skippedAsRunning(BlobStoreError)
     /// The pass could not be made. The next is made all the same.
     case failed(BlobStoreError)
@@ -42,8 +42,10 @@ public final class CollectionSchedule: Sendable {
       opening: { store }, report: report)
   }
 
-  /// Makes a schedule of a directory whose store is opened for each pass, in constant time, so that what has changed
-  /// since the last one counts: the hint of a program that came later, for example. It does nothing before it is started.
+  /// Makes a schedule that opens the directory's store for each pass, in constant time.
+  ///
+  /// So changes since the last pass count, for example the hint of a program that came later. It does nothing before it
+  /// is started.
   ///
   /// - Parameters:
   ///   - directory: the directory that is collected.
@@ -108,7 +110,9 @@ public final class CollectionSchedule: Sendable {
   /// Goes on: a pass that became due meanwhile is made at once.
   public func resume() { runner.pause(false) }
 
-  /// Ends the schedule for good, and the pass under way, if there is one, after the step in hand. Returns at once.
+  /// Ends the schedule for good, and a pass under way after its current step.
+  ///
+  /// Returns at once.
   public func stop() { runner.stop() }
 
   /// Blocks until a schedule that was told to stop has stopped. Not to be called from its `report`.
@@ -121,8 +125,9 @@ public final class CollectionSchedule: Sendable {
   package func clockWasSet() { runner.wake() }
 }
 
-/// The store of the pass that is due: opened to ask for the last pass, and let go with the pass, or by the next that is
-/// due. Used by the schedule's thread alone.
+/// The store of the pass that is due, used by the schedule's thread alone.
+///
+/// It is opened to ask for the last pass. It goes with the pass, or with the next that is due.
 private final class DueStore: Sendable {
   private let open: @Sendable () throws(BlobStoreError) -> BlobStore
   private let opened = Lock<BlobStore?>(nil)

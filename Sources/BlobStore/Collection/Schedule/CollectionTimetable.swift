@@ -15,13 +15,16 @@ package struct CollectionTimetable: Sendable {
     self.generator = generator
   }
 
-  /// Counted from the end of a pass, so that one that takes longer than the interval is not followed by the next at once.
+  /// Sets the next pass an interval after the end of this one.
+  ///
+  /// So a pass that takes longer than the interval is not followed at once.
   package mutating func passEnded(at now: Duration) {
     due = now + interval + delay()
   }
 
-  /// Whether the directory has been collected so lately, by whichever process, that the pass that is due is left out.
-  /// The next is then due an interval after that one. A last pass in the future counts as none: the clock was wrong,
+  /// Whether the due pass is skipped, because some process collected the directory lately.
+  ///
+  /// The next is then due an interval after that one. A last pass in the future does not count: the clock was wrong,
   /// then or now.
   package mutating func skipsPass(after lastPass: UnixTime?, time: UnixTime, at now: Duration) -> Bool {
     guard let lastPass, lastPass <= time else { return false }
