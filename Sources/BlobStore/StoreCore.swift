@@ -24,7 +24,7 @@ final class StoreCore: Sendable {
   ///
   /// The next one with a recycled file looks then, before it tries to do without.
   let lastStoreReplaced = Atomic(false)
-  /// What the record that was loaded last needed: the next one is read as would have been right for that.
+  /// What the last loaded record needed, by which the next one is read.
   let lastReadRoom = Atomic(ReadRoom.stack)
 
   /// - Parameter configuration: one that is valid.

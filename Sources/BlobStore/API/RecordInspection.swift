@@ -2,9 +2,9 @@ public import BlobRecord
 internal import Posix
 public import SystemPackage
 
-/// Everything that can be said of one record file: each field of its header judged by itself, and the payload.
+/// A record file in detail: each field of its header judged by itself, and the payload.
 ///
-/// For people who look into a cache. What a load would answer is the first broken rule alone, `damage`.
+/// It is for people who look into a cache. A load would report the first broken rule alone, `damage`.
 public struct RecordInspection: Sendable {
   public let path: FilePath
   /// nil where the file name does not tell it.
@@ -29,7 +29,7 @@ public struct RecordInspection: Sendable {
   private let facts: RecordFacts
   private let now: UnixTime
 
-  /// What is to be said of one field.
+  /// The judgement of one field.
   public enum Verdict: Hashable, Sendable {
     case ok
     /// No rule forbids it, but no program of ours writes it.
@@ -39,8 +39,9 @@ public struct RecordInspection: Sendable {
 }
 
 extension BlobStore {
-  /// Inspects a record file, which may lie anywhere: a copy of one need not be in a cache. Its key and its age are
-  /// judged by this store's naming, default expiration and clock. Nothing is touched.
+  /// Inspects a record file, which may lie anywhere, also outside of a cache.
+  ///
+  /// This store's naming, default expiration and clock judge its key and age. The file is not touched.
   ///
   /// - Throws: `foreignFile` for what is no regular file; `fileSystem`.
   /// - Complexity: reads the whole file, 256 KiB at a time, where its payload has a checksum.

@@ -1,7 +1,9 @@
 extension BlobStore {
-  /// How a wipe is to be made.
+  /// How a wipe is made.
   public struct RemovalOptions: Sendable {
-    /// Called with how far the wipe has come, on the thread that makes it: every `progressStep` files, and at its end.
+    /// Receives the wipe's progress every `progressStep` files, and at its end.
+    ///
+    /// The call comes on the thread that makes the wipe.
     public var progress: (@Sendable (RemovalProgress) -> Void)?
     /// Asked after each file; once it answers true, the wipe ends.
     public var isStopped: (@Sendable () -> Bool)?
@@ -18,7 +20,7 @@ extension BlobStore {
   public struct RemovalProgress: Hashable, Sendable {
     /// Files that were looked at, whether or not they had to go.
     public var examined: Int64 = 0
-    /// How many record files there were at the start, by the directory's counters; nil where they are not known.
+    /// Record files at the start, by the directory's counters; nil if those are unknown.
     public var expected: Int64?
     /// What was removed so far.
     public var removed = RemovalReport()

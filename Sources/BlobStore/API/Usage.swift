@@ -6,7 +6,7 @@ extension BlobStore {
   public struct Usage: Hashable, Sendable {
     /// Records with a sound header: live, locked and expired.
     public var records: Int64 = 0
-    /// Their bytes, and those of damaged, quarantined and recycled files: all that lies in the directory for the cache.
+    /// Their bytes, and those of damaged, quarantined and recycled files.
     public var bytes: Int64 = 0
     public var lockedRecords: Int64 = 0
     public var lockedBytes: Int64 = 0
@@ -25,7 +25,7 @@ extension BlobStore {
     public var temporaryBytes: Int64 = 0
     /// What is not ours; its bytes count nowhere.
     public var foreignFiles: Int64 = 0
-    /// Those of them that would be records, were they not somebody else's.
+    /// Foreign files that are not records only because they are another user's.
     public var foreignRecords = ForeignRecords()
     /// Files and subdirectories that could not be read; not in the other numbers.
     public var unreadableFiles: Int64 = 0
@@ -80,7 +80,7 @@ extension StoreCore {
         if let error = entry.accessError { configuration.logger.warning("\(error)") }
       case .temporary(let name):
         usage.temporaryFiles += 1
-        // One that is gone by now, or that nobody can look at, is a file of no bytes.
+        // One that is gone by now, or whose status cannot be read, is a file of no bytes.
         let status = walk.withCurrentDirectory { try? $0.status(of: name) }
         usage.temporaryBytes.saturatingAdd(status.flatMap { $0 }?.size ?? 0)
       case .foreign: usage.foreignFiles += 1

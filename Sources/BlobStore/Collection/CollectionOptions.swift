@@ -1,24 +1,31 @@
 extension BlobStore {
-  /// How a collection is to be made.
+  /// How a collection is made.
   public struct CollectionOptions: Sendable {
     /// Reports what would be removed, and removes nothing.
     public var dryRun = false
-    /// How long the expiry pass may take; nil for as long as it takes. A pass that is cut short leaves in the directory
-    /// where it stopped, and the next one with a maximum goes on there; each does one subdirectory at least.
+    /// How long the expiry pass may take; nil without a limit.
+    ///
+    /// A pass that is cut short leaves its place in the directory, and the next one with a maximum goes on there. Each
+    /// does at least one subdirectory.
     public var maximumTime: Duration?
-    /// Whether to look at every file, also in subdirectories in which, by what an earlier collection has left in the
-    /// directory, nothing can be due. Once a day a collection does so by itself.
+    /// Whether to look at every file.
+    ///
+    /// Else subdirectories are passed over in which, by an earlier collection's marks, nothing can be due. Once a day a
+    /// collection looks at everything by itself.
     public var looksAtEverything = false
     /// Whether the recycling bin is emptied, and nothing is put into it: what the collection removes is unlinked.
     public var emptiesBin = false
-    /// Whether to refuse, with `notACache`, a directory that holds files where records would lie but nothing that shows that it
-    /// is a cache: no control file, and not one sound record. An operator's slip of the pen is not to cost files that look
-    /// like damaged records. Where there are no such files either, no control file is made.
+    /// Whether to refuse, with `notACache`, a directory that nothing shows to be a cache.
+    ///
+    /// Such a directory holds files where records would lie, but no control file and not one sound record. An
+    /// operator's slip must not cost files that look like damaged records. Where there are no such files either, no
+    /// control file is made.
     public var requiresCache = false
     /// How long to wait for another collection of the directory to end; nil to wait for none.
     public var waitsForOther: Duration?
-    /// Called with how far the collection has come, on the thread that makes it: every `progressStep` files, and at
-    /// its end.
+    /// Receives the progress every `progressStep` files, and at the end.
+    ///
+    /// The call comes on the thread that makes the collection.
     public var progress: (@Sendable (CollectionProgress) -> Void)?
     /// Asked before each file; once it answers true, the collection ends with the file in hand. A cancelled task ends it
     /// in the same way.
@@ -33,8 +40,10 @@ extension BlobStore {
     /// How long a file stays in the recycling bin unless it is needed: the default interval of collections.
     package var recycledFileAge: Duration = CollectionTiming().interval
 
-    /// How many of the oldest records are remembered, at about 200 bytes each, while a limit is exceeded: to evict no more
-    /// than these, the directory is walked once, to evict more, twice.
+    /// How many of the oldest records are remembered while a limit is exceeded.
+    ///
+    /// Each takes about 200 bytes. To evict no more than these takes one walk over the directory; to evict more takes
+    /// two.
     package var rememberedRecords = 1 << 17
 
     /// Files between two calls of `progress`: some milliseconds' worth.
@@ -51,7 +60,7 @@ extension BlobStore {
   /// How far a collection has come.
   public struct CollectionProgress: Hashable, Sendable {
     public enum Phase: String, Sendable {
-      /// Looking at every record for what is due whatever the size.
+      /// Looking at every record for what is due at any size.
       case expiry
       /// Removing the oldest, to keep the limits: a second look at every record.
       case size

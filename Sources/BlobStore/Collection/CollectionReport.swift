@@ -4,8 +4,7 @@ extension BlobStore {
   /// What a collection did; in a dry run, what it would have done.
   public struct CollectionReport: Hashable, Sendable {
     public var directory: FilePath
-    /// Record files looked at, damaged ones among them, and those in subdirectories that are known to hold nothing to
-    /// remove.
+    /// Record files looked at, damaged ones too, and those in subdirectories passed over.
     public var examined: Int64 = 0
     /// Records removed because their time was over.
     public var expired: Int64 = 0
@@ -27,7 +26,7 @@ extension BlobStore {
     ///
     /// They were to go. The next collection meets them again.
     public var busy: Int64 = 0
-    /// Files that would be records, were they not somebody else's: they stay.
+    /// Files that are not records only because they are another user's: they stay.
     public var foreignRecords = ForeignRecords()
     /// Bytes of all that was removed, of which some may lie in the recycling bin now.
     public var bytesFreed: Int64 = 0
@@ -35,7 +34,7 @@ extension BlobStore {
     public var recordsAfter: Int64 = 0
     /// Bytes of the records and damaged files that are left, quarantine included.
     public var bytesAfter: Int64 = 0
-    /// Bytes of the files in the recycling bin that were unlinked, and of those that are left there: in no other number.
+    /// Bytes of unlinked files of the recycling bin, and of those left: in no other number.
     public var recycledBytesFreed: Int64 = 0
     public var recycledBytesAfter: Int64 = 0
     public var seconds: Double = 0

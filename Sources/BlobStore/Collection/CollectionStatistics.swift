@@ -14,7 +14,9 @@ extension BlobStore {
       public var seconds: Double
     }
 
-    /// Collections that looked at the whole directory, or as much as their time allowed; not those that were stopped.
+    /// Collections that looked at the whole directory, or at as much as their time allowed.
+    ///
+    /// Stopped ones do not count.
     public var passes: Int64 = 0
     /// Collections that only removed the oldest records, known from an earlier one, to keep the limits.
     public var evictions: Int64 = 0
@@ -25,7 +27,9 @@ extension BlobStore {
     public var bytesFreed: Int64 = 0
     /// How long they took together.
     public var seconds: Double = 0
-    /// The last of `passes`; nil if there was none yet, or if its time has not come yet by this store's clock.
+    /// The last of `passes`; nil before the first.
+    ///
+    /// It is also nil if its time lies in the future of this store's clock.
     public var lastPass: Pass?
 
     public init() {}
@@ -44,7 +48,7 @@ extension BlobStore {
         return CollectionStatistics()
       }
       var statistics = control.statistics
-      // The clock was set back, or this is somebody's rubbish: then nobody must wait for its time to come.
+      // The clock was set back, or the value is rubbish: schedules must not wait for its time to come.
       if let last = statistics.lastPass, last.time > core.configuration.now() { statistics.lastPass = nil }
       return statistics
     }
@@ -102,7 +106,7 @@ extension ControlFile {
     add(report.temporary, at: ControlLayout.temporaryOffset)
     add(report.bytesFreed, at: ControlLayout.bytesFreedOffset)
     add(milliseconds, at: ControlLayout.millisecondsOffset)
-    // Who was stopped has not done it: the next one is not to be spared.
+    // A stopped pass is not done: the next one must not be skipped for it.
     guard kind == .whole, !report.wasStopped else { return }
     setWord(Int64(CurrentProcess.identifier), at: ControlLayout.lastPassProcessOffset)
     setWord(milliseconds, at: ControlLayout.lastPassMillisecondsOffset)

@@ -6,8 +6,9 @@ extension BlobStore {
     /// From the end of one pass to the start of the next. Less than `minimumInterval` is raised to it, with a logged
     /// warning. The default is SPTPersistentCache's.
     public var interval: Duration = .seconds(363)
-    /// The most that chance adds to each interval, so that programs started together do not stay in step; nil for a tenth
-    /// of the interval. Below zero counts as zero.
+    /// The most that chance adds to each interval; nil for a tenth of it.
+    ///
+    /// So programs that were started together do not stay in step. Below zero counts as zero.
     public var jitter: Duration?
     /// From the start of the schedule to its first pass.
     public var firstDelay: Duration = .zero

@@ -1,10 +1,10 @@
 internal import BlobRecord
 internal import Synchronization
 
-/// How a load reads a record's file: whole, into a buffer of one of two sizes, or its payload into its place.
+/// How a load reads a file: whole into a buffer, or its payload into its place.
 ///
-/// Up to the size of the larger buffer, it costs less to copy a payload than to read by a second vector (250 ns) or to ask for
-/// the file's size (400 ns).
+/// There are two sizes of buffer. Up to the larger, copying a payload costs less than a read by a second vector (250
+/// ns), or than asking for the file's size (400 ns).
 enum ReadRoom: UInt8, AtomicRepresentable {
   /// What Swift's temporary allocations take from the stack, on any thread: 1024 bytes.
   case stack
@@ -13,7 +13,7 @@ enum ReadRoom: UInt8, AtomicRepresentable {
   /// Nothing is read before the size is known, and small files to the stack then.
   case payload
 
-  /// - Parameter fileByteCount: of a file that there is to be room for.
+  /// - Parameter fileByteCount: the size of a file to read.
   init(fileByteCount: Int64) {
     self = [.stack, .heap].first { fileByteCount < $0.byteCount } ?? .payload
   }
@@ -26,14 +26,16 @@ enum ReadRoom: UInt8, AtomicRepresentable {
     }
   }
 
-  /// The same, but no room for payloads above the maximum.
+  /// The bytes to read, without room for payloads above the maximum.
   func byteCount(maximumPayload: Int64) -> Int {
     let besidesPayload = RecordHeader.byteCount + 1
     return besidesPayload + Int(min(Int64(byteCount - besidesPayload), maximumPayload))
   }
 
-  /// What the next file is read by, after one that needed this. Once something was larger than the stack's, nothing is read
-  /// to that unasked: sizes that take turns would cost more than the allocation does (50 ns).
+  /// How to read the next file, after one that needed this.
+  ///
+  /// After a file larger than the stack's buffer, that buffer is not used again unasked: with alternating sizes it
+  /// would cost more than the allocation does (50 ns).
   func next(_ needed: ReadRoom) -> ReadRoom {
     needed == .stack && self != .stack ? .heap : needed
   }

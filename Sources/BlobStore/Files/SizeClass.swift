@@ -1,5 +1,7 @@
-/// Files that may take each other's place without gaining or losing many blocks: of one to eight blocks, those of as many;
-/// above, four classes to each doubling, so that the largest of a class is less than a quarter larger than its smallest.
+/// Files that may replace each other without gaining or losing many blocks.
+///
+/// Up to eight blocks, a class has files of one number of blocks. Above, there are four classes to each doubling: the
+/// largest file of a class is less than a quarter larger than its smallest.
 struct SizeClass: Hashable {
   /// From 0, below `count`.
   let number: Int

@@ -2,8 +2,9 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A sound record as a walk over very many meets it: what its header and its file's status say, and nothing that has to
-/// be allocated.
+/// A sound record as a walk over very many meets it: header and file status.
+///
+/// Nothing of it is allocated.
 struct RecordGlance {
   let header: RecordHeader
   let fileSize: Int64

@@ -1,7 +1,8 @@
 internal import Posix
 
-/// The subdirectory that was asked for last, kept open: whoever goes through many records of few subdirectories opens each
-/// once.
+/// The last subdirectory that was asked for, kept open.
+///
+/// So a walk over many records of few subdirectories opens each once.
 final class LastSubdirectory {
   let root: RootDirectory.Opened
   private var name: String?

@@ -1,7 +1,8 @@
 internal import Posix
 
-/// Trying until a deadline: at once a few times, then after sleeps that grow and vary, so that those who wait for the
-/// same thing do not stay in step.
+/// Trying until a deadline: at once a few times, then after sleeps that grow and vary.
+///
+/// So callers that wait for one thing do not stay in step.
 struct Backoff {
   private let timeout: Duration
   private let longestSleep: Duration

@@ -54,8 +54,9 @@ package enum ControlLayout {
 
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
-  /// A multiple of the stripes', so that keys with one generation have one stripe and change one after the other. So many
-  /// that 100,000 changes of other keys leave nine of ten blobs in memory valid.
+  /// A multiple of the stripes' number, so that keys with one generation share a stripe.
+  ///
+  /// So many that after 100,000 changes of other keys, nine of ten blobs in memory are still valid.
   package static let generationCount = 1 << 20
 
   /// What collections know of subdirectories: sets of slots, of 64 bytes each.
@@ -75,7 +76,9 @@ package enum ControlLayout {
 
   package static let lockedBytes = stripeBytes.lowerBound..<(collectorByte + 1)
 
-  /// Where the bytes begin whose locks say who makes a blob that is missing, as many as there are stripes.
+  /// The first byte whose locks say which process makes a missing blob.
+  ///
+  /// There are as many as there are stripes.
   package static let productionOffset: Int64 = 8192
 
   package static func productionByte(of digest: UInt64) -> Range<Int64> {

@@ -1,6 +1,6 @@
 internal import BlobRecord
 
-/// Which damaged files a collection may remove: those of ours that nobody has written for a while.
+/// Which damaged files a collection may remove: the cache's own, unwritten for a while.
 struct DamageRule {
   let now: UnixTime
   let defaultExpiration: Int64
@@ -9,7 +9,7 @@ struct DamageRule {
     guard entry.state == .damaged, now > entry.modified.advanced(bySeconds: defaultExpiration) else { return false }
     switch entry.damage {
     case .notEnoughDataToGetHeader, .invalidHeaderCRC, .wrongPayloadSize, .keyMismatch, .writableByOthers: return true
-    // What a power cut makes of a record; anything else without the magic may be somebody's file.
+    // A power cut may leave a record so; anything else without the magic may be a user's file.
     case .magicMismatch: return entry.storedHeader?.isAllZero ?? false
     // A later version's record, or one that is still being written.
     default: return false

@@ -1,6 +1,7 @@
 extension Int64 {
-  /// The sum, held at the ends of the type: file systems take sparse files of almost 2^63 bytes, and two of those must
-  /// not end the process.
+  /// The sum, held at the ends of the type.
+  ///
+  /// File systems take sparse files of almost 2^63 bytes, and two of those must not end the process.
   package func saturatingAdding(_ other: Int64) -> Int64 {
     let (sum, overflow) = addingReportingOverflow(other)
     return overflow ? (other > 0 ? .max : .min) : sum

@@ -1,8 +1,9 @@
 internal import Locks
 internal import Posix
 
-/// The locks that serialize changes within the process: one key, always the same stripe; so for one key, one change at
-/// a time. `StripeLocks` adds other processes.
+/// The locks that serialize changes within the process.
+///
+/// A key always has one stripe, so it has one change at a time. `StripeLocks` adds other processes.
 @safe final class StripeTable: @unchecked Sendable {
   // Unchecked because of the pointer: it is set once, and what it points to are mutexes, which any thread may use.
   private let stripes: UnsafeMutablePointer<Lock<Void>>
@@ -19,7 +20,7 @@ internal import Posix
     unsafe stripes.deallocate()
   }
 
-  /// - Returns: what `body` returns; nil, without calling it, if somebody has the stripe.
+  /// - Returns: what `body` returns; nil, without calling it, if the stripe is taken.
   func withStripeIfAvailable<Result: ~Copyable>(of digest: UInt64, _ body: () throws -> Result?) rethrows -> Result? {
     var result: Result?
     try withStripeIfAvailable(of: digest, body, into: &result)

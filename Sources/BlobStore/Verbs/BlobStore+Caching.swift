@@ -16,7 +16,7 @@ extension BlobStore {
     }
   }
 
-  /// The header that a store of now would write, for a blob that is to be stored later.
+  /// The header that a store of now would write, for a blob that is stored later.
   package func prospectiveHeader(
     for key: BlobKey, _ payload: RawSpan, ttl: Duration?
   ) throws(BlobStoreError) -> RecordHeader {
@@ -31,8 +31,9 @@ extension BlobStore {
     return header
   }
 
-  /// Moves the update time of a record with ttl 0 on to when it was last used, as a load at that time would have: never
-  /// back, only the header, and only if that can be done without waiting.
+  /// Moves the update time of a record with ttl 0 on to its last use.
+  ///
+  /// It does as a load at that time would have done: never back, only the header, and only without waiting.
   ///
   /// - Returns: the update time afterwards; nil if it is not known, because the record is being changed or is gone.
   /// - Throws: `invalidKey`.
@@ -50,7 +51,7 @@ extension BlobStore {
 }
 
 extension BlobStoreError {
-  /// What a layer above threw, for a place that takes only these: one of these stays what it is.
+  /// Wraps an error of a layer above; a `BlobStoreError` stays what it is.
   package init(anything error: any Error, operation: String, key: BlobKey?) {
     if let error = error as? BlobStoreError {
       self = error

@@ -4,11 +4,13 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// Keeps a directory within its limits while it is stored to: starts a collection on a thread of its own when a store
-/// has exceeded them, one at a time, and lets stores that would exceed them by far wait for it.
+/// Keeps a directory within its limits while it is stored to.
 ///
-/// It works on the store's core, so that the store can go while a collection is under way: `close` then ends it with the
-/// file in hand.
+/// It starts a collection on a thread of its own when a store has exceeded them, one at a time. Stores that would
+/// exceed them by far wait for it.
+///
+/// It works on the store's core, so the store can go during a collection: `close` then ends that after the current
+/// file.
 final class LimitKeeper: Sendable {
   /// Why no collection is started for a while.
   fileprivate struct Rest {
@@ -20,7 +22,9 @@ final class LimitKeeper: Sendable {
   private struct State {
     var thread: OwnedThread?
     var isRunning = false
-    /// Whether a store has exceeded the limits since the collection under way was begun, which may have looked before.
+    /// Whether a store has exceeded the limits since the collection under way began.
+    ///
+    /// That may have looked before.
     var isAskedAgain = false
     var isClosed = false
     /// Collections that ended.
@@ -37,7 +41,7 @@ final class LimitKeeper: Sendable {
   /// How long nothing is tried again after a collection that did not help, times what it took.
   private static let restFactor = 10.0
   private static let shortestRest: Duration = .seconds(1)
-  /// How often it is looked whether somebody else's collection has ended, in microseconds.
+  /// Microseconds between two looks at whether another process's collection has ended.
   private static let pauseBesideOthers = 20_000
 
   private let configuredLimit: StoreLimit?
@@ -65,7 +69,7 @@ final class LimitKeeper: Sendable {
     return limit
   }
 
-  /// A record is about to be stored, and is not to be the first victim of what it leads to.
+  /// Protects a record that is about to be stored from the collection that it causes.
   func willStore(_ digest: UInt64) {
     if configuredLimit != nil { lastStored.store(digest, ordering: .relaxed) }
   }
@@ -93,8 +97,9 @@ final class LimitKeeper: Sendable {
 // MARK: - The limits
 
 extension LimitKeeper {
-  /// Starts a collection unless the last one did not help and nothing has changed since; if one is under way, another
-  /// after it, should that be needed then.
+  /// Starts a collection, or another after the one under way, should that be needed then.
+  ///
+  /// It starts none if the last one did not help and nothing has changed since.
   func start(_ usage: BlobStore.UsageEstimate) {
     state.withLock { state in
       guard !state.isRunning else {
@@ -142,8 +147,9 @@ extension LimitKeeper {
     }
   }
 
-  /// The store has given up, or has found room and is about to be counted: to whoever looked at both, its record would be
-  /// there twice.
+  /// The store has given up, or has found room and is about to be counted.
+  ///
+  /// Else a look at both would count its record twice.
   func stopAsking(_ wait: inout Wait?) {
     guard let number = wait?.number else { return }
     state.withLock { $0.waiting[number] = nil }
@@ -154,7 +160,7 @@ extension LimitKeeper {
   ///
   /// - Parameters:
   ///   - wait: nil at first; a store's own from one time to the next.
-  ///   - byteCount: of the file that is to be stored.
+  ///   - byteCount: the size of the file to store.
   /// - Throws: `limitReached` if it made none, or not in time.
   func waitForRoom(_ wait: inout Wait?, _ usage: BlobStore.UsageEstimate, for byteCount: Int64) throws(BlobStoreError) {
     var asking = askForRoom(wait, for: byteCount)
@@ -184,14 +190,14 @@ extension LimitKeeper {
     var isMade = makeCollection()
     while !isMade || takeUpRequest() {
       if !isMade { SystemClock.sleep(microseconds: Self.pauseBesideOthers) }
-      // Most who have asked need no more than has been made.
+      // Most requests need no more than has been made.
       isMade = isStopped.load(ordering: .relaxed) || isKept() || makeCollection()
     }
   }
 
   /// Takes up what stores have asked for meanwhile.
   ///
-  /// - Returns: false if that is nothing: then whoever asks next starts a thread.
+  /// - Returns: false if that is nothing: then the next request starts a thread.
   private func takeUpRequest() -> Bool {
     state.withLock { state in
       // After a collection that has not helped, stores know better when another would.
@@ -207,8 +213,8 @@ extension LimitKeeper {
     return !limit.leavingFree(room()).isExceeded(by: usage)
   }
 
-  /// - Returns: false if somebody else is making one. That makes room for all, but may have looked before the store that
-  ///   needs it.
+  /// - Returns: false if another process is making one. That makes room for all, but may have looked before the store
+  ///   that needs it.
   private func makeCollection() -> Bool {
     let start = ContinuousClock.now
     var victims = state.withLock { state in
@@ -269,7 +275,9 @@ extension LimitKeeper.Rest {
 // MARK: - The volume
 
 extension LimitKeeper {
-  /// Looks, once in so many bytes, at what the volume can spare: what is more goes as what is above the limit does.
+  /// Looks, once in so many bytes, at what the volume can spare.
+  ///
+  /// Bytes above that go like those above the limit.
   func didStore(_ byteCount: Int64) {
     guard let volume, volume.isDue(after: byteCount), let usage = lookAtVolume(), limit?.isExceeded(by: usage) == true
     else { return }
@@ -287,7 +295,7 @@ extension LimitKeeper {
       volume.note(share, holding: usage?.bytes)
       return usage
     } catch {
-      // The floor is a wish; what keeps the volume from being looked at is none of the store's concern.
+      // The floor is a wish: a failed look at the volume does not concern the store.
       store.configuration.logger.debug("\(BlobStoreError(error, operation: "store", key: nil))")
       volume.noteFailure()
       return nil

@@ -17,12 +17,12 @@ struct StoreLimit: Sendable {
     self.quarantineBytes = quarantineBytes
   }
 
-  /// A tenth, or 16 MiB: what a few writers store while a collection of very many files is made.
+  /// A tenth, or 16 MiB: what a few writers store during a long collection.
   private static func slack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16 << 20) }
-  /// The same for records: of a kilobyte each, they make sixteen MiB.
+  /// A tenth, or 16,384 records, which make 16 MiB of a kilobyte each.
   private static func recordSlack(_ limit: Int64) -> Int64 { Swift.max(limit / 10, 16_384) }
 
-  /// The same, if so many bytes are to be left free of it.
+  /// This limit, less so many bytes that must be left free.
   func leavingFree(_ room: Int64) -> StoreLimit {
     var limit = self
     limit.bytes = bytes.map { max(0, $0 - room) }
@@ -43,7 +43,7 @@ struct StoreLimit: Sendable {
 
   /// Whether there is more than there may ever be.
   ///
-  /// - Parameter isKnown: whether the counters are. If not, they tell what was added since they were made: to a
+  /// - Parameter isKnown: whether the counters are. If not, they tell what was added since they were made. In a
   ///   directory within its limit, that may be as much as a known one may exceed it by.
   func isFarExceeded(by usage: BlobStore.UsageEstimate, isKnown: Bool) -> Bool {
     let mostBytes = bytes.map { limit in

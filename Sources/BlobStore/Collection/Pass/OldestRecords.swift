@@ -1,7 +1,8 @@
 internal import BlobRecord
 
-/// The oldest records that a walk has met, in memory that does not grow with the number of all, so that a size pass for
-/// which they suffice need not walk again.
+/// The oldest records that a walk has met, in bounded memory.
+///
+/// If they suffice, a size pass need not walk again.
 ///
 /// Invariant: while it `isUsable`, all evictable records that were met and are not newer than `newest` are among them.
 struct OldestRecords {
@@ -9,7 +10,9 @@ struct OldestRecords {
   private var victims: [Victim] = []
   /// Those that are newer were dropped; nil if none was.
   private var newest: UnixTime?
-  /// Whether so many are of about the same age that they cannot be told apart in this much memory.
+  /// Whether the oldest can be told apart in this much memory.
+  ///
+  /// They cannot if too many are of about one age.
   private(set) var isUsable = true
 
   /// - Parameter capacity: how many to remember; an eighth more for a moment.
@@ -18,7 +21,7 @@ struct OldestRecords {
   /// Whether all that may be evicted is here.
   var isComplete: Bool { isUsable && newest == nil }
 
-  /// Whether a record as old as that is to be added.
+  /// Whether a record of that age belongs here.
   func concerns(_ time: UnixTime) -> Bool {
     guard isUsable else { return false }
     return newest.map { time <= $0 } ?? true

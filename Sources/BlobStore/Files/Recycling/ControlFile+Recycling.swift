@@ -24,8 +24,9 @@ extension ControlFile {
       bytes: found.bytes &+ max(now.bytes &- start.bytes, 0) &- now.bytes)
   }
 
-  /// Counts changes of records with durability `barrier` or `full`, before they are made: nothing from before such a change
-  /// may come back with a power cut.
+  /// Counts a change of a record with durability `barrier` or `full`, before it is made.
+  ///
+  /// Nothing from before such a change may come back with a power cut.
   func countDurableChange() {
     guard isMapped else { return }
     counter(ControlLayout.durableChangesOffset) { _ = $0.wrappingAdd(1, ordering: .relaxed) }

@@ -1,15 +1,11 @@
 internal import BlobRecord
 internal import Posix
 
-/// The last record that a file in the recycling bin has held: it decides which records the file may hold next.
+/// The last record of a file in the bin, which decides the records that may follow.
 ///
-/// A file that is overwritten gets its new name on the medium before its new bytes, as the file system likes: after a power
-/// cut, a name may lead to any record that the file has held since its bytes were last written out. A record of another
-/// key is found damaged there, by its digest; an earlier one of the same key would be found sound. So a file holds records in
-/// ascending order of their keys' digests, and never one of the same digest again. Whatever it has held is below.
-///
-/// But for a key that is replaced again and again, a file may take turns with another one, as long as that goes fast
-/// (`RecyclingMoment`): the medium is as far behind then as it is with new files.
+/// A file holds records in ascending order of digests, because a power cut may bring any of them back. A key that is
+/// replaced again and again is an exception, for a short time (`RecyclingMoment`). Why: Spec/Recycling.md, "The order
+/// of digests".
 struct DeadRecord {
   let keyDigest: UInt64
   /// nil if this process does not know.
@@ -17,7 +13,7 @@ struct DeadRecord {
 
   /// How it lost its place.
   struct Displacement {
-    /// Which record it was: callers that let strangers choose keys may be given two of one digest, which is not keyed.
+    /// Which record it was: where strangers choose keys, two may have one digest.
     let fileName: String
     /// When it did, or earlier.
     let moment: RecyclingMoment
@@ -55,18 +51,22 @@ struct RecyclingMoment {
     durableChanges = control.durableChanges
   }
 
-  /// As often as file systems write their journals: what is younger than that, a power cut undoes with new files too.
+  /// How often file systems write their journals.
+  ///
+  /// A power cut undoes younger changes with new files too.
   private static let journalMilliseconds: Int64 = 5000
 
-  /// Whether it is so short a time after `other` that a power cut might as well have come between.
+  /// Whether a power cut might as well have come between `other` and this.
   func isShortlyAfter(_ other: RecyclingMoment) -> Bool {
     durableChanges == other.durableChanges && milliseconds - other.milliseconds <= Self.journalMilliseconds
   }
 }
 
 extension RecordHeader {
-  /// The digest of the record's key, if checksums tell the record from what a power cut may leave of the file, and no lock
-  /// is to outlast one; else nil: then the file is not to be overwritten.
+  /// The key's digest, if the file may be overwritten; else nil.
+  ///
+  /// Checksums must tell the record from anything that a power cut may leave in the file. And there must be no lock,
+  /// which would have to outlast one.
   var recyclableDigest: UInt64? {
     guard !isLocked, payloadChecksum != nil else { return nil }
     return keyDigest

@@ -1,18 +1,19 @@
 internal import BlobRecord
 
-/// The files of one size class in the recycling bin, by what they have held last.
+/// The files of one size class in the recycling bin, by their last records.
 ///
-/// A record takes the file whose digest is the next below its own, or nearly: so files get through as many records as
-/// there are files here, on average, before their digest is above those of most keys.
+/// A record takes a file whose digest is the next below its own, or nearly. So a file gets through as many records as
+/// there are files here, on average, before its digest is above those of most keys.
 struct RecyclingShelf {
   typealias Entry = RecyclingBin.Entry
 
-  /// Files whose digests have the same first bits, the last to come at the end: its bytes are still in the processor's caches.
-  /// None at all until the first file comes.
+  /// Files whose digests have the same first bits, the latest at the end.
+  ///
+  /// The latest one's bytes are still in the processor's caches. There are no stacks until the first file comes.
   private var stacks: [[Entry]] = []
   /// Which of them are not empty: a bit each.
   private var occupied: UInt64 = 0
-  /// Files that nobody has looked at.
+  /// Files that this process has not looked at.
   private var unread: [Entry] = []
 
   private static let stackCount = 64
@@ -55,8 +56,9 @@ struct RecyclingShelf {
     return popHighest(of: 63 - lower.leadingZeroBitCount) { _ in true }
   }
 
-  /// The file with the highest digest among those that came last to a stack and are wanted: the less a file's digest
-  /// rises, the more records it gets through.
+  /// The wanted file with the highest digest among the latest of a stack.
+  ///
+  /// The less a file's digest rises, the more records it gets through.
   private mutating func popHighest(of number: Int, where isWanted: (DeadRecord) -> Bool) -> Entry? {
     let last = stacks[number].count - 1
     var highest: (index: Int, digest: UInt64)?
