@@ -95,3 +95,16 @@ extension BlobCache {
     public init() {}
   }
 }
+
+extension BlobCache.Memory {
+  /// The settings of the values in memory, without what the directory adds.
+  var cacheConfiguration: MemoryCacheConfiguration {
+    var configuration = MemoryCacheConfiguration(
+      limits: MemoryCacheLimits(count: countLimit, cost: byteLimit, age: ageLimit, maximumCostShare: maximumShare),
+      policy: policy)
+    configuration.shards = shards
+    configuration.respondsToMemoryPressure = respondsToMemoryPressure
+    configuration.costsAreBytes = true
+    return configuration
+  }
+}

@@ -78,20 +78,20 @@ extension BlobCache {
   /// Loads that wait for a thread.
   package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
   /// Keys that are being produced, or produced anew.
-  package var productionCount: Int { engine.flights.count }
+  package var productionCount: Int { engine.productions.count }
   /// Tasks that wait for the production of a key.
   ///
   /// A production that a change of the key has overtaken does not count.
   package func waiterCount(of key: BlobKey) -> Int {
-    engine.flights.waiterCount(of: Flight.Name(key: key, kind: .load))
+    engine.productions.waiterCount(of: Production.Name(key: key, kind: .load))
   }
   /// Those of them that wait for it to be produced anew.
   package func refreshWaiterCount(of key: BlobKey) -> Int {
-    engine.flights.waiterCount(of: Flight.Name(key: key, kind: .refresh))
+    engine.productions.waiterCount(of: Production.Name(key: key, kind: .refresh))
   }
   /// Productions of these keys that wait for others, or that others wait for.
   package func productionWaitCount(of keys: Set<BlobKey>) -> Int {
-    ProductionChain.waitCount { keys.contains($0.name.key) }
+    ProductionWaits.waitCount { keys.contains($0.name.key) }
   }
   /// Whether failures of producers give their memory back when the system runs short of it.
   package var failuresRespondToMemoryPressure: Bool { engine.failures.respondsToMemoryPressure }
@@ -151,9 +151,9 @@ extension CacheEngine {
   /// What goes on after `shutDown` has ended.
   fileprivate func departed() async {
     await lanes.closed()
-    // Nobody else uses the directory then, but for the next cache, which waits for this one's departure.
+    // Nobody else uses the directory then, but for the next cache, which waits for this one's shutdownLatch.
     if configuration.store.access.sharing == .exclusive { await endCollection() }
-    departure.finish()
+    shutdownLatch.finish()
     observer.events.finish()
   }
 
@@ -187,7 +187,7 @@ extension CacheEngine {
 
   /// Ends what goes on by itself. The lanes still do what waits.
   fileprivate func shutDown() {
-    rota.stop()
+    stopSchedule()
     lanes.upkeep.submit(.medium) { self.touches.write(all: true) }
     // Where there is no thread for it, what is staged is lost.
     if staging != nil { lanes.writes.submit(.medium) { self.finishWriting() } }

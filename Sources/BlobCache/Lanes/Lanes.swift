@@ -12,7 +12,7 @@ struct Lanes: Sendable {
   let upkeep: Lane
 
   /// - Parameter predecessor: whose end is waited for before anything is done.
-  init(width: Int, after predecessor: Departure?) {
+  init(width: Int, after predecessor: ShutdownLatch?) {
     func lane(_ width: Int) -> Lane { Lane(width: width) { predecessor?.wait() } }
     reads = lane(width)
     writes = lane(width)

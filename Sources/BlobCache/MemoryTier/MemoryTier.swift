@@ -17,17 +17,11 @@ final class MemoryTier: Sendable {
   private let now: @Sendable () -> UnixTime
 
   init(
-    _ memory: BlobCache.Memory, of store: BlobStore, generations: Generations, touches: TouchBatch,
+    _ configuration: MemoryCacheConfiguration, of store: BlobStore, generations: Generations, touches: TouchBatch,
     onRemoval: @escaping @Sendable (RemovedEntry<BlobKey, CachedBlob>) -> Void
   ) {
-    var configuration = MemoryCacheConfiguration(
-      limits: MemoryCacheLimits(
-        count: memory.countLimit, cost: memory.byteLimit, age: memory.ageLimit, maximumCostShare: memory.maximumShare),
-      policy: memory.policy)
+    var configuration = configuration
     configuration.name = store.directory.string
-    configuration.shards = memory.shards
-    configuration.respondsToMemoryPressure = memory.respondsToMemoryPressure
-    configuration.costsAreBytes = true
     let logger = store.configuration.logger
     configuration.onPressureFailure = { source in
       logger.notice(

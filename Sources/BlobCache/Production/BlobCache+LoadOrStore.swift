@@ -37,20 +37,20 @@ extension BlobCache {
     if let found = engine.findResident(key, touching: true), let blob = found.blob, request.isAcceptable(blob) {
       engine.observer.tell(found.event(for: key))
       // A production under way may replace the blob already.
-      if engine.isAged(blob, request.options), !engine.flights.isUnderWay(Flight.Name(key: key, kind: .load)) {
+      if engine.isAged(blob, request.options), !engine.productions.isUnderWay(Production.Name(key: key, kind: .load)) {
         engine.refresh(request)
       }
       return blob
     }
     let tally = LoadTally(of: key, engine.observer)
     while true {
-      let landing = try await engine.flights.landing(Flight.Name(key: key, kind: .load)) { flight in
-        try await engine.find(request, in: flight, tally)
+      let answer = try await engine.productions.answer(to: Production.Name(key: key, kind: .load)) { production in
+        try await engine.find(request, in: production, tally)
       }
-      if !landing.isOwn { tally.tell(landing, isAcceptable: request.isAcceptable) }
-      let blob = try landing.result.get()
+      if !answer.isOwn { tally.tell(answer, isAcceptable: request.isAcceptable) }
+      let blob = try answer.result.get()
       // Somebody else's producer may have made what will not do here.
-      if landing.isOwn || request.isAcceptable(blob) { return blob }
+      if answer.isOwn || request.isAcceptable(blob) { return blob }
     }
   }
 }

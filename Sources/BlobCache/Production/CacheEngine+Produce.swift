@@ -9,39 +9,39 @@ internal import Logging
 #endif
 
 extension CacheEngine {
-  /// The one flight of a key: looks on disk, and produces.
-  func find(_ request: ProductionRequest, in flight: Flight, _ tally: LoadTally) async throws -> Blob {
+  /// The one production of a key: looks on disk, and produces.
+  func find(_ request: ProductionRequest, in production: Production, _ tally: LoadTally) async throws -> Blob {
     let key = request.key
-    let refreshing = Flight.Name(key: key, kind: .refresh)
+    let refreshing = Production.Name(key: key, kind: .refresh)
     // Asked before the disk is: a refresh that has ended in between has stored what this look may have missed.
-    let wasRefreshed = flights.isUnderWay(refreshing)
+    let wasRefreshed = productions.isUnderWay(refreshing)
     let found = try await look(key)
     let isFound = found.blob.map(request.isAcceptable) ?? false
-    flight.look = isFound ? .hit(found.tier) : .miss
+    production.look = isFound ? .hit(found.tier) : .miss
     tally.tell(found, isAcceptable: isFound)
     if isFound, let blob = found.blob {
       if isAged(blob, request.options) { refresh(request) }
       return blob
     }
-    guard wasRefreshed || flights.isUnderWay(refreshing) else {
-      return try await produceMissing(request, found.blob == nil ? .empty : .unacceptable, in: flight)
+    guard wasRefreshed || productions.isUnderWay(refreshing) else {
+      return try await produceMissing(request, found.blob == nil ? .empty : .unacceptable, in: production)
     }
-    let landing = try await flights.landing(refreshing) { flight in
+    let answer = try await productions.answer(to: refreshing) { production in
       // It has just ended.
       let found = try await self.look(key).blob
       if let found, request.isAcceptable(found) { return found }
-      return try await self.produceMissing(request, found == nil ? .empty : .unacceptable, in: flight)
+      return try await self.produceMissing(request, found == nil ? .empty : .unacceptable, in: production)
     }
-    let blob = try landing.result.get()
-    if landing.isOwn || request.isAcceptable(blob) { return blob }
-    return try await produceMissing(request, .unacceptable, in: flight)
+    let blob = try answer.result.get()
+    if answer.isOwn || request.isAcceptable(blob) { return blob }
+    return try await produceMissing(request, .unacceptable, in: production)
   }
 
   private func produceMissing(
-    _ request: ProductionRequest, _ place: ProductionPlace, in flight: Flight
+    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production
   ) async throws -> Blob {
     if let failure = failures.failure(of: request.key) { throw failure }
-    return try await produce(request, place, in: flight, isDone: request.isAcceptable)
+    return try await produce(request, place, in: production, isDone: request.isAcceptable)
   }
 
   /// Looks for a blob, without telling of a hit or a miss.
@@ -61,25 +61,25 @@ extension CacheEngine {
   ///
   /// - Parameter isDone: whether a blob that another process has stored meanwhile will do.
   func produce(
-    _ request: ProductionRequest, _ place: ProductionPlace, in flight: Flight,
+    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production,
     isDone: @escaping @Sendable (Blob) -> Bool
   ) async throws -> Blob {
-    guard request.options.acrossProcesses else { return try await produce(request, place, in: flight) }
-    return try await produceAlone(request, place, in: flight, isDone: isDone)
+    guard request.options.acrossProcesses else { return try await produce(request, place, in: production) }
+    return try await produceAlone(request, place, in: production, isDone: isDone)
   }
 
   private func produce(
-    _ request: ProductionRequest, _ place: ProductionPlace, in flight: Flight
+    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production
   ) async throws -> Blob {
     let key = request.key
-    let condition = try await condition(of: flight)
+    let condition = try await condition(of: production)
     let stopwatch = observer.stopwatch()
     let payload: Data
     do {
       payload = try await withSpan("produce", key, request.produce)
     } catch {
       if let time = request.options.remembersFailuresFor, !(error is CancellationError), !Task.isCancelled,
-        !flight.isOvertaken
+        !production.isOvertaken
       {
         failures.note(error, of: key, for: time)
       }
@@ -107,10 +107,10 @@ extension CacheEngine {
   }
 
   /// The condition under which a production that begins now is stored at its end.
-  private func condition(of flight: Flight) async throws -> StoreCondition {
-    let isWanted = { @Sendable in !flight.isOvertaken }
+  private func condition(of production: Production) async throws -> StoreCondition {
+    let isWanted = { @Sendable in !production.isOvertaken }
     do {
-      let key = flight.name.key
+      let key = production.name.key
       // Without the disk, as nearly always.
       if !isStaged(key), let history = try store.history(of: key) {
         return StoreCondition(history: history, isWanted: isWanted)
@@ -138,7 +138,7 @@ extension CacheEngine {
 
   /// Produces while no other process does.
   private func produceAlone(
-    _ request: ProductionRequest, _ place: ProductionPlace, in flight: Flight,
+    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production,
     isDone: @escaping @Sendable (Blob) -> Bool
   ) async throws -> Blob {
     let key = request.key
@@ -157,9 +157,9 @@ extension CacheEngine {
         defer { release() }
         // Another may have had the lock until just now.
         if let blob = try await lookAgain() { return blob }
-        return try await produce(request, place, in: flight)
+        return try await produce(request, place, in: production)
       }
-      guard ContinuousClock.now < deadline else { return try await produce(request, place, in: flight) }
+      guard ContinuousClock.now < deadline else { return try await produce(request, place, in: production) }
       try await Task.sleep(for: pause)
       pause = min(pause * 2, .milliseconds(100))
       if let blob = try await lookAgain() { return blob }

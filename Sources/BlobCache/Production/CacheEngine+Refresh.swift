@@ -16,10 +16,10 @@ extension CacheEngine {
     let key = request.key
     guard failures.failure(of: key) == nil else { return }
     let isDone = { @Sendable (blob: Blob) in !self.isAged(blob, request.options) && request.isAcceptable(blob) }
-    flights.refresh(key) { flight in
+    productions.refresh(key) { production in
       do {
         if let blob = try await self.look(key).blob, isDone(blob) { return blob }
-        return try await self.produce(request, .aged, in: flight, isDone: isDone)
+        return try await self.produce(request, .aged, in: production, isDone: isDone)
       } catch {
         // The caller has its answer. The stored blob stays, and the next call tries again.
         self.store.configuration.logger.debug("not refreshed: \(key): \(error)")

@@ -20,9 +20,9 @@ final class LoadTally: Sendable {
     tell(isAcceptable ? finding.event(for: key) : finding.miss(for: key))
   }
 
-  /// Tells of a flight that the load has joined.
-  func tell(_ landing: FlightTable.Landing, isAcceptable: (Blob) -> Bool) {
-    switch (landing.flight.look, landing.result) {
+  /// Tells of a production that the load has joined.
+  func tell(_ answer: ProductionTable.Answer, isAcceptable: (Blob) -> Bool) {
+    switch (answer.production.look, answer.result) {
     case (.hit(let tier), .success(let blob)) where isAcceptable(blob):
       tell(CacheEvent(.hit(tier), key, byteCount: blob.payload.count))
     // The disk could not be read, which was told.

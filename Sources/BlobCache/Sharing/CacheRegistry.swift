@@ -29,7 +29,7 @@ enum CacheRegistry {
   private struct State {
     var entries: [Name: Entry] = [:]
     /// Engines without caches that still write to disk.
-    var departures: [Name: Departure] = [:]
+    var shutdownLatches: [Name: ShutdownLatch] = [:]
 
     /// The name of the directory's engine, if another path leads to it too.
     func other(_ name: Name, _ directory: FileIdentity?) -> Name? {
@@ -39,11 +39,11 @@ enum CacheRegistry {
 
     mutating func depart(_ name: Name, _ engine: CacheEngine) {
       entries[name] = nil
-      departures = departures.filter { !$0.value.isFinished }
+      shutdownLatches = shutdownLatches.filter { !$0.value.isFinished }
       // The next one must wait for staged blobs, and for everything where nothing else keeps their changes apart.
       // Without that, it leaves the one before it in its place.
       if engine.staging != nil || engine.configuration.store.access.sharing == .exclusive {
-        departures[name] = engine.departure
+        shutdownLatches[name] = engine.shutdownLatch
       }
     }
   }
@@ -71,13 +71,13 @@ enum CacheRegistry {
         return entry.engine
       }
       let tenant = DirectoryTenant(
-        path: name.path, isExclusive: configuration.store.access.sharing == .exclusive, departure: Departure())
+        path: name.path, isExclusive: configuration.store.access.sharing == .exclusive, shutdownLatch: ShutdownLatch())
       // By the path that the name has: no link that is made or changed later leads the engine elsewhere.
       let store = try BlobStore(
         directory: name.path, configuration: configuration.store, files: files, holder: tenant)
       tenant.setStore(store)
       let engine = CacheEngine(
-        store: store, configuration: configuration, tenant: tenant, after: state.departures[name])
+        store: store, configuration: configuration, tenant: tenant, after: state.shutdownLatches[name])
       state.entries[name] = Entry(engine: engine, directory: found, holders: 1)
       return engine
     }

@@ -9,7 +9,7 @@ internal import SystemPackage
 /// to one directory later. So an engine asks before it uses what it finds at its path.
 final class DirectoryTenant: RootHolder {
   let path: FilePath
-  let departure: Departure
+  let shutdownLatch: ShutdownLatch
   private let isExclusive: Bool
   private let state = Lock(State())
 
@@ -29,10 +29,10 @@ final class DirectoryTenant: RootHolder {
   private static let tenants = Lock<[Place: [DirectoryTenant]]>([:])
 
   /// - Parameter path: canonical.
-  init(path: FilePath, isExclusive: Bool, departure: Departure) {
+  init(path: FilePath, isExclusive: Bool, shutdownLatch: ShutdownLatch) {
     self.path = path
     self.isExclusive = isExclusive
-    self.departure = departure
+    self.shutdownLatch = shutdownLatch
   }
 
   func setStore(_ store: BlobStore) { state.withLock { $0.store = store } }
@@ -72,7 +72,7 @@ final class DirectoryTenant: RootHolder {
     Self.tenants.withLock { tenants in
       // The one before it on its path, it waits for: Semantics.md, A15.
       let other = tenants[place]?.first { other in
-        other.path != path && (other.isExclusive || isExclusive) && !other.departure.isFinished
+        other.path != path && (other.isExclusive || isExclusive) && !other.shutdownLatch.isFinished
       }
       if other == nil { tenants[place, default: []].append(self) }
       return other

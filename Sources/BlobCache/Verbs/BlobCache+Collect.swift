@@ -80,7 +80,7 @@ extension BlobCache {
 
   /// Ends the schedule, and the pass under way after the step in hand. Without a schedule, nothing happens.
   public func unscheduleCollection() {
-    engine.rota.stop()
+    engine.stopSchedule()
   }
 }
 

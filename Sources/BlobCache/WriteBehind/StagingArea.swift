@@ -43,9 +43,9 @@ final class StagingArea: Sendable {
   /// Failures that are remembered until the next flush; more are only logged.
   private static let mostFailures = 1024
 
-  init(_ configuration: BlobCache.WriteBehind) {
-    byteLimit = configuration.byteLimit
-    delay = configuration.delay
+  init(byteLimit: Int, delay: Duration) {
+    self.byteLimit = byteLimit
+    self.delay = delay
   }
 
   /// The bytes that the limit counts: what waits and is in hand.

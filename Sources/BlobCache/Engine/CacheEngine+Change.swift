@@ -9,43 +9,6 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// The blob of a store, with its options.
-struct StoreRequest: Sendable {
-  /// The caller's payload: perhaps a slice of more bytes, or a mapping of a file that changes.
-  private(set) var payload: Data
-  var ttl: Duration?
-  var locks = BlobStore.LockPolicy.none
-  /// What is produced is stored only if this holds.
-  var condition: StoreCondition?
-
-  /// Locks are promised to outlive a power cut, which nothing in memory does.
-  var mayBeStaged: Bool { locks == .none }
-
-  /// Whether `payload` is a copy already.
-  private var isOwn = false
-
-  init(payload: Data, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none) {
-    self.payload = payload
-    self.ttl = ttl
-    self.locks = locks
-  }
-
-  /// The payload in an allocation of its own size, for code that keeps it.
-  ///
-  /// Its indices begin at 0, as when it is read from disk.
-  var ownPayload: Data { isOwn ? payload : unsafe payload.withUnsafeBytes { unsafe Data($0) } }
-
-  /// This request with a payload of its own.
-  var owned: StoreRequest {
-    var request = self
-    request.payload = ownPayload
-    request.isOwn = true
-    return request
-  }
-}
-
-// MARK: - Stores
-
 extension CacheEngine {
   /// Stores a blob as the configuration says: on disk, or staged to be written. Blocks.
   func store(_ request: StoreRequest, for key: BlobKey) throws {
@@ -98,7 +61,7 @@ extension CacheEngine {
   private func changing<Result>(
     _ key: BlobKey, by request: StoreRequest, _ change: () throws -> Result
   ) rethrows -> Result {
-    try request.condition == nil ? flights.changing(key, change) : change()
+    try request.condition == nil ? productions.changing(key, change) : change()
   }
 
   /// Runs a change that replaces what is staged for a key. Blocks.
@@ -142,7 +105,7 @@ extension CacheEngine {
       }
     }
     failures.forget(key)
-    mark.leave()
+    backupExclusion.apply()
     observer.tell(
       CacheEvent(
         wasStaged ? .written : .stored(staged: false), key, byteCount: request.payload.count,
@@ -157,7 +120,7 @@ extension CacheEngine {
   ) throws -> Int64 {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "store")
-    let byteCount = try flights.changing(key) {
+    let byteCount = try productions.changing(key) {
       try inPlaceOfStaged(key) { wasStaged in
         try generations.changing(digest) {
           try store.store(
@@ -167,7 +130,7 @@ extension CacheEngine {
     }
     memory?.discard(key)
     failures.forget(key)
-    mark.leave()
+    backupExclusion.apply()
     observer.tell(
       CacheEvent(
         .stored(staged: false), key, byteCount: Int(byteCount), duration: stopwatch.elapsed, queueTime: queueTime))
@@ -205,7 +168,7 @@ extension CacheEngine {
   func remove(_ key: BlobKey, queueTime: Duration = .zero) throws -> BlobStore.Outcome {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "remove")
-    let outcome = try flights.changing(key) {
+    let outcome = try productions.changing(key) {
       try inPlaceOfStaged(key) { wasStaged in
         let outcome = try generations.changing(digest) { try store.remove(key) }
         return wasStaged ? .done : outcome
@@ -243,7 +206,7 @@ extension CacheEngine {
       defer { memory?.cache.removeAll() }
       return try generations.changingAll { try store.removeAll(scope, options) }
     }
-    return try flights.changingAll {
+    return try productions.changingAll {
       guard scope == .all, let staging else {
         try flushStaged()
         return try wipe()

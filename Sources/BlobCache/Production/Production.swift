@@ -3,7 +3,7 @@ internal import Locks
 internal import Synchronization
 
 /// One production of a key, from the look for its blob to its answer. It is told from another of the same key.
-final class Flight: Sendable {
+final class Production: Sendable {
   enum Kind: Sendable {
     /// Somebody waits for it.
     case load
@@ -11,7 +11,7 @@ final class Flight: Sendable {
     case refresh
   }
 
-  /// What a flight is found by.
+  /// What a production is found by.
   struct Name: Hashable, Sendable {
     let key: BlobKey
     let kind: Kind
@@ -39,7 +39,7 @@ final class Flight: Sendable {
   var isOvertaken: Bool { overtaken.load(ordering: .sequentiallyConsistent) }
   func overtake() { overtaken.store(true, ordering: .sequentiallyConsistent) }
 
-  /// Whether nothing waits for it any more: it has landed, or was abandoned.
+  /// Whether nothing waits for it any more: it has ended, or was abandoned.
   var hasEnded: Bool { ended.load(ordering: .acquiring) }
   func end() { ended.store(true, ordering: .releasing) }
 
@@ -50,7 +50,7 @@ final class Flight: Sendable {
   }
 }
 
-extension Flight: Hashable {
-  static func == (first: Flight, second: Flight) -> Bool { first === second }
+extension Production: Hashable {
+  static func == (first: Production, second: Production) -> Bool { first === second }
   func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }

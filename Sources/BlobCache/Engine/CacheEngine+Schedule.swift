@@ -2,29 +2,10 @@ internal import BlobStore
 internal import Logging
 internal import Locks
 
-/// The one schedule by which a directory is collected, for all caches of the process.
-final class CollectionRota: Sendable {
-  private let schedule = Lock<CollectionSchedule?>(nil)
-
-  /// Starts a schedule in the place of the one there is.
+extension CacheEngine {
+  /// Starts a schedule of collections in the place of the one there is.
   ///
   /// - Throws: `fileSystem` where the system has no thread to give.
-  func start(_ next: CollectionSchedule) throws {
-    let last = schedule.withLock { schedule in
-      defer { schedule = next }
-      return schedule
-    }
-    last?.stop()
-    try next.start()
-  }
-
-  func stop() {
-    let last = schedule.withLock { $0.take() }
-    last?.stop()
-  }
-}
-
-extension CacheEngine {
   func scheduleCollection(_ timing: BlobStore.CollectionTiming, _ options: BlobStore.CollectionOptions) throws {
     let logger = store.configuration.logger
     timing.warnIfRaised(logger)
@@ -46,7 +27,18 @@ extension CacheEngine {
         case .failed(let error): logger.warning("\(error)")
         }
       })
-    try rota.start(
-      CollectionSchedule(of: store.directory, timing: timing, slots: nil, clock: ScheduleClock(), work: work))
+    let next = CollectionSchedule(
+      of: store.directory, timing: timing, slots: nil, clock: ScheduleClock(), work: work)
+    let last = schedule.withLock { schedule in
+      defer { schedule = next }
+      return schedule
+    }
+    last?.stop()
+    try next.start()
+  }
+
+  func stopSchedule() {
+    let last = schedule.withLock { $0.take() }
+    last?.stop()
   }
 }

@@ -8,7 +8,7 @@ internal import SystemPackage
 #endif
 
 /// Tells backup programs that the directory is a cache: once, after the first store.
-final class DirectoryMark: Sendable {
+final class BackupExclusion: Sendable {
   private let store: BlobStore
   private let isLeft: Atomic<Bool>
 
@@ -18,7 +18,7 @@ final class DirectoryMark: Sendable {
   }
 
   /// What cannot be marked is a cache all the same, and is logged. Blocks.
-  func leave() {
+  func apply() {
     guard !isLeft.load(ordering: .relaxed), !isLeft.exchange(true, ordering: .relaxed) else { return }
     do {
       try store.leaveCacheTag()

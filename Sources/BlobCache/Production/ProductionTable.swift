@@ -5,24 +5,24 @@ internal import Locks
 /// The blobs that are being produced, and their waiters: one producer for each key.
 ///
 /// A producer is a task of its own, so that a caller may be cancelled without the others. When all have left, it is
-/// cancelled too. A change of the key takes its flights out of the table: their waiters stay, and later callers begin
+/// cancelled too. A change of the key takes its productions out of the table: their waiters stay, and later callers begin
 /// anew.
-final class FlightTable: Sendable {
+final class ProductionTable: Sendable {
   typealias Waiter = CheckedContinuation<Blob, any Error>
 
   private struct Entry {
     var waiters: [UInt64: Waiter]
     var producer: Task<Void, Never>?
-    /// Warns when it is in the air for long and others wait for it.
+    /// Warns when it runs for long and others wait for it.
     var watch: Task<Void, Never>?
   }
 
   private struct State {
-    /// The flights that a call from now on may join.
-    var joinable: [Flight.Name: Flight] = [:]
-    /// All that are in the air.
-    var entries: [Flight: Entry] = [:]
-    var flights: [UInt64: Flight] = [:]
+    /// The productions that a call from now on may join.
+    var joinable: [Production.Name: Production] = [:]
+    /// All that run.
+    var entries: [Production: Entry] = [:]
+    var productions: [UInt64: Production] = [:]
     /// How many changes of a key are under way.
     var changes: [BlobKey: Int] = [:]
     var nextNumber: UInt64 = 0
@@ -35,24 +35,24 @@ final class FlightTable: Sendable {
     /// Makes later calls for a key begin anew, and a running production not be stored.
     mutating func withdraw(_ key: BlobKey) {
       guard !joinable.isEmpty else { return }
-      for kind in [Flight.Kind.load, .refresh] {
-        joinable.removeValue(forKey: Flight.Name(key: key, kind: kind))?.overtake()
+      for kind in [Production.Kind.load, .refresh] {
+        joinable.removeValue(forKey: Production.Name(key: key, kind: kind))?.overtake()
       }
     }
 
-    mutating func forget(_ flight: Flight) -> Entry? {
-      if joinable[flight.name] == flight { joinable[flight.name] = nil }
-      guard let entry = entries.removeValue(forKey: flight) else { return nil }
-      for waiter in entry.waiters.keys { flights[waiter] = nil }
+    mutating func forget(_ production: Production) -> Entry? {
+      if joinable[production.name] == production { joinable[production.name] = nil }
+      guard let entry = entries.removeValue(forKey: production) else { return nil }
+      for waiter in entry.waiters.keys { productions[waiter] = nil }
       return entry
     }
   }
 
-  typealias Producer = @Sendable (Flight) async throws -> Blob
+  typealias Producer = @Sendable (Production) async throws -> Blob
 
   /// The result that a call has waited for.
-  struct Landing: Sendable {
-    let flight: Flight
+  struct Answer: Sendable {
+    let production: Production
     /// Whether it comes of the producer that was brought along.
     let isOwn: Bool
     let result: Result<Blob, any Error>
@@ -63,8 +63,8 @@ final class FlightTable: Sendable {
   private let warn: @Sendable (BlobKey) -> Void
 
   /// - Parameters:
-  ///   - patience: how long others wait for a flight before that is worth a warning.
-  ///   - warn: receives the flight's key.
+  ///   - patience: how long others wait for a production before that is worth a warning.
+  ///   - warn: receives the production's key.
   init(patience: Duration, warn: @escaping @Sendable (BlobKey) -> Void) {
     self.patience = patience
     self.warn = warn
@@ -73,26 +73,26 @@ final class FlightTable: Sendable {
   /// The productions under way; for tests.
   var count: Int { state.withLock { $0.entries.count } }
   /// The waiters of a production; for tests.
-  func waiterCount(of name: Flight.Name) -> Int {
+  func waiterCount(of name: Production.Name) -> Int {
     state.withLock { state in state.joinable[name].flatMap { state.entries[$0]?.waiters.count } ?? 0 }
   }
 
   /// Whether a call from now on would join a production.
-  func isUnderWay(_ name: Flight.Name) -> Bool { state.withLock { $0.joinable[name] != nil } }
+  func isUnderWay(_ name: Production.Name) -> Bool { state.withLock { $0.joinable[name] != nil } }
 }
 
 // MARK: - Waiting
 
-extension FlightTable {
+extension ProductionTable {
   /// The result of the key's production, which `produce` makes if none is under way.
   ///
   /// - Returns: what `produce` throws, to all waiters.
-  /// - Throws: `CancellationError` to a cancelled task; `recursiveProduction` where the flight waits for the caller.
-  func landing(_ name: Flight.Name, producing produce: @escaping Producer) async throws -> Landing {
+  /// - Throws: `CancellationError` to a cancelled task; `recursiveProduction` where the production waits for the caller.
+  func answer(to name: Production.Name, producing produce: @escaping Producer) async throws -> Answer {
     let waiter = state.withLock { $0.number() }
-    let asker = ProductionChain.current
-    var joined: (flight: Flight, isOwn: Bool)?
-    defer { if let joined { ProductionChain.endWait(of: asker, for: joined.flight) } }
+    let asker = ProductionWaits.current
+    var joined: (production: Production, isOwn: Bool)?
+    defer { if let joined { ProductionWaits.endWait(of: asker, for: joined.production) } }
     let result: Result<Blob, any Error>
     do {
       result = .success(
@@ -107,13 +107,13 @@ extension FlightTable {
         } onCancel: {
           leave(waiter)
         })
-    } catch let error as LeftFlight {
+    } catch let error as StoppedWaiting {
       throw error.cause
     } catch {
       result = .failure(error)
     }
     guard let joined else { throw CancellationError() }
-    return Landing(flight: joined.flight, isOwn: joined.isOwn, result: result)
+    return Answer(production: joined.production, isOwn: joined.isOwn, result: result)
   }
 
   /// Runs a producer at least with the priority of a waiter, also when that is raised.
@@ -121,7 +121,7 @@ extension FlightTable {
     guard #available(macOS 26, iOS 26, *) else { return try await body() }
     return try await withTaskPriorityEscalationHandler(operation: body) { _, priority in
       let producer = self.state.withLock { state in
-        state.flights[waiter].flatMap { state.entries[$0]?.producer }
+        state.productions[waiter].flatMap { state.entries[$0]?.producer }
       }
       producer?.escalatePriority(to: priority)
     }
@@ -129,101 +129,102 @@ extension FlightTable {
 
   /// Produces a blob without a waiter, unless that is under way.
   func refresh(_ key: BlobKey, producing produce: @escaping Producer) {
-    let name = Flight.Name(key: key, kind: .refresh)
+    let name = Production.Name(key: key, kind: .refresh)
     state.withLock { state in
       guard state.joinable[name] == nil else { return }
       _ = start(name, &state, produce)
     }
   }
 
-  /// - Returns: the flight, and whether it has just begun; nil if it waits for the caller, which gets an error.
+  /// - Returns: the production, and whether it has just begun; nil if it waits for the caller, which gets an error.
   private func join(
-    _ name: Flight.Name, _ waiter: UInt64, _ asker: Flight?, _ continuation: Waiter, _ produce: @escaping Producer
-  ) -> (flight: Flight, isOwn: Bool)? {
+    _ name: Production.Name, _ waiter: UInt64, _ asker: Production?, _ continuation: Waiter,
+    _ produce: @escaping Producer
+  ) -> (production: Production, isOwn: Bool)? {
     let priority = Task.currentPriority
     do throws(BlobCacheError) {
-      let (flight, isOwn, producer) = try state.withLock {
-        state throws(BlobCacheError) -> (Flight, Bool, Task<Void, Never>?) in
+      let (production, isOwn, producer) = try state.withLock {
+        state throws(BlobCacheError) -> (Production, Bool, Task<Void, Never>?) in
         let isOwn = state.joinable[name] == nil
-        let flight = state.joinable[name] ?? start(name, &state, produce)
-        try ProductionChain.beginWait(of: asker, for: flight)
-        state.entries[flight]?.waiters[waiter] = continuation
-        state.flights[waiter] = flight
-        if !isOwn { watch(flight, &state) }
-        return (flight, isOwn, isOwn ? nil : state.entries[flight]?.producer)
+        let production = state.joinable[name] ?? start(name, &state, produce)
+        try ProductionWaits.beginWait(of: asker, for: production)
+        state.entries[production]?.waiters[waiter] = continuation
+        state.productions[waiter] = production
+        if !isOwn { watch(production, &state) }
+        return (production, isOwn, isOwn ? nil : state.entries[production]?.producer)
       }
       if #available(macOS 26, iOS 26, *) { producer?.escalatePriority(to: priority) }
-      return (flight, isOwn)
+      return (production, isOwn)
     } catch {
-      continuation.resume(throwing: LeftFlight(cause: error))
+      continuation.resume(throwing: StoppedWaiting(cause: error))
       return nil
     }
   }
 
   private func leave(_ waiter: UInt64) {
     let (continuation, abandoned) = state.withLock { state -> (Waiter?, Entry?) in
-      guard let flight = state.flights.removeValue(forKey: waiter),
-        let continuation = state.entries[flight]?.waiters.removeValue(forKey: waiter)
+      guard let production = state.productions.removeValue(forKey: waiter),
+        let continuation = state.entries[production]?.waiters.removeValue(forKey: waiter)
       else { return (nil, nil) }
-      guard flight.name.kind == .load, state.entries[flight]?.waiters.isEmpty == true else {
+      guard production.name.kind == .load, state.entries[production]?.waiters.isEmpty == true else {
         return (continuation, nil)
       }
       // Out of the table at once: later calls must not wait for a cancelled production.
-      return (continuation, end(flight, &state))
+      return (continuation, end(production, &state))
     }
     abandoned?.producer?.cancel()
-    continuation?.resume(throwing: LeftFlight(cause: CancellationError()))
+    continuation?.resume(throwing: StoppedWaiting(cause: CancellationError()))
   }
 }
 
 // MARK: - Beginning and end
 
-extension FlightTable {
-  /// Begins a flight without waiters.
-  private func start(_ name: Flight.Name, _ state: inout State, _ produce: @escaping Producer) -> Flight {
-    let flight = Flight(name, isOvertaken: state.changes[name.key] != nil)
+extension ProductionTable {
+  /// Begins a production without waiters.
+  private func start(_ name: Production.Name, _ state: inout State, _ produce: @escaping Producer) -> Production {
+    let production = Production(name, isOvertaken: state.changes[name.key] != nil)
     let producer = Task { @concurrent in
       let result: Result<Blob, any Error>
       do {
-        result = .success(try await ProductionChain.producing(flight) { try await produce(flight) })
+        result = .success(try await ProductionWaits.producing(production) { try await produce(production) })
       } catch {
         result = .failure(error)
       }
-      let entry = self.state.withLock { self.end(flight, &$0) }
+      let entry = self.state.withLock { self.end(production, &$0) }
       // None is left of one that was abandoned.
       for waiter in entry?.waiters.values ?? [:].values { waiter.resume(with: result) }
     }
-    state.joinable[name] = flight
-    state.entries[flight] = Entry(waiters: [:], producer: producer)
-    return flight
+    state.joinable[name] = production
+    state.entries[production] = Entry(waiters: [:], producer: producer)
+    return production
   }
 
-  /// Takes a flight from the table and the air.
-  private func end(_ flight: Flight, _ state: inout State) -> Entry? {
-    ProductionChain.end(flight)
-    let entry = state.forget(flight)
+  /// Takes a production from the table.
+  private func end(_ production: Production, _ state: inout State) -> Entry? {
+    ProductionWaits.end(production)
+    let entry = state.forget(production)
     entry?.watch?.cancel()
     return entry
   }
 
-  /// Warns of a flight that others wait for without end: perhaps its producer waits for it.
-  private func watch(_ flight: Flight, _ state: inout State) {
-    guard state.entries[flight]?.watch == nil else { return }
-    state.entries[flight]?.watch = Task { [patience, warn] in
+  /// Warns of a production that others wait for without end: perhaps its producer waits for it.
+  private func watch(_ production: Production, _ state: inout State) {
+    guard state.entries[production]?.watch == nil else { return }
+    state.entries[production]?.watch = Task { [patience, warn] in
       do {
         try await Task.sleep(for: patience)
       } catch {
-        // It has landed.
+        // It has ended.
         return
       }
-      if !flight.hasEnded { warn(flight.name.key) }
+      if !production.hasEnded { warn(production.name.key) }
     }
   }
 }
 
 // MARK: - Changes of keys
 
-extension FlightTable {
+extension ProductionTable {
   /// Runs a change that replaces or removes the blob of a key.
   ///
   /// A running production of the key is then not stored. A call after the change waits for nothing that began before
@@ -254,13 +255,13 @@ extension FlightTable {
 
   private func withdrawAll() {
     state.withLock { state in
-      for flight in state.joinable.values { flight.overtake() }
+      for production in state.joinable.values { production.overtake() }
       state.joinable = [:]
     }
   }
 }
 
 /// A caller does not wait, or no longer; unlike an error of the producer.
-private struct LeftFlight: Error {
+private struct StoppedWaiting: Error {
   let cause: any Error
 }

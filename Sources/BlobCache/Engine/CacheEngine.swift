@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import Locks
 internal import Logging
 internal import MemoryCache
 internal import SystemPackage
@@ -18,19 +19,20 @@ final class CacheEngine: Sendable {
   let memory: MemoryTier?
   /// nil where stores are written through.
   let staging: StagingArea?
-  let flights: FlightTable
+  let productions: ProductionTable
   let failures: FailureMemory
   let observer: Observer
-  let mark: DirectoryMark
-  let rota = CollectionRota()
+  let backupExclusion: BackupExclusion
+  /// The one schedule by which the directory is collected, for all caches of the process.
+  let schedule = Lock<CollectionSchedule?>(nil)
 
   /// The engine as a tenant of its directory.
   let tenant: DirectoryTenant
-  var departure: Departure { tenant.departure }
+  var shutdownLatch: ShutdownLatch { tenant.shutdownLatch }
 
-  /// - Parameter predecessor: the departure of the engine before it on the directory, if that may still be writing.
+  /// - Parameter predecessor: the shutdownLatch of the engine before it on the directory, if that may still be writing.
   init(
-    store: BlobStore, configuration: BlobCache.Configuration, tenant: DirectoryTenant, after predecessor: Departure?
+    store: BlobStore, configuration: BlobCache.Configuration, tenant: DirectoryTenant, after predecessor: ShutdownLatch?
   ) {
     self.configuration = configuration
     self.store = store
@@ -40,26 +42,26 @@ final class CacheEngine: Sendable {
     let observer = Observer(cache: store.directory.string)
     let touches = TouchBatch(of: store, interval: configuration.touchInterval, lane: lanes.upkeep)
     memory = configuration.memory.map { memory in
-      MemoryTier(memory, of: store, generations: generations, touches: touches) { removed in
+      MemoryTier(memory.cacheConfiguration, of: store, generations: generations, touches: touches) { removed in
         if removed.cause == .evicted {
           observer.tell(CacheEvent(.evicted(.memory), removed.key, byteCount: removed.value.blob.payload.count))
         }
       }
     }
     if case .behind(let writeBehind) = configuration.writing {
-      staging = StagingArea(writeBehind)
+      staging = StagingArea(byteLimit: writeBehind.byteLimit, delay: writeBehind.delay)
     } else {
       staging = nil
     }
     let logger = store.configuration.logger
     let patience = configuration.productionPatience
-    flights = FlightTable(patience: patience) { key in
+    productions = ProductionTable(patience: patience) { key in
       logger.warning("\(key): others have waited \(patience) for its producer: without end, if it waits for them")
     }
     failures = FailureMemory(
       respondsToMemoryPressure: configuration.memory?.respondsToMemoryPressure ?? false,
       now: configuration.monotonicNow)
-    mark = DirectoryMark(store: store, isWanted: configuration.excludesFromBackups)
+    backupExclusion = BackupExclusion(store: store, isWanted: configuration.excludesFromBackups)
     self.generations = generations
     self.touches = touches
     self.observer = observer
@@ -75,8 +77,8 @@ final class CacheEngine: Sendable {
   }
 
   deinit {
-    rota.stop()
+    stopSchedule()
     lanes.close()
-    departure.finish()
+    shutdownLatch.finish()
   }
 }

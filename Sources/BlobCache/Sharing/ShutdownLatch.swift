@@ -4,7 +4,7 @@ internal import Posix
 ///
 /// The directory's next engine waits for that. Before, its loads would miss staged blobs, and late writes would replace
 /// what it stores.
-final class Departure: Sendable {
+final class ShutdownLatch: Sendable {
   private let isOver = Monitor(false)
 
   var isFinished: Bool { isOver.wait { .done($0) } }

@@ -1,0 +1,21 @@
+internal import BlobRecord
+internal import BlobStore
+
+/// What a look for a blob has come to, and what it took.
+struct BlobFinding: Sendable {
+  /// nil if there was none that is live.
+  var blob: Blob?
+  var tier = CacheEvent.Tier.disk
+  var duration = Duration.zero
+  var queueTime = Duration.zero
+
+  /// A hit or a miss.
+  func event(for key: BlobKey) -> CacheEvent {
+    guard let blob else { return miss(for: key) }
+    return CacheEvent(
+      .hit(tier), key, byteCount: blob.payload.count, duration: duration, queueTime: queueTime)
+  }
+
+  /// A miss, though a blob may have been found: one that will not do.
+  func miss(for key: BlobKey) -> CacheEvent { CacheEvent(.miss, key, duration: duration, queueTime: queueTime) }
+}
