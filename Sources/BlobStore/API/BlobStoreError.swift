@@ -26,7 +26,7 @@ public struct BlobStoreError: Error, Sendable {
     private enum Kind: String {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
-      case sourceMissing, limitReached, internalInconsistency
+      case sourceMissing, sourceUnreadable, limitReached, internalInconsistency
     }
 
     private let kind: Kind
@@ -62,6 +62,8 @@ public struct BlobStoreError: Error, Sendable {
     public static let forkedChild = Code(.forkedChild)
     /// The directory to import from is not there, or is the cache's own.
     public static let sourceMissing = Code(.sourceMissing)
+    /// The database of what is imported is damaged or another program's, or no SQLite is installed to read it.
+    public static let sourceUnreadable = Code(.sourceUnreadable)
     /// The directory may not take the record without exceeding its limits by far, and no collection has made room.
     public static let limitReached = Code(.limitReached)
     /// A fault of this library.

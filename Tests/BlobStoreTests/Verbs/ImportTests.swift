@@ -34,7 +34,7 @@ import Testing
     try write("one", to: "one.png")
     try write("two", to: "deep/er/two with a space")
     try write("", to: "empty")
-    let report = try store.importFiles(from: source.path, BlobStore.ImportOptions(timeToLive: .seconds(90)))
+    let report = try store.importFiles(from: source.path, BlobStore.ImportOptions(lifetime: .limited(.seconds(90))))
     #expect(report.imported == 3)
     #expect(report.bytes == 6)
     #expect(try text("one.png") == "one")
@@ -174,11 +174,12 @@ extension ImportTests {
     #expect(try text(".hidden") == "2")
   }
 
-  /// Seconds of the limit, of the file's age, and the ttl that is left; 0 for the default, nil for none at all.
+  /// Seconds of the limit, of the file's age, and the ttl that is left; nil for none at all.
   @Test(
     arguments: [
-      (600, 100, 500), (600.5, 100, 501), (100, 100, nil), (99, 100, nil), (0, 100, 0), (-1, 100, 0), (.nan, 100, 0),
-      (.infinity, 100, UInt64(Int64.max)), (1e300, 0, UInt64(Int64.max)), (600, -100, 700),
+      (600, 100, 500), (600.5, 100, 501), (100, 100, nil), (99, 100, nil), (0, 100, never), (-1, 100, never),
+      (.nan, 100, never),
+      (.infinity, 100, never), (1e300, 0, never), (600, -100, 700),
     ] as [(Double, Int64, UInt64?)])
   func anAgeLimitOfPINCacheBecomesATimeToLive(limit: Double, age: Int64, left: UInt64?) throws {
     try write("object", to: "object", age: age)
@@ -193,7 +194,69 @@ extension ImportTests {
     try write("object", to: "object")
     try setAttribute([UInt8](repeating: 0x41, count: byteCount), of: "object")
     #expect(try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .pinCache)).imported == 1)
-    #expect(try store.header(for: "object")?.ttl == 0)
+    #expect(try store.header(for: "object")?.ttl == Self.never)
+  }
+
+  /// What has no limit in its library has none here, unless the import says otherwise.
+  @Test(
+    arguments: [
+      (nil, never), (.never, never), (.defaultExpiration, 0), (.limited(.seconds(90)), 90),
+    ] as [(BlobStore.ImportedLifetime?, UInt64)]) func anObjectWithoutALimitLivesForEver(
+      lifetime: BlobStore.ImportedLifetime?, ttl: UInt64
+    ) throws
+  {
+    try write("object", to: "object")
+    let report = try store.importFiles(
+      from: source.path, BlobStore.ImportOptions(format: .pinCache, lifetime: lifetime))
+    #expect(report.withoutExpiry == (ttl == Self.never ? 1 : 0))
+    #expect(report.withDefaultExpiration == (ttl == 0 ? 1 : 0))
+    #expect(try store.header(for: "object")?.ttl == ttl)
+  }
+
+  /// The `ttl` field of what never expires.
+  private static let never = UInt64(Int64.max)
+}
+
+// MARK: - Nuke and Kingfisher
+
+extension ImportTests {
+  @Test func filesOfNukeAreStoredUnderTheirNames() throws {
+    let name = "0beec7b5ea3f0fdbc95d0dd47f3c5bc275da8a33"
+    try write("image", to: name, age: 1_000_000)
+    try write("no file of Nuke's", to: "sub/file")
+    let report = try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .nuke))
+    #expect(report.imported == 1 && report.skipped == 1 && report.withoutExpiry == 1)
+    #expect(try text(BlobKey(name)) == "image")
+    #expect(try store.header(for: BlobKey(name))?.ttl == Self.never)
+  }
+
+  /// Seconds from now to the time of the modification, and the ttl; nil where it is over.
+  @Test(arguments: [(500, 500), (1, 1), (0, nil), (-1, nil), (62_000_000_000, 62_000_000_000)] as [(Int64, UInt64?)])
+  func theDateOfAFileOfKingfisherIsItsExpiry(left: Int64, ttl: UInt64?) throws {
+    try write("image", to: "acbd18db4cc2f85cedef654fccc4a4d8.png", age: -left)
+    let report = try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .kingfisher))
+    #expect(report.expired == (ttl == nil ? 1 : 0))
+    #expect(try store.header(for: "acbd18db4cc2f85cedef654fccc4a4d8.png")?.ttl == ttl)
+  }
+
+  @Test func aDateInTheDistantFutureIsNever() throws {
+    try write("image", to: "image", age: cache.now - 64_092_211_200)
+    #expect(try store.importFiles(from: source.path, BlobStore.ImportOptions(format: .kingfisher)).withoutExpiry == 1)
+    #expect(try store.header(for: "image")?.ttl == Self.never)
+  }
+
+  @Test func aDryRunStoresNothingAndMakesNoCache() throws {
+    try write("image", to: "image", age: -500)
+    var options = BlobStore.ImportOptions(format: .kingfisher)
+    options.dryRun = true
+    let fresh = try Cache().store()
+    var lifetime: BlobStore.ImportedLifetime?
+    let report = try fresh.importFiles(from: source.path, options) {
+      if case .imported(_, "image", byteCount: 5, let found) = $0 { lifetime = found }
+    }
+    #expect(report.imported == 1 && report.bytes == 5)
+    #expect(lifetime == .limited(.seconds(500)))
+    #expect(!FileManager.default.fileExists(atPath: fresh.directory.string))
   }
 }
 
@@ -286,7 +349,7 @@ extension ImportTests {
     let source = source
     try store.importFiles(from: source.path) { finding in
       switch finding {
-      case .imported(let path, _, _):
+      case .imported(let path, _, _, _):
         imported.append(path.string)
         guard path.string.hasPrefix(deep) else { return }
         #expect(rename(top + "/d0/d1", outside.path.string + "/d1") == 0)

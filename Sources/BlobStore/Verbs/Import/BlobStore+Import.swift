@@ -9,11 +9,13 @@ extension BlobStore {
   /// cache where it lies below. A file that cannot be imported does not end the import, nor does a directory below that
   /// cannot be listed, nor one whose files have longer paths than keys may be: it is a finding.
   ///
+  /// Of a cache with a database, the rows are imported. It is opened to be read only, by the SQLite that is installed.
+  ///
   /// - Parameters:
   ///   - directory: the directory whose files are imported.
   ///   - options: which files, under which keys, and for how long.
   ///   - visit: receives what became of each file.
-  /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed.
+  /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed; `sourceUnreadable` if its database cannot be read.
   /// - Complexity: reads every file once, 256 KiB at a time, with a few descriptors; remembers the names of
   ///   subdirectories on the way down.
   @discardableResult
@@ -28,9 +30,14 @@ extension BlobStore {
         throw BlobStoreError(.sourceMissing, "a cache is not imported into itself", path: directory)
       }
       var report = ImportReport()
-      try importFiles(below: source, options) { finding in
+      func note(_ finding: ImportFinding) {
         report.add(finding)
         visit(finding)
+      }
+      if let layout = options.format.database {
+        try importRows(of: source, layout, options, note)
+      } else {
+        try importFiles(below: source, options, note)
       }
       return report
     }
@@ -133,25 +140,45 @@ extension BlobStore {
     case .absent: return .skipped(path)
     case .notRegular: return .skipped(path)
     case .regular(let file, let status):
-      return try importContent(of: file, modified: status.modifiedSeconds, at: path, as: key, options)
+      return try importContent(of: file, status, at: path, as: key, options)
     }
   }
 
-  private func importContent(
-    of file: consuming OpenFile, modified: Int64, at path: FilePath, as key: BlobKey, _ options: ImportOptions
+  func importContent(
+    of file: consuming OpenFile, _ status: Stat, at path: FilePath, as key: BlobKey, _ options: ImportOptions
   ) throws -> ImportFinding {
-    var timeToLive = options.timeToLive
-    if let limit = try options.format.ageLimit(of: file) {
-      let rest = limit - Double(configuration.now().seconds.saturatingSubtracting(modified))
+    var lifetime: ImportedLifetime?
+    let now = configuration.now()
+    if let rest = try options.format.secondsLeft(of: file, modified: status.modifiedSeconds, now: now) {
       guard rest > 0 else { return .expired(path) }
-      timeToLive = .seconds(Int64(exactly: rest.rounded(.up)) ?? .max)
+      lifetime = Int64(exactly: rest.rounded(.up)).map { .limited(.seconds($0)) } ?? .never
     }
-    if try !options.replacing && isLive(key) { return .present(path, key) }
     let input = file.release()
     // Nothing was written through it, so closing it loses nothing.
     defer { try? input.close() }
-    let byteCount = try store(contentsOf: input, for: key, ttl: timeToLive)
-    return .imported(path, key, byteCount: byteCount)
+    return try importPayload(byteCount: status.size, at: path, as: key, options, lifetime: lifetime) { timeToLive in
+      try store(contentsOf: input, for: key, ttl: timeToLive)
+    }
+  }
+
+  /// Stores one payload, or in a dry run finds out whether it would be.
+  ///
+  /// - Parameters:
+  ///   - byteCount: its size, as far as that is known before.
+  ///   - lifetime: by its own limit; nil if it has none.
+  func importPayload(
+    byteCount: Int64, at path: FilePath, as key: BlobKey, _ options: ImportOptions, lifetime: ImportedLifetime?,
+    _ store: (Duration?) throws -> Void
+  ) throws -> ImportFinding {
+    if try !options.replacing && isLive(key) { return .present(path, key) }
+    let lifetime = lifetime ?? options.lifetime ?? options.format.lifetimeWithoutLimit
+    if options.dryRun {
+      _ = try core.path(for: key)
+      try core.checkSize(byteCount)
+    } else {
+      try store(lifetime.timeToLive)
+    }
+    return .imported(path, key, byteCount: byteCount, lifetime: lifetime)
   }
 
   /// A damaged blob is not: what is imported may take its place.
