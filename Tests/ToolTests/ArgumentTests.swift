@@ -9,13 +9,15 @@ import Testing
     tool = try Tool()
   }
 
-  @Test(arguments: [("90", 90), ("90s", 90), ("10m", 600), ("6h", 21600), ("30d", 2_592_000)])
+  @Test(arguments: [
+    ("90", 90), ("90s", 90), ("10m", 600), ("6h", 21600), ("30d", 2_592_000), ("1w", 604_800), ("90m", 5400),
+  ])
   func durationsAreRead(text: String, seconds: Int64) async throws {
     let run = try await tool.run("store", "--json", "--ttl", text, "cache", "key")
     #expect(try run.objects().first?["ttl"] == .integer(seconds))
   }
 
-  @Test(arguments: ["", "x", "-1", "1.5h", "1w", "m", "1 m", "+1", "99999999999999999999", "106751991167301d"])
+  @Test(arguments: ["", "x", "-1", "1.5h", "1y", "w", "m", "1 m", "+1", "99999999999999999999", "106751991167301d"])
   func whatIsNoDurationIsWrongUsage(text: String) async throws {
     let run = try await tool.run("store", "--ttl=\(text)", "cache", "key")
     #expect(run.status == 64)
@@ -45,7 +47,7 @@ import Testing
   @Test func aValueMayBeginWithADash() async throws {
     for key in ["-x", "x"] { try await tool.store("1", for: key) }
     #expect(try await tool.run("list", "--json", "--prefix=-x", "cache").objects().map { $0["key"] } == ["-x"])
-    #expect(try await tool.run("list", "--prefix", "-x", "cache").status == 64)
+    #expect(try await tool.run("list", "--json", "--prefix", "-x", "cache").objects().map { $0["key"] } == ["-x"])
   }
 
   @Test func aLowDefaultIsRaisedWithAWarning() async throws {

@@ -40,9 +40,6 @@ import Testing
     }
     #expect(try tool.directory.names(in: "home") == ["no"])
     #expect(try tool.directory.names(in: "home/no") == ["notes.txt"])
-    try tool.create("documents/README.md", "text")
-    #expect(try await tool.run("collect", "documents", now: later).status == 0)
-    #expect(try tool.directory.names(in: "documents") == ["README.md"])
   }
 
   @Test func aSizeLimitEvicts() async throws {
@@ -66,15 +63,38 @@ import Testing
     #expect(run.error.contains("Not a directory"))
   }
 
-  @Test(arguments: ["0", "x", "-1", "10 MB", "9223372036854775807KB", "1kb", "MB"])
+  @Test(arguments: ["0", "x", "-1", "10 MB", "9223372036854775807KB", "1kb", "MB", "2g", "B"])
   func whatIsNoSizeIsWrongUsage(size: String) async throws {
     try await tool.store("1", for: "key")
     #expect(try await tool.run("collect", "--size-limit=\(size)", "cache").status == 64)
   }
 
-  @Test(arguments: ["1", "4096", "1KB", "1KiB", "10MB", "512MiB", "2GB", "2GiB", "8TB", "8TiB"])
+  @Test(arguments: ["1", "4096", "1KB", "1KiB", "1K", "10MB", "512MiB", "2G", "2GB", "2GiB", "8TB", "8TiB", "8T"])
   func sizesAreRead(size: String) async throws {
     try await tool.store("1", for: "key")
     #expect(try await tool.run("collect", "--size-limit", size, "cache").status == 0)
+  }
+
+  @Test func aLimitThatLocksMakeImpossibleIsSaidToStayExceeded() async throws {
+    for key in ["a", "b"] { try await tool.store(String(repeating: "x", count: 936), for: key, "--locked") }
+    try await tool.store("1", for: "c")
+    let run = try await tool.run("collect", "--size-limit", "1KB", "cache")
+    #expect(run.status == 1)
+    #expect(run.text.hasPrefix("cache: 3 examined, 0 expired, 1 evicted"))
+    #expect(
+      run.error
+        == "blobcache: cache: 2.0 KB stay, above the size limit of 1.0 KB: 2.0 KB in 2 locked records are never evicted; "
+        + "unlock or remove some, or raise the limit\n")
+    let count = try await tool.run("collect", "--count-limit", "1", "cache")
+    #expect(count.status == 1)
+    #expect(count.error.contains("2 records stay, above the count limit of 1: 2 locked records are never evicted"))
+    #expect(try await tool.run("collect", "--size-limit", "2KB", "cache").status == 0)
+  }
+
+  @Test func theWholeOfADryRunThatWouldNotKeepTheLimit() async throws {
+    try await tool.store("1", for: "a", "--locked")
+    let run = try await tool.run("collect", "--dry-run", "--size-limit", "10", "cache")
+    #expect(run.status == 1)
+    #expect(run.error.hasPrefix("blobcache: cache: 65 B would stay, above the size limit of 10 B: "), "\(run.error)")
   }
 }

@@ -4,7 +4,7 @@ import Testing
 @testable import BlobCacheCommands
 @testable import BlobStore
 
-/// What a full volume has kept from its work says what makes room; nothing else does.
+/// What a full volume has kept from its work says what makes room.
 @Suite struct FullVolumeMessageTests {
   private func text(_ errno: Errno) -> String {
     BlobStoreError(.fileSystem, "pwritev(2): \(errno)", path: "cache/ke/key", errno: errno).text(for: "store")
@@ -16,7 +16,14 @@ import Testing
         == "store: pwritev(2): \(errno): cache/ke/key; blobcache collect, with --size-limit or --empty-bin, makes room")
   }
 
-  @Test(arguments: [Errno.ioError, .readOnlyFileSystem, .permissionDenied]) func othersDoNot(errno: Errno) {
-    #expect(text(errno) == "store: pwritev(2): \(errno): cache/ke/key")
+  @Test(
+    arguments: [
+      (.ioError, "; the medium may be failing: see the kernel's log"),
+      (.readOnlyFileSystem, "; the volume is mounted read-only"),
+      (.tooManyOpenFiles, "; raise the process's limit, `ulimit -n`"),
+      (.fileTooLarge, "; raise the process's limit of file sizes, `ulimit -f`"), (.permissionDenied, ""),
+    ] as [(Errno, String)]) func othersSayWhatMendsThem(errno: Errno, remedy: String)
+  {
+    #expect(text(errno) == "store: pwritev(2): \(errno): cache/ke/key\(remedy)")
   }
 }

@@ -44,6 +44,31 @@ struct SeveralUsersTests {
     #expect(try await root.load("key", as: .owner) == "payload")
   }
 
+  /// What is removed cannot be brought back, so it is told whatever fails after it.
+  @Test(arguments: [["--all"], ["--unlocked"], ["a1", "b1"]])
+  func whatWasRemovedIsToldThoughTheRestFails(arguments: [String]) async throws {
+    let root = try SharedRoot(0o700)
+    for key in ["a1", "b1"] { try await root.store("1", for: key, as: .owner) }
+    try root.setMode(0o500, of: "b1")
+    let run = try await root.tool.run(
+      arguments: ["remove", "--purge", "cache"] + arguments, wrapper: CacheUser.owner.wrapper())
+    #expect(run.status == 2, "\(run.text)\(run.error)")
+    #expect(run.error.hasPrefix("blobcache: remove"), "\(run.error)")
+    #expect(run.text.hasPrefix(arguments.count == 2 ? "a1: removed\n" : "cache: 1 file removed, 65 B\n"), "\(run.text)")
+    #expect(root.state("a1/a1") == nil && root.state("b1/b1") != nil)
+  }
+
+  /// A pass that could remove nothing has not done what it was to do.
+  @Test func aCollectionThatMayRemoveNothingFails() async throws {
+    let root = try SharedRoot(0o700)
+    try await root.store("1", for: "key", as: .owner, "--ttl", "1m")
+    try root.setMode(0o500, of: "ke")
+    let run = try await root.run(as: .owner, "collect", "DIR", now: Tool.now + 100)
+    #expect(run.status == 2, "\(run.text)\(run.error)")
+    #expect(run.text.contains("1 could not be read or removed"), "\(run.text)")
+    #expect(run.error.contains("Permission denied"), "\(run.error)")
+  }
+
   /// Spec/ControlFile.md, "Who may write to it": who may only read locks nothing that a change waits for, neither before there is a
   /// control file nor later.
   @Test(arguments: [(.member, 0o755), (.stranger, 0o755), (.member, 0o750)] as [(CacheUser, mode_t)])

@@ -120,7 +120,9 @@ import Testing
     let run = try await tool.run("load", "cache", "key")
     #expect(run.status == 1)
     #expect(run.text == "")
-    #expect(run.error == "blobcache: key: damaged: payloadChecksumMismatch\n")
+    #expect(
+      run.error == "blobcache: key: damaged: payloadChecksumMismatch; `blobcache dump` shows the bytes, "
+        + "`remove` or `verify --repair remove` removes the file\n")
   }
 
   @Test func anOutputFileIsReplacedAsAWhole() async throws {
@@ -149,9 +151,9 @@ import Testing
   }
 
   @Test(arguments: [
-    ("link", "a link is there, and only regular files are replaced: link"),
-    ("cache", "a directory is there, and only regular files are replaced: cache"),
-    ("/", "a directory is there, and only regular files are replaced: /"),
+    ("link", "a link is there, and only regular files are replaced: link" + Self.another),
+    ("cache", "a directory is there, and only regular files are replaced: cache" + Self.another),
+    ("/", "a directory is there, and only regular files are replaced: /" + Self.another),
     ("missing/out", "open(2): No such file or directory: missing"),
   ])
   func otherOutputsAreRefused(output: String, message: String) async throws {
@@ -163,6 +165,43 @@ import Testing
     #expect(run.status == 2)
     #expect(run.error == "blobcache: load \"key\": \(message)\n")
     #expect(try String(contentsOf: tool.directory.url("target"), encoding: .utf8) == "old content")
+  }
+
+  private static let another = "; name another file, or - for standard output"
+
+  /// What a shell calls its streams: links to a pipe, or to the file that it has opened.
+  @Test(arguments: [
+    (#""$0" "$@" --output /dev/stdout >copy"#), (#""$0" "$@" --output /dev/stdout | cat >copy"#),
+    (#""$0" "$@" --output /dev/fd/7 7>copy"#), (#""$0" "$@" --output /proc/self/fd/7 7>copy"#),
+    (#""$0" "$@" --output >(cat >copy); wait $!"#), (#""$0" "$@" --output /dev/stderr 2>copy"#),
+  ]) func theStreamsOfAShellAreWrittenTo(script: String) async throws {
+    try await tool.store("payload", for: "key")
+    let run = try await tool.run("load", "cache", "key", wrapper: ["bash", "-c", script])
+    #expect(run.status == 0, "\(run.error)")
+    #expect(try String(contentsOf: tool.directory.url("copy"), encoding: .utf8) == "payload")
+  }
+
+  @Test func aDescriptorThatIsNotOpenIsNamed() async throws {
+    try await tool.store("payload", for: "key")
+    let run = try await tool.run("load", "--output", "/dev/fd/77", "cache", "key")
+    #expect(run.status == 2)
+    #expect(run.error == "blobcache: load \"key\": write(2): Bad file descriptor: /dev/fd/77\n")
+  }
+
+  /// Known before it is read: the file has no content on the medium, and copying it would take a while.
+  @Test func aFileOverTheLimitMakesNoCache() async throws {
+    try tool.create("huge")
+    #expect(truncate(tool.directory.url("huge").path, (1 << 30) + 1) == 0)
+    for wrapper in [[], ["sh", "-c", #""$0" "$@" <huge"#]] {
+      let arguments = ["store", "cache", "key"] + (wrapper.isEmpty ? ["huge"] : [])
+      let run = try await tool.run(arguments: arguments, wrapper: wrapper)
+      #expect(run.status == 2)
+      #expect(
+        run.error
+          == "blobcache: store \"key\": a payload of at least 1073741825 bytes is larger than the maximum of 1073741824; "
+          + "nothing was stored, and an earlier blob stays\n")
+      #expect(try tool.directory.names() == ["huge"])
+    }
   }
 
   @Test func devicesAndPipesAreWrittenTo() async throws {

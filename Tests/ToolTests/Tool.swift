@@ -119,7 +119,7 @@ struct Tool {
   }
 
   /// Of this process's environment: what sanitizers are to do, and which mutant is.
-  private static let inherited: Set = ["ASAN_OPTIONS", "TSAN_OPTIONS", "BLOBCACHE_MUTANT"]
+  private static let inherited: Set = ["ASAN_OPTIONS", "TSAN_OPTIONS", "PLANTED_MUTANT"]
 
   private func handle(_ sink: Sink, _ url: URL) throws -> FileHandle {
     switch sink {

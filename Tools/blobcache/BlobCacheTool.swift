@@ -11,16 +11,18 @@ public struct BlobCacheTool: ParsableCommand {
       damaged, not locked), 2 it could not be done, 64 wrong usage. After -- every argument is taken as it is, so \
       that any key can be given.
 
-      Durations: 90, 90s, 10m, 6h, 30d. Sizes: 4096, 10MB, 512KiB. Times: Unix seconds or ISO 8601.
+      Durations: 90, 90s, 10m, 6h, 30d, 1w. Sizes: 4096, 10MB, 512KiB, 2G (of 1024). Times: Unix seconds or ISO 8601.
       """,
     version: version,
-    subcommands: [
-      StoreCommand.self, LoadCommand.self, TouchCommand.self, LockCommand.self, UnlockCommand.self, RemoveCommand.self,
-      ListCommand.self, UsageCommand.self, DumpCommand.self, VerifyCommand.self, CollectCommand.self,
-      ImportCommand.self,
-    ])
+    subcommands: subcommands)
 
-  /// The package's, which the README names too.
+  private static let subcommands: [any Subcommand.Type] = [
+    StoreCommand.self, LoadCommand.self, TouchCommand.self, LockCommand.self, UnlockCommand.self, RemoveCommand.self,
+    ListCommand.self, UsageCommand.self, DumpCommand.self, VerifyCommand.self, CollectCommand.self,
+    ImportCommand.self,
+  ]
+
+  /// The package's.
   private static let version = "1.0.0"
 
   public init() {}
@@ -36,7 +38,7 @@ public struct BlobCacheTool: ParsableCommand {
       // Help and the like are results: whether they can be written matters.
       var output = Output()
       let message = fullMessage(for: error)
-      if message == version { answerVersion(to: &output) } else { output.line(message) }
+      if message == version { answerVersion(to: &output) } else { output.line(message + examples(endingHelp: message)) }
       output.flush()
     } catch {
       exit(withError: error)
@@ -57,6 +59,12 @@ public struct BlobCacheTool: ParsableCommand {
       output.line(version)
       if output.isTerminal { output.line("checksums by \(CRC32.library)") }
     }
+  }
+
+  /// The parser's help has no place for them at its end.
+  private static func examples(endingHelp message: String) -> String {
+    let subcommand = subcommands.first { message.contains("\nUSAGE: blobcache \($0.configuration.commandName ?? "") ") }
+    return subcommand.map { "\n" + Example.text($0.examples) } ?? ""
   }
 
   /// Refuses an unknown subcommand, which the parser would answer with the help of the tool.

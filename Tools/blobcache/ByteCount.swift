@@ -1,6 +1,6 @@
 internal import ArgumentParser
 
-/// A number of bytes as people write it: `4096`, `10MB`, `512KiB`.
+/// A number of bytes as people write it: `4096`, `10MB`, `512KiB`, `2G`.
 struct ByteCount: Hashable {
   let bytes: Int64
 
@@ -10,6 +10,10 @@ struct ByteCount: Hashable {
   private static let binaryUnits: [(suffix: String, bytes: Int64)] = [
     ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40),
   ]
+  /// Without a B they are binary, as in `ls -h`, `du -h` and unit files of systemd.
+  private static let shortUnits: [(suffix: String, bytes: Int64)] = [
+    ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40),
+  ]
 }
 
 extension ByteCount {
@@ -18,9 +22,12 @@ extension ByteCount {
   }
 }
 
-extension ByteCount: ExpressibleByArgument {
+extension ByteCount: WrittenValue {
+  static var forms: String { "a size in whole bytes or units: 4096, 10MB (of 1000), 512KiB or 512K (of 1024), 2G" }
+
   init?(argument: String) {
-    let unit = (Self.decimalUnits + Self.binaryUnits).first { argument.hasSuffix($0.suffix) } ?? ("", 1)
+    let unit =
+      (Self.decimalUnits + Self.binaryUnits + Self.shortUnits).first { argument.hasSuffix($0.suffix) } ?? ("", 1)
     guard let count = Int64(digits: argument.dropLast(unit.suffix.count)) else { return nil }
     let (bytes, overflow) = count.multipliedReportingOverflow(by: unit.bytes)
     guard !overflow else { return nil }

@@ -40,7 +40,7 @@ struct CachePlace {
   }
 
   /// Whether records may lie in a directory of this name: Semantics.md, N5.
-  private static func isSubdirectory(_ name: String) -> Bool { (2...3).contains(name.utf16.count) }
+  static func isSubdirectory(_ name: String) -> Bool { (2...3).contains(name.utf16.count) }
 
   private static func isRoot(_ directory: FilePath) -> Bool {
     // What cannot be looked at is found out by the work itself.

@@ -17,12 +17,9 @@ extension BlobStoreError {
   /// The library's own name of an operation, such as `removeAll`, means nothing to users of the tool.
   func text(for subcommand: String) -> String {
     let subject = key.map { "\(subcommand) \"\($0.string)\"" } ?? subcommand
-    let wayOut = code == .worldWritableDirectory ? "; --allow-world-writable uses it all the same" : ""
-    let text = ([subject, message + wayOut] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
-    return isLackOfRoom ? text + "; blobcache collect, with --size-limit or --empty-bin, makes room" : text
+    let text = ([subject, message] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
+    return Remedy.text(for: self).map { "\(text); \($0)" } ?? text
   }
-
-  private var isLackOfRoom: Bool { code == .fileSystem && [.noSpace, .diskQuotaExceeded].contains(errno) }
 }
 
 extension Subcommand {
@@ -30,7 +27,8 @@ extension Subcommand {
     let name = configuration.commandName ?? ""
     return switch error {
     case let error as BlobStoreError: error.text(for: name)
-    case let error as FileError: "\(name): \(error)"
+    case let error as FileError:
+      "\(name): \(error)" + (Remedy.text(for: error.errno, at: error.path).map { "; \($0)" } ?? "")
     default: "\(error)"
     }
   }

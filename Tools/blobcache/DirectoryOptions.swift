@@ -7,10 +7,10 @@ internal import SystemPackage
 /// What every subcommand on a directory takes.
 struct DirectoryOptions: ParsableArguments {
   @Option(
-    name: .customLong("default-ttl"),
+    name: .customLong("default-ttl"), parsing: .unconditional,
     help: ArgumentHelp(
       "How long blobs without a time to live last after their last access; else as the directory's program has it, or 600s.",
-      valueName: "d"))
+      valueName: "d"), transform: TimeSpan.read)
   var defaultTimeToLive: TimeSpan?
 
   @Flag(
@@ -18,10 +18,14 @@ struct DirectoryOptions: ParsableArguments {
     help: "The records lie in the directory itself, or in subdirectories; else as the directory's program has it.")
   var flat: Bool?
 
-  @Option(help: "How keys become file names; else as the directory's program has it, or encoded.")
+  @Option(
+    parsing: .unconditional, help: "How keys become file names; else as the directory's program has it, or encoded.")
   var naming: RecordNaming?
 
-  @Option(help: ArgumentHelp("Use this as the current time: Unix seconds or ISO 8601.", valueName: "t"))
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Use this as the current time: Unix seconds or ISO 8601.", valueName: "t"),
+    transform: UnixTime.read)
   var now: UnixTime?
 
   @Flag(

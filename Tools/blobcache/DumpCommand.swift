@@ -12,6 +12,11 @@ struct DumpCommand: Subcommand {
       records is damaged.
       """)
 
+  static let examples = [
+    Example("Every header of a cache, byte by byte", "blobcache dump cache --hex"),
+    Example("The same without the bytes, for a program to read", "blobcache dump cache --json"),
+  ]
+
   @Argument(help: ArgumentHelp("Record files, or directories for every record below them.", valueName: "path"))
   var paths: [FilePath]
 

@@ -31,6 +31,8 @@ struct KeyResults {
       }
     }
     if let failure { ChangeOfOwner.report(store.directory, after: failure) }
+    let foundNothing = results.allSatisfy { if case .success(.notFound) = $0.result { true } else { false } }
+    if foundNothing { answer.worsen(to: WrongDirectory.answer(store.directory, options)) }
     return answer
   }
 

@@ -22,13 +22,20 @@ struct ListCommand: DirectorySubcommand {
     }
   }
 
+  static let examples = [
+    Example("The blobs of one album", "blobcache list cache --prefix album/"),
+    Example(
+      "All records, expired and damaged ones too, for a program to read", "blobcache list cache --state all --json"),
+  ]
+
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
-  @Option(help: ArgumentHelp("Only keys with this prefix; --prefix=-x if it begins with a dash.", valueName: "p"))
+  @Option(parsing: .unconditional, help: ArgumentHelp("Only keys with this prefix.", valueName: "p"))
   var prefix = ""
 
-  @Option(help: "Only records in this state; locked records are live at any age.")
+  @Option(
+    parsing: .unconditional, help: "Only records in this state; locked records are live at any age.")
   var state = StateFilter.live
 
   @OptionGroup var options: DirectoryOptions
@@ -39,8 +46,10 @@ struct ListCommand: DirectorySubcommand {
     let now = store.configuration.now()
     var answer = Answer.done
     var failure: BlobStoreError?
+    var isEmpty = true
     if !options.json, !options.quiet { output.line(output.style(Self.columns.header(last: "KEY"), .bold)) }
     for entry in records {
+      isEmpty = false
       if let error = entry.accessError {
         StandardError.report(Self.text(of: error))
         answer = .failed
@@ -50,6 +59,7 @@ struct ListCommand: DirectorySubcommand {
       }
     }
     if let failure { reportOwner(after: failure) }
+    if isEmpty { answer.worsen(to: WrongDirectory.answer(directory, options)) }
     return answer
   }
 }
@@ -83,7 +93,13 @@ extension ListCommand {
 }
 
 extension RecordHeader {
-  var timeToLiveText: String { ttl == 0 ? "default" : TimeSpan(seconds: Int64(clamping: ttl)).short }
+  var timeToLiveText: String {
+    switch Int64(clamping: ttl) {
+    case 0: "default"
+    case .max: "never"
+    case let seconds: TimeSpan(seconds: seconds).short
+    }
+  }
 }
 
 extension RecordState {

@@ -13,6 +13,11 @@ struct LoadCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "load", abstract: "Write a blob's payload to standard output or to a file.")
 
+  static let examples = [
+    Example("Get a blob back into a file", "blobcache load cache album/42 --output copy.png"),
+    Example("Look at a blob without counting as a use", "blobcache load cache album/42 --no-touch | wc -c"),
+  ]
+
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
@@ -20,6 +25,7 @@ struct LoadCommand: DirectorySubcommand {
   var key: String
 
   @Option(
+    parsing: .unconditional,
     help: ArgumentHelp(
       """
       Write to this file instead, which is replaced as a whole or not at all, but a device or a pipe written to; - for \
@@ -39,20 +45,21 @@ struct LoadCommand: DirectorySubcommand {
       blob = try store.load(BlobKey(key), touching: !noTouch)
     } catch {
       guard let damage = error.recordError else { throw error }
-      StandardError.report("\(key): damaged: \(damage.name)")
+      StandardError.report("\(key): damaged: \(damage.name); \(Remedy.ofDamage)")
       return .no
     }
     guard let blob else {
       StandardError.report("\(key): not found")
       store.reportForeignRecord(for: BlobKey(key))
+      _ = WrongDirectory.answer(directory, options)
       return .no
     }
-    guard let output, output != "-" else {
+    guard let output, !OutputFile(path: output).isStandardOutput else {
       standardOutput.write(blob.payload.bytes)
       return .done
     }
     do {
-      try OutputFile(path: output).write(blob.payload)
+      try OutputFile(path: output).write(blob.payload.bytes)
     } catch {
       throw CommandFailure("load \"\(key)\": \(error)")
     }

@@ -7,6 +7,11 @@ struct LockCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "lock", abstract: "Lock blobs: each lives until it is unlocked as often as it was locked.")
 
+  static let examples = [
+    Example("Keep a blob whatever its age and the limits", "blobcache lock cache album/42"),
+    Example("Two blobs at once", "blobcache lock cache album/42 album/43"),
+  ]
+
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 

@@ -1,18 +1,28 @@
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
-/// The file for a payload: replaced as a whole, or written to if it is a device or a pipe.
+/// The file for a payload: replaced as a whole, or written to if it is a device, a pipe or an open descriptor.
 struct OutputFile {
   let path: FilePath
 
+  var isStandardOutput: Bool { path == "-" || descriptor?.rawValue == FileDescriptor.standardOutput.rawValue }
+
+  /// The process's own descriptor that a path stands for, such as `/dev/stdout`, and `/dev/fd/63` for a shell's `>(…)`.
+  private var descriptor: FileDescriptor? {
+    switch path.string {
+    case "/dev/stdout": return .standardOutput
+    case "/dev/stderr": return .standardError
+    default:
+      for directory in ["/dev/fd", "/proc/self/fd"] where path.removingLastComponent().string == directory {
+        return path.lastComponent.flatMap { CInt($0.string) }.map { FileDescriptor(rawValue: $0) }
+      }
+      return nil
+    }
+  }
+
   /// - Throws: `FileError`; `CommandFailure` for files of other types.
-  func write(_ payload: Data) throws {
+  func write(_ payload: RawSpan) throws {
+    if let descriptor { return try append(payload, to: descriptor) }
     // A path without a last name, or with one that stands for a directory, names no file.
     guard let component = path.lastComponent, component.kind == .regular else { throw inTheWay("a directory") }
     let parent = path.removingLastComponent()
@@ -21,7 +31,7 @@ struct OutputFile {
       throw FileError(.openDirectory, Location(directoryPath), .noSuchFileOrDirectory)
     }
     switch try directory.status(of: component.string)?.type {
-    case nil, .regular?: try directory.replaceFile(component.string, with: payload.bytes)
+    case nil, .regular?: try directory.replaceFile(component.string, with: payload)
     case .characterSpecial?, .fifo?: try append(payload, to: component.string, in: directory)
     case .symbolicLink?: throw inTheWay("a link")
     case .directory?: throw inTheWay("a directory")
@@ -31,17 +41,33 @@ struct OutputFile {
     }
   }
 
-  private func append(_ payload: Data, to name: String, in directory: borrowing Directory) throws {
+  private func append(_ payload: RawSpan, to name: String, in directory: borrowing Directory) throws {
     guard let output = try directory.openOutput(name) else { throw inTheWay("something else") }
+    let file = output.release()
     do {
-      let file = output.release()
-      try file.closeAfter { _ = try file.writeAll(payload) }
+      try append(payload, to: file)
+    } catch {
+      // What failed is the write, not the closing after it.
+      try? file.close()
+      throw error
+    }
+    do {
+      try file.close()
+    } catch {
+      throw CommandFailure("close(2): \(error): \(path)")
+    }
+  }
+
+  private func append(_ payload: RawSpan, to file: FileDescriptor) throws {
+    do {
+      _ = try payload.withUnsafeBytes { try file.writeAll($0) }
     } catch {
       throw CommandFailure("write(2): \(error): \(path)")
     }
   }
 
   private func inTheWay(_ what: String) -> CommandFailure {
-    CommandFailure("\(what) is there, and only regular files are replaced: \(path)")
+    CommandFailure(
+      "\(what) is there, and only regular files are replaced: \(path); name another file, or - for standard output")
   }
 }

@@ -1,11 +1,18 @@
 public import ArgumentParser
 internal import BlobRecord
 public import BlobStore
+internal import Locks
 internal import SystemPackage
 
 struct RemoveCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "remove", abstract: "Remove blobs: expired, locked and damaged ones too.")
+
+  static let examples = [
+    Example(
+      "Remove a blob, and its earlier versions that wait to be overwritten", "blobcache remove cache album/42 --purge"),
+    Example("Remove everything that is not locked", "blobcache remove cache --unlocked"),
+  ]
 
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
@@ -28,16 +35,33 @@ struct RemoveCommand: DirectorySubcommand {
   }
 
   func answer(_ output: inout Output) throws -> Answer {
-    let store = try options.store(at: directory)
-    if let scope {
-      let report = try store.removeAll(scope)
-      if purge { try store.emptyRecyclingBin() }
+    var configuration = options.configuration(for: directory)
+    if purge { configuration.recycling = .off }
+    let store = try BlobStore(directory: directory, configuration: configuration)
+    let answer = try scope.map { try remove($0, from: store, &output) } ?? removeKeys(from: store, &output)
+    // Last, so that what was removed is told whatever becomes of it. Earlier blobs of the keys may lie there.
+    if purge { try store.emptyRecyclingBin() }
+    return answer
+  }
+
+  private func removeKeys(from store: BlobStore, _ output: inout Output) -> Answer {
+    KeyResults(operation: "remove", done: "removed", store: store, options: options)
+      .print(store.remove(keys.map { BlobKey($0) }), to: &output)
+  }
+
+  private func remove(_ scope: BlobStore.RemovalScope, from store: BlobStore, _ output: inout Output) throws -> Answer {
+    let removed = Lock(BlobStore.RemovalReport())
+    var removal = BlobStore.RemovalOptions()
+    removal.progress = { progress in removed.withLock { $0 = progress.removed } }
+    do {
+      let report = try store.removeAll(scope, removal)
       print(report, of: scope, to: &output)
-      return .done
+      return report.files == 0 ? WrongDirectory.answer(directory, options) : .done
+    } catch {
+      let report = removed.withLock { $0 }
+      if report.files > 0 { print(report, of: scope, to: &output) }
+      throw error
     }
-    let blobKeys = keys.map { BlobKey($0) }
-    let results = try purge ? store.purge(blobKeys) : store.remove(blobKeys)
-    return KeyResults(operation: "remove", done: "removed", store: store, options: options).print(results, to: &output)
   }
 
   private func print(_ report: BlobStore.RemovalReport, of scope: BlobStore.RemovalScope, to output: inout Output) {

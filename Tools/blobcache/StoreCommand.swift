@@ -9,6 +9,13 @@ struct StoreCommand: DirectorySubcommand {
     commandName: "store", abstract: "Store a blob, and replace an earlier one of the key.",
     discussion: "The directory is made if it is missing.")
 
+  static let examples = [
+    Example("Keep a file for six hours after now", "blobcache store cache album/42 cover.png --ttl 6h"),
+    Example(
+      "Keep what a program prints until a limit evicts it",
+      "tar c photos | blobcache store cache photos.tar --ttl never"),
+  ]
+
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
@@ -19,9 +26,11 @@ struct StoreCommand: DirectorySubcommand {
   var file: FilePath?
 
   @Option(
-    name: .customLong("ttl"),
-    help: ArgumentHelp("Time to live; 0 or nothing for the default, counted from the last access.", valueName: "d"))
-  var timeToLive: TimeSpan?
+    name: .customLong("ttl"), parsing: .unconditional,
+    help: ArgumentHelp(
+      "Time to live, or never; 0 or nothing for the default, counted from the last access.", valueName: "d"),
+    transform: TimeToLive.read)
+  var timeToLive: TimeToLive?
 
   @Flag(help: "Lock the blob once.")
   var locked = false
@@ -34,14 +43,14 @@ struct StoreCommand: DirectorySubcommand {
   func answer(_ output: inout Output) throws -> Answer {
     try checkInput()
     let store = try options.storeToWrite(at: directory, creatingDirectory: true)
-    let timeToLive = timeToLive?.seconds == 0 ? nil : timeToLive
+    let ttl = timeToLive?.duration
     let byteCount =
       if let file, file != "-" {
         try store.store(
-          contentsOf: file, for: BlobKey(key), ttl: timeToLive?.duration, locks: locks)
+          contentsOf: file, for: BlobKey(key), ttl: ttl, locks: locks)
       } else {
         try store.store(
-          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: timeToLive?.duration, locks: locks)
+          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: ttl, locks: locks)
       }
     if options.json {
       var result = JSONObject(operation: "store", key: key, result: "done")
@@ -49,8 +58,9 @@ struct StoreCommand: DirectorySubcommand {
       result.add("ttl", timeToLive?.seconds ?? 0)
       output.line(result)
     } else if !options.quiet {
-      let time = timeToLive.map(\.description) ?? "default"
+      let time = (timeToLive ?? .directoryDefault).description
       output.line("\(key.printable): stored, \(ByteCount(byteCount)), ttl \(time)\(locked ? ", locked" : "")")
+      if timeToLive == nil, !locked { DefaultExpirationNote.report(store) }
     }
     return .done
   }

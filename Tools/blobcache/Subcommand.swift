@@ -17,6 +17,9 @@ enum Answer: Int32, Comparable {
 
 /// A subcommand that prints results and answers with an exit status.
 protocol Subcommand: ParsableCommand {
+  /// What its help ends with.
+  static var examples: [Example] { get }
+
   func answer(_ output: inout Output) throws -> Answer
 
   /// Says whose the directory is, where that may be why something could not be done.

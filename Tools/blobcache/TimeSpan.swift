@@ -1,17 +1,20 @@
 internal import ArgumentParser
 
-/// A whole number of seconds as people write it: `90`, `90s`, `10m`, `6h`, `30d`.
+/// A whole number of seconds as people write it: `90`, `90s`, `10m`, `6h`, `30d`, `1w`.
 struct TimeSpan: Hashable {
   let seconds: Int64
 
   var duration: Duration { .seconds(seconds) }
 
   private static let units: [(suffix: String, seconds: Int64)] = [("d", 86400), ("h", 3600), ("m", 60), ("s", 1)]
+  private static let week: (suffix: String, seconds: Int64) = ("w", 7 * 86400)
 }
 
-extension TimeSpan: ExpressibleByArgument {
+extension TimeSpan: WrittenValue {
+  static var forms: String { "a duration of whole seconds, minutes, hours, days or weeks: 90, 90s, 10m, 6h, 30d, 1w" }
+
   init?(argument: String) {
-    let unit = Self.units.first { argument.hasSuffix($0.suffix) } ?? ("", 1)
+    let unit = (Self.units + [Self.week]).first { argument.hasSuffix($0.suffix) } ?? ("", 1)
     guard let count = Int64(digits: argument.dropLast(unit.suffix.count)) else { return nil }
     let (seconds, overflow) = count.multipliedReportingOverflow(by: unit.seconds)
     guard !overflow else { return nil }
@@ -20,7 +23,7 @@ extension TimeSpan: ExpressibleByArgument {
 }
 
 extension TimeSpan: CustomStringConvertible {
-  /// Exact, in the largest unit that is: `10m`, `90s`.
+  /// Exact, in the largest unit up to days that is: `10m`, `90s`.
   var description: String {
     let unit = Self.units.first { seconds % $0.seconds == 0 && seconds >= $0.seconds } ?? ("s", 1)
     return "\(seconds / unit.seconds)\(unit.suffix)"

@@ -1,4 +1,4 @@
-public import ArgumentParser
+internal import ArgumentParser
 public import BlobRecord
 
 #if canImport(FoundationEssentials)
@@ -7,7 +7,11 @@ public import BlobRecord
   internal import Foundation
 #endif
 
-extension UnixTime: ExpressibleByArgument {
+extension UnixTime: WrittenValue {
+  static var forms: String {
+    "a time since 1970: Unix seconds or ISO 8601, such as 1700000000, 2023-11-14, 2023-11-14T22:13:20Z"
+  }
+
   /// Unix seconds, or ISO 8601: `2026-01-31`, `2026-01-31T06:30:00Z`, with an offset, with a fraction that is dropped;
   /// without either zone it is UTC. Nothing before 1970, which no record can be from.
   public init?(argument: String) {

@@ -7,6 +7,11 @@ struct UnlockCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "unlock", abstract: "Take a lock off blobs.")
 
+  static let examples = [
+    Example("Take off the lock that was set last", "blobcache unlock cache album/42"),
+    Example("Take off all there are", "blobcache unlock cache album/42 --force"),
+  ]
+
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 

@@ -8,6 +8,11 @@ struct UsageCommand: DirectorySubcommand {
     commandName: "usage", abstract: "Print how many records the directory holds, and how many bytes.",
     discussion: "Bytes include headers.")
 
+  static let examples = [
+    Example("How full a cache is, by a look at each record", "blobcache usage cache"),
+    Example("The same at once, by the counters that programs keep", "blobcache usage cache --fast"),
+  ]
+
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
@@ -29,15 +34,24 @@ struct UsageCommand: DirectorySubcommand {
     if !options.quiet, let text = usage.foreignRecords.changeOfOwner(of: directory, beside: usage.records) {
       StandardError.report(text)
     }
-    guard usage.unreadableFiles > 0 else { return .done }
-    StandardError.report("\(directory): \(usage.unreadableFiles) files or directories could not be read")
+    guard usage.unreadableFiles > 0 else {
+      let isEmpty =
+        usage.records == 0 && usage.damagedFiles == 0 && usage.bytes == 0 && usage.temporaryFiles == 0
+        && usage.foreignRecords.files == 0
+      return isEmpty ? WrongDirectory.answer(directory, options) : .done
+    }
+    StandardError.report(
+      "\(directory): \(usage.unreadableFiles) files or directories could not be read; `blobcache verify \(directory)` names them"
+    )
     ChangeOfOwner.report(directory)
     return .failed
   }
 
   private func estimate(_ output: inout Output) throws -> Answer {
     guard let usage = try options.store(at: directory).usageEstimate() else {
-      StandardError.report("\(directory): not known before the first whole collection")
+      StandardError.report(
+        "\(directory): the counters are not known; `blobcache collect \(directory)` counts once, `usage` without --fast "
+          + "now (file systems that share no memory, such as NFS, keep no counters)")
       return .no
     }
     if options.json {

@@ -12,10 +12,15 @@ struct VerifyCommand: DirectorySubcommand {
       the same.
       """)
 
+  static let examples = [
+    Example("Look for damage, and change nothing", "blobcache verify cache"),
+    Example("Move damaged files aside", "blobcache verify cache --repair quarantine"),
+  ]
+
   @Argument(help: ArgumentHelp("The cache's directory.", valueName: "dir"))
   var directory: FilePath
 
-  @Option(help: ArgumentHelp("What to do with damaged files.", valueName: "policy"))
+  @Option(parsing: .unconditional, help: ArgumentHelp("What to do with damaged files.", valueName: "policy"))
   var repair = BlobStore.DamagePolicy.report
 
   @OptionGroup var options: DirectoryOptions
@@ -32,7 +37,9 @@ struct VerifyCommand: DirectorySubcommand {
       ChangeOfOwner.report(directory)
       return .failed
     }
-    return report.damagedFiles > 0 ? .no : .done
+    if report.damagedFiles > 0 { return .no }
+    let isEmpty = records == 0 && report.temporaryFiles == 0 && report.foreignRecords.files == 0
+    return isEmpty ? WrongDirectory.answer(directory, options) : .done
   }
 
   private func verify(_ store: BlobStore, _ output: inout Output) throws -> BlobStore.VerificationReport {

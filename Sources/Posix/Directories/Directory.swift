@@ -77,6 +77,13 @@ package struct Directory: ~Copyable, Sendable {
     return (bytes(volume.f_blocks), bytes(volume.f_bavail))
   }
 
+  /// How many files more an unprivileged process may make on the volume; nil where it counts none.
+  package func freeInodes() throws(FileError) -> UInt64? {
+    var volume = statvfs()
+    try files.perform(.volumeStatus, location) { unsafe fstatvfs(descriptor, &volume) }
+    return volume.f_files == 0 ? nil : UInt64(volume.f_favail)
+  }
+
   /// Tries to lock the directory for this open file description alone: flock(2).
   ///
   /// - Returns: false if another description holds the lock.

@@ -9,7 +9,8 @@ extension CollectCommand {
     var answer = Answer.done
     for directory in plan.directories {
       do {
-        let report = try collect(directory)
+        let store = try directory.store(options)
+        let report = try collect(directory, store)
         if options.json {
           output.line(JSONObject(report))
         } else if !options.quiet {
@@ -17,8 +18,9 @@ extension CollectCommand {
         }
         report.reportChangeOfOwner(options)
         metrics.change { $0.add(report, to: directory) }
+        answer.worsen(to: self.answer(to: report, of: store, directory))
       } catch let error as BlobStoreError where error.code == .collectionRunning {
-        // Somebody else is doing what was asked for: that is no failure.
+        // Another process is doing what was asked for: that is no failure.
         metrics.change { $0.addSkip(to: directory) }
         if options.json {
           output.line(JSONObject(skipped: directory.path, process: error.runningProcess))
@@ -37,8 +39,24 @@ extension CollectCommand {
     return answer
   }
 
-  private func collect(_ directory: CollectionPlan.Directory) throws -> BlobStore.CollectionReport {
-    let store = try directory.store(options)
+  /// Says what a pass that was made could not do.
+  private func answer(
+    to report: BlobStore.CollectionReport, of store: BlobStore, _ directory: CollectionPlan.Directory
+  ) -> Answer {
+    var answer = Answer.done
+    if let limit = ExceededLimit(report, store) {
+      StandardError.report("\(directory.path): \(limit.text)")
+      answer = .no
+    }
+    // Each was reported as it was met.
+    if report.failed > report.busy { answer = .failed }
+    if report.examined == 0, report.temporary == 0, report.foreignRecords.files == 0 {
+      answer.worsen(to: WrongDirectory.answer(directory.path, options))
+    }
+    return answer
+  }
+
+  private func collect(_ directory: CollectionPlan.Directory, _ store: BlobStore) throws -> BlobStore.CollectionReport {
     var collection = BlobStore.CollectionOptions(dryRun: dryRun, maximumTime: directory.maximumTime?.duration)
     collection.emptiesBin = emptyBin
     collection.requiresCache = true

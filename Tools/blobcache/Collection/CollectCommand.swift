@@ -8,28 +8,38 @@ struct CollectCommand: Subcommand {
     commandName: "collect", abstract: "Remove what has expired and what was left over, and keep a size limit.",
     discussion: """
       One pass over each directory, or with --every passes until told to stop: SIGTERM and SIGINT end it after the step \
-      in hand, with exit status 0; SIGHUP has the configuration read again. The exit status is 0 whatever a pass found; \
-      2 if one could not be made.
+      in hand, with exit status 0; SIGHUP has the configuration read again. The exit status of one pass is 1 if a limit \
+      stays exceeded or the directory is no cache, 2 if it could not be made or could not remove a file.
 
       What is not said here is taken from the environment (BLOBCACHE_EVERY, BLOBCACHE_SIZE_LIMIT and so on), then from \
       the configuration file, then from what the directory's program has left in it.
       """)
 
+  static let examples = [
+    Example("Remove what has expired, then the longest unused above 2 GiB", "blobcache collect cache --size-limit 2G"),
+    Example("See what that would remove", "blobcache collect cache --size-limit 2G --dry-run"),
+  ]
+
   @Argument(help: ArgumentHelp("The caches' directories; else those in the configuration file.", valueName: "dir"))
   var directories: [FilePath] = []
 
   @Option(
+    parsing: .unconditional,
     help: ArgumentHelp(
-      "Over this many bytes, remove unlocked records too, the longest unused first.", valueName: "s"))
+      "Over this many bytes, remove unlocked records too, the longest unused first.", valueName: "s"),
+    transform: { try CollectionSetting.sizeLimit.read($0) })
   var sizeLimit: ByteCount?
 
-  @Option(help: ArgumentHelp("The same over this many records.", valueName: "n"))
+  @Option(
+    parsing: .unconditional, help: ArgumentHelp("The same over this many records.", valueName: "n"),
+    transform: { try CollectionSetting.countLimit.read($0) })
   var countLimit: Int64?
 
   @Option(
+    parsing: .unconditional,
     help: ArgumentHelp(
       "With a limit, leave this many bytes of the volume free; a tenth of it, 4GiB at most, if not given.",
-      valueName: "s"))
+      valueName: "s"), transform: ByteCount.read)
   var keepFree: ByteCount?
 
   @Flag(help: "Report what would be removed, and remove nothing.")
@@ -39,8 +49,9 @@ struct CollectCommand: Subcommand {
   var emptyBin = false
 
   @Option(
-    name: .customLong("max-time"),
-    help: ArgumentHelp("Look for expired records no longer than this; later passes go on elsewhere.", valueName: "d"))
+    name: .customLong("max-time"), parsing: .unconditional,
+    help: ArgumentHelp("Look for expired records no longer than this; later passes go on elsewhere.", valueName: "d"),
+    transform: TimeSpan.read)
   var maximumTime: TimeSpan?
 
   @Flag(help: "Wait for another collection of the directory to end, rather than leave it to that one.")
@@ -54,8 +65,6 @@ struct CollectCommand: Subcommand {
     if directories.isEmpty, schedule.config == nil {
       throw ValidationError("Missing expected argument '<dir> ...', or --config with directories.")
     }
-    if let sizeLimit, sizeLimit.bytes == 0 { throw ValidationError("A size limit is above zero.") }
-    if let countLimit, countLimit <= 0 { throw ValidationError("A count limit is above zero.") }
     guard schedule.every != nil else { return }
     if schedule.once { throw ValidationError("--once is one pass, --every is many.") }
     if dryRun { throw ValidationError("A dry run is one pass.") }
@@ -70,6 +79,7 @@ struct CollectCommand: Subcommand {
   private var isForOnePass: Bool { schedule.once || dryRun || emptyBin || wait || options.now != nil }
 
   func answer(_ output: inout Output) throws -> Answer {
+    EnvironmentNames.reportUnknown()
     let plan = try plan()
     guard plan.interval != nil, !isForOnePass else { return collectOnce(plan, &output) }
     try CollectionService(plan: plan, options: options) { try self.plan() }.run()
@@ -103,7 +113,10 @@ struct CollectCommand: Subcommand {
 
 /// When `collect` makes its passes, and where it reports them.
 struct ScheduleOptions: ParsableArguments {
-  @Option(help: ArgumentHelp("Make passes until told to stop, this long apart, 1m at least.", valueName: "d"))
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Make passes until told to stop, this long apart, 1m at least.", valueName: "d"),
+    transform: TimeSpan.read)
   var every: TimeSpan?
 
   @Flag(
@@ -114,27 +127,30 @@ struct ScheduleOptions: ParsableArguments {
   var once = false
 
   @Option(
+    parsing: .unconditional,
     help: ArgumentHelp(
       "Add up to this to each interval, by chance, so that services do not stay in step; a tenth of it if not given.",
-      valueName: "d"))
+      valueName: "d"), transform: TimeSpan.read)
   var jitter: TimeSpan?
 
-  @Option(help: ArgumentHelp("Wait this long before the first pass.", valueName: "d"))
+  @Option(
+    parsing: .unconditional, help: ArgumentHelp("Wait this long before the first pass.", valueName: "d"),
+    transform: TimeSpan.read)
   var firstDelay: TimeSpan?
 
-  @Option(help: ArgumentHelp("Collect at most so many directories at a time; 2 if not given.", valueName: "n"))
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Collect at most so many directories at a time; 2 if not given.", valueName: "n"),
+    transform: { try CollectionSetting.parallel.read($0) })
   var parallel: Int?
 
-  @Option(help: ArgumentHelp("Read directories, and what holds for each, from this JSON file.", valueName: "file"))
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Read directories, and what holds for each, from this JSON file.", valueName: "file"))
   var config: FilePath?
 
   @Option(
+    parsing: .unconditional,
     help: ArgumentHelp("After each pass, replace this file by counts in Prometheus' text format.", valueName: "file"))
   var metricsFile: FilePath?
-
-  func validate() throws {
-    if let parallel, !CollectionSetting.parallel.accepts("\(parallel)") {
-      throw ValidationError("--parallel is \(CollectionSetting.parallel.expectation).")
-    }
-  }
 }

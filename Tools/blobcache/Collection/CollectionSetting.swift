@@ -42,17 +42,23 @@ enum CollectionSetting: String, CaseIterable {
     }
   }
 
-  /// What is accepted, in words.
+  /// What is accepted, in words that follow "must be".
   var expectation: String {
     switch self {
-    case .interval, .jitter, .firstDelay, .maximumTime, .defaultTimeToLive: "a duration, such as 90s, 10m, 6h"
-    case .sizeLimit: "a size above zero, such as 4096, 10MB, 512KiB"
-    case .countLimit: "a number above zero"
-    case .keepFree: "a size, such as 4096, 10MB, 512KiB"
+    case .interval, .jitter, .firstDelay, .maximumTime, .defaultTimeToLive: TimeSpan.forms
+    case .sizeLimit: ByteCount.forms + "; above zero"
+    case .countLimit: "a whole number above zero"
+    case .keepFree: ByteCount.forms
     case .parallel: "a number from 1 to 64"
     case .metricsFile: "a path"
     case .naming: "one of " + RecordNaming.allCases.map(\.rawValue).joined(separator: ", ")
     case .isFlat, .allowsWorldWritable: "true or false"
     }
+  }
+
+  /// Reads an option's value, or says what is accepted.
+  func read<Value: ExpressibleByArgument>(_ text: String) throws -> Value {
+    guard accepts(text), let value = Value(argument: text) else { throw ValidationError("it must be \(expectation)") }
+    return value
   }
 }

@@ -35,22 +35,12 @@ final class MetricsFile: Sendable {
     state.withLock { state in
       guard let path = state.path else { return true }
       do {
-        try Self.replace(path, with: Array(state.metrics.text.utf8))
+        try OutputFile(path: path).write(Array(state.metrics.text.utf8).span.bytes)
         return true
       } catch {
         StandardError.report("the metrics cannot be written: \(error)")
         return false
       }
     }
-  }
-
-  private static func replace(_ path: FilePath, with bytes: [UInt8]) throws {
-    guard let name = path.lastComponent?.string else { throw FileError(.open, Location(path), .isDirectory) }
-    let parent = path.removingLastComponent()
-    let directoryPath = parent.isEmpty ? "." : parent
-    guard let directory = try Directory(at: directoryPath, files: Files()) else {
-      throw FileError(.openDirectory, Location(directoryPath), .noSuchFileOrDirectory)
-    }
-    try directory.replaceFile(name, with: bytes.span.bytes)
   }
 }

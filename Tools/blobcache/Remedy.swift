@@ -1,0 +1,53 @@
+internal import BlobStore
+internal import Posix
+internal import SystemPackage
+
+/// What mends what failed, where that can be told from the error.
+enum Remedy {
+  static let ofDamage = "`blobcache dump` shows the bytes, `remove` or `verify --repair remove` removes the file"
+
+  static func text(for error: BlobStoreError) -> String? {
+    switch error.code {
+    case .directoryMissing: "check the path; store and import make a directory"
+    case .worldWritableDirectory: "--allow-world-writable uses it all the same"
+    case .lockCountOverflow: "unlock --force takes all locks off"
+    case .busy: "try again"
+    case .limitReached: "unlock or remove blobs, or raise the limit"
+    case .payloadTooLarge: "nothing was stored, and an earlier blob stays"
+    case .damaged: ofDamage
+    case .fileSystem: error.errno.flatMap { text(for: $0, at: error.path) }
+    default: nil
+    }
+  }
+
+  /// - Parameter path: what the system call was about.
+  static func text(for errno: Errno, at path: FilePath?) -> String? {
+    switch errno {
+    case .noSpace:
+      path.flatMap(hasNoInodes) == true
+        ? "no inodes are left, though there may be bytes: `df -i` shows them, and each removed blob frees one"
+        : makesRoom
+    case .diskQuotaExceeded: makesRoom
+    case .readOnlyFileSystem: "the volume is mounted read-only"
+    case .tooManyOpenFiles: "raise the process's limit, `ulimit -n`"
+    case .fileTooLarge: "raise the process's limit of file sizes, `ulimit -f`"
+    case .ioError: "the medium may be failing: see the kernel's log"
+    default: nil
+    }
+  }
+
+  private static let makesRoom = "blobcache collect, with --size-limit or --empty-bin, makes room"
+
+  /// Whether the volume that a path is to lie on has no inode left for another file.
+  private static func hasNoInodes(_ path: FilePath) -> Bool {
+    var place = path
+    while !place.isEmpty {
+      // What cannot be opened says nothing; the directory above it may.
+      if let directory = try? Directory(at: place, files: Files()), let free = try? directory.freeInodes() {
+        return free == 0
+      }
+      guard place.removeLastComponent() else { break }
+    }
+    return false
+  }
+}

@@ -1,0 +1,46 @@
+internal import ArgumentParser
+internal import BlobRecord
+
+/// How long a blob lives, as people write it: a duration from its store, `never`, or 0 for the directory's default.
+enum TimeToLive: Hashable {
+  case directoryDefault
+  case span(TimeSpan)
+  /// It does not expire. A size limit may still evict it.
+  case never
+}
+
+extension TimeToLive: WrittenValue {
+  static var forms: String { "\(TimeSpan.forms); never; or 0 for the default" }
+
+  init?(argument: String) {
+    if argument == "never" {
+      self = .never
+    } else if let span = TimeSpan(argument: argument) {
+      self = span.seconds == 0 ? .directoryDefault : .span(span)
+    } else {
+      return nil
+    }
+  }
+}
+
+extension TimeToLive: CustomStringConvertible {
+  /// What a record's header holds for it.
+  var seconds: Int64 {
+    switch self {
+    case .directoryDefault: 0
+    case .span(let span): span.seconds
+    case .never: .max
+    }
+  }
+
+  /// nil for the default.
+  var duration: Duration? { self == .directoryDefault ? nil : .seconds(seconds) }
+
+  var description: String {
+    switch self {
+    case .directoryDefault: "default"
+    case .span(let span): span.description
+    case .never: "never"
+    }
+  }
+}
