@@ -8,11 +8,11 @@ struct WorkerRequests {
   }
 
   private let keyCount: Int
-  private var generator: SplitMix
+  private var generator: SeededGenerator
 
   init(seed: UInt64, keyCount: Int, _ number: (worker: Int, incarnation: Int, thread: Int)) {
     self.keyCount = keyCount
-    generator = SplitMix(seed: seed, number.worker, number.incarnation, number.thread)
+    generator = SeededGenerator(seed: seed, number.worker, number.incarnation, number.thread)
   }
 
   mutating func next() -> Request {
