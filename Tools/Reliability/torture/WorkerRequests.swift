@@ -1,3 +1,5 @@
+internal import Randomness
+
 /// What a thread of a worker asks for, one after the other: the seed's choice, whatever the answers are.
 struct WorkerRequests {
   struct Request {
