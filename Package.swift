@@ -1,7 +1,6 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// Targets are listed top layer first; each depends only on those below it, so this list is the architecture.
 let package = Package(
   name: "BlobCache",
   platforms: [.macOS(.v15), .iOS(.v18)],
@@ -32,6 +31,9 @@ let package = Package(
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
+    // MARK: Products
+
+    // Top layer first; each depends only on those below it, so this list is the architecture.
     .executableTarget(name: "blobcache", dependencies: ["BlobCacheCommands"], path: "Tools/blobcache/Main"),
     .target(
       name: "BlobCacheCommands",
@@ -46,41 +48,6 @@ let package = Package(
       ],
       path: "Tools/blobcache",
       exclude: ["Main"]),
-
-    .executableTarget(
-      name: "torture",
-      dependencies: [
-        "Linearizability", "BlobCache", "BlobStore", "BlobRecord", "Posix", "CPosix", "Locks",
-        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "SystemPackage", package: "swift-system"),
-      ],
-      path: "Tools/Reliability/torture"),
-    .target(name: "Linearizability", path: "Tools/Reliability/Linearizability"),
-
-    .executableTarget(name: "make-vectors", dependencies: ["RecordVectors"], path: "Tools/Vectors/make-vectors"),
-    .target(
-      name: "RecordVectors",
-      dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
-      path: "Tools/Vectors/RecordVectors"),
-
-    .executableTarget(name: "sanitizer-canary", dependencies: ["Locks"], path: "Tools/Reliability/sanitizer-canary"),
-    .executableTarget(name: "crashat", path: "Tools/Reliability/crashat"),
-    .executableTarget(name: "blocklog", path: "Tools/Reliability/blocklog"),
-    .target(name: "CVolumes", path: "Tools/Reliability/CVolumes"),
-    .target(
-      name: "CrashStates",
-      dependencies: ["Posix", .product(name: "SystemPackage", package: "swift-system")],
-      path: "Tools/Reliability/CrashStates"),
-    .executableTarget(name: "faultprobe", dependencies: ["FaultOperations"], path: "Tools/Reliability/faultprobe"),
-    .target(
-      name: "FaultOperations",
-      dependencies: [
-        "BlobStore", "BlobRecord", "Posix",
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "SystemPackage", package: "swift-system"),
-      ],
-      path: "Tools/Reliability/FaultOperations"),
 
     .target(
       name: "BlobCache",
@@ -111,15 +78,57 @@ let package = Package(
       dependencies: ["CPosix", "Locks", .product(name: "SystemPackage", package: "swift-system")]),
 
     .target(name: "Locks", dependencies: ["CLocks"]),
+
+    // MARK: C
+
     .target(name: "CLocks"),
     .target(name: "CBlobRecord"),
     .target(name: "CPosix"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
 
+    // MARK: Tools and tests
+
+    .executableTarget(
+      name: "torture",
+      dependencies: [
+        "Linearizability", "Randomness", "BlobCache", "BlobStore", "BlobRecord", "Posix", "CPosix", "Locks",
+        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ],
+      path: "Tools/Reliability/torture"),
+    .target(name: "Linearizability", path: "Tools/Reliability/Linearizability"),
+    .target(name: "Randomness", path: "Tools/Reliability/Randomness"),
+
+    .executableTarget(name: "make-vectors", dependencies: ["RecordVectors"], path: "Tools/Vectors/make-vectors"),
+    .target(
+      name: "RecordVectors",
+      dependencies: ["BlobRecord", .product(name: "SystemPackage", package: "swift-system")],
+      path: "Tools/Vectors/RecordVectors"),
+
+    .executableTarget(name: "sanitizer-canary", dependencies: ["Locks"], path: "Tools/Reliability/sanitizer-canary"),
+    .executableTarget(name: "crashat", path: "Tools/Reliability/crashat"),
+    .executableTarget(name: "blocklog", path: "Tools/Reliability/blocklog"),
+    .target(name: "CVolumes", path: "Tools/Reliability/CVolumes"),
+    .target(
+      name: "CrashStates",
+      dependencies: ["Posix", .product(name: "SystemPackage", package: "swift-system")],
+      path: "Tools/Reliability/CrashStates"),
+    .executableTarget(name: "faultprobe", dependencies: ["FaultOperations"], path: "Tools/Reliability/faultprobe"),
+    .target(
+      name: "FaultOperations",
+      dependencies: [
+        "BlobStore", "BlobRecord", "Posix",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ],
+      path: "Tools/Reliability/FaultOperations"),
+
     .target(
       name: "TestSupport",
       dependencies: [
-        "BlobStore", "BlobRecord", "Posix", "Locks", .product(name: "SystemPackage", package: "swift-system"),
+        "Randomness", "BlobStore", "BlobRecord", "Posix", "Locks",
+        .product(name: "SystemPackage", package: "swift-system"),
       ],
       path: "Tests/TestSupport"),
     .testTarget(

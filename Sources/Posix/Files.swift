@@ -8,6 +8,8 @@ package import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// The one door to the file system: every call goes through `perform`.

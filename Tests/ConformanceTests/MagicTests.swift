@@ -1,5 +1,6 @@
 #if os(macOS) || os(Linux)
   import Foundation
+  import TestSupport
   import Testing
 
   private let program = "/usr/bin/file"
@@ -8,19 +9,12 @@
   @Suite(.enabled(if: FileManager.default.isExecutableFile(atPath: program), "there is no file(1)"))
   struct MagicTests {
     static func kind(of path: String) throws -> String {
-      let process = Process()
-      process.executableURL = URL(filePath: program)
       let directory = Specification.directory.path
-      process.arguments = ["-b", "-m", directory + "/blobcache.magic", directory + "/vectors/records/" + path]
       // The C locale: dates and escapes are then the same everywhere.
-      process.environment = ["LC_ALL": "C", "TZ": "UTC"]
-      let output = Pipe()
-      process.standardOutput = output
-      try process.run()
-      let data = try output.fileHandleForReading.readToEnd() ?? Data()
-      process.waitUntilExit()
-      try #require(process.terminationStatus == 0)
-      return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+      let result = try ChildProcess.runSuccessfully(
+        [program, "-b", "-m", directory + "/blobcache.magic", directory + "/vectors/records/" + path],
+        environment: ["LC_ALL": "C", "TZ": "UTC"])
+      return result.text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
     @Test(

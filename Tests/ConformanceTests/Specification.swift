@@ -1,9 +1,9 @@
 import Foundation
+import TestSupport
 
 /// The folder Spec of the checkout that these tests were built from.
 enum Specification {
-  static let directory = URL(filePath: #filePath)
-    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().appending(path: "Spec")
+  static let directory = Checkout.url("Spec")
 
   /// By path rather than by URL: names with `%` stay what they are.
   static func bytes(_ path: String) throws -> [UInt8] {

@@ -13,6 +13,8 @@ import Testing
   import Glibc
 #elseif canImport(Musl)
   import Musl
+#elseif canImport(Android)
+  import Android
 #endif
 
 /// P10, for a process without power over the files of others: by opening a file it is told whether it owns it, and asks no

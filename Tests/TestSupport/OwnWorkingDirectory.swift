@@ -1,8 +1,12 @@
 public import SystemPackage
 
-#if canImport(Glibc)
+#if os(Linux)
   internal import Foundation
-  internal import Glibc
+  #if canImport(Glibc)
+    internal import Glibc
+  #elseif canImport(Musl)
+    internal import Musl
+  #endif
 
   /// Runs a body on a thread that has a working directory of its own, so that other tests keep theirs.
   ///

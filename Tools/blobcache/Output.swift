@@ -7,6 +7,8 @@ internal import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Standard output: lines, and payloads, which are written from where they lie.

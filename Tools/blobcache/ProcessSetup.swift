@@ -6,6 +6,8 @@ internal import ArgumentParser
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// What has to be right about the process before anything else happens.

@@ -7,6 +7,8 @@ internal import Posix
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Removes unfinished files when SIGINT, SIGTERM or SIGHUP end the process.

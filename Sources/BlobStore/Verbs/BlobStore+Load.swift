@@ -9,6 +9,8 @@ internal import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials

@@ -6,6 +6,8 @@ package import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// What lies at a name where a small file is likely.

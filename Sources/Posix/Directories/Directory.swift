@@ -7,6 +7,8 @@ package import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Owns the descriptor of a directory, and reaches everything below through it.

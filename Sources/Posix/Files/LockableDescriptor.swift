@@ -6,6 +6,8 @@ internal import CPosix
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Descriptors that may be locked, which a forked child must give up.

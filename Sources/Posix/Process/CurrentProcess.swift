@@ -6,6 +6,8 @@ internal import CPosix
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// The process this code runs in.

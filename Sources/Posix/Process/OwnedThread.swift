@@ -7,6 +7,8 @@ package import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// A thread for blocking work, away from the caller and the concurrency runtime's threads.
@@ -24,7 +26,7 @@ package final class OwnedThread: Sendable {
   @discardableResult
   package init(_ work: @escaping @Sendable () -> Void) throws(Errno) {
     let argument = unsafe Unmanaged.passRetained(Work(work)).toOpaque()
-    #if canImport(Glibc)
+    #if canImport(Glibc) || canImport(Android)
       var thread = pthread_t()
     #else
       var thread: pthread_t?
@@ -40,8 +42,8 @@ package final class OwnedThread: Sendable {
       unsafe Unmanaged<Work>.fromOpaque(argument).release()
       throw Errno(rawValue: failure)
     }
-    #if canImport(Glibc)
-      handle = Lock(thread)
+    #if canImport(Glibc) || canImport(Android)
+      handle = Lock(UInt(truncatingIfNeeded: thread))
     #else
       handle = Lock(unsafe UInt(bitPattern: thread))
     #endif
@@ -51,7 +53,7 @@ package final class OwnedThread: Sendable {
   package func join() {
     guard let thread = takeHandle() else { return }
     // These fail only for threads that are none, or were joined or detached already.
-    #if canImport(Glibc)
+    #if canImport(Glibc) || canImport(Android)
       if pthread_equal(thread, pthread_self()) == 0 { pthread_join(thread, nil) } else { pthread_detach(thread) }
     #else
       if unsafe pthread_equal(thread, pthread_self()) == 0 {
@@ -64,7 +66,7 @@ package final class OwnedThread: Sendable {
 
   deinit {
     guard let thread = takeHandle() else { return }
-    #if canImport(Glibc)
+    #if canImport(Glibc) || canImport(Android)
       pthread_detach(thread)
     #else
       unsafe pthread_detach(thread)
@@ -73,8 +75,8 @@ package final class OwnedThread: Sendable {
 
   private func takeHandle() -> pthread_t? {
     guard let handle = handle.withLock({ $0.take() }) else { return nil }
-    #if canImport(Glibc)
-      return handle
+    #if canImport(Glibc) || canImport(Android)
+      return pthread_t(truncatingIfNeeded: handle)
     #else
       return unsafe pthread_t(bitPattern: handle)
     #endif

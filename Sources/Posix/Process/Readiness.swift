@@ -6,6 +6,8 @@ package import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Waiting on descriptors that another process has made non-blocking.

@@ -4,6 +4,8 @@
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// The machine's clock. Everything above takes time as a parameter; this is what is passed by default.

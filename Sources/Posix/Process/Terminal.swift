@@ -7,6 +7,8 @@ package import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// What a descriptor says of the terminal behind it.

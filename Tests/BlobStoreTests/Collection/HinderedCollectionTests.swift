@@ -11,6 +11,10 @@ import Testing
   import Darwin
 #elseif canImport(Glibc)
   import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Android)
+  import Android
 #endif
 
 /// Spec/Semantics.md, C: collections that something is in the way of, and what they leave behind.

@@ -171,10 +171,9 @@ import Testing
 
   /// The rows `| operation | calls | ...` of the table whose second column is headed "System calls".
   private static func documented() throws -> [String: String] {
-    let document = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../Spec/Performance.md")
     var rows: [String: String] = [:]
     var isInTable = false
-    for line in try String(contentsOf: document, encoding: .utf8).split(
+    for line in try Checkout.text("Spec/Performance.md").split(
       separator: "\n", omittingEmptySubsequences: false)
     {
       let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }

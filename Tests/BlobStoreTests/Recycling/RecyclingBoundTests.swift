@@ -12,6 +12,8 @@
     import Glibc
   #elseif canImport(Musl)
     import Musl
+  #elseif canImport(Android)
+    import Android
   #endif
 
   /// Spec/Semantics.md, B6 to B9: how much the recycling bin holds, and when it is emptied; what else lies there.

@@ -11,6 +11,8 @@
     import Glibc
   #elseif canImport(Musl)
     import Musl
+  #elseif canImport(Android)
+    import Android
   #endif
 
   /// Spec/Semantics.md, B9: what goes wrong with the recycling bin, and what others do between two calls, costs speed and

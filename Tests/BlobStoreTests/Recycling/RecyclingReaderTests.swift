@@ -12,6 +12,8 @@
     import Glibc
   #elseif canImport(Musl)
     import Musl
+  #elseif canImport(Android)
+    import Android
   #endif
 
   /// Spec/Semantics.md, B3: readers of files that are overwritten see the old blob, the new one or none.

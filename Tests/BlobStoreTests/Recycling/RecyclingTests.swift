@@ -12,6 +12,8 @@
     import Glibc
   #elseif canImport(Musl)
     import Musl
+  #elseif canImport(Android)
+    import Android
   #endif
 
   /// Spec/Semantics.md, B1 to B5: what goes into the recycling bin and comes out, and what does not.

@@ -12,6 +12,8 @@
     import Glibc
   #elseif canImport(Musl)
     import Musl
+  #elseif canImport(Android)
+    import Android
   #endif
 
   /// A cache whose files are recycled.

@@ -6,6 +6,8 @@ internal import Posix
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Reads a directory again and again, and numbers what it finds.

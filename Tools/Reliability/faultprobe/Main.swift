@@ -14,6 +14,8 @@ internal import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Does one operation on a directory and reports what came of it; what the fault tests run under `crashat`.

@@ -15,6 +15,8 @@ internal import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// A wrong way to do an operation, which the fault tests must notice: else they would notice nothing else either.

@@ -6,6 +6,8 @@ internal import Foundation
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// A process that runs this program again.

@@ -1,5 +1,6 @@
 internal import BlobStore
 internal import Foundation
+internal import Randomness
 internal import SystemPackage
 
 /// Starts the workers, kills and stops them, and starts them again until all their operations are done.
@@ -26,14 +27,14 @@ final class Coordinator {
   private(set) var report: RunReport
   private(set) var sources: [Source] = []
   private var seats: [Seat] = []
-  private var generator: SplitMix
+  private var generator: SeededGenerator
 
   init(_ options: RunOptions) throws {
     self.options = options
     clock = TortureClock(
       start: TortureClock.nanoseconds, secondLength: UInt64(options.secondMilliseconds) * 1_000_000)
     report = RunReport(seed: options.seed, plant: options.plant?.rawValue)
-    generator = SplitMix(seed: options.seed, -1)
+    generator = SeededGenerator(seed: options.seed, -1)
     guard !FileManager.default.fileExists(atPath: options.directory) else {
       throw TortureFailure("\(options.directory) exists already")
     }

@@ -7,6 +7,8 @@ internal import Synchronization
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// What one thread of a worker did, in a file mapped shared: what is written to it is there for the coordinator

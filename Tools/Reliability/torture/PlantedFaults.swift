@@ -9,6 +9,8 @@ internal import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// The operations that a plant does in its own, wrong way, at the record files themselves.

@@ -4,6 +4,7 @@ internal import Foundation
 internal import Locks
 internal import Logging
 internal import Posix
+internal import Randomness
 internal import Synchronization
 internal import SystemPackage
 
@@ -63,7 +64,7 @@ final class SoakRound: Sendable {
   }
 
   private func work(_ thread: Int) {
-    var generator = SplitMix(seed: seed, thread)
+    var generator = SeededGenerator(seed: seed, thread)
     for number in 0..<operations {
       do {
         try perform(Int.random(in: 0..<1000, using: &generator), &generator)
@@ -81,7 +82,7 @@ final class SoakRound: Sendable {
     writeError(message)
   }
 
-  private func perform(_ choice: Int, _ generator: inout SplitMix) throws(BlobStoreError) {
+  private func perform(_ choice: Int, _ generator: inout SeededGenerator) throws(BlobStoreError) {
     let number = Int.random(in: 0..<Self.keyCount, using: &generator)
     let key = BlobKey("soak \(number)")
     switch choice {
@@ -117,7 +118,7 @@ final class SoakRound: Sendable {
 /// Lets a call in two hundred fail.
 final class SoakFaults: Sendable {
   private struct State {
-    var generator: SplitMix
+    var generator: SeededGenerator
     var count = 0
   }
 
@@ -127,7 +128,7 @@ final class SoakFaults: Sendable {
   ]
 
   init(seed: UInt64) {
-    state = Lock(State(generator: SplitMix(seed: seed, 1 << 32)))
+    state = Lock(State(generator: SeededGenerator(seed: seed, 1 << 32)))
   }
 
   /// Calls that were made to fail.

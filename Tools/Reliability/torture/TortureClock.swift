@@ -6,6 +6,8 @@ internal import BlobRecord
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// The time of a run: the machine's monotonic clock, which all processes share, and the store's seconds made from it,

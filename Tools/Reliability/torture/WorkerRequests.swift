@@ -1,3 +1,5 @@
+internal import Randomness
+
 /// What a thread of a worker asks for, one after the other: the seed's choice, whatever the answers are.
 struct WorkerRequests {
   struct Request {
@@ -8,11 +10,11 @@ struct WorkerRequests {
   }
 
   private let keyCount: Int
-  private var generator: SplitMix
+  private var generator: SeededGenerator
 
   init(seed: UInt64, keyCount: Int, _ number: (worker: Int, incarnation: Int, thread: Int)) {
     self.keyCount = keyCount
-    generator = SplitMix(seed: seed, number.worker, number.incarnation, number.thread)
+    generator = SeededGenerator(seed: seed, number.worker, number.incarnation, number.thread)
   }
 
   mutating func next() -> Request {

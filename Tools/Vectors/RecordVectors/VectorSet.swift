@@ -6,6 +6,8 @@ public import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Everything that lies in Spec/vectors, made from nothing but this code: the same bytes at each call.

@@ -4,6 +4,8 @@
   import Glibc
 #elseif canImport(Musl)
   import Musl
+#elseif canImport(Android)
+  import Android
 #endif
 
 /// The processor time of the calling thread: what others do on the machine meanwhile is not in it, but for what they

@@ -20,7 +20,7 @@ struct HitMaterial {
   let positions: [UInt32]
 
   init(keyCount: Int, requestCount: Int) {
-    var generator = TraceGenerator(seed: 5)
+    var generator = SplitMix(seed: 5)
     // Ranks are spread over the keys in random order, so that the popular ones do not lie together in memory.
     let order = (0..<keyCount).shuffled(using: &generator)
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)

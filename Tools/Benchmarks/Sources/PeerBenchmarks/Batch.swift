@@ -1,6 +1,7 @@
 import BlobRecord
 import CRawFiles
 import Foundation
+import Measuring
 import Workbench
 
 /// One key in the forms that peers take it in, and what is stored under it.
@@ -58,7 +59,7 @@ struct Payloads: Sendable {
     self.size = size
     // So many different ones that a block of a database holds none twice, nor a window that a compressor looks back on.
     let count = max(min((256 << 10) / max(size, 1), 2048), 4)
-    var generator = SplitMix64(state: UInt64(size))
+    var generator = SplitMix(seed: UInt64(size))
     all = (0..<count).map { _ in
       var bytes = Data(capacity: size + 8)
       while bytes.count < size { withUnsafeBytes(of: generator.next()) { bytes.append(contentsOf: $0) } }
@@ -80,17 +81,4 @@ struct Payloads: Sendable {
 
   /// One after the other, for other processes to read.
   var file: Data { all.reduce(into: Data()) { $0 += $1.bytes } }
-}
-
-/// Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
-private struct SplitMix64: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var value = state
-    value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-    return value ^ (value >> 31)
-  }
 }

@@ -10,6 +10,8 @@ internal import SystemPackage
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// A cache directory of one fuzz process, and a store on it.

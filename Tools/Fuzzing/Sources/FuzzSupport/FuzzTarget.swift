@@ -6,6 +6,8 @@ internal import CLibFuzzer
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// What a fuzz target is: a property that must hold for every input.

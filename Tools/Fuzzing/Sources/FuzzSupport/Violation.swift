@@ -4,6 +4,8 @@
   internal import Glibc
 #elseif canImport(Musl)
   internal import Musl
+#elseif canImport(Android)
+  internal import Android
 #endif
 
 /// Ends the process where a property does not hold. Unlike `precondition`, it says which in an optimized build too.

@@ -1,24 +1,10 @@
 import Foundation
+import Measuring
 
 /// A generated sequence of keys.
 struct AccessTrace {
   let name: String
   let keys: [Int]
-}
-
-/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014): the same traces in each run.
-struct TraceGenerator: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    return z ^ (z >> 31)
-  }
 }
 
 /// Ranks by Zipf's law: rank r, from 0, with a weight of 1 / (r + 1) ^ exponent.
@@ -33,7 +19,7 @@ struct ZipfDistribution {
     }
   }
 
-  func next(using generator: inout TraceGenerator) -> Int {
+  func next(using generator: inout SplitMix) -> Int {
     let target = Double.random(in: 0..<cumulative[cumulative.count - 1], using: &generator)
     var (low, high) = (0, cumulative.count - 1)
     while low < high {
@@ -48,7 +34,7 @@ extension AccessTrace {
   /// Popularity by Zipf's law, which does not change.
   static func zipf(_ exponent: Double, keyCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: exponent)
-    var generator = TraceGenerator(seed: 1)
+    var generator = SplitMix(seed: 1)
     return AccessTrace(
       name: "zipf \(exponent)", keys: (0..<length).map { _ in distribution.next(using: &generator) })
   }
@@ -56,7 +42,7 @@ extension AccessTrace {
   /// Zipf, with scans over keys that never come again: of every five accesses, two are a scan's.
   static func zipfWithScans(keyCount: Int, length: Int, scanLength: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
-    var generator = TraceGenerator(seed: 2)
+    var generator = SplitMix(seed: 2)
     var keys: [Int] = []
     var fresh = keyCount
     while keys.count < length {
@@ -70,7 +56,7 @@ extension AccessTrace {
   /// Zipf whose popular keys are other ones after each tenth of the trace.
   static func shiftingZipf(keyCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
-    var generator = TraceGenerator(seed: 3)
+    var generator = SplitMix(seed: 3)
     return AccessTrace(
       name: "shifting zipf",
       keys: (0..<length).map { distribution.next(using: &generator) + $0 / max(length / 10, 1) * keyCount })
@@ -84,7 +70,7 @@ extension AccessTrace {
   /// A loop that takes turns with Zipf, a thousand accesses each.
   static func zipfAndLoop(keyCount: Int, loopCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
-    var generator = TraceGenerator(seed: 4)
+    var generator = SplitMix(seed: 4)
     var position = 0
     let keys = (0..<length).map { index in
       if index / 1000 % 2 == 0 { return distribution.next(using: &generator) }

@@ -1,0 +1,51 @@
+import TestSupport
+
+/// Which faults to try at the calls of a run.
+enum PossibleFaults {
+  static let errors = [
+    "EIO", "ENOSPC", "EDQUOT", "EROFS", "EACCES", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ESTALE",
+  ]
+
+  /// A kill before every call, and in the middle of every write of a payload; a short count at every transfer.
+  static func crashes(_ calls: [TracedRun.Call]) -> [Fault] {
+    calls.flatMap { call -> [Fault] in
+      var faults = [Fault(call: call.number, kind: .kill)]
+      guard let count = call.bytes, count > 1 else { return faults }
+      // A header that is changed where it lies is 64 bytes of one page: the kernel copies them without looking at
+      // signals, so a process cannot be killed half-way, and RELIABILITY's 145 million reads never saw it torn. A
+      // short count, which a full volume gives, is another matter.
+      let isNew = call.path.contains(".tmp-") || call.path.contains("/#")
+      let isHeaderInPlace = call.effect == "write" && !isNew
+      if call.effect == "write", !isHeaderInPlace {
+        faults += cuts(count).map { Fault(call: call.number, kind: .torn($0)) }
+      }
+      faults += cuts(count).map { Fault(call: call.number, kind: .short($0)) }
+      return faults
+    }
+  }
+
+  private static func cuts(_ count: Int) -> [Int] {
+    Set([1, count / 2, count - 1]).sorted()
+  }
+
+  /// Every error at every call, once and from then on.
+  static func errors(_ calls: [TracedRun.Call]) -> [Fault] {
+    calls.flatMap { call in
+      errors.flatMap { error in
+        [true, false].map { Fault(call: call.number, kind: .fail(error, once: $0)) }
+      }
+    }
+  }
+
+  /// An interruption of every call; once, for it is tried again.
+  static func interruptions(_ calls: [TracedRun.Call]) -> [Fault] {
+    calls.map { Fault(call: $0.number, kind: .fail("EINTR", once: true)) }
+  }
+}
+
+extension Array {
+  /// So many, chosen by the seed; in the long form all, or as many as that says.
+  func sampled(_ count: Int, long: Int = .max, _ generator: inout SeededGenerator) -> [Element] {
+    Array(shuffled(using: &generator).prefix(FaultTools.isLong ? long : count))
+  }
+}

@@ -1,0 +1,119 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import Logging
+import Posix
+import SystemPackage
+import TestSupport
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Android)
+  import Android
+#endif
+
+/// A cache directory in use, with a directory beside it that nothing in the cache may reach.
+final class HostileCache: Sendable {
+  static let goodKey: BlobKey = "good"
+  static let goodPayload = Data("a payload that stays".utf8)
+  /// The key in whose place hostile things are put; its record lies in a subdirectory.
+  static let oddKey: BlobKey = "odd"
+  static let oddPath = "od/odd"
+  static let outsidePayload = Data("not for you".utf8)
+
+  private let temporary: TemporaryDirectory
+  let root: FilePath
+  let outside: FilePath
+  let user: UInt32?
+  private let planted = Lock<[FilePath]>([])
+
+  /// Paths that must stay as they are, with all below them.
+  var foreign: [FilePath] { planted.withLock { $0 } }
+
+  func addForeign(_ paths: [FilePath]) { planted.withLock { $0 += paths } }
+
+  /// - Parameter user: to whom the directory belongs; nil for this process's own. The group stays: a thread that acts
+  ///   as another user may not give files to groups.
+  init(user: UInt32?) throws {
+    temporary = try TemporaryDirectory(inMemory: true)
+    root = temporary.path.appending("root")
+    outside = temporary.path.appending("outside")
+    self.user = user
+    let store = try makeStore()
+    try store.store(Self.goodPayload, for: Self.goodKey)
+    try store.store(Self.goodPayload, for: "pinned", locks: .one)
+    // What would be a record of the odd key if it were found by way of a link.
+    try makeStore(at: outside).store(Self.outsidePayload, for: Self.oddKey)
+    try write(Array("keep".utf8), to: outside.appending("keep"))
+    if let user {
+      for path in TreeSnapshot(of: [temporary.path]).nodes.keys {
+        try require(path.withPlatformString { lchown($0, user, .max) }, "lchown")
+      }
+    }
+  }
+
+  deinit {
+    // Links first: what is removed is below this directory, and names that are no text go too.
+    RawDirectory.removeTree(temporary.path)
+  }
+
+  func makeStore(
+    at directory: FilePath? = nil, policy: BlobStore.DamagePolicy = .report, sizeLimit: Int64? = nil,
+    lockTimeout: Duration = .milliseconds(200), files: Files = Files()
+  ) throws -> BlobStore {
+    var configuration = BlobStore.Configuration()
+    configuration.limits.size = sizeLimit
+    configuration.limits.freeSpaceFloor = 0
+    configuration.durability = .none
+    configuration.damagePolicy = policy
+    configuration.access.lockTimeout = lockTimeout
+    configuration.logger = Logger(label: "HostileTests", factory: { _ in SwiftLogNoOpLogHandler() })
+    return try BlobStore(directory: directory ?? root, configuration: configuration, files: files)
+  }
+
+  // MARK: Making things
+
+  func path(_ name: String) -> FilePath { root.appending(FilePath(name).components) }
+
+  func makeDirectory(_ name: String) throws {
+    let path = try clear(name)
+    try require(path.withPlatformString { mkdir($0, 0o700) }, "mkdir")
+    if let user { try require(path.withPlatformString { lchown($0, user, .max) }, "lchown") }
+  }
+
+  /// Makes room for a thing: what lies there goes, what it lies in is made.
+  func clear(_ name: String) throws -> FilePath {
+    let path = path(name)
+    RawDirectory.removeTree(path)
+    try FileManager.default.createDirectory(
+      atPath: path.removingLastComponent().string, withIntermediateDirectories: true)
+    if let user {
+      try require(path.removingLastComponent().withPlatformString { lchown($0, user, .max) }, "lchown")
+    }
+    return path
+  }
+
+  func write(_ bytes: [UInt8], to path: FilePath, size: Int64? = nil) throws {
+    let file = try FileDescriptor.open(
+      path, .writeOnly, options: [.create, .truncate], permissions: .ownerReadWrite)
+    try file.closeAfter {
+      _ = try file.writeAll(bytes)
+      if let size { try require(ftruncate(file.rawValue, off_t(size)), "ftruncate") }
+    }
+    if let user { try require(path.withPlatformString { lchown($0, user, .max) }, "lchown") }
+  }
+
+  func require(_ result: CInt, _ call: String) throws {
+    guard result == 0 else { throw CallFailure(call: call, errno: Errno(rawValue: errno)) }
+  }
+
+  struct CallFailure: Error {
+    var call: String
+    var errno: Errno
+  }
+}

@@ -1,0 +1,36 @@
+import SystemPackage
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Android)
+  import Android
+#endif
+
+/// Directories by the bytes of their names, which need be no text.
+enum RawDirectory {
+  static func names(in path: FilePath) -> [FilePath.Component] {
+    guard let handle = path.withPlatformString({ opendir($0) }) else { return [] }
+    defer { closedir(handle) }
+    var names: [FilePath.Component] = []
+    while let entry = readdir(handle) {
+      let name = UnsafeRawPointer(entry).advanced(by: MemoryLayout<dirent>.offset(of: \.d_name)!)
+        .assumingMemoryBound(to: CInterop.PlatformChar.self)
+      if let component = FilePath.Component(platformString: name), component.kind == .regular {
+        names.append(component)
+      }
+    }
+    return names
+  }
+
+  /// Removes what lies at a path, with all below it; the foundation's way stops at names that are no text.
+  static func removeTree(_ path: FilePath) {
+    if path.withPlatformString({ unlink($0) }) == 0 { return }
+    _ = path.withPlatformString { chmod($0, 0o700) }
+    for name in names(in: path) { removeTree(path.appending(name)) }
+    _ = path.withPlatformString { rmdir($0) }
+  }
+}

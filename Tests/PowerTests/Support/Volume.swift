@@ -1,0 +1,117 @@
+import CVolumes
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+/// A real file system on an image file, which can lose its power or its room. Linux, as root.
+final class Volume {
+  enum FileSystem: String, Sendable {
+    case ext4, xfs, btrfs, tmpfs
+  }
+
+  struct CallFailed: Error, CustomStringConvertible {
+    let what: String
+    let errno: Int32
+
+    var description: String { "\(what): \(Errno(rawValue: errno))" }
+  }
+
+  let fileSystem: FileSystem
+  private let directory: TemporaryDirectory
+  private let mountOptions: String
+  private var isMounted = false
+
+  /// Makes the file system and mounts it.
+  ///
+  /// - Parameters:
+  ///   - formatOptions: for mkfs.
+  ///   - mountOptions: as for mount(8).
+  ///   - isMounted: whether it is mounted.
+  init(
+    _ fileSystem: FileSystem, megabytes: Int, formatOptions: [String] = [], mountOptions: String = "",
+    isMounted: Bool = true
+  ) throws {
+    self.fileSystem = fileSystem
+    self.mountOptions = mountOptions
+    directory = try TemporaryDirectory(inMemory: true)
+    try FileManager.default.createDirectory(atPath: mountPoint, withIntermediateDirectories: false)
+    if fileSystem != .tmpfs {
+      guard truncate(FileManager.default.createFile(atPath: image, contents: nil) ? image : "", megabytes << 20) == 0
+      else { throw CallFailed(what: "truncate \(image)", errno: errno) }
+      try ChildProcess.runSuccessfully(
+        ["mkfs.\(fileSystem)", "-q", fileSystem == .ext4 ? "-F" : "-f"] + formatOptions + [image])
+    }
+    if isMounted { try mount() }
+  }
+
+  deinit {
+    if isMounted { _ = volume_abandon(mountPoint) }
+  }
+
+  var image: String { directory.path.string + "/image" }
+  var mountPoint: String { directory.path.string + "/mount" }
+  var cache: String { mountPoint + "/cache" }
+
+  /// - Parameter device: the file to mount, if not the image.
+  func mount(_ device: String? = nil) throws {
+    let error =
+      fileSystem == .tmpfs
+      ? volume_mount(mountPoint, fileSystem.rawValue, mountOptions)
+      : volume_mount_image(device ?? image, mountPoint, fileSystem.rawValue, mountOptions)
+    try Self.check("mount \(fileSystem)", error)
+    isMounted = true
+  }
+
+  func unmount() throws {
+    try Self.check("umount", volume_unmount(mountPoint))
+    isMounted = false
+  }
+
+  func cutPower() throws { try Self.check("FS_IOC_SHUTDOWN", volume_cut_power(mountPoint)) }
+
+  func setReadOnly(_ isReadOnly: Bool) throws {
+    try Self.check("remount", volume_set_read_only(mountPoint, isReadOnly))
+  }
+
+  private static func check(_ what: String, _ error: Int32) throws {
+    guard error == 0 else { throw CallFailed(what: what, errno: error) }
+  }
+}
+
+// MARK: - Where it cannot be had
+
+extension Volume {
+  /// Why a file system cannot be tested here; nil if it can.
+  static func obstacle(_ fileSystem: FileSystem) -> String? {
+    #if os(Linux)
+      guard getuid() == 0 else { return "needs root, to mount \(fileSystem)" }
+      let format = "mkfs.\(fileSystem)"
+      if fileSystem != .tmpfs {
+        guard access("/dev/loop-control", R_OK | W_OK) == 0 else { return "needs loop devices" }
+        guard Programs.installed(format) != nil else { return "needs \(format)" }
+      }
+      do {
+        // The kernel may lack the file system, and a container may forbid mounting.
+        try Volume(fileSystem, megabytes: fileSystem == .xfs ? 320 : 128).unmount()
+        return nil
+      } catch {
+        return "no volumes: \(error)"
+      }
+    #else
+      return "needs loop devices and ioctls of Linux"
+    #endif
+  }
+}
+
+extension Trait where Self == ConditionTrait {
+  /// Skips, visibly, where a file system cannot be made and mounted.
+  static func canMount(_ fileSystem: Volume.FileSystem) -> Self {
+    // Tried only when the test is to run: it costs a mount.
+    .enabled("needs root, loop devices and mkfs.\(fileSystem.rawValue)") {
+      guard let obstacle = Volume.obstacle(fileSystem) else { return true }
+      print("skipped: volumes of \(fileSystem): \(obstacle)")
+      return false
+    }
+  }
+}

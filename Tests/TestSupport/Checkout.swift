@@ -1,0 +1,12 @@
+public import Foundation
+
+/// The checkout that these tests were built from.
+public enum Checkout {
+  private static let root = URL(filePath: #filePath)
+    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+  /// - Parameter path: relative to the checkout, such as `Spec/Performance.md`.
+  public static func url(_ path: String) -> URL { root.appending(path: path) }
+
+  public static func text(_ path: String) throws -> String { try String(contentsOf: url(path), encoding: .utf8) }
+}

@@ -1,0 +1,113 @@
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+#if canImport(Darwin)
+  import Darwin
+#elseif canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Android)
+  import Android
+#endif
+
+/// Spec/Semantics.md, P and F: owner, group member and stranger, each by processes of their own, over roots of all kinds.
+@Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(10)))
+struct SeveralUsersTests {
+  /// P3: a private root is its owner's alone, and the superuser's, whose records are the owner's.
+  @Test(arguments: [CacheUser.member, .stranger]) func aPrivateRootIsOfNoUseToOthers(user: CacheUser) async throws {
+    let root = try SharedRoot(0o700)
+    try await root.store("payload", for: "key", as: .owner)
+    for verb in ["load", "store", "remove", "lock", "unlock", "touch"] {
+      let run = try await root.run(as: user, verb, "DIR", "key", input: "forged")
+      #expect(run.status == 2, "\(verb)")
+      #expect(run.error.contains("Permission denied"), "\(verb)")
+    }
+    #expect(try await root.load("key", as: .owner) == "payload")
+    try await root.store("of the superuser", for: "key", as: .superuser)
+    #expect(root.state("ke/key")?.owner == CacheUser.owner.id)
+    #expect(try await root.load("key", as: .owner) == "of the superuser")
+  }
+
+  /// P3: where others may only read, they load, and change nothing.
+  @Test(arguments: [CacheUser.member, .stranger]) func readersOfAReadableRootLoadAndChangeNothing(
+    user: CacheUser
+  ) async throws {
+    let root = try SharedRoot(0o755)
+    try await root.store("payload", for: "key", as: .owner)
+    #expect(try await root.load("key", as: user) == "payload")
+    #expect(try await root.usage(as: user)["records"] == 1)
+    for verb in ["store", "remove", "lock"] {
+      let run = try await root.run(as: user, verb, "DIR", "key", input: "forged")
+      #expect(run.status == 2, "\(verb)")
+    }
+    #expect(try await root.load("key", as: .owner) == "payload")
+  }
+
+  /// What is removed cannot be brought back, so it is told whatever fails after it.
+  @Test(arguments: [["--all"], ["--unlocked"], ["a1", "b1"]])
+  func whatWasRemovedIsToldThoughTheRestFails(arguments: [String]) async throws {
+    let root = try SharedRoot(0o700)
+    for key in ["a1", "b1"] { try await root.store("1", for: key, as: .owner) }
+    try root.setMode(0o500, of: "b1")
+    let run = try await root.tool.run(
+      arguments: ["remove", "--purge", "cache"] + arguments, wrapper: CacheUser.owner.wrapper())
+    #expect(run.status == 2, "\(run.text)\(run.error)")
+    #expect(run.error.hasPrefix("blobcache: remove"), "\(run.error)")
+    #expect(run.text.hasPrefix(arguments.count == 2 ? "a1: removed\n" : "cache: 1 file removed, 65 B\n"), "\(run.text)")
+    #expect(root.state("a1/a1") == nil && root.state("b1/b1") != nil)
+  }
+
+  /// A pass that could remove nothing has not done what it was to do.
+  @Test func aCollectionThatMayRemoveNothingFails() async throws {
+    let root = try SharedRoot(0o700)
+    try await root.store("1", for: "key", as: .owner, "--ttl", "1m")
+    try root.setMode(0o500, of: "ke")
+    let run = try await root.run(as: .owner, "collect", "DIR", now: Tool.now + 100)
+    #expect(run.status == 2, "\(run.text)\(run.error)")
+    #expect(run.text.contains("1 could not be read or removed"), "\(run.text)")
+    #expect(run.error.contains("Permission denied"), "\(run.error)")
+  }
+
+  /// Spec/ControlFile.md, "Who may write to it": who may only read locks nothing that a change waits for, neither before there is a
+  /// control file nor later.
+  @Test(arguments: [(.member, 0o755), (.stranger, 0o755), (.member, 0o750)] as [(CacheUser, mode_t)])
+  func readersKeepNobodyOut(user: CacheUser, mode: mode_t) async throws {
+    let root = try SharedRoot(mode)
+    let directory = try root.descriptor(of: "", as: user)
+    defer { try? directory.close() }
+    try SharedRoot.require(flock(directory.rawValue, LOCK_EX | LOCK_NB), "flock")
+    try await root.store("payload", for: "key", as: .owner)
+    #expect(try root.refusal(toOpen: ".blobcache", O_RDONLY, as: user) == .permissionDenied)
+    let collect = try await root.run(as: .owner, "collect", "DIR")
+    #expect(collect.status == 0, "\(collect.error)")
+    try await root.store("again", for: "key", as: .superuser)
+    #expect(try await root.load("key", as: user) == "again")
+  }
+
+  /// Spec/ControlFile.md: one that an earlier version has made for readers too is shut to them by the next change.
+  @Test func aControlFileThatReadersMayOpenIsShutToThem() async throws {
+    let root = try SharedRoot(0o755)
+    try await root.store("payload", for: "key", as: .owner)
+    try root.setMode(0o644, of: ".blobcache")
+    #expect(try root.refusal(toOpen: ".blobcache", O_RDONLY, as: .stranger) == nil)
+    try await root.store("payload", for: "key", as: .superuser)
+    #expect(try root.refusal(toOpen: ".blobcache", O_RDONLY, as: .stranger) == .permissionDenied)
+    #expect(root.state(".blobcache")?.owner == CacheUser.owner.id)
+    try await root.store("again", for: "key", as: .owner)
+  }
+
+  /// L4: readers of a readable root list, count and verify what there is.
+  @Test(arguments: [CacheUser.member, .stranger]) func readersLookAtEverything(user: CacheUser) async throws {
+    let root = try SharedRoot(0o755)
+    try await root.store("payload", for: "key", as: .owner)
+    let before = root.state(".blobcache")
+    for verb in ["list", "usage", "verify"] {
+      let run = try await root.run(as: user, verb, "DIR")
+      #expect(run.status == 0, "\(verb): \(run.error)")
+    }
+    #expect(root.state(".blobcache") == before)
+  }
+}
