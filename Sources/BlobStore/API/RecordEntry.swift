@@ -42,59 +42,34 @@ public struct RecordEntry: Sendable {
   public let accessError: BlobStoreError?
 
   let path: RecordPath?
-  /// nil where nobody could tell it.
-  let owner: UserID?
-  /// Whether the file has more than one hard link.
-  let hasOtherNames: Bool
-  /// To be used only of an entry that was read under the record's stripe.
-  let version: FileVersion?
   /// nil of a file that could not be read.
   let fileState: FileState?
   /// Whether `fileSize` is known.
   let isMeasured: Bool
 
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
-
-  var displaced: DisplacedFile {
-    DisplacedFile(
-      path?.fileName ?? "", byteCount: fileSize, owner: owner, header: damage == nil ? header : nil,
-      hasOtherNames: hasOtherNames,
-      version: version)
-  }
 }
 
 extension RecordEntry {
-  /// A file that was read.
-  init(
-    path: RecordPath, key: BlobKey?, status: Stat, stored: Result<StoredHeader, RecordError>, now: UnixTime,
-    defaultExpiration: Int64
-  ) {
-    self.path = path
-    owner = status.userID
-    hasOtherNames = status.linkCount > 1
-    version = FileVersion(status)
-    fileState = FileState(status)
-    isMeasured = true
-    self.key = key
-    file = path.relative
-    fileSize = status.size
-    modified = UnixTime(seconds: status.modifiedSeconds)
-    accessError = nil
-    let verdict: RecordVerdict
-    switch stored {
-    case .success(let stored):
-      storedHeader = stored
-      verdict = RecordJudge(at: now, defaultExpiration: defaultExpiration).judge(
-        stored, RecordFacts(fileSize: status.size, nameDigest: path.digest))
-    case .failure(let error):
-      storedHeader = nil
-      verdict = .broken(error, nil)
+  /// A record as a reader sees it who looks at that time.
+  init(_ found: FoundRecord, _ naming: RecordNaming, now: UnixTime, defaultExpiration: Int64) {
+    path = found.name
+    file = found.name.relative
+    fileSize = found.byteCount
+    storedHeader = found.stored
+    isMeasured = found.status != nil
+    switch found.content {
+    case .sound(let sound): (state, header, damage, accessError) = (sound.isLocked ? .locked : .live, sound, nil, nil)
+    case .expired(let sound): (state, header, damage, accessError) = (.expired, sound, nil, nil)
+    case .damaged(let error, let sound): (state, header, damage, accessError) = (.damaged, sound, error, nil)
+    case .unreadable(let error):
+      (state, header, damage) = (.unreadable, nil, nil)
+      accessError = BlobStoreError(error, operation: "read", key: nil)
     }
-    switch verdict {
-    case .sound(let sound): (state, header, damage) = (sound.isLocked ? .locked : .live, sound, nil)
-    case .expired(let sound): (state, header, damage) = (.expired, sound, nil)
-    case .broken(let error, let sound): (state, header, damage) = (.damaged, sound, error)
-    }
+    let isRead = state != .unreadable
+    key = isRead ? naming.key(ofFileName: found.name.fileName) : nil
+    modified = UnixTime(seconds: isRead ? found.status?.modifiedSeconds ?? 0 : 0)
+    fileState = isRead ? found.status.map { FileState($0) } : nil
     expiry = header?.expiry(defaultExpiration: defaultExpiration)
     isStampedAhead = header?.isStampedAhead(of: now) ?? false
   }
@@ -104,9 +79,6 @@ extension RecordEntry {
   /// - Parameter status: nil where nobody could tell it.
   init(unreadable file: String, path: RecordPath? = nil, status: Stat? = nil, _ error: BlobStoreError) {
     self.path = path
-    owner = status?.userID
-    hasOtherNames = false
-    version = nil
     fileState = nil
     isMeasured = status != nil
     key = nil
@@ -129,9 +101,6 @@ extension RecordEntry {
 
   private init(_ entry: RecordEntry, state: RecordState, damage: RecordError?) {
     path = entry.path
-    owner = entry.owner
-    hasOtherNames = entry.hasOtherNames
-    version = entry.version
     fileState = entry.fileState
     isMeasured = entry.isMeasured
     key = entry.key
@@ -145,5 +114,11 @@ extension RecordEntry {
     accessError = entry.accessError
     self.state = state
     self.damage = damage
+  }
+}
+
+extension StoreCore {
+  func entry(of found: FoundRecord, at now: UnixTime) -> RecordEntry {
+    RecordEntry(found, configuration.layout.naming, now: now, defaultExpiration: defaultExpiration)
   }
 }

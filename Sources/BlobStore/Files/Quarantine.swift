@@ -118,18 +118,16 @@ extension StoreCore {
   }
 
   /// Removes a record file, or moves it to the quarantine. Under its stripe.
-  func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: StripeHold) throws {
+  func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: borrowing KeyHold) throws {
     guard policy != .report, let root = try root.opened(),
       let directory = try root.openSubdirectory(path.subdirectory),
-      let status = try directory.status(of: path.fileName)
+      case .record(let found) = records.find(path, in: directory, of: root, by: RecordJudge())
     else { return }
     let level = configuration.durability.level(concernsLock: false)
-    let size = RecordSize(bytes: status.size, isLocked: try isCountedAsLocked(path, in: directory, of: root))
     switch policy {
     case .report: break
     case .remove:
-      _ = try hold.changingPayload(level) { try directory.unlink(path.fileName) }
-      hold.count(from: size, to: nil)
+      _ = try records.remove(found, level, recycling: false, in: directory, of: root, hold)
     case .quarantine:
       let quarantineDirectory = try root.openOrMakeSubdirectory(Quarantine.directoryName)
       if let distrust = try root.owners.distrust(of: quarantineDirectory.status()) {
@@ -137,10 +135,10 @@ extension StoreCore {
       }
       let quarantine = Quarantine(
         directory: quarantineDirectory, owners: root.owners, byteLimit: quarantineByteLimit)
-      try hold.changingPayload(level) {
-        try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
-      }
-      hold.count(from: size, to: nil)
+      let change = hold.beginPayloadChange(level)
+      defer { hold.end(change) }
+      try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
+      hold.count(from: found.size, to: nil)
       do {
         if let failure = try quarantine.trim().failure { throw failure }
       } catch {
@@ -149,18 +147,5 @@ extension StoreCore {
           "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
       }
     }
-  }
-
-  /// Whether a damaged record was counted as locked: all but its payload is sound. Else it tells of no locks.
-  private func isCountedAsLocked(
-    _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
-  ) throws(FileError) -> Bool {
-    guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read),
-      !root.owners.expose(status),
-      let header = try file.judgeHeader(
-        RecordJudge(), RecordFacts(fileSize: status.size, nameDigest: path.digest)
-      ).soundHeader
-    else { return false }
-    return header.isLocked
   }
 }

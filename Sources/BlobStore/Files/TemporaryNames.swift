@@ -13,7 +13,7 @@ package final class TemporaryNames: Sendable {
   init() {}
 
   func next() -> String {
-    TemporaryFile.prefix + String(counter.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
+    FileDraft.prefix + String(counter.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
   }
 
   /// A file is about to get the name.

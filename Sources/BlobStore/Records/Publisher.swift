@@ -17,7 +17,7 @@ struct Publisher {
   ///   - rescues: collections that had been made for want of room when it was tried last.
   /// - Returns: whether another try is worth it.
   func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
-    core.makesRoomByEmptyingBin() || keeper?.makesRoom(for: byteCount, of: digest, after: rescues) == true
+    core.supply.makesRoomByEmptyingBin() || keeper?.makesRoom(for: byteCount, of: digest, after: rescues) == true
   }
 
   /// Runs what may find no room, until it does or none can be made.
@@ -47,94 +47,46 @@ struct Publisher {
     let path = try core.path(for: key)
     var (header, condition) = (header, condition)
     if core.configuration.format == .checksummed { header.keyDigest = path.digest }
-    // Collections in a tight loop have been seen to remove an empty subdirectory four times in a row before anything
-    // was put into it. Making it again is cheap; writing the payload again is not.
-    var (mayMakeAgain, mayWriteAgain) = (RootDirectory.removalsOutlasted, 3)
-    var (mayRecycle, mayBeUnnamed) = (mayRecycle, canWriteAgain)
+    var attempts = DraftAttempts(mayRecycle: mayRecycle, canWriteAgain: canWriteAgain)
     // Kept while the record is written again: a collection is not to end meanwhile, as if nobody waited for room.
     var wait: LimitKeeper.Wait?
     defer { keeper?.stopAsking(&wait) }
     while true {
-      var (hasWritten, wasRecycled, wasUnnamed) = (false, false, false)
+      var kind: FileDraft.Kind?
       let rescues = keeper?.rescue.collections ?? 0
       do {
         let root = try core.root.openedOrMade()
         let subdirectory = try root.madeSubdirectory(path.subdirectory)
-        var temporary = try fileToWrite(
-          header, at: path, mayBeRecycled: mayRecycle, mayBeUnnamed: mayBeUnnamed, in: subdirectory, of: root)
-        (hasWritten, wasRecycled, wasUnnamed) = (true, temporary.isRecycled, temporary.isUnnamed)
-        try write(temporary.file, &header)
-        try temporary.cutOff(at: Self.fileByteCount(header))
-        return try publish(&temporary, at: path, of: root, header, locks: locks, if: &condition, &wait)
-      } catch is NotToBeRecycled {
-        // Only a payload in memory is written to a recycled file.
-        mayRecycle = false
-      } catch let error as Published {
-        // Not to be done again: others may have locked the record meanwhile.
-        throw error.cause
-      } catch let error as FileError where wasRecycled && error.mayBeOfRecycledFilesOnly {
-        // A file of another volume, a lease that the kernel has taken away, a bin that may be written to but not renamed from.
-        if error.isLackOfPermission { try core.refuseBin(error) }
-        mayRecycle = false
-      } catch let error as FileError
-        where wasUnnamed && error.call == .linkUnnamed && core.root.files.refusesUnnamedFiles
-      {
-        mayBeUnnamed = false
-      } catch let error as FileError where error.isLackOfDirectory {
-        // Somebody removed the subdirectory (a collection does, when it is empty), the recycled file or the root under us.
-        if wasRecycled || wasUnnamed {
-          // A file with a name keeps its subdirectory from being empty.
-          (mayRecycle, mayBeUnnamed) = (false, false)
-        } else if hasWritten {
-          guard canWriteAgain, mayWriteAgain > 0 else { throw error }
-          mayWriteAgain -= 1
-        } else {
-          guard mayMakeAgain > 0 else { throw error }
-          mayMakeAgain -= 1
+        var draft = try core.records.draft(header, for: path, attempts, in: subdirectory, of: root)
+        kind = draft.kind
+        try draft.fill(&header, write)
+        return try publish(&draft, at: path, of: root, header, locks: locks, if: &condition, &wait)
+      } catch {
+        switch attempts.step(after: error, of: kind, refusesUnnamed: core.root.files.refusesUnnamedFiles) {
+        case .again: break
+        case .refuseBin: try core.supply.refuseBin(error)
+        case .lookAgain:
+          try core.root.opened()?.forgetSubdirectory(path.subdirectory)
+          _ = try core.root.forgetIfReplacedNow()
+        case .makeRoom:
+          guard makesRoom(for: header.fileByteCount, of: path.digest, after: rescues) else { throw error }
+        case .giveUp: throw (error as? Published)?.cause ?? error
         }
-        try core.root.opened()?.forgetSubdirectory(path.subdirectory)
-        _ = try core.root.forgetIfReplacedNow()
-      } catch let error as FileError where error.isLackOfRoom {
-        guard canWriteAgain || !hasWritten,
-          makesRoom(for: Self.fileByteCount(header), of: path.digest, after: rescues)
-        else { throw error }
       }
     }
   }
 
-  /// A file from the recycling bin, if there is one of that size, else a new one.
-  private func fileToWrite(
-    _ header: RecordHeader, at path: RecordPath, mayBeRecycled: Bool, mayBeUnnamed: Bool,
-    in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened
-  ) throws -> TemporaryFile {
-    if mayBeRecycled,
-      let recycled = core.recycledFile(for: header, at: path, byteCount: Self.fileByteCount(header), of: root)
-    {
-      return TemporaryFile(recycled, in: subdirectory, names: core.temporaryNames)
-    }
-    if mayBeUnnamed, let file = try subdirectory.directory.createUnnamedFile(permissions: root.permissions(of: .record))
-    {
-      return try TemporaryFile(unnamed: file, in: subdirectory, of: root, names: core.temporaryNames)
-    }
-    return try TemporaryFile(in: subdirectory, of: root, names: core.temporaryNames)
-  }
-
-  /// The bytes of a record's file.
-  private static func fileByteCount(_ header: RecordHeader) -> Int64 {
-    Int64(RecordHeader.byteCount).saturatingAdding(Int64(clamping: header.payloadSize))
-  }
-
-  /// What one try to publish under the stripe has come to.
+  /// What one try to publish under the key's hold has come to.
   private enum Publication {
     case done(BlobStore.Durability.Level, exceeding: BlobStore.UsageEstimate?, generation: UInt64?)
     /// There is too much in the directory.
     case mustWait(BlobStore.UsageEstimate)
-    /// The record must be on the medium before it is published, which is not done under the stripe.
+    /// The record must be on the medium before it is published, which is not done while the key is held.
     case mustSync(BlobStore.Durability.Level)
   }
 
   private func publish(
-    _ temporary: inout TemporaryFile, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
+    _ draft: inout FileDraft, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
     locks: BlobStore.LockPolicy, if condition: inout StoreCondition?, _ wait: inout LimitKeeper.Wait?
   ) throws -> StoreReceipt {
     let askedRefCount = header.refCount
@@ -146,7 +98,7 @@ struct Publisher {
     while true {
       if level > .none, !isSynced {
         // After a failure the file is given up, never synced again.
-        try temporary.synchronize(level)
+        try draft.synchronize(level)
         isSynced = true
         syncs += 1
       }
@@ -154,51 +106,42 @@ struct Publisher {
         if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
         // A try that fails, and is made again, changes the generation too.
         defer { condition?.noteOwnChange(hold.generation) }
-        let byteCount = Self.fileByteCount(header)
-        if header.refCount == askedRefCount, mayTryWithoutLooking(temporary, locks: locks) {
-          let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
-          let counted = try counting(hold, from: nil, to: new, &wait) {
-            try hold.changingPayload(level) { try temporary.publishIfAbsent(as: path.fileName) } == true
-          }
-          if case .done(let usage) = counted {
-            try keep(path.fileName, new, level, in: temporary.subdirectory, hold, if: condition)
+        if header.refCount == askedRefCount, mayTryWithoutLooking(draft, locks: locks) {
+          let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
+          let outcome = try commit(
+            &draft, as: path, size, replacing: nil, isSureOfName: false, level, of: root, &wait, hold)
+          if case .done(let usage) = outcome {
+            try keep(path.fileName, size, level, in: draft.subdirectory, hold, if: condition)
             return .done(level, exceeding: usage, generation: hold.generation)
           }
           // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
         }
-        let displaced = try recordToDisplace(at: path, in: temporary.subdirectory.directory, of: root)
-        core.lastStoreReplaced.store(displaced != nil, ordering: .relaxed)
+        let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: root)
+        core.lastStoreReplaced.store(found != nil, ordering: .relaxed)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
-        let refCount = locks.refCount(replacing: displaced?.header?.refCount ?? 0)
+        let refCount = locks.refCount(replacing: found?.header?.refCount ?? 0)
         if refCount != header.refCount {
           header.refCount = refCount
-          try header.withEncodedBytes { head throws(FileError) in try temporary.file.write(head, at: 0) }
+          try header.withEncodedBytes { head throws(FileError) in try draft.file.write(head, at: 0) }
           isSynced = false
         }
-        let concernsLock = header.isLocked || displaced?.header?.isLocked ?? false
+        let concernsLock = header.isLocked || found?.isLocked ?? false
         let needed = core.configuration.durability.level(concernsLock: concernsLock)
-        if let place = temporary.recycled, needed > .none || header.isLocked || !place.isStillSafe {
-          throw NotToBeRecycled()
+        if let place = draft.recycled, needed > .none || header.isLocked || !place.isStillSafe {
+          throw UnfitForRecycling()
         }
         if needed > .none, !isSynced || needed > level {
           guard syncs >= Self.syncsBesideOthers else { return .mustSync(needed) }
-          try temporary.synchronize(needed)
+          try draft.synchronize(needed)
           (level, isSynced) = (needed, true)
         }
-        let new = RecordSize(bytes: byteCount, isLocked: header.isLocked)
-        let counted = try counting(
-          hold, from: displaced.map { RecordSize(bytes: $0.file.byteCount, isLocked: $0.header?.isLocked ?? false) },
-          to: new, &wait
-        ) {
-          try hold.changingPayload(needed) { try publish(&temporary, as: path.fileName, displaced, needed, of: root) }
-          return true
-        }
-        switch counted {
+        let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
+        switch try commit(&draft, as: path, size, replacing: found, isSureOfName: true, needed, of: root, &wait, hold) {
         case .mustWait(let usage): return .mustWait(usage)
         case .done(let usage):
-          try keep(path.fileName, new, needed, in: temporary.subdirectory, hold, if: condition)
+          try keep(path.fileName, size, needed, in: draft.subdirectory, hold, if: condition)
           return .done(needed, exceeding: usage, generation: hold.generation)
-        case .notPublished: return .done(needed, exceeding: nil, generation: nil)
+        case .nameIsTaken: return .done(needed, exceeding: nil, generation: nil)
         }
       }
       switch publication {
@@ -206,13 +149,13 @@ struct Publisher {
         level = needed
         isSynced = false
       case .mustWait(let usage):
-        try keeper?.waitForRoom(&wait, usage, for: Self.fileByteCount(header))
+        try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
       case .done(let reached, let usage, let generation):
         if let usage { keeper?.start(usage) }
-        keeper?.didStore(Self.fileByteCount(header))
+        keeper?.didStore(header.fileByteCount)
         if reached == .full {
           do throws(FileError) {
-            try temporary.subdirectory.directory.synchronize()
+            try draft.subdirectory.directory.synchronize()
             if !path.subdirectory.isEmpty { try root.directory.synchronize() }
           } catch {
             throw Published(cause: error)
@@ -223,31 +166,36 @@ struct Publisher {
     }
   }
 
-  /// Publishes a record and counts it, if there is room for it.
-  private func counting(
-    _ hold: StripeHold, from before: RecordSize?, to after: RecordSize, _ wait: inout LimitKeeper.Wait?,
-    _ publish: () throws -> Bool
-  ) throws -> CountedPublication {
+  /// Commits a record within the limit, if there is room for it.
+  private func commit(
+    _ draft: inout FileDraft, as path: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level, of root: RootDirectory.Opened,
+    _ wait: inout LimitKeeper.Wait?,
+    _ hold: borrowing KeyHold
+  ) throws -> CommitOutcome {
+    let limit = keeper?.limit
     if let keeper, wait != nil {
       // Who waits looks first: what it counted for a moment, the collection that makes room would make room for too.
-      if let usage = hold.usageBeyondBounds(from: before, to: after, keeper.limit) { return .mustWait(usage) }
+      if let usage = hold.usageBeyondBounds(from: found?.size, to: size, limit) { return .mustWait(usage) }
       keeper.stopAsking(&wait)
     }
-    return try hold.counting(from: before, to: after, within: keeper?.limit, publish)
+    return try core.records.commit(
+      &draft, as: path, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: root, hold)
   }
 
-  /// Sees to it that a record which has just taken its place may stay there. A wipe takes no stripe where it finds no record: it
+  /// Sees to it that a record which has just taken its place may stay there. A wipe holds no key of which it finds no record: it
   /// may have begun, and passed the place, since the condition was found to hold. If so, the record is removed for it.
   ///
   /// - Throws: `ConditionFailed`.
   private func keep(
     _ fileName: String, _ size: RecordSize, _ level: BlobStore.Durability.Level, in subdirectory: OpenSubdirectory,
-    _ hold: StripeHold, if condition: StoreCondition?
+    _ hold: borrowing KeyHold, if condition: StoreCondition?
   ) throws {
     guard let condition, !condition.stillHolds(in: hold.history) else { return }
     do {
-      let isRemoved = try hold.changingPayload(level) { try subdirectory.directory.unlink(fileName) }
-      if isRemoved { hold.count(from: size, to: nil) }
+      let change = hold.beginPayloadChange(level)
+      defer { hold.end(change) }
+      if try subdirectory.directory.unlink(fileName) { hold.count(from: size, to: nil) }
     } catch {
       throw Published(cause: error)
     }
@@ -258,100 +206,39 @@ struct Publisher {
   /// for it: else, if they are at it without end, so would it be.
   private static let syncsBesideOthers = 3
 
-  /// Whether a file may take its name, if that is free, before anybody has looked whether it is.
+  /// Whether a file may take its name, if that is free, before anything has looked whether it is.
   ///
-  /// To look where there is nothing is a call too many, and so is to try where there is something. A new file tries; a
-  /// recycled one does what would have been right for the last store. But once it has tried, nobody may write to a recycled
-  /// file, as who keeps locks may have to.
-  private func mayTryWithoutLooking(_ temporary: borrowing TemporaryFile, locks: BlobStore.LockPolicy) -> Bool {
-    guard let place = temporary.recycled else { return true }
+  /// Looking first wastes a call for new keys, trying first one for replaced keys. So a new file tries, and a recycled one
+  /// guesses from the last store: once it has tried, nothing may write to it, as a store that keeps locks may have to.
+  private func mayTryWithoutLooking(_ draft: borrowing FileDraft, locks: BlobStore.LockPolicy) -> Bool {
+    guard let place = draft.recycled else { return true }
     return !locks.keepsLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
   }
 
-  /// Puts a record in its place under its stripe, and what it displaces where it belongs.
-  private func publish(
-    _ temporary: inout TemporaryFile, as fileName: String, _ displaced: Displaced?, _ level: BlobStore.Durability.Level,
-    of root: RootDirectory.Opened
-  ) throws {
-    guard let displaced else { return try temporary.publishNew(as: fileName) }
-    guard let room = core.roomInBin(for: displaced.file, level, of: root) else {
-      return try temporary.publish(as: fileName)
-    }
-    if let failure = try temporary.publish(as: fileName, keepingDisplacedIn: room) {
-      core.noteFailure(failure, of: root)
-    }
-  }
-
-  /// A record that is about to be replaced.
-  private struct Displaced {
-    let file: DisplacedFile
-    /// nil if it is damaged: then it tells of no locks.
-    let header: RecordHeader?
-  }
-
   /// - Returns: nil if there is no record.
-  /// - Throws: `foreignFile` if what lies there is none of ours, and so not to be replaced.
-  private func recordToDisplace(
+  /// - Throws: `foreignFile` if what lies there is none of the cache's, and so not to be replaced.
+  private func recordToReplace(
     at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
-  ) throws -> Displaced? {
-    do {
-      return try readRecordToDisplace(at: path, in: directory, of: root)
-    } catch let error as FileError {
-      guard let record = root.foreignRecord(at: path, after: error) else { throw error }
-      throw Self.refusal(record)
-    }
-  }
-
-  private static func refusal(_ record: BlobStore.ForeignRecord) -> BlobStoreError {
-    BlobStoreError(
-      .foreignFile, "what lies where the record belongs is left alone: \(record.explanation)", path: record.path)
-  }
-
-  private func readRecordToDisplace(
-    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
-  ) throws -> Displaced? {
-    switch try directory.openFile(path.fileName, for: .read) {
+  ) throws -> FoundRecord? {
+    switch core.records.find(path, in: directory, of: root, by: RecordJudge()) {
     case .absent: return nil
-    case .regular(let file, let status):
-      guard root.owns(status) else { throw Self.refusal(BlobStore.ForeignRecord(path, status, in: root)) }
-      let verdict = try file.judgeHeader(
-        RecordJudge(), RecordFacts(fileSize: status.size, nameDigest: path.digest))
-      // A damaged record tells of no locks.
-      let header = root.owners.expose(status) ? nil : verdict.soundHeader
-      return Displaced(file: DisplacedFile(path.fileName, status, header: header), header: header)
-    case .notRegular: break
+    case .record(let found):
+      if case .unreadable(let error) = found.content { throw error }
+      return found
+    case .foreign(let record?):
+      throw BlobStoreError(
+        .foreignFile, "what lies where the record belongs is left alone: \(record.explanation)", path: record.path)
+    case .foreign(nil):
+      throw BlobStoreError(
+        .foreignFile, "what lies where the record belongs is no file of this cache's, and is left alone",
+        path: directory.path.appending(path.fileName))
     }
-    throw BlobStoreError(
-      .foreignFile, "what lies where the record belongs is no file of this cache's, and is left alone",
-      path: directory.path.appending(path.fileName))
   }
 }
-
-/// A record that was written to a recycled file needs a new one, as shows only once its place is looked at: it must be on the
-/// medium before it takes that, because the record there is locked; or what the file held before must not come back with a
-/// power cut any more.
-private struct NotToBeRecycled: Error {}
 
 /// The record has taken its place, and is not known to be on the medium, or was to be taken back.
+///
+/// It must not be stored again: others may have locked the record meanwhile.
 private struct Published: Error {
   let cause: any Error
-}
-
-extension TemporaryFile {
-  /// Brings the record to the medium.
-  fileprivate borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
-    try file.synchronize(level == .full ? .full : .barrier)
-  }
-}
-
-extension FileError {
-  /// Whether it is one of the calls that give a recycled file its place, and a new file may be given it: not where there
-  /// is no room or no directory, and not where somebody else has just taken the name.
-  fileprivate var mayBeOfRecycledFilesOnly: Bool {
-    [.rename, .renameExchange, .renameNoReplace, .lease].contains(call) && !isLackOfRoom && !isLackOfDirectory
-      && errno != .fileExists
-  }
-  /// Whether it is the caller who may not change a directory.
-  fileprivate var isLackOfPermission: Bool { [.permissionDenied, .notPermitted].contains(errno) }
-  fileprivate var isLackOfDirectory: Bool { errno == .noSuchFileOrDirectory }
 }

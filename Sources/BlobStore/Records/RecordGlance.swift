@@ -18,10 +18,9 @@ struct RecordGlance {
 
   /// - Parameter head: the file's first 64 bytes, fewer if it has no more.
   /// - Returns: nil if the record breaks a rule: `RecordEntry` says which.
-  init?(_ head: RawSpan, _ status: Stat, digest: UInt64, now: UnixTime, defaultExpiration: Int64) {
+  init?(_ head: RawSpan, _ status: Stat, digest: UInt64, by judge: RecordJudge) {
     fileSize = status.size
     fileState = FileState(status)
-    let judge = RecordJudge(at: now, defaultExpiration: defaultExpiration)
     switch judge.judge(head, RecordFacts(fileSize: fileSize, nameDigest: digest)) {
     case .sound(let sound): (header, state) = (sound, sound.isLocked ? .locked : .live)
     case .expired(let sound): (header, state) = (sound, .expired)

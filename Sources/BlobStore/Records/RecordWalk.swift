@@ -233,7 +233,7 @@ internal import SystemPackage
     let isMatch = entry.name.utf8.starts(with: fileNamePrefix.utf8)
     let name = subdirectory == nil ? entry.name : subdirectoryName + "/" + entry.name
     let isOfOtherKind = entry.kind == .directory || entry.kind == .other
-    if TemporaryFile.isName(entry.name), !isOfOtherKind {
+    if FileDraft.isName(entry.name), !isOfOtherKind {
       guard fileNamePrefix.isEmpty else { return nil }
       let status = withCurrentDirectory { $0.statusOfUnreadable(entry.name) }
       return status.map(root.mayBeRecord) ?? true ? .temporary(name: entry.name) : .foreign(name)
@@ -241,16 +241,17 @@ internal import SystemPackage
     guard !isOfOtherKind, entry.isNameExact, isMatch, let path = path(ofFileName: entry.name) else {
       return fileNamePrefix.isEmpty ? .foreign(name) : nil
     }
-    switch try withCurrentDirectory({ directory in
-      try RecordExamination(path, in: directory, of: root, layout, defaultExpiration, now)
-    }) {
+    switch withCurrentDirectory({ Finding(path, in: $0, of: root, by: judge) }) {
     case .absent: return nil
     case .foreign(let record):
       guard fileNamePrefix.isEmpty else { return nil }
       return record.map { .foreignRecord($0) } ?? .foreign(name)
-    case .record(let entry): return .record(entry)
+    case .record(let found):
+      return .record(RecordEntry(found, layout.naming, now: now, defaultExpiration: defaultExpiration))
     }
   }
+
+  private var judge: RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
 }
 
 // MARK: - Skimming
@@ -291,52 +292,9 @@ extension RecordWalk {
     case .notRegular: return .toBeMet
     case .regular(let status, let byteCount):
       guard root.owns(status), !root.owners.expose(status),
-        let glance = unsafe RecordGlance(
-          RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, now: now,
-          defaultExpiration: defaultExpiration)
+        let glance = unsafe RecordGlance(RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, by: judge)
       else { return .toBeMet }
       return try skim(glance) ? .done : .toBeMet
-    }
-  }
-}
-
-/// What lies at the place of a record, looked at once.
-enum RecordExamination {
-  case absent
-  /// nil for what is no file.
-  case foreign(BlobStore.ForeignRecord?)
-  case record(RecordEntry)
-
-  /// System calls: open, fstat, read, close.
-  init(
-    _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, _ layout: RecordLayout,
-    _ defaultExpiration: Int64, _ now: UnixTime
-  ) throws {
-    do {
-      switch try directory.openFile(path.fileName, for: .read) {
-      case .absent: self = .absent
-      case .notRegular: self = .foreign(nil)
-      case .regular(let file, let status):
-        guard root.owns(status) else {
-          self = .foreign(BlobStore.ForeignRecord(path, status, in: root))
-          return
-        }
-        let entry = RecordEntry(
-          path: path, key: layout.naming.key(ofFileName: path.fileName), status: status,
-          stored: try file.readHeader(), now: now, defaultExpiration: defaultExpiration)
-        let isExposed = entry.damage == nil && root.owners.expose(status)
-        self = .record(isExposed ? entry.damaged(.writableByOthers) : entry)
-      }
-    } catch {
-      let status = directory.statusOfUnreadable(path.fileName)
-      if let status, !root.mayBeRecord(status) {
-        self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(path, status, in: root) : nil)
-        return
-      }
-      // One file that cannot be read does not end a walk over the others.
-      self = .record(
-        RecordEntry(
-          unreadable: path.relative, path: path, status: status, BlobStoreError(error, operation: "read", key: nil)))
     }
   }
 }

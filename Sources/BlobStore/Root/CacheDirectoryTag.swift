@@ -36,12 +36,12 @@ extension BlobStore {
       else { return }
       guard try root.directory.status(of: CacheDirectoryTag.name) == nil else { return }
       // Whole before it has its name: half a signature would be none.
-      var temporary = try TemporaryFile(
+      var temporary = try FileDraft(
         in: OpenSubdirectory(root.directory.reopened()), of: root, names: core.temporaryNames)
       let content = Array(CacheDirectoryTag.content.utf8)
       try temporary.file.write(unsafe content.span.bytes, at: 0)
-      if try temporary.publishIfAbsent(as: CacheDirectoryTag.name) == nil {
-        _ = try temporary.publishByLink(as: CacheDirectoryTag.name)
+      if try temporary.commit(as: CacheDirectoryTag.name) == nil {
+        _ = try temporary.link(as: CacheDirectoryTag.name)
       }
     }
   }

@@ -177,16 +177,16 @@ extension ControlFile {
   }
 
   /// - Returns: false if another process was faster.
-  private static func publish(_ temporary: inout TemporaryFile) throws -> Bool {
-    if let published = try temporary.publishIfAbsent(as: name) { return published }
-    return try temporary.publishByLink(as: name)
+  private static func publish(_ temporary: inout FileDraft) throws -> Bool {
+    if let published = try temporary.commit(as: name) { return published }
+    return try temporary.link(as: name)
   }
 
   /// Makes an empty control file, where there is no room for more: its locks are all it has, until it is replaced.
   ///
   /// - Throws: where there is no room for the name of a file either.
   static func makeEmpty(in root: RootDirectory.Opened, names: TemporaryNames) throws {
-    var temporary = try TemporaryFile(
+    var temporary = try FileDraft(
       in: OpenSubdirectory(root.directory.reopened()), of: root, names: names, as: .control)
     _ = try publish(&temporary)
   }
@@ -222,15 +222,15 @@ extension ControlFile {
       return true
     }
     var temporary = try makeUnpublished(in: root, names: names)
-    try temporary.publish(as: name)
+    try temporary.replace(name)
     logger.warning("\(file.location.path): was damaged, and is replaced")
     return true
   }
 
   private static func makeUnpublished(
     in root: RootDirectory.Opened, names: TemporaryNames
-  ) throws -> TemporaryFile {
-    let temporary = try TemporaryFile(
+  ) throws -> FileDraft {
+    let temporary = try FileDraft(
       in: OpenSubdirectory(root.directory.reopened()), of: root, names: names, as: .control)
     try temporary.file.allocate(byteCount: Int64(ControlLayout.byteCount))
     // What is allocated and not written reads as zeros, and costs no write. A random base is added to what lies there, so that a
@@ -277,21 +277,33 @@ extension ControlFile {
     return generationBase &+ UInt64(changes)
   }
 
-  /// Runs a change of a key's payload, its generation odd meanwhile. Under the key's stripe, which keeps others off the
-  /// generation too.
-  func changingPayload<Result>(of digest: UInt64, _ change: () throws -> Result) rethrows -> Result {
-    guard map != nil else { return try change() }
+  /// A generation that is odd because a change is under way.
+  struct OddGeneration {
+    fileprivate let offset: Int
+    fileprivate let value: UInt32
+  }
+
+  /// Makes a key's generation odd, for a change of its payload. Under the key's hold, which keeps others off it too.
+  ///
+  /// - Returns: nil where there are no generations.
+  func beginChange(of digest: UInt64) -> OddGeneration? {
+    guard map != nil else { return nil }
     let offset = ControlLayout.generationOffset(of: digest)
-    let odd = map!.withWord(at: offset, as: UInt32.self) { generation in
+    return map!.withWord(at: offset, as: UInt32.self) { generation in
       let before = generation.load(ordering: .relaxed)
       // Odd already, if a process died here: it stays odd, and changes all the same.
       let odd = before % 2 == 0 ? before &+ 1 : before &+ 2
       // A reader that sees the change's effect on disk must see this too; a system call lies between.
       generation.store(odd, ordering: .sequentiallyConsistent)
-      return odd
+      return OddGeneration(offset: offset, value: odd)
     }
-    defer { map!.withWord(at: offset, as: UInt32.self) { $0.store(odd &+ 1, ordering: .sequentiallyConsistent) } }
-    return try change()
+  }
+
+  /// Makes the generation even again, and another than before.
+  func endChange(_ generation: OddGeneration) {
+    map!.withWord(at: generation.offset, as: UInt32.self) {
+      $0.store(generation.value &+ 1, ordering: .sequentiallyConsistent)
+    }
   }
 }
 

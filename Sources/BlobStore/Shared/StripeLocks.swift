@@ -35,7 +35,7 @@ final class StripeLocks: Sendable {
   /// Runs a change when no other change of the key is under way, anywhere.
   ///
   /// - Throws: `busy` if others were at it until the deadline.
-  func withStripe<Result: ~Copyable>(of digest: UInt64, _ body: (StripeHold) throws -> Result) throws -> Result {
+  func withStripe<Result: ~Copyable>(of digest: UInt64, _ body: (borrowing KeyHold) throws -> Result) throws -> Result {
     var backoff = Backoff(timeout: timeout)
     repeat {
       let result = try table.withStripeIfAvailable(of: digest) {
@@ -54,7 +54,7 @@ final class StripeLocks: Sendable {
   ///   there can be none.
   /// - Returns: nil, without calling `body`, if another change of the key is under way.
   func withStripeIfAvailable<Result>(
-    of digest: UInt64, makesControlFile: Bool = false, _ body: (StripeHold) throws -> Result
+    of digest: UInt64, makesControlFile: Bool = false, _ body: (borrowing KeyHold) throws -> Result
   ) throws -> Result? {
     try table.withStripeIfAvailable(of: digest) {
       try tryFileLock(digest, makesControlFile: makesControlFile, body)
@@ -63,12 +63,12 @@ final class StripeLocks: Sendable {
 
   /// - Returns: nil, without calling `body`, if another process has the stripe.
   private func tryFileLock<Result: ~Copyable>(
-    _ digest: UInt64, makesControlFile: Bool, _ body: (StripeHold) throws -> Result
+    _ digest: UInt64, makesControlFile: Bool, _ body: (borrowing KeyHold) throws -> Result
   ) throws -> Result? {
     let bytes = ControlLayout.stripeByte(of: digest)
     while true {
       // Without a directory there is nothing to change, and nothing to lock.
-      guard let root = try root.opened() else { return try body(StripeHold(control: nil, digest: digest)) }
+      guard let root = try root.opened() else { return try body(KeyHold(control: nil, digest: digest)) }
       let control: ControlFile?
       do {
         control = try controlFile(of: root, makesIt: makesControlFile)
@@ -82,12 +82,12 @@ final class StripeLocks: Sendable {
         return nil
       }
       guard let control else { return try tryDirectoryLock(root, digest, body) }
-      if sharing == .exclusive { return try body(StripeHold(control: control, digest: digest)) }
+      if sharing == .exclusive { return try body(KeyHold(control: control, digest: digest)) }
       switch try control.tryLock(bytes, in: root) {
       case false: return nil
       case true:
         defer { control.unlock(bytes) }
-        return try body(StripeHold(control: control, digest: digest))
+        return try body(KeyHold(control: control, digest: digest))
       case nil:
         // The file was deleted under us, and whoever comes now makes a new one.
         root.forget(control)
@@ -154,88 +154,12 @@ extension StripeLocks {
 
   /// Locks the directory for want of a control file.
   private func tryDirectoryLock<Result: ~Copyable>(
-    _ root: RootDirectory.Opened, _ digest: UInt64, _ body: (StripeHold) throws -> Result
+    _ root: RootDirectory.Opened, _ digest: UInt64, _ body: (borrowing KeyHold) throws -> Result
   ) throws -> Result? {
     let directory = try root.directory.reopened()
     guard try sharing == .exclusive || directory.tryLock() else { return nil }
     // Made meanwhile: then its locks are the ones that count.
     guard try root.controlFile(logger) == nil else { return nil }
-    return try body(StripeHold(control: nil, digest: digest))
+    return try body(KeyHold(control: nil, digest: digest))
   }
-}
-
-/// What a change may do with the control file while it has its stripe.
-struct StripeHold {
-  fileprivate let control: ControlFile?
-  fileprivate let digest: UInt64
-
-  /// Runs the call that replaces or removes the payload, so that memory tiers notice, and the recycling bin.
-  func changingPayload<Result>(
-    _ level: BlobStore.Durability.Level, _ change: () throws -> Result
-  ) rethrows -> Result {
-    guard let control else { return try change() }
-    willChange(level)
-    return try control.changingPayload(of: digest, change)
-  }
-
-  /// A change is about to be made, also one of a header alone.
-  func willChange(_ level: BlobStore.Durability.Level) {
-    if level > .none { control?.countDurableChange() }
-  }
-
-  /// Publishes a record, counted before it is there: so the count is never less than what is there, and of stores that
-  /// come at once, not one too many finds room.
-  ///
-  /// - Parameter publish: whether it was published.
-  func counting(
-    from before: RecordSize?, to after: RecordSize, within limit: StoreLimit?, _ publish: () throws -> Bool
-  ) throws -> CountedPublication {
-    guard let control, let usage = control.count(from: before, to: after) else {
-      return try publish() ? .done(exceeding: nil) : .notPublished
-    }
-    var isDone = false
-    defer { if !isDone { control.count(from: after, to: before) } }
-    let isKnown = control.countersAreKnown
-    if let limit, limit.refuses(from: before, to: after, usage, isKnown: isKnown) { return .mustWait(usage) }
-    isDone = try publish()
-    guard isDone else { return .notPublished }
-    return .done(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
-  }
-
-  /// What there would be after such a change, if that is more than there may ever be; nothing is counted for it.
-  func usageBeyondBounds(
-    from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?
-  ) -> BlobStore.UsageEstimate? {
-    guard let control, let limit, let counted = control.counters else { return nil }
-    let usage = counted + BlobStore.UsageEstimate(after) - BlobStore.UsageEstimate(before)
-    return limit.refuses(from: before, to: after, usage, isKnown: control.countersAreKnown) ? usage : nil
-  }
-
-  /// The key's generation, which nobody else can change meanwhile; nil where there are none.
-  var generation: UInt64? { control?.generation(of: digest) }
-
-  /// The key's history, to which nobody else can add meanwhile but by a wipe.
-  var history: KeyHistory { control?.history(of: digest) ?? KeyHistory() }
-
-  /// Writes a header in place, so that no mark says that the record expires later than it does now.
-  func loweringMarks(
-    of path: RecordPath, from before: RecordHeader, to header: RecordHeader, _ write: () throws -> Void
-  ) rethrows {
-    guard let control, header.mayExpireEarlier(than: before) else { return try write() }
-    try control.loweringMarks(of: path.subdirectory, for: header, write)
-  }
-
-  /// Counts what the change did to the record file.
-  func count(from before: RecordSize?, to after: RecordSize?) {
-    control?.count(from: before, to: after)
-  }
-}
-
-/// What a try to publish a record within a limit has come to.
-enum CountedPublication {
-  /// It is published; and there is more than may stay now, if so, or it is not known how much there is.
-  case done(exceeding: BlobStore.UsageEstimate?)
-  case notPublished
-  /// There is more than there may ever be.
-  case mustWait(BlobStore.UsageEstimate)
 }

@@ -133,7 +133,9 @@ extension StoreCore {
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome {
     let path = try path(for: key)
-    let written = try stripes.withStripe(of: path.digest) { try writeHeader(at: path, now, level, $0, change) }
+    let written = try stripes.withStripe(of: path.digest) { hold throws in
+      try writeHeader(at: path, now, level, hold, change)
+    }
     switch consume written {
     case .none(let outcome): return outcome
     case .inPlace(let file, let entry):
@@ -168,7 +170,7 @@ extension StoreCore {
   ///
   /// - Parameter copiesLinked: whether a record with another name is copied for it; else it is left unchanged.
   private func writeHeader(
-    at path: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: StripeHold,
+    at path: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold,
     copiesLinked: Bool = true,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> WrittenHeader {
@@ -181,46 +183,11 @@ extension StoreCore {
     }
     var header = before
     if case .unchanged(let outcome) = try change(&header) { return .none(outcome) }
-    let isCopied = status.linkCount > 1
-    guard copiesLinked || !isCopied else { return .none(.done) }
+    guard copiesLinked || status.linkCount <= 1 else { return .none(.done) }
     // Opened first: once the header is changed, nothing but a sync may fail.
     let entry = level == .full ? try RecordDirectory(of: path, root) : nil
-    hold.willChange(level)
-    if isCopied {
-      try replace(file, at: path, with: header, level)
-    } else {
-      try hold.loweringMarks(of: path, from: before, to: header) {
-        try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
-      }
-    }
-    hold.count(
-      from: RecordSize(bytes: status.size, isLocked: before.isLocked),
-      to: RecordSize(bytes: status.size, isLocked: header.isLocked))
-    return isCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
-  }
-
-  /// Puts a copy with another header in the place of a record that has another name (a `cp -al` backup), whose header
-  /// must not change.
-  private func replace(
-    _ file: borrowing OpenFile, at path: RecordPath, with header: RecordHeader, _ level: BlobStore.Durability.Level
-  ) throws {
-    // Copied under the stripe: what no load returns would keep others waiting for nothing.
-    guard header.payloadSize <= configuration.limits.payload else { throw tooLarge(header, file.location.path) }
-    let root = try root.openedOrMade()
-    let subdirectory = OpenSubdirectory(try root.openOrMakeSubdirectory(path.subdirectory))
-    var temporary = try TemporaryFile(in: subdirectory, of: root, names: temporaryNames)
-    try header.withEncodedBytes { bytes throws(FileError) in try temporary.file.write(bytes, at: 0) }
-    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceByteCount, alignment: 16)
-    defer { unsafe buffer.deallocate() }
-    var offset = Int64(RecordHeader.byteCount)
-    while true {
-      let count = try unsafe file.read(into: buffer, at: offset)
-      if count == 0 { break }
-      try temporary.file.write(unsafe RawSpan(_unsafeBytes: buffer[..<count]), at: offset)
-      offset += Int64(count)
-    }
-    if level > .none { try temporary.file.synchronize(level == .full ? .full : .barrier) }
-    try temporary.publish(as: path.fileName)
+    let wasCopied = try records.rewriteHeader(of: path, in: file, status, from: before, to: header, level, hold)
+    return wasCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
   }
 
   /// Sets an update time that a clock has left which was ahead to now, if nobody has the stripe. A record with another
@@ -231,16 +198,16 @@ extension StoreCore {
     var stamped: RecordHeader?
     _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
       // Memory goes by the time that it knows until it reads another one.
-      try hold.changingPayload(.none) {
-        let written = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
-          guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
-          header.updateTime = UInt64(clamping: configuration.now().seconds)
-          stamped = header
-          return .changed
-        }
-        // It has another name.
-        if case .none = written { stamped = nil }
+      let change = hold.beginPayloadChange(.none)
+      defer { hold.end(change) }
+      let written = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
+        guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
+        header.updateTime = UInt64(clamping: configuration.now().seconds)
+        stamped = header
+        return .changed
       }
+      // It has another name.
+      if case .none = written { stamped = nil }
     }
     return stamped
   }

@@ -144,7 +144,9 @@ extension StoreCore {
         return .absent
       }
     }
-    guard let control = root.openedControlFile ?? controlFileOfRecyclers(root) else { return try readOrPassOver() }
+    guard let control = root.openedControlFile ?? supply.controlFileOfRecyclers(root) else {
+      return try readOrPassOver()
+    }
     var triesLeft = 3
     while true {
       let generation = control.generation(of: path.digest)
@@ -160,23 +162,7 @@ extension StoreCore {
   /// - Throws: `DamagedRecord` if others may write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
     guard let root = try root.opened() else { return .absent }
-    return try openRecord(path, in: root, for: access)
-  }
-
-  private func openRecord(
-    _ path: RecordPath, in root: RootDirectory.Opened, for access: FileAccess
-  ) throws -> OpenedFile {
-    guard try root.trustsSubdirectory(path.subdirectory) else { return .notRegular }
-    switch try root.openPassingOverForeign(path, for: access) {
-    case .regular(let file, let status):
-      guard root.owns(status) else { return .notRegular }
-      guard !root.owners.expose(status) else {
-        throw DamagedRecord(error: .writableByOthers, path: file.location.path)
-      }
-      return .regular(file, status)
-    case .absent: return .absent
-    case .notRegular: return .notRegular
-    }
+    return try records.files.open(path, in: root, for: access)
   }
 
   /// The error for a sound record that is larger than this store takes.
@@ -271,7 +257,9 @@ extension StoreCore {
   private func readHeader(
     _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime
   ) throws -> Reading<Void> {
-    guard case .regular(let file, let status) = try openRecord(path, in: root, for: .read) else { return .absent }
+    guard case .regular(let file, let status) = try records.files.open(path, in: root, for: .read) else {
+      return .absent
+    }
     let facts = RecordFacts(fileSize: status.size, nameDigest: path.digest)
     return Reading(try file.judgeHeader(judge(at: now), facts))
   }

@@ -49,7 +49,7 @@ extension BlobStore {
   /// - Complexity: two system calls a file.
   @discardableResult
   public func emptyRecyclingBin() throws(BlobStoreError) -> RemovalReport {
-    try reporting("emptyRecyclingBin") { try core.emptyBin().removed }
+    try reporting("emptyRecyclingBin") { try core.supply.emptyBin().removed }
   }
 
   /// Removes several records; one that fails does not keep the others from it.
@@ -109,7 +109,7 @@ extension StoreCore {
     }
     // Without a control file nobody produces anything for the directory.
     if mustTell, try stripes.controlFile(of: root, makesIt: false) != nil {
-      try stripes.withStripe(of: path.digest) { $0.changingPayload(.none) {} }
+      try stripes.withStripe(of: path.digest) { $0.noteChange() }
     }
     return .notFound
   }
@@ -119,18 +119,13 @@ extension StoreCore {
     _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool
   ) throws -> BlobStore.Durability.Level? {
     try stripes.withStripe(of: path.digest) { hold throws -> BlobStore.Durability.Level? in
-      guard let (record, file, mayBeLocked) = try recordToRemove(at: path, in: directory, of: root) else {
-        // Somebody may be producing it, and is to know that it was removed.
-        hold.changingPayload(.none) {}
+      guard let found = try recordToRemove(at: path, in: directory, of: root) else {
+        // A producer may be at it, and must learn that it was removed.
+        hold.noteChange()
         return nil
       }
-      let level = configuration.durability.level(concernsLock: mayBeLocked)
-      let isRemoved = try hold.changingPayload(level) {
-        try recycling ? takeAway(path.fileName, file, level, in: directory, of: root) : directory.unlink(path.fileName)
-      }
-      guard isRemoved else { return nil }
-      hold.count(from: record, to: nil)
-      return level
+      let level = configuration.durability.level(concernsLock: found.mayBeLocked)
+      return try records.remove(found, level, recycling: recycling, in: directory, of: root, hold) ? level : nil
     }
   }
 
@@ -227,7 +222,7 @@ extension StoreCore {
     }
     if scope == .all, !progress.removed.wasStopped {
       do {
-        _ = try emptyBin()
+        _ = try supply.emptyBin()
       } catch {
         firstFailure = firstFailure ?? error
       }
@@ -284,32 +279,14 @@ extension StoreCore {
     }
   }
 
-  /// The record at a path, sound or not; nil if there is none. What cannot be read may be locked.
+  /// The record at a path, sound or not; nil if there is none.
   private func recordToRemove(
     at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
-  ) throws -> (RecordSize, DisplacedFile, mayBeLocked: Bool)? {
-    do {
-      guard case .regular(let file, let status) = try directory.openFile(path.fileName, for: .read), root.owns(status)
-      else { return nil }
-      let verdict = try file.judgeHeader(
-        RecordJudge(), RecordFacts(fileSize: status.size, nameDigest: path.digest))
-      // A damaged record tells of no locks.
-      let header = root.owners.expose(status) ? nil : verdict.soundHeader
-      let isLocked = header?.isLocked ?? false
-      return (
-        RecordSize(bytes: status.size, isLocked: isLocked),
-        DisplacedFile(path.fileName, status, header: header), isLocked
-      )
-    } catch {
-      // Unreadable is no reason to keep it: the removal is unconditional.
-      guard let status = try directory.status(of: path.fileName), status.type == .regular, root.owns(status) else {
-        return nil
-      }
-      return (
-        RecordSize(bytes: status.size, isLocked: false),
-        DisplacedFile(path.fileName, status, header: nil), true
-      )
-    }
+  ) throws -> FoundRecord? {
+    guard case .record(let found) = records.find(path, in: directory, of: root, by: RecordJudge()) else { return nil }
+    // That a file cannot be read is no reason to keep it: the removal is unconditional. But there must be one.
+    if case .unreadable(let error) = found.content, found.status == nil { throw error }
+    return found
   }
 
   /// Removes a record that a walk has met, if it still is what `isDue` wants when no other change can be made. Waits for
@@ -321,22 +298,18 @@ extension StoreCore {
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
     let removal = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold -> RecordRemoval in
-      let examination = try RecordExamination(
-        path, in: directory, of: root, configuration.layout, defaultExpiration, configuration.now())
-      guard case .record(let current) = examination else { return .stays }
+      let now = configuration.now()
+      guard case .record(let found) = records.find(path, in: directory, of: root, by: judge(at: now)) else {
+        return .stays
+      }
+      let current = entry(of: found, at: now)
       guard isDue(current) else {
         // Unreadable now: whether it is due is not known, and that must not pass for an answer.
         if let error = current.accessError { throw error }
         return .stays
       }
-      let level = configuration.durability.level(concernsLock: current.state == .locked)
-      let isRemoved = try hold.changingPayload(level) {
-        try recycling
-          ? takeAway(path.fileName, current.displaced, level, in: directory, of: root)
-          : directory.unlink(path.fileName)
-      }
-      guard isRemoved else { return .stays }
-      hold.count(from: current.size, to: nil)
+      let level = configuration.durability.level(concernsLock: found.isLocked)
+      guard try records.remove(found, level, recycling: recycling, in: directory, of: root, hold) else { return .stays }
       return .removed(current)
     }
     return removal ?? .busy

@@ -168,12 +168,12 @@ extension StoreCore {
 
   /// What a walk would meet at a path now; nil if that is no sound record.
   private func listed(_ path: RecordPath) throws -> RecordEntry? {
-    guard let root = try root.opened(), let subdirectory = try root.subdirectory(path.subdirectory),
-      case .record(let entry) = try RecordExamination(
-        path, in: subdirectory.directory, of: root, configuration.layout, defaultExpiration, configuration.now()),
-      entry.damage == nil, entry.accessError == nil
+    guard let root = try root.opened(), let subdirectory = try root.subdirectory(path.subdirectory) else { return nil }
+    let now = configuration.now()
+    guard case .record(let found) = records.find(path, in: subdirectory.directory, of: root, by: judge(at: now)),
+      found.header != nil
     else { return nil }
-    return entry
+    return entry(of: found, at: now)
   }
 
   /// Reads a whole record, whatever its age, in pieces; a payload without a checksum only by its size.

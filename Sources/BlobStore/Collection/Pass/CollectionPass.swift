@@ -125,7 +125,7 @@ final class CollectionPass {
   /// Empties the recycling bin of what nobody has needed for a while, and of what is too much.
   private func trimBin() throws {
     let age = options.emptiesBin ? nil : Int64(clamping: options.recycledFileAge.components.seconds)
-    let (removed, left) = try store.emptyBin(
+    let (removed, left) = try store.supply.emptyBin(
       olderThan: age.map { $0.multipliedReportingOverflow(by: 1_000_000_000).partialValue }, to: store.recyclingLimit,
       dryRun: options.dryRun)
     report.recycled = removed.files

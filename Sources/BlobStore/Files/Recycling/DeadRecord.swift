@@ -25,9 +25,9 @@ struct DeadRecord {
   }
 
   /// - Returns: nil if the file must not be recycled.
-  init?(_ file: DisplacedFile, displacedAt moment: RecyclingMoment) {
+  init?(_ file: FoundRecord, displacedAt moment: RecyclingMoment) {
     guard let keyDigest = file.recyclableDigest else { return nil }
-    self.init(keyDigest: keyDigest, displacement: Displacement(fileName: file.fileName, moment: moment))
+    self.init(keyDigest: keyDigest, displacement: Displacement(fileName: file.name.fileName, moment: moment))
   }
 
   /// Whether the file may be overwritten with a record that is to lie there.

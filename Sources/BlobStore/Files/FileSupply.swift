@@ -3,15 +3,22 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-// Where dead files go, and where stores take them from. Whatever goes wrong with that costs speed, no more: a file is
-// made or unlinked as if there were no recycling bin.
-extension StoreCore {
+/// Where files for records come from, and where files that have lost their records go.
+///
+/// It is the only door to the recycling bin. What goes wrong with the bin costs speed, no more: a file is made or unlinked
+/// as if there were none.
+struct FileSupply {
+  let core: StoreCore
+
+  private var configuration: BlobStore.Configuration { core.configuration }
   /// The recycling bin and what it needs; nil where nothing is recycled.
   private func recyclingBin(
     of root: RootDirectory.Opened, makesIt: Bool
   ) -> (bin: RecyclingBin, limit: RecyclingLimit, control: ControlFile)? {
     // Who has not opened the control file yet is about to, and says what keeps it from that.
-    guard let recyclingLimit, let control = root.openedControlFile, control.isMapped else { return nil }
+    guard let recyclingLimit = core.recyclingLimit, let control = root.openedControlFile, control.isMapped else {
+      return nil
+    }
     do {
       guard let bin = try root.recyclingBin(makesIt: makesIt), bin.isUsable else { return nil }
       return (bin, recyclingLimit, control)
@@ -21,6 +28,26 @@ extension StoreCore {
     }
   }
 
+  /// A file to write a record to: one of the recycling bin if there is one of that size, else a new one.
+  ///
+  /// - Parameter attempts: which ways are open.
+  func draft(
+    for header: RecordHeader, at path: RecordPath, _ attempts: DraftAttempts, in subdirectory: OpenSubdirectory,
+    of root: RootDirectory.Opened
+  ) throws -> FileDraft {
+    if attempts.mayRecycle,
+      let recycled = recycledFile(for: header, at: path, byteCount: header.fileByteCount, of: root)
+    {
+      return FileDraft(recycled, in: subdirectory, names: core.temporaryNames)
+    }
+    if attempts.mayBeUnnamed,
+      let file = try subdirectory.directory.createUnnamedFile(permissions: root.permissions(of: .record))
+    {
+      return try FileDraft(unnamed: file, in: subdirectory, of: root, names: core.temporaryNames)
+    }
+    return try FileDraft(in: subdirectory, of: root, names: core.temporaryNames)
+  }
+
   /// A file to overwrite with a record.
   ///
   /// Not for a record whose checksums do not tell it from what a power cut or a late reader may leave of it, and not for
@@ -28,7 +55,7 @@ extension StoreCore {
   ///
   /// - Parameter byteCount: of the record, header included.
   /// - Returns: nil if there is none: then one is to be made.
-  func recycledFile(
+  private func recycledFile(
     for header: RecordHeader, at path: RecordPath, byteCount: Int64, of root: RootDirectory.Opened
   ) -> RecycledFile? {
     guard header.keyDigest != nil, !header.isLocked,
@@ -51,36 +78,36 @@ extension StoreCore {
   ///
   /// - Parameter level: of the operation that displaces it.
   func roomInBin(
-    for displaced: DisplacedFile, _ level: BlobStore.Durability.Level, of root: RootDirectory.Opened
+    for displaced: FoundRecord, _ level: BlobStore.Durability.Level, of root: RootDirectory.Opened
   ) -> ReservedRoom? {
-    guard level == .none, displaced.recyclableDigest != nil, displaced.owner == root.ownerOfNewFiles,
+    guard level == .none, displaced.recyclableDigest != nil, displaced.status?.userID == root.ownerOfNewFiles,
       let (bin, limit, control) = recyclingBin(of: root, makesIt: true), bin.reserve(displaced, limit, control)
     else { return nil }
     return ReservedRoom(bin: bin, control: control, file: displaced)
   }
 
-  /// Takes a record's file away: into the recycling bin, where it may go there, else for ever. Under its stripe.
+  /// Takes a record's file away, under its key's hold: into the recycling bin, or for ever.
   ///
+  /// - Parameter recycling: whether it may go into the bin.
   /// - Returns: false if there was none.
-  func takeAway(
-    _ fileName: String, _ displaced: DisplacedFile, _ level: BlobStore.Durability.Level,
-    in directory: borrowing Directory,
+  func retire(
+    _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
     of root: RootDirectory.Opened
   ) throws -> Bool {
-    if let room = roomInBin(for: displaced, level, of: root) {
+    if recycling, let room = roomInBin(for: found, level, of: root) {
       do throws(FileError) {
-        try room.put(fileName, in: directory)
+        try room.put(found.name.fileName, in: directory)
         return true
       } catch {
         noteFailure(error, of: root)
       }
     }
-    return try directory.unlink(fileName)
+    return try directory.unlink(found.name.fileName)
   }
 
   /// A file could be overwritten in the recycling bin, and not be taken out of it.
-  func refuseBin(_ error: FileError) throws {
-    try root.opened()?.recyclingBin(makesIt: false)?.refuse()
+  func refuseBin(_ error: any Error) throws {
+    try core.root.opened()?.recyclingBin(makesIt: false)?.refuse()
     configuration.logger.debug("no recycling: \(BlobStoreError(error, operation: "recycle", key: nil))")
   }
 
@@ -128,52 +155,27 @@ extension StoreCore {
     olderThan age: Int64? = nil, to limit: RecyclingLimit? = nil, dryRun: Bool = false
   ) throws -> (removed: BlobStore.RemovalReport, left: BlobStore.RemovalReport) {
     // Even where nothing is recycled: another program may have done so.
-    guard let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) else {
+    guard let root = try core.root.opened(), let bin = try root.recyclingBin(makesIt: false) else {
       return (BlobStore.RemovalReport(), BlobStore.RemovalReport())
     }
-    return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, of: root, countersFile(of: root))
+    return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, of: root, core.countersFile(of: root))
   }
 }
 
-/// The file of a record that is about to lose its place.
-struct DisplacedFile {
-  /// The record's.
-  let fileName: String
-  let byteCount: Int64
-  /// nil where nobody could tell.
-  let owner: UserID?
-  /// The digest in its header, if the file may be overwritten once nobody reads it any more: it has no other name, and is
-  /// sound and not locked. Else nil.
-  let recyclableDigest: UInt64?
-  /// nil if its time would not show what is written to it from now on.
-  let version: FileVersion?
+extension StoreCore {
+  var supply: FileSupply { FileSupply(core: self) }
+}
 
-  /// - Parameters:
-  ///   - status: from before the header was read.
-  ///   - header: nil if it is damaged.
-  init(_ fileName: String, _ status: Stat, header: RecordHeader?) {
-    self.init(
-      fileName, byteCount: status.size, owner: status.userID, header: header, hasOtherNames: status.linkCount > 1,
-      version: FileVersion(status))
-  }
-
-  init(
-    _ fileName: String, byteCount: Int64, owner: UserID?, header: RecordHeader?, hasOtherNames: Bool,
-    version: FileVersion?
-  ) {
-    self.fileName = fileName
-    self.byteCount = byteCount
-    self.owner = owner
-    recyclableDigest = hasOtherNames ? nil : header?.recyclableDigest
-    self.version = version
-  }
+extension RecordHeader {
+  /// The bytes of a record's file.
+  var fileByteCount: Int64 { Int64(Self.byteCount).saturatingAdding(Int64(clamping: payloadSize)) }
 }
 
 /// Room in the recycling bin for one file, which is counted already.
 struct ReservedRoom {
   let bin: RecyclingBin
   let control: ControlFile
-  let file: DisplacedFile
+  let file: FoundRecord
 
   /// Moves the file in; the room is given back if that fails.
   func put(_ name: String, in directory: borrowing Directory) throws(FileError) {

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Posix
 internal import Synchronization
 internal import SystemPackage
@@ -8,7 +9,7 @@ internal import SystemPackage
 /// A new one has no name if it can do without (`UnnamedFile`): then nobody else reaches it, and nothing is left of it when
 /// its process dies. One that has a name beside the one it is to get is locked by its writer: so a collection tells it
 /// from one whose writer is gone. A dead one is leased until the call before the one that publishes it (`RecyclingBin`).
-struct TemporaryFile: ~Copyable {
+struct FileDraft: ~Copyable {
   /// Where it is to be published.
   let subdirectory: OpenSubdirectory
   let file: OpenFile
@@ -116,22 +117,35 @@ struct TemporaryFile: ~Copyable {
     if case .inBin(let recycled) = place { recycled } else { nil }
   }
 
-  var isRecycled: Bool { recycled != nil }
-
-  /// Whether nothing of it is in its directory yet, which may be removed under it.
-  var isUnnamed: Bool {
-    if case .nowhere = place { true } else { false }
+  /// How a draft was made, which decides what its errors may mean.
+  enum Kind {
+    case recycled, unnamed, named
   }
 
-  /// Cuts off what the file has beyond what was written to it.
-  func cutOff(at byteCount: Int64) throws(FileError) {
+  /// Before the draft has its name.
+  var kind: Kind {
+    switch place {
+    case .inBin: .recycled
+    case .nowhere: .unnamed
+    case .beside, .published: .named
+    }
+  }
+
+  /// Writes the record, and cuts off what a recycled file has beyond it.
+  ///
+  /// - Parameter write: fills the file, and may complete the header.
+  borrowing func fill(
+    _ header: inout RecordHeader, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
+  ) throws {
+    try write(file, &header)
+    let byteCount = header.fileByteCount
     if let recycled, recycled.entry.byteCount > byteCount { try file.truncate(to: byteCount) }
   }
 
   /// Takes the name unless something has it.
   ///
   /// - Returns: nil where the file system cannot tell.
-  mutating func publishIfAbsent(as fileName: String) throws(FileError) -> Bool? {
+  mutating func commit(as fileName: String) throws(FileError) -> Bool? {
     let isNamed =
       switch place {
       case .nowhere: try subdirectory.directory.name(file, ifAbsent: fileName)
@@ -142,8 +156,8 @@ struct TemporaryFile: ~Copyable {
     return isNamed
   }
 
-  /// Takes the name unless something has it, where `publishIfAbsent` cannot tell. The temporary name goes too.
-  mutating func publishByLink(as fileName: String) throws(FileError) -> Bool {
+  /// Takes the name unless something has it, where `commit` cannot tell. The temporary name goes too.
+  mutating func link(as fileName: String) throws(FileError) -> Bool {
     let name = try name()
     guard try subdirectory.directory.linkIfAbsent(name, as: fileName) else { return false }
     place = .published
@@ -152,7 +166,7 @@ struct TemporaryFile: ~Copyable {
   }
 
   /// Takes the name, and the place of what has it.
-  mutating func publish(as fileName: String) throws(FileError) {
+  mutating func replace(_ fileName: String) throws(FileError) {
     let name = try name()
     if let recycled {
       try releaseLease()
@@ -165,12 +179,12 @@ struct TemporaryFile: ~Copyable {
 
   /// Takes a name that was free a moment ago. What somebody who knows no stripes has put there since, a file from the
   /// recycling bin leaves alone.
-  mutating func publishNew(as fileName: String) throws(FileError) {
-    guard let recycled else { return try publish(as: fileName) }
+  mutating func commitNew(as fileName: String) throws(FileError) {
+    guard let recycled else { return try replace(fileName) }
     switch try renameIfAbsent(recycled, to: fileName) {
     case true: place = .published
     case false: throw FileError(.renameNoReplace, Location(subdirectory.directory.path, fileName), .fileExists)
-    case nil: try publish(as: fileName)
+    case nil: try replace(fileName)
     }
   }
 
@@ -183,7 +197,7 @@ struct TemporaryFile: ~Copyable {
   ///
   /// - Parameter room: for what is displaced; given back if it is not needed.
   /// - Returns: what kept that from the bin, if something did; then it was unlinked.
-  mutating func publish(as fileName: String, keepingDisplacedIn room: ReservedRoom) throws(FileError) -> FileError? {
+  mutating func exchange(with fileName: String, into room: ReservedRoom) throws(FileError) -> FileError? {
     let recycled = recycled
     // What others change durably from here on, the displaced record may not outlast.
     let moment = RecyclingMoment(room.control)
@@ -197,7 +211,7 @@ struct TemporaryFile: ~Copyable {
       } else {
         isExchanged = try subdirectory.directory.exchange(name, with: fileName, in: subdirectory.directory)
       }
-      if !isExchanged { try publish(as: fileName) }
+      if !isExchanged { try replace(fileName) }
     } catch {
       room.giveBack()
       throw error
@@ -247,6 +261,12 @@ struct TemporaryFile: ~Copyable {
     throw FileError(.linkUnnamed, Location(subdirectory.directory.path, name), .fileExists)
   }
 
+  /// Brings the record to the medium, as far as the level asks for that.
+  borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
+    guard level > .none else { return }
+    try file.synchronize(level == .full ? .full : .barrier)
+  }
+
   /// The file is whole. From here on, nobody writes to it before it is a record.
   private mutating func releaseLease() throws(FileError) {
     guard isLeased else { return }
@@ -255,7 +275,7 @@ struct TemporaryFile: ~Copyable {
   }
 }
 
-extension TemporaryFile {
+extension FileDraft {
   /// How many further names are tried where one is taken.
   private static let tries = 8
 
@@ -300,7 +320,7 @@ extension TemporaryFile {
   }
 }
 
-extension TemporaryFile {
+extension FileDraft {
   /// Gives the file the root's owner and group.
   ///
   /// - Returns: the permissions that it is to have.

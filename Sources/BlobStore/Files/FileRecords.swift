@@ -1,0 +1,144 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// Records that are files of their own: the engine behind `Records`.
+///
+/// It makes the system calls, in the order that keeps a record whole, and knows where files come from and go to.
+struct FileRecords {
+  let core: StoreCore
+
+  var supply: FileSupply { FileSupply(core: core) }
+}
+
+// MARK: - Finding
+
+extension FileRecords {
+  /// What lies where a record would, in a directory that is open.
+  func find(
+    _ name: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, by judge: RecordJudge
+  ) -> Finding {
+    Finding(name, in: directory, of: root, by: judge)
+  }
+
+  /// Opens what lies at a name, if it is a file of the cache's.
+  ///
+  /// - Throws: `DamagedRecord` if others may write to it.
+  func open(_ name: RecordPath, in root: RootDirectory.Opened, for access: FileAccess) throws -> OpenedFile {
+    guard try root.trustsSubdirectory(name.subdirectory) else { return .notRegular }
+    switch try root.openPassingOverForeign(name, for: access) {
+    case .regular(let file, let status):
+      guard root.owns(status) else { return .notRegular }
+      guard !root.owners.expose(status) else {
+        throw DamagedRecord(error: .writableByOthers, path: file.location.path)
+      }
+      return .regular(file, status)
+    case .absent: return .absent
+    case .notRegular: return .notRegular
+    }
+  }
+}
+
+// MARK: - Changing
+
+extension FileRecords {
+  /// Gives a draft its name, counted before it is there, the key's generation odd meanwhile.
+  ///
+  /// - Parameters:
+  ///   - found: what it takes the place of; nil to take the name only if that is free.
+  ///   - isSureOfName: whether the name was seen to be free. If something has it all the same, that is an error.
+  func commit(
+    _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of root: RootDirectory.Opened,
+    _ hold: borrowing KeyHold
+  ) throws -> CommitOutcome {
+    let exceeding: BlobStore.UsageEstimate?
+    switch hold.countAhead(from: found?.size, to: size, within: limit) {
+    case .refused(let usage): return .mustWait(usage)
+    case .counted(let usage): exceeding = usage
+    }
+    var isInPlace = false
+    defer { if !isInPlace { hold.count(from: size, to: found?.size) } }
+    let change = hold.beginPayloadChange(level)
+    defer { hold.end(change) }
+    if let found {
+      try replace(found, by: &draft, level, of: root)
+    } else if isSureOfName {
+      try draft.commitNew(as: name.fileName)
+    } else if try draft.commit(as: name.fileName) != true {
+      return .nameIsTaken
+    }
+    isInPlace = true
+    return .done(exceeding: exceeding)
+  }
+
+  private func replace(
+    _ found: FoundRecord, by draft: inout FileDraft, _ level: BlobStore.Durability.Level, of root: RootDirectory.Opened
+  ) throws {
+    let fileName = found.name.fileName
+    guard let room = supply.roomInBin(for: found, level, of: root) else { return try draft.replace(fileName) }
+    if let failure = try draft.exchange(with: fileName, into: room) { supply.noteFailure(failure, of: root) }
+  }
+
+  /// Writes another header into a record, or puts a copy with it in its place if the file has another name.
+  ///
+  /// - Returns: whether it was copied; then the copy is synced as `level` says, and its directory is not.
+  func rewriteHeader(
+    of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
+    to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+  ) throws -> Bool {
+    hold.willChange(level)
+    let isCopied = status.linkCount > 1
+    if isCopied {
+      try copy(file, as: name, with: header, level)
+    } else {
+      try hold.loweringMarks(of: name, from: before, to: header) {
+        try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
+      }
+    }
+    hold.count(
+      from: RecordSize(bytes: status.size, isLocked: before.isLocked),
+      to: RecordSize(bytes: status.size, isLocked: header.isLocked))
+    return isCopied
+  }
+
+  /// Puts a copy with another header in the place of a record that has another name, a `cp -al` backup's, whose header
+  /// must not change.
+  private func copy(
+    _ file: borrowing OpenFile, as name: RecordPath, with header: RecordHeader, _ level: BlobStore.Durability.Level
+  ) throws {
+    // Copied under the key's hold: what no load returns would keep others waiting for nothing.
+    guard header.payloadSize <= core.configuration.limits.payload else {
+      throw core.tooLarge(header, file.location.path)
+    }
+    let root = try core.root.openedOrMade()
+    let subdirectory = OpenSubdirectory(try root.openOrMakeSubdirectory(name.subdirectory))
+    var draft = try FileDraft(in: subdirectory, of: root, names: core.temporaryNames)
+    try header.withEncodedBytes { bytes throws(FileError) in try draft.file.write(bytes, at: 0) }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    var offset = Int64(RecordHeader.byteCount)
+    while true {
+      let count = try unsafe file.read(into: buffer, at: offset)
+      if count == 0 { break }
+      try draft.file.write(unsafe RawSpan(_unsafeBytes: buffer[..<count]), at: offset)
+      offset += Int64(count)
+    }
+    try draft.synchronize(level)
+    try draft.replace(name.fileName)
+  }
+
+  /// Removes what was found, if it is still there.
+  ///
+  /// - Parameter recycling: whether its file may go into the recycling bin.
+  func remove(
+    _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
+    of root: RootDirectory.Opened, _ hold: borrowing KeyHold
+  ) throws -> Bool {
+    let change = hold.beginPayloadChange(level)
+    defer { hold.end(change) }
+    guard try supply.retire(found, level, recycling: recycling, in: directory, of: root) else { return false }
+    hold.count(from: found.size, to: nil)
+    return true
+  }
+}

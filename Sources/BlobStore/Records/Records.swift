@@ -1,0 +1,76 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// The records of a directory, whichever engine holds them: the only way from a verb to bytes on disk.
+///
+/// A key has at most one record. It changes only while its key is held, and the compiler asks for the hold. Today there is
+/// one engine, `FileRecords`; a second one is a second property and a `switch` in each of these functions.
+struct Records {
+  let files: FileRecords
+
+  init(_ core: StoreCore) { files = FileRecords(core: core) }
+
+  /// What lies where a record would; read without a lock, unless the key is held.
+  func find(
+    _ name: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, by judge: RecordJudge
+  ) -> Finding {
+    files.find(name, in: directory, of: root, by: judge)
+  }
+
+  /// Makes a place to write a record to, without a lock. It is gone in the end, unless it is committed.
+  func draft(
+    _ header: RecordHeader, for name: RecordPath, _ attempts: DraftAttempts, in subdirectory: OpenSubdirectory,
+    of root: RootDirectory.Opened
+  ) throws -> FileDraft {
+    try files.supply.draft(for: header, at: name, attempts, in: subdirectory, of: root)
+  }
+
+  /// Puts a written record in its place.
+  ///
+  /// - Parameters:
+  ///   - found: the record that it replaces; nil if there is none, as far as that is known.
+  ///   - isSureOfName: whether the name was looked at.
+  func commit(
+    _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of root: RootDirectory.Opened,
+    _ hold: borrowing KeyHold
+  ) throws -> CommitOutcome {
+    try files.commit(
+      &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: root, hold)
+  }
+
+  /// Changes the header of a record, whose payload stays.
+  ///
+  /// - Returns: whether the record had to be copied.
+  func rewriteHeader(
+    of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
+    to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+  ) throws -> Bool {
+    try files.rewriteHeader(of: name, in: file, status, from: before, to: header, level, hold)
+  }
+
+  /// Removes a record.
+  ///
+  /// - Returns: false if there was none.
+  func remove(
+    _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
+    of root: RootDirectory.Opened, _ hold: borrowing KeyHold
+  ) throws -> Bool {
+    try files.remove(found, level, recycling: recycling, in: directory, of: root, hold)
+  }
+}
+
+extension StoreCore {
+  var records: Records { Records(self) }
+}
+
+/// What a try to commit a record has come to.
+enum CommitOutcome {
+  /// It has its place. If there is more than may stay now, or it is not known how much there is, that is in it.
+  case done(exceeding: BlobStore.UsageEstimate?)
+  /// Something has the name, or the file system cannot tell.
+  case nameIsTaken
+  /// There would be more than there may ever be.
+  case mustWait(BlobStore.UsageEstimate)
+}

@@ -1,0 +1,99 @@
+internal import BlobRecord
+
+/// Proof that a key is held: no other thread and no other process changes its record meanwhile.
+///
+/// `StripeLocks` alone makes one, and lends it. Whatever changes a record borrows it, counts the change in it, and moves
+/// the key's generation on by it.
+struct KeyHold: ~Copyable {
+  /// nil where there is none.
+  private let control: ControlFile?
+  private let digest: UInt64
+
+  init(control: ControlFile?, digest: UInt64) {
+    self.control = control
+    self.digest = digest
+  }
+
+  /// The key's generation, which no other change can move meanwhile; nil where there are none.
+  var generation: UInt64? { control?.generation(of: digest) }
+
+  /// The key's history, to which nothing but a wipe can add meanwhile.
+  var history: KeyHistory { control?.history(of: digest) ?? KeyHistory() }
+}
+
+// MARK: - Changes
+
+extension KeyHold {
+  /// A change of a payload that has begun.
+  struct PayloadChange {
+    /// nil where there are no generations.
+    fileprivate let generation: ControlFile.OddGeneration?
+  }
+
+  /// Begins a change that replaces or removes the payload, so that memory tiers and late readers notice.
+  ///
+  /// - Returns: what ends it, whether it succeeds or not.
+  func beginPayloadChange(_ level: BlobStore.Durability.Level) -> PayloadChange {
+    willChange(level)
+    return PayloadChange(generation: control?.beginChange(of: digest))
+  }
+
+  func end(_ change: PayloadChange) {
+    if let generation = change.generation { control?.endChange(generation) }
+  }
+
+  /// Tells those who watch the key that it has changed, though nothing of it is on disk.
+  func noteChange() { end(beginPayloadChange(.none)) }
+
+  /// A change is about to be made, also one of a header alone.
+  func willChange(_ level: BlobStore.Durability.Level) {
+    if level > .none { control?.countDurableChange() }
+  }
+
+  /// Writes a header in place, so that no mark says that the record expires later than it does now.
+  func loweringMarks(
+    of path: RecordPath, from before: RecordHeader, to header: RecordHeader, _ write: () throws -> Void
+  ) rethrows {
+    guard let control, header.mayExpireEarlier(than: before) else { return try write() }
+    try control.loweringMarks(of: path.subdirectory, for: header, write)
+  }
+}
+
+// MARK: - Counting
+
+extension KeyHold {
+  /// What counting a record ahead of its place has come to.
+  enum CountedAhead {
+    /// The record may take its place. If there is more than may stay then, or it is not known how much, that is in it.
+    case counted(exceeding: BlobStore.UsageEstimate?)
+    /// There would be more than there may ever be, and nothing is counted.
+    case refused(BlobStore.UsageEstimate)
+  }
+
+  /// Counts a record before it has its place. A record that does not get it must be uncounted.
+  ///
+  /// So the count is never less than what is there, and of stores that come at once, not one too many finds room.
+  func countAhead(from before: RecordSize?, to after: RecordSize, within limit: StoreLimit?) -> CountedAhead {
+    guard let control, let usage = control.count(from: before, to: after) else { return .counted(exceeding: nil) }
+    let isKnown = control.countersAreKnown
+    if let limit, limit.refuses(from: before, to: after, usage, isKnown: isKnown) {
+      control.count(from: after, to: before)
+      return .refused(usage)
+    }
+    return .counted(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
+  }
+
+  /// What there would be after such a change, if that is more than there may ever be; nothing is counted for it.
+  func usageBeyondBounds(
+    from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?
+  ) -> BlobStore.UsageEstimate? {
+    guard let control, let limit, let counted = control.counters else { return nil }
+    let usage = counted + BlobStore.UsageEstimate(after) - BlobStore.UsageEstimate(before)
+    return limit.refuses(from: before, to: after, usage, isKnown: control.countersAreKnown) ? usage : nil
+  }
+
+  /// Counts what a change has done to the record's file.
+  func count(from before: RecordSize?, to after: RecordSize?) {
+    control?.count(from: before, to: after)
+  }
+}
