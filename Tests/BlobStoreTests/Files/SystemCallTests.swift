@@ -160,9 +160,15 @@ import Testing
     #expect(try Set(Self.documented().keys) == Set(Self.scenarios.map(\.name)))
   }
 
-  /// As in the document: the manual page, and of locks which way they go.
+  /// As in the document: the call that is made, which may share its manual page, and of locks which way they go.
   private static func name(of call: SystemCall) -> String {
     switch call {
+    case .open, .openDirectory, .openUnnamed: "openat"
+    case .rename: "renameat"
+    case .renameNoReplace, .renameExchange: "renameat2"
+    case .link, .linkUnnamed: "linkat"
+    case .unlink, .removeDirectory: "unlinkat"
+    case .makeDirectory: "mkdirat"
     case .lockByte: "lock"
     case .unlockByte: "unlock"
     default: String(call.manualPage.prefix { $0 != "(" })

@@ -36,7 +36,7 @@ import Testing
     var run = try ModelRun(seed: 7, configuration: ModelRun.configuration(RecordLayout(), .checksummed))
     var isDropped = false
     run.perform = { operation, store in
-      if !isDropped, case .lock("abc") = operation, try store.contains("abc") {
+      if !isDropped, case .lock(let key) = operation, try store.contains(key) {
         isDropped = true
         return StoreResult(answer: .outcome(.done))
       }

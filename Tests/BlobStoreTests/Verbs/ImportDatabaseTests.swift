@@ -202,8 +202,8 @@ import Testing
         """)
     let (findings, report) = try importing(BlobStore.ImportOptions(format: .urlCache))
     #expect(
-      findings == [
-        "Cache.db https://example.com/small 4", "fsCachedData/\(name) https://example.com/large 12", "Cache.db skipped",
+      findings.sorted() == [
+        "Cache.db https://example.com/small 4", "Cache.db skipped", "fsCachedData/\(name) https://example.com/large 12",
       ])
     #expect(report.withDefaultExpiration == 2)
     #expect(try text("https://example.com/small") == "body")

@@ -77,7 +77,7 @@ struct GroupSharingTests {
     _ = try await run(item.second, "lock", "cache", "key")
     _ = try await run(item.first, "unlock", "cache", "key")
     _ = try await run(item.second, "dump", "cache/ke/key")
-    _ = try await run(item.second, "store", "cache", "key", input: "second")
+    _ = try await run(item.second, "store", "--ttl", "0", "cache", "key", input: "second")
     #expect(root.state("ke/key")?.owner == item.second.id)
     #expect(root.state("ke/key")?.group == CacheUser.sharedGroup)
     #expect(try await run(item.first, "load", "cache", "key").text == "second")
@@ -278,7 +278,8 @@ struct GroupSharingTests {
       try SharedRoot.require(chmod(root.tool.directory.url(file).path, mode), "chmod")
     }
     let commands = [
-      ["load", "cache", "key"], ["store", "cache", "key"], ["touch", "cache", "key"], ["lock", "cache", "key"],
+      ["load", "cache", "key"], ["store", "--ttl", "0", "cache", "key"], ["touch", "cache", "key"],
+      ["lock", "cache", "key"],
       ["unlock", "cache", "key"], ["remove", "cache", "key"], ["list", "cache"], ["usage", "cache"],
       ["collect", "cache"], ["usage", "--fast", "cache"], ["verify", "cache"], ["import", "cache", "source"],
     ]

@@ -153,7 +153,7 @@ struct SharedStickyRootTests {
   func aPlantedControlFileDoesNoHarm(victim: CacheUser) async throws {
     let root = try root()
     try plantControlFile(in: root, as: .stranger)
-    let store = try await root.run(as: victim, "store", "DIR", "key", input: "payload")
+    let store = try await root.run(as: victim, "store", "--ttl", "0", "DIR", "key", input: "payload")
     #expect(store.status == 0 && store.error == "", "\(store.error)")
     let collect = try await root.run(as: victim, "collect", "DIR")
     #expect(collect.status == 0)

@@ -53,8 +53,10 @@ extension BlobStore.ImportFormat {
     }
   }
 
-  /// `Date.distantFuture` in Unix time: what Kingfisher dates that never expires.
-  private static let distantFuture: Int64 = 64_092_211_200
+  /// The year 2200 in Unix time: what Kingfisher dates from then on never expires.
+  ///
+  /// Kingfisher writes `Date.distantFuture`, the year 4001. File systems hold it at their last time: 2262 on APFS, 2446 on ext4.
+  private static let distantFuture: Int64 = 7_258_118_400
 
   /// PINCache writes a C `double` (PINDiskCache.m, `PINDiskCacheAgeLimitAttributeName`). Copies on Linux have it in
   /// the `user` namespace, as rsync and tar put it there.
