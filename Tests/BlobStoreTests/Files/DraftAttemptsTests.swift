@@ -55,7 +55,9 @@ import Testing
     #expect(attempts.mayRecycle && !attempts.mayBeUnnamed)
   }
 
-  @Test(arguments: [FileDraft.Kind.recycled, .unnamed]) func aMissingDirectoryIsHeldByAFileWithAName(kind: FileDraft.Kind) {
+  @Test(arguments: [FileDraft.Kind.recycled, .unnamed]) func aMissingDirectoryIsHeldByAFileWithAName(
+    kind: FileDraft.Kind
+  ) {
     var attempts = all
     let failure = error(.linkUnnamed, .noSuchFileOrDirectory)
     #expect(attempts.step(after: failure, of: kind, refusesUnnamed: false) == .lookAgain)

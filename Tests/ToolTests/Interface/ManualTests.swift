@@ -1,10 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Tools/manual, and what else is made of the help: completions of shells.
 @Suite struct ManualTests {
-  private static let script = URL(filePath: #filePath).deletingLastPathComponent()
-    .appending(path: "../../Tools/manual").standardized
+  private static let script = Checkout.url("Tools/manual")
   private static let hasGroff = FileManager.default.isExecutableFile(atPath: "/usr/bin/groff")
 
   let tool: Tool
