@@ -123,7 +123,12 @@ enum Finding {
       }
     } catch {
       // What keeps its status from being read keeps the file from it too, and that is what is reported.
-      let status = (try? directory.status(of: name.fileName)) ?? nil
+      let look = Result { try directory.status(of: name.fileName) }
+      if case .success(nil) = look {
+        self = .absent
+        return
+      }
+      let status = (try? look.get()) ?? nil
       if let status, status.type != .regular || !root.owns(status) {
         self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(name, status, in: root) : nil)
       } else {

@@ -281,7 +281,8 @@ struct GroupSharingTests {
       ["load", "cache", "key"], ["store", "--ttl", "0", "cache", "key"], ["touch", "cache", "key"],
       ["lock", "cache", "key"],
       ["unlock", "cache", "key"], ["remove", "cache", "key"], ["list", "cache"], ["usage", "cache"],
-      ["collect", "cache"], ["usage", "--fast", "cache"], ["verify", "cache"], ["import", "cache", "source"],
+      ["collect", "cache"], ["usage", "--fast", "cache"], ["verify", "cache"],
+      ["import", "--ttl", "0", "cache", "source"],
     ]
     func run(_ command: [String]) async throws -> Tool.Run {
       try await root.tool.run(arguments: command, input: Data("payload".utf8), wrapper: user.wrapper())

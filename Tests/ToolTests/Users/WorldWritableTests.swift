@@ -24,10 +24,11 @@ import Testing
 
   /// Every verb that opens a directory, in an order in which each has something to do.
   private static let commands = [
-    ["store", "cache", "key"], ["load", "cache", "key"], ["touch", "cache", "key"], ["lock", "cache", "key"],
+    ["store", "--ttl", "0", "cache", "key"], ["load", "cache", "key"], ["touch", "cache", "key"],
+    ["lock", "cache", "key"],
     ["unlock", "cache", "key"], ["list", "cache"], ["usage", "cache"], ["collect", "cache"],
     ["usage", "--fast", "cache"],
-    ["dump", "cache"], ["verify", "cache"], ["import", "cache", "source"], ["remove", "cache", "key"],
+    ["dump", "cache"], ["verify", "cache"], ["import", "--ttl", "0", "cache", "source"], ["remove", "cache", "key"],
     ["remove", "--all", "cache"],
   ]
 
