@@ -50,8 +50,9 @@ struct FoundRecord {
     content =
       switch verdict {
       case .broken(let error, let header): .damaged(error, header)
-      case .sound(let header): isExposed ? .damaged(.writableByOthers, header) : .sound(header)
-      case .expired(let header): isExposed ? .damaged(.writableByOthers, header) : .expired(header)
+      case .sound(let header) where isExposed, .expired(let header) where isExposed: .damaged(.writableByOthers, header)
+      case .sound(let header): .sound(header)
+      case .expired(let header): .expired(header)
       }
   }
 
@@ -123,12 +124,7 @@ enum Finding {
       }
     } catch {
       // What keeps its status from being read keeps the file from it too, and that is what is reported.
-      let look = Result { try directory.status(of: name.fileName) }
-      if case .success(nil) = look {
-        self = .absent
-        return
-      }
-      let status = (try? look.get()) ?? nil
+      let status = (try? directory.status(of: name.fileName)) ?? nil
       if let status, status.type != .regular || !root.owns(status) {
         self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(name, status, in: root) : nil)
       } else {

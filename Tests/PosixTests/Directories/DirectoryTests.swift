@@ -300,6 +300,11 @@ import Testing
     return ""
   }
 
+  /// nil where the file system counts no inodes, as btrfs does.
+  @Test func volumeHasInodesForWhatIsMadeNext() throws {
+    if let count = try directory().freeInodes() { #expect(count > 0) }
+  }
+
   @Test func volumeHasSpaceAndNoMoreThanItsSize() throws {
     let space = try directory().volumeSpace()
     #expect(space.total > 0)
