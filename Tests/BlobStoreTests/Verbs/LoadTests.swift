@@ -359,4 +359,14 @@ import Testing
     expect(.damaged) { _ = try store.contains("key") }
     expect(.damaged) { _ = try store.header(for: "key") }
   }
+
+  /// A reader that cannot open the control file loads all the same.
+  @Test func aControlFileThatCannotBeOpenedKeepsNoLoad() throws {
+    let writer = try cache.store()
+    for size in [5, 6] { try writer.store(payload(size), for: "key", ttl: .seconds(60)) }
+    let trace = CallTrace()
+    let reader = try cache.store(files: trace.files)
+    trace.onCall { _, path in path.lastComponent == ".blobcache" ? .fail(.ioError) : nil }
+    #expect(try reader.load("key")?.payload == payload(6))
+  }
 }
