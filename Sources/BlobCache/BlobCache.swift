@@ -4,6 +4,12 @@ internal import Locks
 internal import Synchronization
 public import SystemPackage
 
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
 /// A cache of blobs: recently used ones in memory, all of them on disk.
 ///
 /// The verbs are those of `BlobStore`, asynchronous: calls that block run on the cache's threads. A hit in memory is
@@ -36,6 +42,18 @@ public final class BlobCache: Sendable {
   /// - Complexity: O(1), whatever the directory holds.
   public convenience init(directory: FilePath, configuration: Configuration = Configuration()) throws {
     try self.init(directory: directory, configuration: configuration, files: Files())
+  }
+
+  /// As `init(directory:configuration:)`, for a path in a string.
+  public convenience init(directory: String, configuration: Configuration = Configuration()) throws {
+    try self.init(directory: FilePath(directory), configuration: configuration)
+  }
+
+  /// As `init(directory:configuration:)`, for a file URL.
+  ///
+  /// - Throws: `BlobStoreError` `invalidConfiguration` also for a URL of another scheme than `file`.
+  public convenience init(directory: URL, configuration: Configuration = Configuration()) throws {
+    try self.init(directory: try FilePath(directoryAt: directory), configuration: configuration)
   }
 
   /// - Parameter files: where tests put their faults.

@@ -1,6 +1,12 @@
 public import BlobRecord
 public import SystemPackage
 
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
 /// Why the cache itself could not do what was asked. What the store could not do is a `BlobStoreError`, what a producer
 /// threw is thrown as it is, and a cancelled task gets `CancellationError`.
 public struct BlobCacheError: Error, Sendable {
@@ -64,4 +70,10 @@ extension BlobCacheError: CustomStringConvertible {
     let subject = key.map { "\(code) \"\($0.string)\"" } ?? code.description
     return ([subject, message] + (path.map { [$0.string] } ?? [])).joined(separator: ": ")
   }
+}
+
+/// So that `localizedDescription` tells what happened, instead of a number.
+extension BlobCacheError: LocalizedError {
+  public var errorDescription: String? { description }
+  public var failureReason: String? { message }
 }

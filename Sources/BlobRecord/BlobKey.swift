@@ -57,6 +57,8 @@ extension BlobKey: Hashable {
 }
 
 extension BlobKey: ExpressibleByStringInterpolation {
+  // Disfavoured, so that `keys.map(BlobKey.init)` means the one above.
+  @_disfavoredOverload
   public init(stringLiteral value: String) {
     self.init(value)
   }

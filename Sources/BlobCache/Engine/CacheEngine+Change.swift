@@ -180,6 +180,26 @@ extension CacheEngine {
     return .done
   }
 
+  /// Removes the records with a prefix, one by one: so memory and productions hear of each.
+  func remove(prefix: String, isStopped: @Sendable () -> Bool) throws -> BlobStore.RemovalReport {
+    try BlobStore.checkRemovable(prefix: prefix)
+    try flushStaged()
+    var report = BlobStore.RemovalReport()
+    for entry in try store.records(prefix: prefix) {
+      if isStopped() {
+        report.wasStopped = true
+        break
+      }
+      if let error = entry.accessError { throw error }
+      // A file whose name is no key's has no key with that prefix.
+      guard let key = entry.key else { continue }
+      guard try remove(key) == .done else { continue }
+      report.files += 1
+      report.bytes += entry.fileSize
+    }
+    return report
+  }
+
   /// Removes something, and then what waits in the recycling bin, if that is asked for.
   func purging<Result>(_ purges: Bool, _ remove: () throws -> Result) throws -> Result {
     let result = try remove()
@@ -214,6 +234,26 @@ extension CacheEngine {
       // What a wipe that fails or is stopped has not come to is still to be written.
       defer { startWritingStaged() }
       return try staging.replacingAll(wipe) { !$0.wasStopped }
+    }
+  }
+
+  /// A repair removes damaged records, which memory does not answer from: it keeps what was sound when it was read.
+  func verify(
+    repairing policy: BlobStore.DamagePolicy, _ visit: (BlobStore.VerificationFinding) -> Void
+  ) throws -> BlobStore.VerificationReport {
+    try flushStaged()
+    defer { if policy != .report { generations.changingAll {} } }
+    return try store.verify(repairing: policy, visit)
+  }
+
+  /// An import stores under many keys that are known only as it meets them: it is a change of all.
+  func importFiles(
+    from directory: FilePath, _ options: BlobStore.ImportOptions, _ visit: (BlobStore.ImportFinding) -> Void
+  ) throws -> BlobStore.ImportReport {
+    try flushStaged()
+    return try productions.changingAll {
+      defer { memory?.cache.removeAll() }
+      return try generations.changingAll { try store.importFiles(from: directory, options, visit) }
     }
   }
 

@@ -32,6 +32,21 @@ extension BlobCache {
     }
   }
 
+  /// Removes all records whose keys begin with a prefix, whatever their age and locks. Staged blobs are written first.
+  ///
+  /// Records stored during the removal may stay. A cancelled task ends it with the file in hand; the report says so.
+  ///
+  /// - Throws: as `BlobStore.remove(prefix:)`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  @discardableResult
+  public func remove(prefix: String) async throws -> BlobStore.RemovalReport {
+    let engine = try openEngine()
+    return try await withSpan("removePrefix", nil) {
+      try await CancellationFlag.during { flag in
+        try await engine.lanes.removals.run { _ in try engine.remove(prefix: prefix, isStopped: flag.or(nil)) }
+      }
+    }
+  }
+
   /// Removes records whatever their age. A task that is cancelled ends it with the file in hand; the report says so.
   ///
   /// - Throws: as `BlobStore.removeAll`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.

@@ -52,6 +52,14 @@ extension BlobStore {
     try reporting("emptyRecyclingBin") { try core.supply.emptyBin().removed }
   }
 
+  /// - Throws: `invalidKey` for an empty prefix, which a mistake makes easily: `removeAll` removes everything.
+  package static func checkRemovable(prefix: String) throws(BlobStoreError) {
+    guard prefix.isEmpty else { return }
+    throw BlobStoreError(
+      .invalidKey, "the prefix is empty, which every key begins with; `removeAll` removes all records",
+      operation: "remove")
+  }
+
   /// Removes several records; one that fails does not keep the others from it.
   public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
     results(for: keys) { key throws(BlobStoreError) in try remove(key) }
@@ -66,6 +74,31 @@ extension BlobStore {
     }
     try emptyRecyclingBin()
     return results
+  }
+
+  /// Removes all records whose keys begin with a prefix, whatever their age and locks.
+  ///
+  /// Records stored during the removal may stay.
+  ///
+  /// - Parameter prefix: what the keys begin with, byte for byte.
+  /// - Throws: `invalidKey` for an empty prefix, and under the `sha256` naming, which tells no prefixes; what keeps a record
+  ///   from being removed, which ends the removal.
+  /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
+  @discardableResult
+  public func remove(prefix: String) throws(BlobStoreError) -> RemovalReport {
+    try reporting("remove") {
+      try Self.checkRemovable(prefix: prefix)
+      var report = RemovalReport()
+      for entry in try records(prefix: prefix) {
+        if let error = entry.accessError { throw error }
+        // A file whose name is no key's has no key with that prefix.
+        guard let key = entry.key else { continue }
+        guard try core.remove(key, recycling: true) == .done else { continue }
+        report.files += 1
+        report.bytes.saturatingAdd(entry.fileSize)
+      }
+      return report
+    }
   }
 
   /// Removes records whatever their age.

@@ -1,0 +1,11 @@
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// So that `localizedDescription` tells what happened, instead of a number.
+extension BlobStoreError: LocalizedError {
+  public var errorDescription: String? { description }
+  public var failureReason: String? { message }
+}
