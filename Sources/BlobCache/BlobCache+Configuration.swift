@@ -17,6 +17,11 @@ extension BlobCache {
     /// least one; collections and deferred work get two. Each runs on a thread of its own, which ends when it is not
     /// needed.
     public var maxConcurrentOperations = 4
+    /// How many producers of `load(_:orStore:)` run at once; nil for no bound, and at least one.
+    ///
+    /// The others wait, first come, first served. A producer that another producer waits for does not count, so that
+    /// producers may ask for other keys.
+    public var maxConcurrentProducers: Int?
     /// When a store returns.
     public var writing = Writing.through
     /// How far a blob's update time on disk may lag behind its uses in memory.

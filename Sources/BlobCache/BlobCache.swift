@@ -97,6 +97,8 @@ extension BlobCache {
   package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
   /// Keys that are being produced, or produced anew.
   package var productionCount: Int { engine.productions.count }
+  /// Productions that wait until fewer producers run.
+  package var queuedProductionCount: Int { engine.places.waitingCount }
   /// Tasks that wait for the production of a key.
   ///
   /// A production that a change of the key has overtaken does not count.

@@ -20,6 +20,7 @@ final class CacheEngine: Sendable {
   /// nil where stores are written through.
   let staging: StagingArea?
   let productions: ProductionTable
+  let places: ProducerPlaces
   let failures: FailureMemory
   let observer: Observer
   let backupExclusion: BackupExclusion
@@ -55,7 +56,8 @@ final class CacheEngine: Sendable {
     }
     let logger = store.configuration.logger
     let patience = configuration.productionPatience
-    productions = ProductionTable(patience: patience) { key in
+    places = ProducerPlaces(bound: configuration.maxConcurrentProducers)
+    productions = ProductionTable(patience: patience, places: places) { key in
       logger.warning("\(key): others have waited \(patience) for its producer: without end, if it waits for them")
     }
     failures = FailureMemory(

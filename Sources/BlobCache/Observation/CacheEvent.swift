@@ -28,6 +28,8 @@ public struct CacheEvent: Sendable {
     case damaged(any Error)
     /// A producer made a blob that was missing, or made it anew.
     case produced
+    /// An expired blob was answered because its producer failed, as `ProductionOptions.staleIfError` allows.
+    case stale(any Error)
     /// A staged blob could not be written, or a produced one not stored.
     ///
     /// The produced one was answered all the same.

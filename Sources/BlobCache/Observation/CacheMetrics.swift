@@ -4,7 +4,8 @@
   /// Counters and timers of swift-metrics, named `blobcache.…`, with the directory as the dimension `cache`. The article
   /// Metrics lists them.
   struct CacheMetrics: Sendable {
-    private let memoryHits, stagedHits, diskHits, misses, stores, removals, damages, productions, failures: Counter
+    private let memoryHits, stagedHits, diskHits, misses, stores, removals, damages, productions, stale,
+      failures: Counter
     private let memoryExpired, diskExpired, memoryEvicted, diskEvicted, collections: Counter
     private let storedBytes, loadedBytes: Counter
     private let loadTimer, storeTimer, productionTimer, queueTimer: Metrics.Timer
@@ -25,6 +26,7 @@
       removals = counter("removals")
       damages = counter("damages")
       productions = counter("productions")
+      stale = counter("stale")
       failures = counter("write_failures")
       memoryExpired = counter("expired", [("tier", "memory")])
       diskExpired = counter("expired", [("tier", "disk")])
@@ -59,6 +61,7 @@
       case .produced:
         productions.increment()
         productionTimer.recordNanoseconds(event.duration.clampedNanoseconds)
+      case .stale: stale.increment()
       case .writeFailed: failures.increment()
       case .collected: collections.increment()
       }

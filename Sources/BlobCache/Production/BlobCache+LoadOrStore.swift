@@ -28,6 +28,21 @@ extension BlobCache {
     _ key: BlobKey, options: ProductionOptions = ProductionOptions(),
     orStore produce: @escaping @Sendable () async throws -> Data
   ) async throws -> Blob {
+    try await load(
+      ProductionRequest(key: key, options: options, isAcceptable: { _ in true }) { Produced(try await produce()) })
+  }
+
+  /// The live blob stored under a key, or the one that `produce` makes, which is stored as it says.
+  ///
+  /// As `load(_:options:orStore:)`, for producers that learn from their source how long a blob lives, and whether it may be
+  /// stored at all.
+  ///
+  /// - Throws: as `load(_:options:orStore:)`; `invalidTimeToLive` for a time to live of zero or less.
+  @_disfavoredOverload
+  public func load(
+    _ key: BlobKey, options: ProductionOptions = ProductionOptions(),
+    orStore produce: @escaping @Sendable () async throws -> Produced
+  ) async throws -> Blob {
     try await load(ProductionRequest(key: key, options: options, isAcceptable: { _ in true }, produce: produce))
   }
 

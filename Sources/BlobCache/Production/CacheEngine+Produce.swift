@@ -40,7 +40,7 @@ extension CacheEngine {
   private func produceMissing(
     _ request: ProductionRequest, _ place: ProductionPlace, in production: Production
   ) async throws -> Blob {
-    if let failure = failures.failure(of: request.key) { throw failure }
+    if let failure = failures.failure(of: request.key) { return try await staleBlob(for: request, after: failure) }
     return try await produce(request, place, in: production, isDone: request.isAcceptable)
   }
 
@@ -64,31 +64,43 @@ extension CacheEngine {
     _ request: ProductionRequest, _ place: ProductionPlace, in production: Production,
     isDone: @escaping @Sendable (Blob) -> Bool
   ) async throws -> Blob {
-    guard request.options.acrossProcesses else { return try await produce(request, place, in: production) }
-    return try await produceAlone(request, place, in: production, isDone: isDone)
+    let stopwatch = observer.stopwatch()
+    // Before the lock across processes: others need not wait for this one's turn here.
+    return try await places.withPlace(for: production) {
+      let queueTime = stopwatch.elapsed
+      guard request.options.acrossProcesses else {
+        return try await produce(request, place, in: production, queueTime: queueTime)
+      }
+      return try await produceAlone(request, place, in: production, queueTime: queueTime, isDone: isDone)
+    }
   }
 
   private func produce(
-    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production
+    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production, queueTime: Duration
   ) async throws -> Blob {
     let key = request.key
     let condition = try await condition(of: production)
     let stopwatch = observer.stopwatch()
-    let payload: Data
+    let produced: Produced
     do {
-      payload = try await withSpan("produce", key, request.produce)
+      produced = try await withSpan("produce", key, request.produce)
     } catch {
       if let time = request.options.remembersFailuresFor, !(error is CancellationError), !Task.isCancelled,
         !production.isOvertaken
       {
         failures.note(error, of: key, for: time)
       }
-      throw error
+      // What is refreshed is live, and answered already.
+      if place == .aged || error is CancellationError || Task.isCancelled { throw error }
+      return try await staleBlob(for: request, after: error)
     }
     // Nobody waits for it any more, and what a cancelled producer returns may be half of it.
     try Task.checkCancellation()
-    observer.tell(CacheEvent(.produced, key, byteCount: payload.count, duration: stopwatch.elapsed))
-    let store = place.storeRequest(payload, request.options, if: condition)
+    observer.tell(
+      CacheEvent(
+        .produced, key, byteCount: produced.payload.count, duration: stopwatch.elapsed, queueTime: queueTime))
+    let store = place.storeRequest(produced, request.options, if: condition)
+    guard produced.isStored else { return try unstored(store, for: key) }
     do {
       return try await lanes.writes.run { queueTime in
         // Others wait for the production lock, and look on disk when they have it.
@@ -101,7 +113,7 @@ extension CacheEngine {
     } catch let error as BlobStoreError where request.options.answersUnstored {
       let blob = try unstored(store, for: key)
       self.store.configuration.logger.warning("a blob is produced and not stored: \(error)")
-      observer.tell(CacheEvent(.writeFailed(error), key, byteCount: payload.count))
+      observer.tell(CacheEvent(.writeFailed(error), key, byteCount: produced.payload.count))
       return blob
     }
   }
@@ -136,9 +148,27 @@ extension CacheEngine {
     return Blob(key: key, payload: request.payload, header: header)
   }
 
+  /// The expired blob of a key, if the options let it answer in place of a failed producer.
+  ///
+  /// - Throws: the failure, where there is none.
+  private func staleBlob(for request: ProductionRequest, after failure: any Error) async throws -> Blob {
+    guard let age = request.options.staleIfError?.wholeSeconds, age > 0 else { throw failure }
+    let time = store.configuration.now().advanced(bySeconds: -age)
+    let stale: Blob?
+    do {
+      stale = try await lanes.reads.run { _ in try self.store.load(request.key, liveAt: time) }
+    } catch let error as BlobStoreError {
+      store.configuration.logger.debug("no expired blob in place of a failed producer: \(error)")
+      throw failure
+    }
+    guard let stale, request.isAcceptable(stale) else { throw failure }
+    observer.tell(CacheEvent(.stale(failure), request.key, byteCount: stale.payload.count))
+    return stale
+  }
+
   /// Produces while no other process does.
   private func produceAlone(
-    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production,
+    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production, queueTime: Duration,
     isDone: @escaping @Sendable (Blob) -> Bool
   ) async throws -> Blob {
     let key = request.key
@@ -157,9 +187,11 @@ extension CacheEngine {
         defer { release() }
         // Another may have had the lock until just now.
         if let blob = try await lookAgain() { return blob }
-        return try await produce(request, place, in: production)
+        return try await produce(request, place, in: production, queueTime: queueTime)
       }
-      guard ContinuousClock.now < deadline else { return try await produce(request, place, in: production) }
+      guard ContinuousClock.now < deadline else {
+        return try await produce(request, place, in: production, queueTime: queueTime)
+      }
       try await Task.sleep(for: pause)
       pause = min(pause * 2, .milliseconds(100))
       if let blob = try await lookAgain() { return blob }

@@ -22,6 +22,11 @@ public struct ProductionOptions: Hashable, Sendable {
   ///
   /// It counts from the store, so only blobs with a `ttl` of their own have an age.
   public var refreshesAfter: Duration?
+  /// How long after its end an expired blob is answered if its producer fails; nil not to.
+  ///
+  /// The blob must still be on disk: a collection removes it. It is not stored anew, so the next call tries to produce again,
+  /// unless the failure is remembered. An event (`stale`) tells of the error. A cancelled task gets `CancellationError`.
+  public var staleIfError: Duration?
   /// Whether one process at a time produces a blob, of all that share the directory.
   ///
   /// The second one waits until the blob is there, at most `waitsForOthers`.
@@ -31,14 +36,15 @@ public struct ProductionOptions: Hashable, Sendable {
 
   public init(
     ttl: Duration? = nil, locks: BlobStore.LockPolicy = .keep, answersUnstored: Bool = false,
-    remembersFailuresFor: Duration? = nil,
-    refreshesAfter: Duration? = nil, acrossProcesses: Bool = false, waitsForOthers: Duration = .seconds(10)
+    remembersFailuresFor: Duration? = nil, refreshesAfter: Duration? = nil, staleIfError: Duration? = nil,
+    acrossProcesses: Bool = false, waitsForOthers: Duration = .seconds(10)
   ) {
     self.ttl = ttl
     self.locks = locks
     self.answersUnstored = answersUnstored
     self.remembersFailuresFor = remembersFailuresFor
     self.refreshesAfter = refreshesAfter
+    self.staleIfError = staleIfError
     self.acrossProcesses = acrossProcesses
     self.waitsForOthers = waitsForOthers
   }

@@ -1,19 +1,13 @@
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// What is asked for by a load that produces what is missing.
 struct ProductionRequest: Sendable {
   let key: BlobKey
   let options: ProductionOptions
   /// Whether a blob will do; one that will not is as good as missing.
   let isAcceptable: @Sendable (Blob) -> Bool
-  let produce: @Sendable () async throws -> Data
+  let produce: @Sendable () async throws -> Produced
 }
 
 /// What a blob that is produced takes the place of, which decides its locks.
@@ -33,8 +27,9 @@ enum ProductionPlace: Sendable {
     }
   }
 
-  func storeRequest(_ payload: Data, _ options: ProductionOptions, if condition: StoreCondition) -> StoreRequest {
-    var request = StoreRequest(payload: payload, ttl: options.ttl, locks: locks(options.locks))
+  func storeRequest(_ produced: Produced, _ options: ProductionOptions, if condition: StoreCondition) -> StoreRequest {
+    var request = StoreRequest(
+      payload: produced.payload, ttl: produced.ttl ?? options.ttl, locks: locks(produced.locks ?? options.locks))
     request.condition = condition
     return request
   }

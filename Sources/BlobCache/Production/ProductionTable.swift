@@ -61,11 +61,14 @@ final class ProductionTable: Sendable {
   private let state = Lock(State())
   private let patience: Duration
   private let warn: @Sendable (BlobKey) -> Void
+  private let places: ProducerPlaces
 
   /// - Parameters:
   ///   - patience: how long others wait for a production before that is worth a warning.
+  ///   - places: hears which productions others wait for, and which have ended.
   ///   - warn: receives the production's key.
-  init(patience: Duration, warn: @escaping @Sendable (BlobKey) -> Void) {
+  init(patience: Duration, places: ProducerPlaces, warn: @escaping @Sendable (BlobKey) -> Void) {
+    self.places = places
     self.patience = patience
     self.warn = warn
   }
@@ -153,6 +156,7 @@ extension ProductionTable {
         if !isOwn { watch(production, &state) }
         return (production, isOwn, isOwn ? nil : state.entries[production]?.producer)
       }
+      if asker != nil { places.exempt(production) }
       if #available(macOS 26, iOS 26, *) { producer?.escalatePriority(to: priority) }
       return (production, isOwn)
     } catch {
@@ -202,6 +206,7 @@ extension ProductionTable {
   /// Takes a production from the table.
   private func end(_ production: Production, _ state: inout State) -> Entry? {
     ProductionWaits.end(production)
+    places.forget(production)
     let entry = state.forget(production)
     entry?.watch?.cancel()
     return entry

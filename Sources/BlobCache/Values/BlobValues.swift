@@ -57,7 +57,7 @@ extension BlobValues {
     let decoding = SingleDecoding(decode)
     let blob = try await cache.load(
       ProductionRequest(key: key, options: options, isAcceptable: decoding.accepts) {
-        try encode(try await produce(), for: key)
+        Produced(try encode(try await produce(), for: key))
       })
     return try decoding.value(of: blob)
   }

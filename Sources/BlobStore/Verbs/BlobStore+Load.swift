@@ -36,6 +36,13 @@ extension BlobStore {
     try reporting("load", key) { try core.blob(for: key, touching: touching) }
   }
 
+  /// The blob that a load at an earlier time would find, in the record that is there now; it is not touched.
+  ///
+  /// - Throws: as `load`.
+  package func load(_ key: BlobKey, liveAt time: UnixTime) throws(BlobStoreError) -> Blob? {
+    try reporting("load", key) { try core.blob(for: key, touching: false, at: time) }
+  }
+
   /// The blob of one of the live keys that begin with a prefix.
   ///
   /// - Parameters:
@@ -81,9 +88,9 @@ enum Reading<Content> {
 }
 
 extension StoreCore {
-  fileprivate func blob(for key: BlobKey, touching: Bool) throws -> Blob? {
+  fileprivate func blob(for key: BlobKey, touching: Bool, at time: UnixTime? = nil) throws -> Blob? {
     let path = try path(for: key)
-    let now = configuration.now()
+    let now = time ?? configuration.now()
     let found = try settled(path, configuration.damagePolicy) { root, isFirst throws in
       try readRecord(path, in: root, now, asksStatus: !isFirst)
     }

@@ -32,6 +32,7 @@ import Testing
     case .written: "written\(key) \(event.byteCount)"
     case .hit(let tier): "hit in \(tier)\(key) \(event.byteCount)"
     case .miss: "miss\(key)"
+    case .stale: "stale\(key) \(event.byteCount)"
     case .expired(let tier): "expired in \(tier)\(key)"
     case .evicted(let tier): "evicted in \(tier)\(key)"
     case .removed: "removed\(key)"

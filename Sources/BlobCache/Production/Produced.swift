@@ -1,0 +1,29 @@
+public import BlobStore
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// What a producer has made, and what it says about storing it.
+///
+/// An HTTP client sets `ttl` from `max-age`, and `isStored` to false for `no-store`.
+public struct Produced: Sendable {
+  public var payload: Data
+  /// The time to live; nil for that of the options.
+  public var ttl: Duration?
+  /// The locks; nil for those of the options.
+  public var locks: BlobStore.LockPolicy?
+  /// Whether the blob is stored. If not, the callers that wait get it, and the next call produces again.
+  public var isStored: Bool
+
+  public init(
+    _ payload: Data, ttl: Duration? = nil, locks: BlobStore.LockPolicy? = nil, isStored: Bool = true
+  ) {
+    self.payload = payload
+    self.ttl = ttl
+    self.locks = locks
+    self.isStored = isStored
+  }
+}
