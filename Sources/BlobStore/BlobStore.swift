@@ -32,7 +32,7 @@ public final class BlobStore: Sendable {
   ) throws(BlobStoreError) {
     try configuration.validate(for: directory)
     let absolutePath = try reporting("open") { try files.absolute(directory) }
-    let root = RootDirectory(
+    let root = CacheRoot(
       path: directory, absolutePath: absolutePath, files: files, creates: configuration.access.createsDirectory,
       allowsWorldWritable: configuration.access.allowsWorldWritable, holder: holder)
     core = StoreCore(root, configuration)

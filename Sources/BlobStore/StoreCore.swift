@@ -12,7 +12,8 @@ final class StoreCore: Sendable {
   let configuration: BlobStore.Configuration
   /// Seconds to live of records stored without a time to live.
   let defaultExpiration: Int64
-  let root: RootDirectory
+  let root: CacheRoot
+  let controlFiles: ControlFileOpener
   let stripes: StripeLocks
   let temporaryNames = TemporaryNames()
   let isCollecting = CollectionGate()
@@ -28,13 +29,14 @@ final class StoreCore: Sendable {
   let lastReadRoom = Atomic(ReadRoom.stack)
 
   /// - Parameter configuration: one that is valid.
-  init(_ root: RootDirectory, _ configuration: BlobStore.Configuration) {
+  init(_ root: CacheRoot, _ configuration: BlobStore.Configuration) {
     self.configuration = configuration
     self.root = root
     defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
     recyclingLimit = RecyclingLimit(configuration)
-    stripes = StripeLocks(
-      root, names: temporaryNames, configuration: configuration, defaultExpiration: defaultExpiration)
+    controlFiles = ControlFileOpener(
+      names: temporaryNames, configuration, defaultExpiration: defaultExpiration)
+    stripes = StripeLocks(root, controlFiles, configuration)
   }
 
   func path(for key: BlobKey) throws(KeyError) -> RecordPath {

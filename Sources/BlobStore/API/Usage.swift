@@ -101,8 +101,8 @@ extension StoreCore {
       usage.unreadableFiles += 1
     }
     do {
-      if let root = try root.opened(), let bin = try root.recyclingBin(makesIt: false) {
-        (usage.recycledFiles, usage.recycledBytes) = try bin.contents(of: root)
+      if let open = try root.opened(), let bin = try open.recyclingBin(makesIt: false) {
+        (usage.recycledFiles, usage.recycledBytes) = try bin.contents(of: open.ownership)
         usage.bytes.saturatingAdd(usage.recycledBytes)
       }
     } catch let error as FileError {

@@ -44,7 +44,7 @@ extension BlobStore {
   /// - Complexity: O(1).
   public func statistics() throws(BlobStoreError) -> CollectionStatistics {
     try reporting("statistics") {
-      guard let root = try core.root.opened(), let control = core.countersFile(of: root) else {
+      guard let open = try core.root.opened(), let control = core.countersFile(of: open) else {
         return CollectionStatistics()
       }
       var statistics = control.statistics

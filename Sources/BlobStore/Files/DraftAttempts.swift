@@ -19,7 +19,7 @@ struct DraftAttempts: Equatable {
   ///
   /// That is more often than collections can follow each other in between, and has an end, should the file system be out
   /// of its mind.
-  static let remakes = RootDirectory.removalsOutlasted
+  static let remakes = OpenRoot.removalsOutlasted
 
   /// How often a payload is written again, because its file or directory was removed.
   static let rewrites = 3

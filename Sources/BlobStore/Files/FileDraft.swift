@@ -48,20 +48,20 @@ struct FileDraft: ~Copyable {
   ///
   /// - Throws: ENOENT if the directory was removed: try again.
   init(
-    in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened, names: TemporaryNames,
-    as role: RootDirectory.Opened.FileRole = .record
+    in subdirectory: OpenSubdirectory, of ownership: FileOwnership, names: TemporaryNames,
+    as role: FileOwnership.FileRole = .record
   ) throws {
     var name = names.next()
     var permissions: FilePermissions?
     var obstacle = Obstacle(call: .open, errno: .fileExists)
     names.note(name, in: subdirectory)
-    var file = try Self.createLocked(name, in: subdirectory.directory, of: root, role, &permissions, &obstacle)
+    var file = try Self.createLocked(name, in: subdirectory.directory, of: ownership, role, &permissions, &obstacle)
     var triesLeft = Self.tries
     while file == nil, triesLeft > 0 {
       names.forget(name)
       name = names.next()
       names.note(name, in: subdirectory)
-      file = try Self.createLocked(name, in: subdirectory.directory, of: root, role, &permissions, &obstacle)
+      file = try Self.createLocked(name, in: subdirectory.directory, of: ownership, role, &permissions, &obstacle)
       triesLeft -= 1
     }
     guard let file = file.take() else {
@@ -79,11 +79,11 @@ struct FileDraft: ~Copyable {
   ///
   /// System call: `fstat(2)`.
   init(
-    unnamed file: consuming OpenFile, in subdirectory: OpenSubdirectory, of root: RootDirectory.Opened,
+    unnamed file: consuming OpenFile, in subdirectory: OpenSubdirectory, of ownership: FileOwnership,
     names: TemporaryNames
   ) throws {
     let status = try file.status()
-    let permissions = try Self.adopt(file, status, of: root, .record)
+    let permissions = try Self.adopt(file, status, of: ownership, .record)
     if status.permissions != permissions { try file.setPermissions(permissions) }
     self.names = names
     self.file = file
@@ -290,8 +290,8 @@ extension FileDraft {
   ///   - obstacle: receives why there is no file.
   /// - Returns: nil if the name was taken, or a collection came between the calls and removed the file.
   private static func createLocked(
-    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened,
-    _ role: RootDirectory.Opened.FileRole, _ permissions: inout FilePermissions?, _ obstacle: inout Obstacle
+    _ name: String, in directory: borrowing Directory, of ownership: FileOwnership,
+    _ role: FileOwnership.FileRole, _ permissions: inout FilePermissions?, _ obstacle: inout Obstacle
   ) throws -> OpenFile? {
     let file: OpenFile
     do {
@@ -309,7 +309,7 @@ extension FileDraft {
       }
       let status = try file.status()
       guard status.linkCount > 0 else { return nil }
-      let wanted = try adopt(file, status, of: root, role)
+      let wanted = try adopt(file, status, of: ownership, role)
       permissions = status.permissions == wanted ? nil : wanted
       return file
     } catch {
@@ -325,10 +325,10 @@ extension FileDraft {
   ///
   /// - Returns: the permissions that it is to have.
   private static func adopt(
-    _ file: borrowing OpenFile, _ status: Stat, of root: RootDirectory.Opened, _ role: RootDirectory.Opened.FileRole
+    _ file: borrowing OpenFile, _ status: Stat, of ownership: FileOwnership, _ role: FileOwnership.FileRole
   ) throws(FileError) -> FilePermissions {
-    let ownership = root.ownershipToGive(status)
-    if let (user, group) = ownership { try file.setOwner(user: user, group: group) }
-    return root.permissions(of: role, group: ownership?.group ?? status.groupID)
+    let owner = ownership.ownershipToGive(status)
+    if let (user, group) = owner { try file.setOwner(user: user, group: group) }
+    return ownership.permissions(of: role, group: owner?.group ?? status.groupID)
   }
 }

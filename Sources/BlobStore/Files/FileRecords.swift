@@ -16,20 +16,20 @@ struct FileRecords {
 extension FileRecords {
   /// What lies where a record would, in a directory that is open.
   func find(
-    _ name: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, by judge: RecordJudge
+    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) -> Finding {
-    Finding(name, in: directory, of: root, by: judge)
+    Finding(name, in: directory, of: open, by: judge)
   }
 
   /// Opens what lies at a name, if it is a file of the cache's.
   ///
   /// - Throws: `DamagedRecord` if others may write to it.
-  func open(_ name: RecordPath, in root: RootDirectory.Opened, for access: FileAccess) throws -> OpenedFile {
-    guard try root.trustsSubdirectory(name.subdirectory) else { return .notRegular }
-    switch try root.openPassingOverForeign(name, for: access) {
+  func open(_ name: RecordPath, in open: OpenRoot, for access: FileAccess) throws -> OpenedFile {
+    guard try open.trustsSubdirectory(name.subdirectory) else { return .notRegular }
+    switch try open.openPassingOverForeign(name, for: access) {
     case .regular(let file, let status):
-      guard root.owns(status) else { return .notRegular }
-      guard !root.owners.expose(status) else {
+      guard open.ownership.owns(status) else { return .notRegular }
+      guard !open.ownership.owners.expose(status) else {
         throw DamagedRecord(error: .writableByOthers, path: file.location.path)
       }
       return .regular(file, status)
@@ -49,7 +49,7 @@ extension FileRecords {
   ///   - isSureOfName: whether the name was seen to be free. If something has it all the same, that is an error.
   func commit(
     _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
-    isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of root: RootDirectory.Opened,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
     let exceeding: BlobStore.UsageEstimate?
@@ -62,7 +62,7 @@ extension FileRecords {
     let change = hold.beginPayloadChange(level)
     defer { hold.end(change) }
     if let found {
-      try replace(found, by: &draft, level, of: root)
+      try replace(found, by: &draft, level, of: open)
     } else if isSureOfName {
       try draft.commitNew(as: name.fileName)
     } else if try draft.commit(as: name.fileName) != true {
@@ -73,11 +73,11 @@ extension FileRecords {
   }
 
   private func replace(
-    _ found: FoundRecord, by draft: inout FileDraft, _ level: BlobStore.Durability.Level, of root: RootDirectory.Opened
+    _ found: FoundRecord, by draft: inout FileDraft, _ level: BlobStore.Durability.Level, of open: OpenRoot
   ) throws {
     let fileName = found.name.fileName
-    guard let room = supply.roomInBin(for: found, level, of: root) else { return try draft.replace(fileName) }
-    if let failure = try draft.exchange(with: fileName, into: room) { supply.noteFailure(failure, of: root) }
+    guard let room = supply.roomInBin(for: found, level, of: open) else { return try draft.replace(fileName) }
+    if let failure = try draft.exchange(with: fileName, into: room) { supply.noteFailure(failure, of: open) }
   }
 
   /// Writes another header into a record, or puts a copy with it in its place if the file has another name.
@@ -111,9 +111,9 @@ extension FileRecords {
     guard header.payloadSize <= core.configuration.limits.payload else {
       throw core.tooLarge(header, file.location.path)
     }
-    let root = try core.root.openedOrMade()
-    let subdirectory = OpenSubdirectory(try root.openOrMakeSubdirectory(name.subdirectory))
-    var draft = try FileDraft(in: subdirectory, of: root, names: core.temporaryNames)
+    let open = try core.root.openedOrMade()
+    let subdirectory = OpenSubdirectory(try open.openOrMakeSubdirectory(name.subdirectory))
+    var draft = try FileDraft(in: subdirectory, of: open.ownership, names: core.temporaryNames)
     try header.withEncodedBytes { bytes throws(FileError) in try draft.file.write(bytes, at: 0) }
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
     defer { unsafe buffer.deallocate() }
@@ -133,11 +133,11 @@ extension FileRecords {
   /// - Parameter recycling: whether its file may go into the recycling bin.
   func remove(
     _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
-    of root: RootDirectory.Opened, _ hold: borrowing KeyHold
+    of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
     let change = hold.beginPayloadChange(level)
     defer { hold.end(change) }
-    guard try supply.retire(found, level, recycling: recycling, in: directory, of: root) else { return false }
+    guard try supply.retire(found, level, recycling: recycling, in: directory, of: open) else { return false }
     hold.count(from: found.size, to: nil)
     return true
   }

@@ -13,14 +13,14 @@ struct FileSupply {
   private var configuration: BlobStore.Configuration { core.configuration }
   /// The recycling bin and what it needs; nil where nothing is recycled.
   private func recyclingBin(
-    of root: RootDirectory.Opened, makesIt: Bool
+    of open: OpenRoot, makesIt: Bool
   ) -> (bin: RecyclingBin, limit: RecyclingLimit, control: ControlFile)? {
     // Who has not opened the control file yet is about to, and says what keeps it from that.
-    guard let recyclingLimit = core.recyclingLimit, let control = root.openedControlFile, control.isMapped else {
+    guard let recyclingLimit = core.recyclingLimit, let control = open.openedControlFile, control.isMapped else {
       return nil
     }
     do {
-      guard let bin = try root.recyclingBin(makesIt: makesIt), bin.isUsable else { return nil }
+      guard let bin = try open.recyclingBin(makesIt: makesIt), bin.isUsable else { return nil }
       return (bin, recyclingLimit, control)
     } catch {
       configuration.logger.debug("no recycling: \(BlobStoreError(error, operation: "recycle", key: nil))")
@@ -33,19 +33,19 @@ struct FileSupply {
   /// - Parameter attempts: which ways are open.
   func draft(
     for header: RecordHeader, at path: RecordPath, _ attempts: DraftAttempts, in subdirectory: OpenSubdirectory,
-    of root: RootDirectory.Opened
+    of open: OpenRoot
   ) throws -> FileDraft {
     if attempts.mayRecycle,
-      let recycled = recycledFile(for: header, at: path, byteCount: header.fileByteCount, of: root)
+      let recycled = recycledFile(for: header, at: path, byteCount: header.fileByteCount, of: open)
     {
       return FileDraft(recycled, in: subdirectory, names: core.temporaryNames)
     }
     if attempts.mayBeUnnamed,
-      let file = try subdirectory.directory.createUnnamedFile(permissions: root.permissions(of: .record))
+      let file = try subdirectory.directory.createUnnamedFile(permissions: open.ownership.permissions(of: .record))
     {
-      return try FileDraft(unnamed: file, in: subdirectory, of: root, names: core.temporaryNames)
+      return try FileDraft(unnamed: file, in: subdirectory, of: open.ownership, names: core.temporaryNames)
     }
-    return try FileDraft(in: subdirectory, of: root, names: core.temporaryNames)
+    return try FileDraft(in: subdirectory, of: open.ownership, names: core.temporaryNames)
   }
 
   /// A file to overwrite with a record.
@@ -56,14 +56,14 @@ struct FileSupply {
   /// - Parameter byteCount: of the record, header included.
   /// - Returns: nil if there is none: then one is to be made.
   private func recycledFile(
-    for header: RecordHeader, at path: RecordPath, byteCount: Int64, of root: RootDirectory.Opened
+    for header: RecordHeader, at path: RecordPath, byteCount: Int64, of open: OpenRoot
   ) -> RecycledFile? {
     guard header.keyDigest != nil, !header.isLocked,
       configuration.durability.level(concernsLock: false) == .none,
-      let (bin, _, control) = recyclingBin(of: root, makesIt: false)
+      let (bin, _, control) = recyclingBin(of: open, makesIt: false)
     else { return nil }
     do {
-      return try bin.take(for: path, byteCount: byteCount, of: root, control)
+      return try bin.take(for: path, byteCount: byteCount, of: open.ownership, control)
     } catch {
       configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
       return nil
@@ -78,10 +78,10 @@ struct FileSupply {
   ///
   /// - Parameter level: of the operation that displaces it.
   func roomInBin(
-    for displaced: FoundRecord, _ level: BlobStore.Durability.Level, of root: RootDirectory.Opened
+    for displaced: FoundRecord, _ level: BlobStore.Durability.Level, of open: OpenRoot
   ) -> ReservedRoom? {
-    guard level == .none, displaced.recyclableDigest != nil, displaced.status?.userID == root.ownerOfNewFiles,
-      let (bin, limit, control) = recyclingBin(of: root, makesIt: true), bin.reserve(displaced, limit, control)
+    guard level == .none, displaced.recyclableDigest != nil, displaced.status?.userID == open.ownership.ownerOfNewFiles,
+      let (bin, limit, control) = recyclingBin(of: open, makesIt: true), bin.reserve(displaced, limit, control)
     else { return nil }
     return ReservedRoom(bin: bin, control: control, file: displaced)
   }
@@ -92,14 +92,14 @@ struct FileSupply {
   /// - Returns: false if there was none.
   func retire(
     _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
-    of root: RootDirectory.Opened
+    of open: OpenRoot
   ) throws -> Bool {
-    if recycling, let room = roomInBin(for: found, level, of: root) {
+    if recycling, let room = roomInBin(for: found, level, of: open) {
       do throws(FileError) {
         try room.put(found.name.fileName, in: directory)
         return true
       } catch {
-        noteFailure(error, of: root)
+        noteFailure(error, of: open)
       }
     }
     return try directory.unlink(found.name.fileName)
@@ -112,20 +112,20 @@ struct FileSupply {
   }
 
   /// Something did not find its way into the recycling bin.
-  func noteFailure(_ error: FileError, of root: RootDirectory.Opened) {
+  func noteFailure(_ error: FileError, of open: OpenRoot) {
     // Perhaps somebody has removed the bin.
-    if error.errno == .noSuchFileOrDirectory { root.forgetRecyclingBin() }
+    if error.errno == .noSuchFileOrDirectory { open.forgetRecyclingBin() }
     // Some file systems take no names as long as those in the bin. A bin that cannot be opened here needs no refusal: nothing
     // goes into it.
-    if error.errno == .fileNameTooLong { try? root.recyclingBin(makesIt: false)?.refuse() }
+    if error.errno == .fileNameTooLong { try? open.recyclingBin(makesIt: false)?.refuse() }
     configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
   }
 
   /// The control file for who has only loaded so far, and needs it where files are recycled: nil elsewhere.
-  func controlFileOfRecyclers(_ root: RootDirectory.Opened) -> ControlFile? {
+  func controlFileOfRecyclers(_ open: OpenRoot) -> ControlFile? {
     do {
-      guard try root.recyclingBin(makesIt: false) != nil else { return nil }
-      return try root.controlFile(configuration.logger)
+      guard try open.recyclingBin(makesIt: false) != nil else { return nil }
+      return try open.controlFile(configuration.logger)
     } catch {
       // Who may not open it loads all the same.
       configuration.logger.debug("no generations: \(BlobStoreError(error, operation: "load", key: nil))")
@@ -155,10 +155,10 @@ struct FileSupply {
     olderThan age: Int64? = nil, to limit: RecyclingLimit? = nil, dryRun: Bool = false
   ) throws -> (removed: BlobStore.RemovalReport, left: BlobStore.RemovalReport) {
     // Even where nothing is recycled: another program may have done so.
-    guard let root = try core.root.opened(), let bin = try root.recyclingBin(makesIt: false) else {
+    guard let open = try core.root.opened(), let bin = try open.recyclingBin(makesIt: false) else {
       return (BlobStore.RemovalReport(), BlobStore.RemovalReport())
     }
-    return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, of: root, core.countersFile(of: root))
+    return try bin.empty(olderThan: age, to: limit, dryRun: dryRun, of: open.ownership, core.countersFile(of: open))
   }
 }
 

@@ -14,13 +14,13 @@ extension BlobStore {
     /// The user that it would have to belong to, to be a record for this process.
     public let recordUser: UInt32
 
-    init(_ path: RecordPath, _ status: Stat, in root: RootDirectory.Opened) {
-      self.path = root.directory.path.appending(path.relative)
+    init(_ path: RecordPath, _ status: Stat, in open: OpenRoot) {
+      self.path = open.directory.path.appending(path.relative)
       file = path.relative
       user = status.userID.rawValue
       group = status.groupID.rawValue
       byteCount = status.size
-      recordUser = root.ownerOfNewFiles.rawValue
+      recordUser = open.ownership.ownerOfNewFiles.rawValue
     }
 
     /// Whose it is, and what can be done, as a part of a sentence.
@@ -61,19 +61,19 @@ extension BlobStore {
   public func foreignRecord(for key: BlobKey) throws(BlobStoreError) -> ForeignRecord? {
     try reporting("foreignRecord", key) {
       let path = try core.path(for: key)
-      guard let root = try core.root.opened(), let subdirectory = try core.recordSubdirectory(of: path, root) else {
+      guard let open = try core.root.opened(), let subdirectory = try core.recordSubdirectory(of: path, open) else {
         return nil
       }
-      return try root.foreignRecord(at: path, in: subdirectory.directory)
+      return try open.foreignRecord(at: path, in: subdirectory.directory)
     }
   }
 }
 
-extension RootDirectory.Opened {
+extension OpenRoot {
   fileprivate func foreignRecord(
     at path: RecordPath, in directory: borrowing Directory
   ) throws -> BlobStore.ForeignRecord? {
-    guard let status = try directory.status(of: path.fileName), status.type == .regular, !owns(status) else {
+    guard let status = try directory.status(of: path.fileName), status.type == .regular, !ownership.owns(status) else {
       return nil
     }
     return BlobStore.ForeignRecord(path, status, in: self)

@@ -83,10 +83,10 @@ extension StoreCore {
   /// The quarantine; nil if there is none yet, or if its name belongs to something that is no directory of ours.
   func quarantine() throws -> Quarantine? {
     do {
-      guard let root = try root.opened(), let directory = try root.directory.openSubdirectory(Quarantine.directoryName)
+      guard let open = try root.opened(), let directory = try open.directory.openSubdirectory(Quarantine.directoryName)
       else { return nil }
-      guard try root.owners.distrust(of: directory.status()) == nil else { return nil }
-      return Quarantine(directory: directory, owners: root.owners, byteLimit: quarantineByteLimit)
+      guard try open.ownership.owners.distrust(of: directory.status()) == nil else { return nil }
+      return Quarantine(directory: directory, owners: open.ownership.owners, byteLimit: quarantineByteLimit)
     } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
       return nil
     }
@@ -119,22 +119,22 @@ extension StoreCore {
 
   /// Removes a record file, or moves it to the quarantine. Under its stripe.
   func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: borrowing KeyHold) throws {
-    guard policy != .report, let root = try root.opened(),
-      let directory = try root.openSubdirectory(path.subdirectory),
-      case .record(let found) = records.find(path, in: directory, of: root, by: RecordJudge())
+    guard policy != .report, let open = try root.opened(),
+      let directory = try open.openSubdirectory(path.subdirectory),
+      case .record(let found) = records.find(path, in: directory, of: open, by: RecordJudge())
     else { return }
     let level = configuration.durability.level(concernsLock: false)
     switch policy {
     case .report: break
     case .remove:
-      _ = try records.remove(found, level, recycling: false, in: directory, of: root, hold)
+      _ = try records.remove(found, level, recycling: false, in: directory, of: open, hold)
     case .quarantine:
-      let quarantineDirectory = try root.openOrMakeSubdirectory(Quarantine.directoryName)
-      if let distrust = try root.owners.distrust(of: quarantineDirectory.status()) {
+      let quarantineDirectory = try open.openOrMakeSubdirectory(Quarantine.directoryName)
+      if let distrust = try open.ownership.owners.distrust(of: quarantineDirectory.status()) {
         throw BlobStoreError.foreignDirectory(at: quarantineDirectory.path, distrust)
       }
       let quarantine = Quarantine(
-        directory: quarantineDirectory, owners: root.owners, byteLimit: quarantineByteLimit)
+        directory: quarantineDirectory, owners: open.ownership.owners, byteLimit: quarantineByteLimit)
       let change = hold.beginPayloadChange(level)
       defer { hold.end(change) }
       try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)

@@ -32,7 +32,7 @@ struct FoundRecord {
   ///   - status: from before, so that a later write shows.
   ///   - judge: whether age matters.
   init(
-    _ name: RecordPath, _ file: borrowing OpenFile, _ status: Stat, in root: RootDirectory.Opened, by judge: RecordJudge
+    _ name: RecordPath, _ file: borrowing OpenFile, _ status: Stat, in open: OpenRoot, by judge: RecordJudge
   ) throws(FileError) {
     self.name = name
     self.status = status
@@ -46,7 +46,7 @@ struct FoundRecord {
       stored = nil
       verdict = .broken(error, nil)
     }
-    let isExposed = root.owners.expose(status)
+    let isExposed = open.ownership.owners.expose(status)
     content =
       switch verdict {
       case .broken(let error, let header): .damaged(error, header)
@@ -109,24 +109,24 @@ enum Finding {
   ///
   /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`.
   init(
-    _ name: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, by judge: RecordJudge
+    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) {
     do {
       switch try directory.openFile(name.fileName, for: .read) {
       case .absent: self = .absent
       case .notRegular: self = .foreign(nil)
       case .regular(let file, let status):
-        guard root.owns(status) else {
-          self = .foreign(BlobStore.ForeignRecord(name, status, in: root))
+        guard open.ownership.owns(status) else {
+          self = .foreign(BlobStore.ForeignRecord(name, status, in: open))
           return
         }
-        self = .record(try FoundRecord(name, file, status, in: root, by: judge))
+        self = .record(try FoundRecord(name, file, status, in: open, by: judge))
       }
     } catch {
       // What keeps its status from being read keeps the file from it too, and that is what is reported.
       let status = (try? directory.status(of: name.fileName)) ?? nil
-      if let status, status.type != .regular || !root.owns(status) {
-        self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(name, status, in: root) : nil)
+      if let status, status.type != .regular || !open.ownership.owns(status) {
+        self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(name, status, in: open) : nil)
       } else {
         self = .record(FoundRecord(name, unreadable: error, status))
       }

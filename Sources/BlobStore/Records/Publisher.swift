@@ -55,12 +55,12 @@ struct Publisher {
       var kind: FileDraft.Kind?
       let rescues = keeper?.rescue.collections ?? 0
       do {
-        let root = try core.root.openedOrMade()
-        let subdirectory = try root.madeSubdirectory(path.subdirectory)
-        var draft = try core.records.draft(header, for: path, attempts, in: subdirectory, of: root)
+        let open = try core.root.openedOrMade()
+        let subdirectory = try open.madeSubdirectory(path.subdirectory)
+        var draft = try core.records.draft(header, for: path, attempts, in: subdirectory, of: open)
         kind = draft.kind
         try draft.fill(&header, write)
-        return try publish(&draft, at: path, of: root, header, locks: locks, if: &condition, &wait)
+        return try publish(&draft, at: path, of: open, header, locks: locks, if: &condition, &wait)
       } catch {
         switch attempts.step(after: error, of: kind, refusesUnnamed: core.root.files.refusesUnnamedFiles) {
         case .again: break
@@ -86,7 +86,7 @@ struct Publisher {
   }
 
   private func publish(
-    _ draft: inout FileDraft, at path: RecordPath, of root: RootDirectory.Opened, _ header: RecordHeader,
+    _ draft: inout FileDraft, at path: RecordPath, of open: OpenRoot, _ header: RecordHeader,
     locks: BlobStore.LockPolicy, if condition: inout StoreCondition?, _ wait: inout LimitKeeper.Wait?
   ) throws -> StoreReceipt {
     let askedRefCount = header.refCount
@@ -109,14 +109,14 @@ struct Publisher {
         if header.refCount == askedRefCount, mayTryWithoutLooking(draft, locks: locks) {
           let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
           let outcome = try commit(
-            &draft, as: path, size, replacing: nil, isSureOfName: false, level, of: root, &wait, hold)
+            &draft, as: path, size, replacing: nil, isSureOfName: false, level, of: open, &wait, hold)
           if case .done(let usage) = outcome {
             try keep(path.fileName, size, level, in: draft.subdirectory, hold, if: condition)
             return .done(level, exceeding: usage, generation: hold.generation)
           }
           // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
         }
-        let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: root)
+        let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: open)
         core.lastStoreReplaced.store(found != nil, ordering: .relaxed)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
         let refCount = locks.refCount(replacing: found?.header?.refCount ?? 0)
@@ -136,7 +136,7 @@ struct Publisher {
           (level, isSynced) = (needed, true)
         }
         let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
-        switch try commit(&draft, as: path, size, replacing: found, isSureOfName: true, needed, of: root, &wait, hold) {
+        switch try commit(&draft, as: path, size, replacing: found, isSureOfName: true, needed, of: open, &wait, hold) {
         case .mustWait(let usage): return .mustWait(usage)
         case .done(let usage):
           try keep(path.fileName, size, needed, in: draft.subdirectory, hold, if: condition)
@@ -156,7 +156,7 @@ struct Publisher {
         if reached == .full {
           do throws(FileError) {
             try draft.subdirectory.directory.synchronize()
-            if !path.subdirectory.isEmpty { try root.directory.synchronize() }
+            if !path.subdirectory.isEmpty { try open.directory.synchronize() }
           } catch {
             throw Published(cause: error)
           }
@@ -169,7 +169,7 @@ struct Publisher {
   /// Commits a record within the limit, if there is room for it.
   private func commit(
     _ draft: inout FileDraft, as path: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
-    isSureOfName: Bool, _ level: BlobStore.Durability.Level, of root: RootDirectory.Opened,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level, of open: OpenRoot,
     _ wait: inout LimitKeeper.Wait?,
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
@@ -180,7 +180,7 @@ struct Publisher {
       keeper.stopAsking(&wait)
     }
     return try core.records.commit(
-      &draft, as: path, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: root, hold)
+      &draft, as: path, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
   }
 
   /// Sees to it that a record which has just taken its place may stay there. A wipe holds no key of which it finds no record: it
@@ -218,9 +218,9 @@ struct Publisher {
   /// - Returns: nil if there is no record.
   /// - Throws: `foreignFile` if what lies there is none of the cache's, and so not to be replaced.
   private func recordToReplace(
-    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
   ) throws -> FoundRecord? {
-    switch core.records.find(path, in: directory, of: root, by: RecordJudge()) {
+    switch core.records.find(path, in: directory, of: open, by: RecordJudge()) {
     case .absent: return nil
     case .record(let found):
       if case .unreadable(let error) = found.content { throw error }

@@ -22,7 +22,7 @@ internal import SystemPackage
     case endOfSubdirectory(String)
   }
 
-  private let root: RootDirectory.Opened
+  private let open: OpenRoot
   private let layout: RecordLayout
   private let defaultExpiration: Int64
   private let now: UnixTime
@@ -52,10 +52,10 @@ internal import SystemPackage
   ///   - fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
   ///   - start: where to begin, for a walk in the order of `OrderedEntries`; nil for the order of the file system.
   init(
-    _ root: RootDirectory.Opened, layout: RecordLayout, defaultExpiration: Int64, now: UnixTime,
+    _ open: OpenRoot, layout: RecordLayout, defaultExpiration: Int64, now: UnixTime,
     fileNamePrefix: String = "", from start: UInt64? = nil
   ) throws {
-    self.root = root
+    self.open = open
     self.layout = layout
     self.defaultExpiration = defaultExpiration
     self.now = now
@@ -65,7 +65,7 @@ internal import SystemPackage
     if let start {
       orderedEntries = OrderedEntries(from: start)
     } else if only.isEmpty {
-      rootStream = try root.directory.entries()
+      rootStream = try open.directory.entries()
     } else {
       pending = try enter(only)
     }
@@ -123,11 +123,11 @@ internal import SystemPackage
 
   private func nextOfRoot() throws -> Step {
     if orderedEntries != nil {
-      guard let entry = try orderedEntries!.next(of: root.directory) else { return .end }
+      guard let entry = try orderedEntries!.next(of: open.directory) else { return .end }
       return Step(try rootItem(for: entry))
     }
     guard try rootStream?.advance() == true else { return .end }
-    switch try skimEntry(of: rootStream!, in: root.directory) {
+    switch try skimEntry(of: rootStream!, in: open.directory) {
     case .done: return .nothing
     case .item(let item): return .item(item)
     case .toBeMet: return Step(try rootItem(for: entry(of: rootStream!)))
@@ -170,13 +170,13 @@ internal import SystemPackage
   /// The directory of the item that was met last.
   func withCurrentDirectory<Result>(_ body: (borrowing Directory) throws -> Result) rethrows -> Result {
     if subdirectory != nil { return try body(subdirectory!) }
-    return try body(root.directory)
+    return try body(open.directory)
   }
 
   private func enter(_ name: String) throws -> Item? {
     do {
-      guard let opened = try root.directory.openSubdirectory(name) else { return nil }
-      guard try root.distrust(ofSubdirectory: opened) == nil else {
+      guard let opened = try open.directory.openSubdirectory(name) else { return nil }
+      guard try open.distrust(ofSubdirectory: opened) == nil else {
         return fileNamePrefix.isEmpty ? .foreign(name) : nil
       }
       subdirectoryStream = try opened.entries()
@@ -205,7 +205,8 @@ internal import SystemPackage
       entry.kind == .directory || entry.kind == .unknown
     {
       // Another's is no more than any other directory of theirs.
-      guard let status = try root.directory.status(of: entry.name), root.owners.distrust(of: status) != nil else {
+      guard let status = try open.directory.status(of: entry.name), open.ownership.owners.distrust(of: status) != nil
+      else {
         return nil
       }
     }
@@ -224,7 +225,7 @@ internal import SystemPackage
     let own = layout.subdirectory(ofFileName: name)
     guard own.utf8.count == subdirectoryName.utf8.count, let path = layout.path(ofFileName: name, in: own),
       // What cannot be looked at is foreign, and stays.
-      let status = try? root.directory.status(of: own), let current = try? subdirectory!.status()
+      let status = try? open.directory.status(of: own), let current = try? subdirectory!.status()
     else { return nil }
     return status.inode == current.inode && status.deviceID == current.deviceID ? path : nil
   }
@@ -236,12 +237,12 @@ internal import SystemPackage
     if FileDraft.isName(entry.name), !isOfOtherKind {
       guard fileNamePrefix.isEmpty else { return nil }
       let status = withCurrentDirectory { $0.statusOfUnreadable(entry.name) }
-      return status.map(root.mayBeRecord) ?? true ? .temporary(name: entry.name) : .foreign(name)
+      return status.map(open.mayBeRecord) ?? true ? .temporary(name: entry.name) : .foreign(name)
     }
     guard !isOfOtherKind, entry.isNameExact, isMatch, let path = path(ofFileName: entry.name) else {
       return fileNamePrefix.isEmpty ? .foreign(name) : nil
     }
-    switch withCurrentDirectory({ Finding(path, in: $0, of: root, by: judge) }) {
+    switch withCurrentDirectory({ Finding(path, in: $0, of: open, by: judge) }) {
     case .absent: return nil
     case .foreign(let record):
       guard fileNamePrefix.isEmpty else { return nil }
@@ -280,7 +281,7 @@ extension RecordWalk {
     } catch {
       let path = skimmedPath
       let status = directory.statusOfUnreadable(stream.entry.name)
-      if let status, !root.mayBeRecord(status) { return .toBeMet }
+      if let status, !open.mayBeRecord(status) { return .toBeMet }
       return .item(
         .record(
           RecordEntry(
@@ -291,7 +292,7 @@ extension RecordWalk {
     case .absent: return .done
     case .notRegular: return .toBeMet
     case .regular(let status, let byteCount):
-      guard root.owns(status), !root.owners.expose(status),
+      guard open.ownership.owns(status), !open.ownership.owners.expose(status),
         let glance = unsafe RecordGlance(RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, by: judge)
       else { return .toBeMet }
       return try skim(glance) ? .done : .toBeMet
@@ -307,7 +308,7 @@ extension Directory {
   }
 }
 
-extension RootDirectory.Opened {
+extension OpenRoot {
   /// Whether a file that cannot be read may be a record all the same.
-  fileprivate func mayBeRecord(_ status: Stat) -> Bool { status.type == .regular && owns(status) }
+  fileprivate func mayBeRecord(_ status: Stat) -> Bool { status.type == .regular && ownership.owns(status) }
 }

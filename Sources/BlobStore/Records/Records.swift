@@ -13,17 +13,17 @@ struct Records {
 
   /// What lies where a record would; read without a lock, unless the key is held.
   func find(
-    _ name: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, by judge: RecordJudge
+    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) -> Finding {
-    files.find(name, in: directory, of: root, by: judge)
+    files.find(name, in: directory, of: open, by: judge)
   }
 
   /// Makes a place to write a record to, without a lock. It is gone in the end, unless it is committed.
   func draft(
     _ header: RecordHeader, for name: RecordPath, _ attempts: DraftAttempts, in subdirectory: OpenSubdirectory,
-    of root: RootDirectory.Opened
+    of open: OpenRoot
   ) throws -> FileDraft {
-    try files.supply.draft(for: header, at: name, attempts, in: subdirectory, of: root)
+    try files.supply.draft(for: header, at: name, attempts, in: subdirectory, of: open)
   }
 
   /// Puts a written record in its place.
@@ -33,11 +33,11 @@ struct Records {
   ///   - isSureOfName: whether the name was looked at.
   func commit(
     _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
-    isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of root: RootDirectory.Opened,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
     try files.commit(
-      &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: root, hold)
+      &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
   }
 
   /// Changes the header of a record, whose payload stays.
@@ -55,9 +55,9 @@ struct Records {
   /// - Returns: false if there was none.
   func remove(
     _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
-    of root: RootDirectory.Opened, _ hold: borrowing KeyHold
+    of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
-    try files.remove(found, level, recycling: recycling, in: directory, of: root, hold)
+    try files.remove(found, level, recycling: recycling, in: directory, of: open, hold)
   }
 }
 

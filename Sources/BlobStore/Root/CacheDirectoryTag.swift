@@ -32,12 +32,12 @@ extension BlobStore {
   package func leaveCacheTag() throws(BlobStoreError) {
     try reporting("store") {
       guard CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.configuration.layout),
-        let root = try core.root.opened()
+        let open = try core.root.opened()
       else { return }
-      guard try root.directory.status(of: CacheDirectoryTag.name) == nil else { return }
+      guard try open.directory.status(of: CacheDirectoryTag.name) == nil else { return }
       // Whole before it has its name: half a signature would be none.
       var temporary = try FileDraft(
-        in: OpenSubdirectory(root.directory.reopened()), of: root, names: core.temporaryNames)
+        in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: core.temporaryNames)
       let content = Array(CacheDirectoryTag.content.utf8)
       try temporary.file.write(unsafe content.span.bytes, at: 0)
       if try temporary.commit(as: CacheDirectoryTag.name) == nil {

@@ -4,16 +4,16 @@ internal import Posix
 ///
 /// So a walk over many records of few subdirectories opens each once.
 final class LastSubdirectory {
-  let root: RootDirectory.Opened
+  let open: OpenRoot
   private var name: String?
   private var directory: Directory?
 
-  init(_ root: RootDirectory.Opened) { self.root = root }
+  init(_ open: OpenRoot) { self.open = open }
 
   /// - Returns: nil, without calling `body`, if there is no such subdirectory.
   func with<Result>(_ name: String, _ body: (borrowing Directory) throws -> Result?) throws -> Result? {
     if self.name.map({ !$0.utf8.elementsEqual(name.utf8) }) ?? true {
-      directory = try root.openSubdirectory(name)
+      directory = try open.openSubdirectory(name)
       self.name = name
     }
     guard directory != nil else { return nil }

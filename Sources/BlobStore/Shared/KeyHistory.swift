@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// What all that has befallen a key comes to: if nothing has changed or removed its blob since, this is the same.
 ///
 /// Two numbers, because a wipe changes the generation only of keys that have a record.
@@ -12,18 +10,5 @@ package struct KeyHistory: Hashable, Sendable {
   package init(generation: UInt64? = nil, wipes: Int64? = nil) {
     self.generation = generation
     self.wipes = wipes
-  }
-}
-
-extension ControlFile {
-  /// The history of the keys with a digest.
-  func history(of digest: UInt64) -> KeyHistory {
-    KeyHistory(generation: generation(of: digest), wipes: isMapped ? word(at: ControlLayout.wipesOffset) : nil)
-  }
-
-  /// Counts the beginning or the end of a wipe.
-  func countWipe() {
-    guard isMapped else { return }
-    counter(ControlLayout.wipesOffset) { _ = $0.wrappingAdd(1, ordering: .sequentiallyConsistent) }
   }
 }

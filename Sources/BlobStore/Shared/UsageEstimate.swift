@@ -59,8 +59,8 @@ extension BlobStore {
 
 extension StoreCore {
   func usageEstimate() throws -> BlobStore.UsageEstimate? {
-    guard let root = try root.opened() else { return BlobStore.UsageEstimate() }
-    guard let control = countersFile(of: root), control.countersAreKnown else { return nil }
+    guard let open = try root.opened() else { return BlobStore.UsageEstimate() }
+    guard let control = countersFile(of: open), control.countersAreKnown else { return nil }
     return control.counters
   }
 
@@ -85,20 +85,20 @@ extension StoreCore {
 
   /// The control file, if there is one that may be written to, and what it counts.
   private func settled(unless isStopped: () -> Bool) throws -> (ControlFile?, BlobStore.UsageEstimate?) {
-    guard let root = try root.opened(), let control = countersFile(of: root) else { return (nil, nil) }
+    guard let open = try root.opened(), let control = countersFile(of: open) else { return (nil, nil) }
     // A process that is stopped in the middle of a change holds up no enumeration for long.
-    return (control, try control.settledCounters(in: root, within: patience, unless: isStopped))
+    return (control, try control.settledCounters(in: open.directory, within: patience, unless: isStopped))
   }
 
   /// Whether this library, of this version or a later one, has changed the directory.
   func hasControlFile() throws -> Bool {
-    guard let root = try root.opened(), let control = countersFile(of: root) else { return false }
-    return !control.isDamaged && !control.mayBePlanted
+    guard let open = try root.opened(), let control = countersFile(of: open) else { return false }
+    return !control.file.isDamaged && !control.file.mayBePlanted
   }
 
-  func countersFile(of root: RootDirectory.Opened) -> ControlFile? {
+  func countersFile(of open: OpenRoot) -> ControlFile? {
     do {
-      return try root.controlFile(configuration.logger)
+      return try open.controlFile(configuration.logger)
     } catch {
       // A directory that cannot be written to, or whose control file is none, is enumerated all the same.
       configuration.logger.debug("\(BlobStoreError(error, operation: "count", key: nil))")

@@ -20,8 +20,8 @@ extension BlobStore {
   /// The same, for who has a key's digest already.
   package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt64? {
     try reporting("load") {
-      guard let root = try core.root.opened() else { return nil }
-      return try core.stripes.controlFile(of: root, makesIt: false)?.generation(of: digest)
+      guard let open = try core.root.opened() else { return nil }
+      return try core.controlFiles.controlFile(of: open, makesIt: false)?.generation(of: digest)
     }
   }
 
@@ -31,7 +31,8 @@ extension BlobStore {
   package func history(of key: BlobKey) throws(BlobStoreError) -> KeyHistory? {
     try reporting("load", key) {
       let digest = try core.path(for: key).digest
-      guard let root = try core.root.opened(), let control = try core.stripes.controlFile(of: root, makesIt: false),
+      guard let open = try core.root.opened(),
+        let control = try core.controlFiles.controlFile(of: open, makesIt: false),
         control.isMapped
       else { return nil }
       return control.history(of: digest)

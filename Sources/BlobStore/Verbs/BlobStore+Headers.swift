@@ -150,19 +150,19 @@ extension StoreCore {
   /// The directory of a record, open to be synced.
   private struct RecordDirectory: ~Copyable {
     /// nil, as the subdirectory, if somebody has removed it meanwhile, and all in it.
-    private let root: RootDirectory.Opened?
+    private let open: OpenRoot?
     private let subdirectory: Directory?
 
-    init(of path: RecordPath, _ root: RootDirectory) throws {
+    init(of path: RecordPath, _ root: CacheRoot) throws {
       let opened = try root.opened()
       subdirectory = try path.subdirectory.isEmpty ? nil : opened?.openSubdirectory(path.subdirectory)
-      self.root = opened
+      open = opened
     }
 
     /// Puts the record's directory entry, and that of its directory, on the medium.
     borrowing func synchronize() throws {
       try subdirectory?.synchronize()
-      try root?.directory.synchronize()
+      try open?.directory.synchronize()
     }
   }
 

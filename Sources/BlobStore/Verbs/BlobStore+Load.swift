@@ -91,8 +91,8 @@ extension StoreCore {
   fileprivate func blob(for key: BlobKey, touching: Bool, at time: UnixTime? = nil) throws -> Blob? {
     let path = try path(for: key)
     let now = time ?? configuration.now()
-    let found = try settled(path, configuration.damagePolicy) { root, isFirst throws in
-      try readRecord(path, in: root, now, asksStatus: !isFirst)
+    let found = try settled(path, configuration.damagePolicy) { open, isFirst throws in
+      try readRecord(path, in: open, now, asksStatus: !isFirst)
     }
     guard let (header, payload) = found else { return nil }
     if touching, header.ttl == 0, header.lastUpdate < now { touchAfterLoad(path, now) }
@@ -102,7 +102,7 @@ extension StoreCore {
   fileprivate func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     let path = try path(for: key)
     let now = configuration.now()
-    return try settled(path, .report) { root, _ throws in try readHeader(path, in: root, now) }?.0
+    return try settled(path, .report) { open, _ throws in try readHeader(path, in: open, now) }?.0
   }
 
   /// Reads until the answer can be believed: a change in place may be seen half done, so what looks damaged is read
@@ -111,14 +111,14 @@ extension StoreCore {
   /// - Parameter read: told whether it is the first to read.
   private func settled<Content>(
     _ path: RecordPath, _ policy: BlobStore.DamagePolicy,
-    _ read: (RootDirectory.Opened, _ isFirst: Bool) throws -> Reading<Content>
+    _ read: (OpenRoot, _ isFirst: Bool) throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {
-    switch try current(path, { root throws in try read(root, true) }) {
+    switch try current(path, { open throws in try read(open, true) }) {
     case .absent: return nil
     case .live(let header, let content): return (header, content)
     case .damaged: break
     }
-    func again(_ root: RootDirectory.Opened) throws -> Reading<Content> { try read(root, false) }
+    func again(_ open: OpenRoot) throws -> Reading<Content> { try read(open, false) }
     var reading = try current(path, again)
     if case .damaged = reading,
       let settled = try stripes.withStripeIfAvailable(of: path.digest, { _ throws in try current(path, again) })
@@ -141,17 +141,17 @@ extension StoreCore {
   /// generation has changed then since before the look. It does so with each change of the key, so after a few the
   /// record is taken for what it most likely is.
   private func current<Content>(
-    _ path: RecordPath, _ read: (RootDirectory.Opened) throws -> Reading<Content>
+    _ path: RecordPath, _ read: (OpenRoot) throws -> Reading<Content>
   ) throws -> Reading<Content> {
-    guard let root = try root.opened() else { return .absent }
+    guard let open = try root.opened() else { return .absent }
     func readOrPassOver() throws -> Reading<Content> {
       do {
-        return try read(root)
-      } catch let error as FileError where root.foreignRecord(at: path, after: error) != nil {
+        return try read(open)
+      } catch let error as FileError where open.foreignRecord(at: path, after: error) != nil {
         return .absent
       }
     }
-    guard let control = root.openedControlFile ?? supply.controlFileOfRecyclers(root) else {
+    guard let control = open.openedControlFile ?? supply.controlFileOfRecyclers(open) else {
       return try readOrPassOver()
     }
     var triesLeft = 3
@@ -168,8 +168,8 @@ extension StoreCore {
   ///
   /// - Throws: `DamagedRecord` if others may write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
-    guard let root = try root.opened() else { return .absent }
-    return try records.files.open(path, in: root, for: access)
+    guard let open = try root.opened() else { return .absent }
+    return try records.files.open(path, in: open, for: access)
   }
 
   /// The error for a sound record that is larger than this store takes.
@@ -182,16 +182,16 @@ extension StoreCore {
 
   /// - Parameter asksStatus: whether to ask for the file's owner and size where they are known without that, too.
   private func readRecord(
-    _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime, asksStatus: Bool
+    _ path: RecordPath, in open: OpenRoot, _ now: UnixTime, asksStatus: Bool
   ) throws -> Reading<Data> {
-    guard try root.trustsSubdirectory(path.subdirectory) else { return .absent }
+    guard try open.trustsSubdirectory(path.subdirectory) else { return .absent }
     let expected = lastReadRoom.load(ordering: .relaxed)
     let room = expected.byteCount(maximumPayload: configuration.limits.payload)
     return try unsafe withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { start in
       let needed: ReadRoom
       let reading: Reading<Data>
-      switch try unsafe root.directory.readSmallFile(
-        path.fileName, in: path.subdirectory, of: root.owners, asksStatus: asksStatus || expected == .payload,
+      switch try unsafe open.directory.readSmallFile(
+        path.fileName, in: path.subdirectory, of: open.ownership.owners, asksStatus: asksStatus || expected == .payload,
         into: start)
       {
       // Two cases, because the compiler takes no two patterns for a value that cannot be copied.
@@ -262,9 +262,9 @@ extension StoreCore {
   private static var unseenPayloadByteCount: Int64 { 1 << 20 }
 
   private func readHeader(
-    _ path: RecordPath, in root: RootDirectory.Opened, _ now: UnixTime
+    _ path: RecordPath, in open: OpenRoot, _ now: UnixTime
   ) throws -> Reading<Void> {
-    guard case .regular(let file, let status) = try records.files.open(path, in: root, for: .read) else {
+    guard case .regular(let file, let status) = try records.files.open(path, in: open, for: .read) else {
       return .absent
     }
     let facts = RecordFacts(fileSize: status.size, nameDigest: path.digest)

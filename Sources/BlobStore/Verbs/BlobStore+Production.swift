@@ -14,13 +14,13 @@ extension BlobStore {
       guard core.configuration.access.sharing == .shared else { return {} }
       let path = try core.path(for: key)
       while true {
-        let root = try core.root.openedOrMade()
+        let open = try core.root.openedOrMade()
         // Without a control file nobody can tell; then more than one may do the work.
-        guard let control = try core.stripes.controlFile(of: root, makesIt: true) else { return {} }
-        switch try core.productions.tryLock(path.digest, of: control, in: root) {
+        guard let control = try core.controlFiles.controlFile(of: open, makesIt: true) else { return {} }
+        switch try core.productions.tryLock(path.digest, of: control, in: open.directory) {
         case true: return { [productions = core.productions] in productions.unlock(path.digest, of: control) }
         case false: return nil
-        case nil: root.forget(control)
+        case nil: open.forget(control)
         }
       }
     }
@@ -37,7 +37,7 @@ final class ProductionLocks: Sendable {
   private let held = Lock<[Held: Int]>([:])
 
   /// - Returns: nil if the control file was deleted.
-  func tryLock(_ digest: UInt64, of control: ControlFile, in root: RootDirectory.Opened) throws -> Bool? {
+  func tryLock(_ digest: UInt64, of control: ControlFile, in directory: borrowing Directory) throws -> Bool? {
     let bytes = ControlLayout.productionByte(of: digest)
     let key = Held(control: ObjectIdentifier(control), byte: bytes.lowerBound)
     // Under the mutex, because one thread's unlock must not take what another has just been given.
@@ -46,7 +46,7 @@ final class ProductionLocks: Sendable {
         held[key] = count + 1
         return true
       }
-      let isTaken = try control.tryLock(bytes, in: root)
+      let isTaken = try control.file.tryLock(bytes, in: directory)
       if isTaken == true { held[key] = 1 }
       return isTaken
     }
@@ -58,7 +58,7 @@ final class ProductionLocks: Sendable {
     held.withLock { held in
       guard let count = held[key] else { return }
       held[key] = count > 1 ? count - 1 : nil
-      if count == 1 { control.unlock(bytes) }
+      if count == 1 { control.file.unlock(bytes) }
     }
   }
 }

@@ -24,9 +24,9 @@ extension StoreCore {
 
   /// - Returns: nil if there is no directory.
   func walk(fileNamePrefix: String = "", from start: UInt64? = nil) throws -> RecordWalk? {
-    guard let root = try root.opened() else { return nil }
+    guard let open = try root.opened() else { return nil }
     return try RecordWalk(
-      root, layout: configuration.layout, defaultExpiration: defaultExpiration, now: configuration.now(),
+      open, layout: configuration.layout, defaultExpiration: defaultExpiration, now: configuration.now(),
       fileNamePrefix: fileNamePrefix, from: start)
   }
 }

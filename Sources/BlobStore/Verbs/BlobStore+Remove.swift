@@ -127,21 +127,21 @@ extension BlobStore {
 extension StoreCore {
   fileprivate func remove(_ key: BlobKey, recycling: Bool) throws -> BlobStore.Outcome {
     let path = try path(for: key)
-    guard let root = try root.opened() else { return .notFound }
+    guard let open = try root.opened() else { return .notFound }
     var mayLookAgain = true
     var mustTell = true
-    while let subdirectory = try recordSubdirectory(of: path, root) {
-      if let level = try remove(path, in: subdirectory.directory, of: root, recycling: recycling) {
+    while let subdirectory = try recordSubdirectory(of: path, open) {
+      if let level = try remove(path, in: subdirectory.directory, of: open, recycling: recycling) {
         if level == .full { try subdirectory.directory.synchronize() }
         return .done
       }
       mustTell = false
       // One that is remembered may have been removed, and made again with a record in it.
-      guard mayLookAgain, try root.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
+      guard mayLookAgain, try open.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
       mayLookAgain = false
     }
     // Without a control file nobody produces anything for the directory.
-    if mustTell, try stripes.controlFile(of: root, makesIt: false) != nil {
+    if mustTell, try controlFiles.controlFile(of: open, makesIt: false) != nil {
       try stripes.withStripe(of: path.digest) { $0.noteChange() }
     }
     return .notFound
@@ -149,16 +149,16 @@ extension StoreCore {
 
   /// - Returns: what the removal was to be on the medium by; nil if there was no record.
   private func remove(
-    _ path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool
+    _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool
   ) throws -> BlobStore.Durability.Level? {
     try stripes.withStripe(of: path.digest) { hold throws -> BlobStore.Durability.Level? in
-      guard let found = try recordToRemove(at: path, in: directory, of: root) else {
+      guard let found = try recordToRemove(at: path, in: directory, of: open) else {
         // A producer may be at it, and must learn that it was removed.
         hold.noteChange()
         return nil
       }
       let level = configuration.durability.level(concernsLock: found.mayBeLocked)
-      return try records.remove(found, level, recycling: recycling, in: directory, of: root, hold) ? level : nil
+      return try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) ? level : nil
     }
   }
 
@@ -167,13 +167,13 @@ extension StoreCore {
   ) throws {
     var firstFailure: (any Error)?
     var mustSync = false
-    guard let root = try root.opened() else { return }
+    guard let open = try root.opened() else { return }
     // Before anything is listed: what is published later, and was begun before, is then known to be late.
-    countWipe(in: root)
-    defer { countWipe(in: root) }
+    countWipe(in: open)
+    defer { countWipe(in: open) }
     guard let walk = try walk() else { return }
     walk.enters = {
-      root.mendSubdirectory($0)
+      open.mendSubdirectory($0)
       return true
     }
     defer { walk.enters = nil }
@@ -191,7 +191,7 @@ extension StoreCore {
           guard scope.includes(entry) else { break }
           let path = try entry.knownPath()
           let removal = try walk.withCurrentDirectory { directory in
-            try removeRecord(at: path, in: directory, of: root, recycling: false) { scope.includes($0) }
+            try removeRecord(at: path, in: directory, of: open, recycling: false) { scope.includes($0) }
           }
           switch removal {
           case .removed(let removed): count(removed)
@@ -201,12 +201,12 @@ extension StoreCore {
         case .temporary(let name):
           progress.examined += 1
           guard scope == .all else { break }
-          let byteCount = try walk.withCurrentDirectory { try removeTemporaryFile(name, in: $0, of: root) }
+          let byteCount = try walk.withCurrentDirectory { try removeTemporaryFile(name, in: $0, of: open) }
           guard let byteCount else { break }
           progress.removed.add(bytes: byteCount)
         case .endOfSubdirectory(let name):
           if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
-          if scope == .all { _ = try root.directory.removeSubdirectory(name) }
+          if scope == .all { _ = try open.directory.removeSubdirectory(name) }
           continue
         case .foreign, .foreignRecord: continue
         }
@@ -220,7 +220,7 @@ extension StoreCore {
         break
       }
     }
-    let subdirectories = LastSubdirectory(root)
+    let subdirectories = LastSubdirectory(open)
     busy.comeBack {
       progress.removed.wasStopped = progress.removed.wasStopped || options.isStopped?() == true
       return progress.removed.wasStopped
@@ -232,7 +232,7 @@ extension StoreCore {
         case .removed(let removed): count(removed)
         }
         if mustSync { try subdirectories.with(path.subdirectory) { try $0.synchronize() } }
-        if scope == .all, !path.subdirectory.isEmpty { _ = try root.directory.removeSubdirectory(path.subdirectory) }
+        if scope == .all, !path.subdirectory.isEmpty { _ = try open.directory.removeSubdirectory(path.subdirectory) }
       } catch {
         firstFailure = firstFailure ?? error
       }
@@ -260,16 +260,16 @@ extension StoreCore {
         firstFailure = firstFailure ?? error
       }
     }
-    if mustSync { try root.directory.synchronize() }
+    if mustSync { try open.directory.synchronize() }
     if let firstFailure { throw firstFailure }
   }
 }
 
 extension StoreCore {
   /// Tells those who produce blobs meanwhile, in whichever process, that what they began before this is not to be stored.
-  private func countWipe(in root: RootDirectory.Opened) {
+  private func countWipe(in open: OpenRoot) {
     // Where the file cannot be opened, no record can be removed either, which is an error; where there is none, nobody has begun.
-    (try? stripes.controlFile(of: root, makesIt: false))?.countWipe()
+    (try? controlFiles.controlFile(of: open, makesIt: false))?.countWipe()
   }
 }
 
@@ -302,9 +302,9 @@ extension RecordEntry {
 
 extension StoreCore {
   /// The directory a record lies in; nil if there is none, or something that is no directory has its name.
-  func recordSubdirectory(of path: RecordPath, _ root: RootDirectory.Opened) throws -> OpenSubdirectory? {
+  func recordSubdirectory(of path: RecordPath, _ open: OpenRoot) throws -> OpenSubdirectory? {
     do {
-      return try root.subdirectory(path.subdirectory)
+      return try open.subdirectory(path.subdirectory)
     } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
       return nil
     } catch let error as BlobStoreError where error.code == .foreignFile {
@@ -314,9 +314,9 @@ extension StoreCore {
 
   /// The record at a path, sound or not; nil if there is none.
   private func recordToRemove(
-    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened
+    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
   ) throws -> FoundRecord? {
-    guard case .record(let found) = records.find(path, in: directory, of: root, by: RecordJudge()) else { return nil }
+    guard case .record(let found) = records.find(path, in: directory, of: open, by: RecordJudge()) else { return nil }
     // That a file cannot be read is no reason to keep it: the removal is unconditional. But there must be one.
     guard case .unreadable = found.content, found.status == nil else { return found }
     return try directory.status(of: path.fileName) == nil ? nil : found
@@ -327,12 +327,12 @@ extension StoreCore {
   ///
   /// - Parameter recycling: whether its file may go into the recycling bin.
   func removeRecord(
-    at path: RecordPath, in directory: borrowing Directory, of root: RootDirectory.Opened, recycling: Bool,
+    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
     let removal = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold -> RecordRemoval in
       let now = configuration.now()
-      guard case .record(let found) = records.find(path, in: directory, of: root, by: judge(at: now)) else {
+      guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)) else {
         return .stays
       }
       let current = entry(of: found, at: now)
@@ -342,7 +342,7 @@ extension StoreCore {
         return .stays
       }
       let level = configuration.durability.level(concernsLock: found.isLocked)
-      guard try records.remove(found, level, recycling: recycling, in: directory, of: root, hold) else { return .stays }
+      guard try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) else { return .stays }
       return .removed(current)
     }
     return removal ?? .busy
@@ -353,7 +353,7 @@ extension StoreCore {
     at path: RecordPath, _ subdirectories: LastSubdirectory, recycling: Bool, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
     try subdirectories.with(path.subdirectory) { directory in
-      try removeRecord(at: path, in: directory, of: subdirectories.root, recycling: recycling, if: isDue)
+      try removeRecord(at: path, in: directory, of: subdirectories.open, recycling: recycling, if: isDue)
     } ?? .stays
   }
 
@@ -361,9 +361,9 @@ extension StoreCore {
   ///
   /// - Returns: its size; nil if it has a writer, or is none of ours, or is gone.
   func removeTemporaryFile(
-    _ name: String, in directory: borrowing Directory, of root: RootDirectory.Opened, dryRun: Bool = false
+    _ name: String, in directory: borrowing Directory, of open: OpenRoot, dryRun: Bool = false
   ) throws -> Int64? {
-    guard case .regular(let file, let status) = try directory.openFile(name, for: .read), root.owns(status),
+    guard case .regular(let file, let status) = try directory.openFile(name, for: .read), open.ownership.owns(status),
       try file.tryLock()
     else { return nil }
     guard !dryRun else { return status.size }

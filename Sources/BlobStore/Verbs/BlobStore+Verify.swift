@@ -168,9 +168,9 @@ extension StoreCore {
 
   /// What a walk would meet at a path now; nil if that is no sound record.
   private func listed(_ path: RecordPath) throws -> RecordEntry? {
-    guard let root = try root.opened(), let subdirectory = try root.subdirectory(path.subdirectory) else { return nil }
+    guard let open = try root.opened(), let subdirectory = try open.subdirectory(path.subdirectory) else { return nil }
     let now = configuration.now()
-    guard case .record(let found) = records.find(path, in: subdirectory.directory, of: root, by: judge(at: now)),
+    guard case .record(let found) = records.find(path, in: subdirectory.directory, of: open, by: judge(at: now)),
       found.header != nil
     else { return nil }
     return entry(of: found, at: now)

@@ -289,8 +289,8 @@ extension LimitKeeper {
   private func lookAtVolume() -> BlobStore.UsageEstimate? {
     guard let volume else { return nil }
     do {
-      guard let root = try store.root.opened() else { return nil }
-      let share = try VolumeShare(of: root.directory, floor: volume.floor)
+      guard let open = try store.root.opened() else { return nil }
+      let share = try VolumeShare(of: open.directory, floor: volume.floor)
       let usage = try store.usageEstimate()
       volume.note(share, holding: usage?.bytes)
       return usage

@@ -55,7 +55,7 @@ extension StoreCore {
     afterEvicting victims: inout NextVictims, _ options: BlobStore.CollectionOptions, _ limit: StoreLimit,
     room: () -> Int64, isSpared: @escaping (UInt64) -> Bool
   ) throws -> Bool {
-    guard let root = try root.opened(), let control = countersFile(of: root), control.countersAreKnown else {
+    guard let open = try root.opened(), let control = countersFile(of: open), control.countersAreKnown else {
       return false
     }
     let limit = try withinVolume(limit, control)
@@ -81,9 +81,9 @@ extension StoreCore {
   /// What may lie in the directory for the free space floor to be kept; nil where that does not matter, or is not known.
   private func bytesSparedByVolume(_ control: ControlFile) throws -> Int64? {
     guard configuration.limits.size != nil, configuration.limits.freeSpaceFloor != 0, control.countersAreKnown,
-      let usage = control.counters, let root = try root.opened()
+      let usage = control.counters, let open = try root.opened()
     else { return nil }
-    return try VolumeShare(of: root.directory, floor: configuration.limits.freeSpaceFloor)
+    return try VolumeShare(of: open.directory, floor: configuration.limits.freeSpaceFloor)
       .spares(forOneHolding: usage.bytes)
   }
 
@@ -163,14 +163,14 @@ extension CollectionPass {
   /// Removes records that were found to be next by an earlier walk, until by the counters the limits' targets are
   /// reached; or until the limits are kept and a portion is gone, where that is less.
   func evict(_ victims: inout NextVictims, limit: () -> StoreLimit) throws {
-    guard let control, let root = try store.root.opened() else { return }
+    guard let control, let open = try store.root.opened() else { return }
     let configuration = store.configuration
     let volumeTarget = limit().volumeBytes.share(configuration.limits.evictionTarget)
     let target = (
       bytes: min(configuration.sizeTarget ?? .max, volumeTarget), records: configuration.countTarget ?? .max
     )
     let portion = control.counters.flatMap { store.evictionPortion($0) }
-    let subdirectories = LastSubdirectory(root)
+    let subdirectories = LastSubdirectory(open)
     while !isStopped, let usage = control.counters {
       if !limit().isExceeded(by: usage) {
         if usage.bytes <= target.bytes, usage.records <= target.records { break }

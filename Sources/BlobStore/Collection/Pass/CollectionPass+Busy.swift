@@ -19,8 +19,8 @@ extension StoreCore {
 extension CollectionPass {
   /// Comes back to what was busy, for one short time in all, and leaves what still is.
   func comeBackToBusy() throws {
-    guard busy.count > 0, let root = try store.root.opened() else { return }
-    let subdirectories = LastSubdirectory(root)
+    guard busy.count > 0, let open = try store.root.opened() else { return }
+    let subdirectories = LastSubdirectory(open)
     var left = busy
     left.comeBack {
       isStopped
@@ -50,7 +50,7 @@ extension CollectionPass {
         count(cause)
         report.bytesFreed.saturatingAdd(removed.fileSize)
         isGone(removed.size)
-        if !path.subdirectory.isEmpty, try subdirectories.root.directory.removeSubdirectory(path.subdirectory) {
+        if !path.subdirectory.isEmpty, try subdirectories.open.directory.removeSubdirectory(path.subdirectory) {
           report.subdirectories += 1
         }
         return false

@@ -9,7 +9,7 @@ extension CollectionPass {
   /// - Parameter isTimeUp: asked once a subdirectory was done at least.
   func expire(until isTimeUp: () -> Bool) throws {
     let isTimed = options.maximumTime != nil
-    guard let root = try store.root.opened(), let walk = try store.walk(from: isTimed ? startPosition : nil) else {
+    guard let open = try store.root.opened(), let walk = try store.walk(from: isTimed ? startPosition : nil) else {
       return
     }
     let knownMarks = knowsMarks ? marks : nil
@@ -19,10 +19,10 @@ extension CollectionPass {
         self.isStopped || (isTimed && self.mayEnd(walk) && isTimeUp())
       }
       walk.skim = { [unowned walk] in !mustEnd() && self.skim($0, in: walk) }
-      walk.enters = { self.enters($0, root, knownMarks) }
+      walk.enters = { self.enters($0, open, knownMarks) }
       defer { (walk.skim, walk.enters) = (nil, nil) }
       while let item = try walk.next() {
-        surviving { try collect(item, in: walk, root) }
+        surviving { try collect(item, in: walk, open) }
         if mustEnd() {
           report.wasCutShort = true
           break
@@ -55,17 +55,17 @@ extension CollectionPass {
     }
   }
 
-  private func collect(_ item: RecordWalk.Item, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
+  private func collect(_ item: RecordWalk.Item, in walk: RecordWalk, _ open: OpenRoot) throws {
     var stays = true
     defer { if stays, walk.isInSubdirectory { subdirectoryHoldsSomething = true } }
     switch item {
     case .record(let entry):
       // Where case does not count in names, what changes its header may look for another mark.
       defer { if let path = entry.path, path.subdirectory != walk.subdirectoryName { mark = nil } }
-      stays = try !expire(entry, in: walk, root)
+      stays = try !expire(entry, in: walk, open)
     case .temporary(let name):
       let byteCount = try walk.withCurrentDirectory {
-        try store.removeTemporaryFile(name, in: $0, of: root, dryRun: options.dryRun)
+        try store.removeTemporaryFile(name, in: $0, of: open, dryRun: options.dryRun)
       }
       guard let byteCount else {
         // Its writer may die, and nothing in the subdirectory would change.
@@ -80,7 +80,7 @@ extension CollectionPass {
         subdirectoryHoldsSomething = false
         stays = false
       }
-      if try removeIfEmpty(name, root) {
+      if try removeIfEmpty(name, open) {
         report.subdirectories += 1
       } else if let mark {
         marks?.close(name, mark)
@@ -95,12 +95,12 @@ extension CollectionPass {
     }
   }
 
-  private func removeIfEmpty(_ subdirectory: String, _ root: RootDirectory.Opened) throws(FileError) -> Bool {
+  private func removeIfEmpty(_ subdirectory: String, _ open: OpenRoot) throws(FileError) -> Bool {
     guard !options.dryRun else { return !subdirectoryHoldsSomething }
     do {
       // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
-      return try root.directory.removeSubdirectory(subdirectory)
-    } catch  where error.errno == .notPermitted && root.isSharedByStrangers {
+      return try open.directory.removeSubdirectory(subdirectory)
+    } catch  where error.errno == .notPermitted && open.ownership.isSharedByStrangers {
       // Under a sticky root, another user's stays, empty or not.
       return false
     }
@@ -120,7 +120,7 @@ extension CollectionPass {
   }
 
   /// - Returns: whether the record was removed.
-  private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ root: RootDirectory.Opened) throws -> Bool {
+  private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ open: OpenRoot) throws -> Bool {
     if let error = entry.accessError {
       countUnread(entry, error)
       throw error
@@ -133,13 +133,13 @@ extension CollectionPass {
     defer { if !isRemoved { stay(entry, header) } }
     switch entry.state {
     case .expired:
-      isRemoved = try remove(entry, for: .expired, in: walk, root) { $0.state == .expired }
+      isRemoved = try remove(entry, for: .expired, in: walk, open) { $0.state == .expired }
     case .damaged:
       let rule = DamageRule(now: store.configuration.now(), defaultExpiration: store.defaultExpiration)
       guard rule.isDue(entry), let damage = entry.damage else { break }
-      isRemoved = try remove(entry, for: .damaged(damage), in: walk, root, rule.isDue)
+      isRemoved = try remove(entry, for: .damaged(damage), in: walk, open, rule.isDue)
     case .live where options.excludes(entry.header):
-      isRemoved = try remove(entry, for: .evicted, in: walk, root) { [options] in
+      isRemoved = try remove(entry, for: .evicted, in: walk, open) { [options] in
         // It may have expired since.
         ($0.state == .live || $0.state == .expired) && options.excludes($0.header)
       }
@@ -255,13 +255,13 @@ extension CollectionPass {
   }
 
   /// - Returns: whether to walk the subdirectory.
-  private func enters(_ name: String, _ root: RootDirectory.Opened, _ known: SubdirectoryLedger?) -> Bool {
+  private func enters(_ name: String, _ open: OpenRoot, _ known: SubdirectoryLedger?) -> Bool {
     mark = nil
-    if !options.dryRun { root.mendSubdirectory(name) }
+    if !options.dryRun { open.mendSubdirectory(name) }
     guard let marks else { return true }
     var isToBeWalked = true
     surviving {
-      guard let status = try root.directory.status(of: name), status.type == .directory else { return }
+      guard let status = try open.directory.status(of: name), status.type == .directory else { return }
       if let known = known?.current(name, status, at: store.configuration.now()) {
         isToBeWalked = false
         passOver(known)

@@ -13,15 +13,15 @@ extension CollectionPass {
       try measureAll()
       if try !startPlan() { return }
     }
-    guard let root = try store.root.opened() else { return }
-    if evictOldest(root) { return }
-    try evictByWalking(root)
+    guard let open = try store.root.opened() else { return }
+    if evictOldest(open) { return }
+    try evictByWalking(open)
   }
 
   /// Removes what has to go, if it is all known from the walk that was made.
   ///
   /// - Returns: false if another walk is needed.
-  private func evictOldest(_ root: RootDirectory.Opened) -> Bool {
+  private func evictOldest(_ open: OpenRoot) -> Bool {
     guard var oldest else { return false }
     self.oldest = nil
     let isComplete = oldest.isComplete
@@ -36,7 +36,7 @@ extension CollectionPass {
       }
       return bytes > 0 || records > 0
     }.count
-    let subdirectories = LastSubdirectory(root)
+    let subdirectories = LastSubdirectory(open)
     // All of these have to go, so that their order is that of the fewest open directories.
     for victim in victims[..<count].sorted(by: { $0.path.subdirectory < $1.path.subdirectory }) where !isStopped {
       advance()
@@ -62,24 +62,24 @@ extension CollectionPass {
     nextVictims?.seal()
   }
 
-  private func evictByWalking(_ root: RootDirectory.Opened) throws {
+  private func evictByWalking(_ open: OpenRoot) throws {
     var needsWalk = true
     while needsWalk {
       begin(.size)
       guard let walk = try store.walk() else { return }
       walk.skim = { [unowned walk] in
         guard !self.isStopped, self.walked == nil else { return false }
-        self.skim($0, in: walk, root)
+        self.skim($0, in: walk, open)
         return true
       }
       while !isStopped, let item = try walk.next() {
         guard case .record(let entry) = item else { continue }
         advance()
-        if let victim = victim(entry) { decide(victim, in: walk, root) }
+        if let victim = victim(entry) { decide(victim, in: walk, open) }
       }
       walk.skim = nil
       let rest = plan.finishWalk()
-      let subdirectories = LastSubdirectory(root)
+      let subdirectories = LastSubdirectory(open)
       for (index, victim) in rest.candidates.enumerated() {
         guard !plan.isDone, !isStopped else {
           rest.candidates[index...].forEach { nextVictims?.add($0) }
@@ -111,18 +111,18 @@ extension CollectionPass {
   }
 
   /// Almost all records stay: nothing is allocated for them.
-  private func skim(_ record: RecordGlance, in walk: RecordWalk, _ root: RootDirectory.Opened) {
+  private func skim(_ record: RecordGlance, in walk: RecordWalk, _ open: OpenRoot) {
     advance()
     let time = stamp(of: record.header)
     guard isEvictable(record.state), plan.concerns(time), !isSpared(record.digest), let path = walk.skimmedPath
     else { return }
-    decide(Victim(path, record.header, usedAt: time, record.size, record.fileState), in: walk, root)
+    decide(Victim(path, record.header, usedAt: time, record.size, record.fileState), in: walk, open)
   }
 
-  private func decide(_ victim: Victim, in walk: RecordWalk, _ root: RootDirectory.Opened) {
+  private func decide(_ victim: Victim, in walk: RecordWalk, _ open: OpenRoot) {
     switch plan.decide(victim.lastUpdate, bytes: victim.size.bytes, victim) {
     // Some may have gone before this walk.
-    case .evict where !plan.isDone: surviving { try evict(victim, in: walk, root) }
+    case .evict where !plan.isDone: surviving { try evict(victim, in: walk, open) }
     case .keep where plan.isNext(victim.lastUpdate): nextVictims?.add(victim)
     case .evict, .keep, .later: break
     }
@@ -131,8 +131,8 @@ extension CollectionPass {
   /// Bytes that may stay: the limit, or what the volume can spare, whichever is less; nil without a limit.
   private func byteTarget() throws -> Int64? {
     guard let limit = store.configuration.limits.size else { return nil }
-    guard let root = try store.root.opened() else { return limit }
-    let share = try VolumeShare(of: root.directory, floor: store.configuration.limits.freeSpaceFloor)
+    guard let open = try store.root.opened() else { return limit }
+    let share = try VolumeShare(of: open.directory, floor: store.configuration.limits.freeSpaceFloor)
     // What a dry run would have removed is still there.
     let spared = share.spares(
       forOneHolding: report.bytesAfter, freed: options.dryRun ? report.bytesFreed : 0)
@@ -148,8 +148,8 @@ extension CollectionPass {
   /// What has to go for a file that finds no room; 0 if there would be none for it even then. More than it takes, so that
   /// the next store does not find the volume full.
   private func excess(for byteCount: Int64) throws -> Int64 {
-    guard let root = try store.root.opened() else { return 0 }
-    guard try room(on: VolumeShare(of: root.directory, floor: 0)) > 0 else { return 0 }
+    guard let open = try store.root.opened() else { return 0 }
+    guard try room(on: VolumeShare(of: open.directory, floor: 0)) > 0 else { return 0 }
     let portion = report.bytesAfter - report.bytesAfter.share(store.configuration.limits.evictionTarget)
     return max(byteCount, portion).saturatingSubtracting(report.bytesFreed)
   }
@@ -161,10 +161,10 @@ extension CollectionPass {
   }
 
   /// Removes a record that a walk has met just now.
-  private func evict(_ victim: Victim, in walk: RecordWalk, _ root: RootDirectory.Opened) throws {
+  private func evict(_ victim: Victim, in walk: RecordWalk, _ open: OpenRoot) throws {
     let isBusy = try evict(victim) { isDue in
       try walk.withCurrentDirectory {
-        try store.removeRecord(at: victim.path, in: $0, of: root, recycling: recycles, if: isDue)
+        try store.removeRecord(at: victim.path, in: $0, of: open, recycling: recycles, if: isDue)
       }
     }
     if isBusy { busy.add(.victim(victim)) }

@@ -168,13 +168,13 @@ extension CollectionPass {
 extension CollectionPass {
   /// - Returns: whether the record is gone, or in a dry run would be.
   func remove(
-    _ entry: RecordEntry, for cause: CollectedRecord.Cause, in walk: RecordWalk, _ root: RootDirectory.Opened,
+    _ entry: RecordEntry, for cause: CollectedRecord.Cause, in walk: RecordWalk, _ open: OpenRoot,
     _ isDue: @escaping (RecordEntry) -> Bool
   ) throws -> Bool {
     if !options.dryRun {
       guard let path = entry.path else { return false }
       let removal = try walk.withCurrentDirectory {
-        try store.removeRecord(at: path, in: $0, of: root, recycling: recycles, if: isDue)
+        try store.removeRecord(at: path, in: $0, of: open, recycling: recycles, if: isDue)
       }
       switch removal {
       case .removed(let removed): didRemove(removed, path, cause)

@@ -191,25 +191,25 @@ extension RecyclingBin {
   /// - Parameter byteCount: of the file that is needed, header included.
   /// - Returns: nil if there is none that may be overwritten.
   func take(
-    for path: RecordPath, byteCount: Int64, of root: RootDirectory.Opened, _ control: ControlFile
+    for path: RecordPath, byteCount: Int64, of ownership: FileOwnership, _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
     let sizeClass = SizeClass(byteCount)
     var triesLeft = Self.tries
-    while isUsable, triesLeft > 0, let entry = try next(of: sizeClass, for: path, of: root, control) {
+    while isUsable, triesLeft > 0, let entry = try next(of: sizeClass, for: path, of: ownership, control) {
       triesLeft -= 1
-      if let file = try take(entry, of: sizeClass, for: path, of: root, control) { return file }
+      if let file = try take(entry, of: sizeClass, for: path, of: ownership, control) { return file }
     }
     return nil
   }
 
   private func take(
-    _ entry: Entry, of sizeClass: SizeClass, for path: RecordPath, of root: RootDirectory.Opened,
+    _ entry: Entry, of sizeClass: SizeClass, for path: RecordPath, of ownership: FileOwnership,
     _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
     var (isWorn, isUntouched) = (false, false)
     let outcome = try directory.leaseFile(entry.name) { status in
-      isWorn = root.isWorn(status)
-      guard root.isRecyclable(status) else { return .unwanted }
+      isWorn = ownership.isWorn(status)
+      guard ownership.isRecyclable(status) else { return .unwanted }
       // Whoever takes a file writes to it before it leaves this name.
       isUntouched = entry.version?.isCurrent(in: status) ?? false
       return isUntouched ? .untouched : .wanted
@@ -256,14 +256,14 @@ extension RecyclingBin {
   }
 
   private func next(
-    of sizeClass: SizeClass, for path: RecordPath, of root: RootDirectory.Opened, _ control: ControlFile
+    of sizeClass: SizeClass, for path: RecordPath, of ownership: FileOwnership, _ control: ControlFile
   ) throws(FileError) -> Entry? {
     func pop() -> Entry? {
       state.withLock { $0.pop(sizeClass, for: path, at: RecyclingMoment(control)) }
     }
     if let entry = pop() { return entry }
     guard isListingDue(control) else { return nil }
-    try list(of: root)
+    try list(of: ownership)
     return pop()
   }
 
@@ -278,14 +278,14 @@ extension RecyclingBin {
     }
   }
 
-  private func list(of root: RootDirectory.Opened) throws(FileError) {
+  private func list(of ownership: FileOwnership) throws(FileError) {
     let known = state.withLock { state in
       Dictionary(state.entries.map { ($0.name, $0.dead?.keyDigest) }, uniquingKeysWith: { first, _ in first })
     }
     var listed = State()
-    try forEachFile(of: root) { entry, status in
+    try forEachFile(of: ownership) { entry, status in
       // Another member of the group may overwrite it, this process may not.
-      guard status.userID == root.ownerOfNewFiles else { return }
+      guard status.userID == ownership.ownerOfNewFiles else { return }
       var entry = entry
       // Another thread may have it in hand, and write to it: nobody knows any more when it lost its place.
       entry.dead = known[entry.name]?.map { DeadRecord(keyDigest: $0, displacement: nil) }
@@ -303,21 +303,21 @@ extension RecyclingBin {
 extension RecyclingBin {
   /// Calls `body` with every file that the bin has given its name.
   private func forEachFile(
-    of root: RootDirectory.Opened, _ body: (Entry, Stat) throws(FileError) -> Void
+    of ownership: FileOwnership, _ body: (Entry, Stat) throws(FileError) -> Void
   ) throws(FileError) {
     var entries = try directory.entries()
     while let found = try entries.next() {
       guard found.isNameExact, Self.isName(found.name),
-        let status = try directory.status(of: found.name), status.type == .regular, root.owns(status)
+        let status = try directory.status(of: found.name), status.type == .regular, ownership.owns(status)
       else { continue }
       try body(Entry(name: found.name, byteCount: status.size), status)
     }
   }
 
   /// What it holds.
-  func contents(of root: RootDirectory.Opened) throws(FileError) -> (files: Int64, bytes: Int64) {
+  func contents(of ownership: FileOwnership) throws(FileError) -> (files: Int64, bytes: Int64) {
     var held: (files: Int64, bytes: Int64) = (0, 0)
-    try forEachFile(of: root) { entry, _ in
+    try forEachFile(of: ownership) { entry, _ in
       held.files += 1
       held.bytes.saturatingAdd(entry.byteCount)
     }
@@ -330,14 +330,14 @@ extension RecyclingBin {
   ///   - age: since they came in or were last written to, in nanoseconds; nil for all files.
   ///   - limit: what may be left; the rest goes, in no order.
   func empty(
-    olderThan age: Int64?, to limit: RecyclingLimit?, dryRun: Bool = false, of root: RootDirectory.Opened,
+    olderThan age: Int64?, to limit: RecyclingLimit?, dryRun: Bool = false, of ownership: FileOwnership,
     _ control: ControlFile?
   ) throws(FileError) -> (removed: BlobStore.RemovalReport, left: BlobStore.RemovalReport) {
     let now = SystemClock.unixNanoseconds()
     let start = control?.recycled
     var removed = BlobStore.RemovalReport()
     var left = BlobStore.RemovalReport()
-    try forEachFile(of: root) { (entry, status) throws(FileError) in
+    try forEachFile(of: ownership) { (entry, status) throws(FileError) in
       let isOld = age.map { now.saturatingSubtracting(status.changeNanoseconds) > $0 } ?? true
       let fits =
         left.files < limit?.files ?? .max && left.bytes.saturatingAdding(entry.byteCount) <= limit?.bytes ?? .max

@@ -46,8 +46,8 @@ extension BlobStore {
 
 extension BlobStore {
   private func isRoot(_ directory: borrowing Directory) throws -> Bool {
-    guard let root = try core.root.opened() else { return false }
-    let (mine, other) = (try root.directory.status(), try directory.status())
+    guard let open = try core.root.opened() else { return false }
+    let (mine, other) = (try open.directory.status(), try directory.status())
     return mine.deviceID == other.deviceID && mine.inode == other.inode
   }
 

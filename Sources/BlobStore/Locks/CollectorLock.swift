@@ -38,26 +38,26 @@ extension StoreCore {
     guard isCollecting.enter() else { throw CollectorIsBusy(process: CurrentProcess.identifier) }
     defer { isCollecting.leave() }
     // No directory: then there is nothing to collect, and nobody who might.
-    guard let root = try root.opened() else { return try body(nil) }
+    guard let open = try root.opened() else { return try body(nil) }
     let byte = ControlLayout.collectorByte..<ControlLayout.collectorByte + 1
-    while let control = try collectorControlFile(of: root, makesIt: makesControlFile) {
-      switch try control.tryLock(byte, in: root) {
+    while let control = try collectorControlFile(of: open, makesIt: makesControlFile) {
+      switch try control.file.tryLock(byte, in: open.directory) {
       case true:
-        defer { control.unlock(byte) }
+        defer { control.file.unlock(byte) }
         control.collector = CurrentProcess.identifier
         defer { control.collector = nil }
         return try body(control)
       case false: throw CollectorIsBusy(process: control.collector)
-      case nil: root.forget(control)
+      case nil: open.forget(control)
       }
     }
     // No control file, and none to be made: then nobody else can tell, and removals are judged one by one anyway.
     return try body(nil)
   }
 
-  private func collectorControlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
+  private func collectorControlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
     do {
-      return try stripes.controlFile(of: root, makesIt: makesIt)
+      return try controlFiles.controlFile(of: open, makesIt: makesIt)
     } catch  where !makesIt {
       // Who removes nothing needs no lock, so what lies there instead of a control file is no hindrance.
       return nil

@@ -1,5 +1,3 @@
-internal import BlobRecord
-internal import Logging
 internal import Posix
 internal import SystemPackage
 
@@ -10,26 +8,16 @@ internal import SystemPackage
 /// all keys together. Whoever makes the control file holds that lock too, so the two ways exclude each other.
 final class StripeLocks: Sendable {
   private let table = StripeTable()
-  private let root: RootDirectory
-  private let names: TemporaryNames
+  private let root: CacheRoot
+  private let controlFiles: ControlFileOpener
   private let sharing: BlobStore.Sharing
   private let timeout: Duration
-  private let logger: Logger
-  private let hint: DirectoryHint?
 
-  init(
-    _ root: RootDirectory, names: TemporaryNames, configuration: BlobStore.Configuration, defaultExpiration: Int64
-  ) {
+  init(_ root: CacheRoot, _ controlFiles: ControlFileOpener, _ configuration: BlobStore.Configuration) {
     self.root = root
-    self.names = names
+    self.controlFiles = controlFiles
     sharing = configuration.access.sharing
     timeout = configuration.access.lockTimeout
-    logger = configuration.logger
-    hint =
-      configuration.access.leavesHint
-      ? DirectoryHint(
-        defaultExpiration: defaultExpiration, sizeLimit: configuration.limits.size, layout: configuration.layout)
-      : nil
   }
 
   /// Runs a change when no other change of the key is under way, anywhere.
@@ -68,10 +56,10 @@ final class StripeLocks: Sendable {
     let bytes = ControlLayout.stripeByte(of: digest)
     while true {
       // Without a directory there is nothing to change, and nothing to lock.
-      guard let root = try root.opened() else { return try body(KeyHold(control: nil, digest: digest)) }
+      guard let open = try root.opened() else { return try body(KeyHold(control: nil, digest: digest)) }
       let control: ControlFile?
       do {
-        control = try controlFile(of: root, makesIt: makesControlFile)
+        control = try controlFiles.controlFile(of: open, makesIt: makesControlFile)
       } catch let error as FileError where makesControlFile && error.errno == .noSuchFileOrDirectory {
         // Nothing can be made in a directory that was removed.
         guard try self.root.forgetIfReplacedNow() else { throw error }
@@ -81,85 +69,30 @@ final class StripeLocks: Sendable {
         // Somebody who only looks, in a directory that may not be written to: what cannot be locked is not available.
         return nil
       }
-      guard let control else { return try tryDirectoryLock(root, digest, body) }
+      guard let control else { return try tryDirectoryLock(open, digest, body) }
       if sharing == .exclusive { return try body(KeyHold(control: control, digest: digest)) }
-      switch try control.tryLock(bytes, in: root) {
+      switch try control.file.tryLock(bytes, in: open.directory) {
       case false: return nil
       case true:
-        defer { control.unlock(bytes) }
+        defer { control.file.unlock(bytes) }
         return try body(KeyHold(control: control, digest: digest))
       case nil:
         // The file was deleted under us, and whoever comes now makes a new one.
-        root.forget(control)
+        open.forget(control)
       }
     }
   }
 }
 
-// MARK: - The control file
-
 extension StripeLocks {
-  /// The control file, for a change if it is to be made.
-  ///
-  /// - Returns: nil if there is none, and it was not to be made or could not be.
-  func controlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
-    let control = try openedControlFile(of: root, makesIt: makesIt)
-    if makesIt, let control {
-      control.shutReadersOut(logger)
-      if let hint { control.leaveHint(hint) }
-    }
-    return control
-  }
-
-  private func openedControlFile(of root: RootDirectory.Opened, makesIt: Bool) throws -> ControlFile? {
-    let found = try root.controlFile(logger)
-    if let found, !found.isDamaged || !makesIt { return found }
-    guard makesIt else { return nil }
-    if root.isOpenToReaders {
-      // Who may only read could hold the directory's lock for ever, so nothing may need it: the new file takes its name only
-      // if that is free, and who replaces a damaged one holds all of its bytes.
-      return try newControlFile(of: root, replacing: found)
-    }
-    // Keeps those off who change something under this lock for want of a control file.
-    let directory = try root.directory.reopened()
-    guard try directory.tryLock() else { return found }
-    return try newControlFile(of: root, replacing: found)
-  }
-
-  /// The control file that takes the place of one that is damaged, or of none.
-  ///
-  /// - Returns: the damaged one, or nil, if there is no room for another or somebody is changing something.
-  private func newControlFile(of root: RootDirectory.Opened, replacing found: ControlFile?) throws -> ControlFile? {
-    do {
-      if let found {
-        guard try ControlFile.replaceDamaged(in: root, names: names, logger) else { return found }
-        root.forget(found)
-      } else if let control = try root.controlFile(logger) {
-        return control
-      } else {
-        _ = try ControlFile.make(in: root, names: names)
-      }
-    } catch let error as FileError where error.isLackOfRoom {
-      logger.debug("no control file: \(BlobStoreError(error, operation: "make", key: nil))")
-      guard found == nil, root.isOpenToReaders else { return found }
-      do {
-        try ControlFile.makeEmpty(in: root, names: names)
-      } catch let error as FileError where error.isLackOfRoom {
-        // Not even a name: the directory's own lock is all there is.
-        return nil
-      }
-    }
-    return try root.controlFile(logger)
-  }
-
   /// Locks the directory for want of a control file.
   private func tryDirectoryLock<Result: ~Copyable>(
-    _ root: RootDirectory.Opened, _ digest: UInt64, _ body: (borrowing KeyHold) throws -> Result
+    _ open: OpenRoot, _ digest: UInt64, _ body: (borrowing KeyHold) throws -> Result
   ) throws -> Result? {
-    let directory = try root.directory.reopened()
+    let directory = try open.directory.reopened()
     guard try sharing == .exclusive || directory.tryLock() else { return nil }
     // Made meanwhile: then its locks are the ones that count.
-    guard try root.controlFile(logger) == nil else { return nil }
+    guard try controlFiles.found(in: open) == nil else { return nil }
     return try body(KeyHold(control: nil, digest: digest))
   }
 }

@@ -1,0 +1,65 @@
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+// A shared file is whole before it has its name.
+extension SharedFile {
+  /// Makes the file of a format, whole before it has its name.
+  ///
+  /// - Returns: false if another process was faster.
+  static func make(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws -> Bool {
+    var temporary = try makeUnpublished(format, in: open, names: names)
+    return try publish(&temporary, as: format.name)
+  }
+
+  /// - Returns: false if another process was faster.
+  private static func publish(_ temporary: inout FileDraft, as name: String) throws -> Bool {
+    if let published = try temporary.commit(as: name) { return published }
+    return try temporary.link(as: name)
+  }
+
+  /// Makes an empty file, where there is no room for more: its locks are all it has, until it is replaced.
+  ///
+  /// - Throws: where there is no room for the name of a file either.
+  static func makeEmpty(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws {
+    var temporary = try FileDraft(
+      in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: names, as: .control)
+    _ = try publish(&temporary, as: format.name)
+  }
+
+  /// Puts a new file in the place of one that is damaged.
+  ///
+  /// Everybody who changes something holds a byte of the damaged file meanwhile; so all its bytes are taken first, by a
+  /// description of its own, which keeps the threads of this process out too.
+  ///
+  /// - Returns: false if somebody is changing something: try again. True also if there is nothing left to replace.
+  static func replaceDamaged(
+    _ format: Format, in open: OpenRoot, names: TemporaryNames, _ logger: Logger
+  ) throws -> Bool {
+    guard case .regular(let file, _) = try open.directory.openFile(format.name, for: .readWrite) else { return true }
+    guard try file.tryLock(bytes: format.lockedBytes) else { return false }
+    // Looked at again, now that nobody can come between.
+    let status = try file.status()
+    guard try format.isLinked(status, in: open.directory),
+      case .damaged = try Content(of: file, status, format, open.ownership)
+    else {
+      return true
+    }
+    var temporary = try makeUnpublished(format, in: open, names: names)
+    try temporary.replace(format.name)
+    logger.warning("\(file.location.path): was damaged, and is replaced")
+    return true
+  }
+
+  private static func makeUnpublished(
+    _ format: Format, in open: OpenRoot, names: TemporaryNames
+  ) throws -> FileDraft {
+    let temporary = try FileDraft(
+      in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: names, as: .control)
+    try temporary.file.allocate(byteCount: Int64(format.byteCount))
+    // What is allocated and not written reads as zeros, and costs no write.
+    let words = format.firstWords()
+    try temporary.file.write(unsafe words.span.bytes, at: 0)
+    return temporary
+  }
+}

@@ -1,0 +1,77 @@
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+/// Finds the control file of a root, and makes, mends or replaces it for those who change something.
+struct ControlFileOpener: Sendable {
+  let names: TemporaryNames
+  let logger: Logger
+  /// What the first change leaves there; nil where it leaves nothing.
+  let hint: DirectoryHint?
+
+  init(names: TemporaryNames, _ configuration: BlobStore.Configuration, defaultExpiration: Int64) {
+    self.names = names
+    logger = configuration.logger
+    hint =
+      configuration.access.leavesHint
+      ? DirectoryHint(
+        defaultExpiration: defaultExpiration, sizeLimit: configuration.limits.size, layout: configuration.layout)
+      : nil
+  }
+
+  /// The control file as it is; nil if there is none.
+  func found(in open: OpenRoot) throws -> ControlFile? { try open.controlFile(logger) }
+
+  /// The control file, for a change if it is to be made.
+  ///
+  /// - Returns: nil if there is none, and it was not to be made or could not be.
+  func controlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
+    let control = try openedControlFile(of: open, makesIt: makesIt)
+    if makesIt, let control {
+      control.file.shutReadersOut(logger)
+      if let hint { control.leaveHint(hint) }
+    }
+    return control
+  }
+
+  private func openedControlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
+    let found = try open.controlFile(logger)
+    if let found, !found.file.isDamaged || !makesIt { return found }
+    guard makesIt else { return nil }
+    if open.ownership.isOpenToReaders {
+      // Who may only read could hold the directory's lock for ever, so nothing may need it: the new file takes its name only
+      // if that is free, and who replaces a damaged one holds all of its bytes.
+      return try newControlFile(of: open, replacing: found)
+    }
+    // Keeps those off who change something under this lock for want of a control file.
+    let directory = try open.directory.reopened()
+    guard try directory.tryLock() else { return found }
+    return try newControlFile(of: open, replacing: found)
+  }
+
+  /// The control file that takes the place of one that is damaged, or of none.
+  ///
+  /// - Returns: the damaged one, or nil, if there is no room for another or somebody is changing something.
+  private func newControlFile(of open: OpenRoot, replacing found: ControlFile?) throws -> ControlFile? {
+    do {
+      if let found {
+        guard try SharedFile.replaceDamaged(ControlFile.format, in: open, names: names, logger) else { return found }
+        open.forget(found)
+      } else if let control = try open.controlFile(logger) {
+        return control
+      } else {
+        _ = try SharedFile.make(ControlFile.format, in: open, names: names)
+      }
+    } catch let error as FileError where error.isLackOfRoom {
+      logger.debug("no control file: \(BlobStoreError(error, operation: "make", key: nil))")
+      guard found == nil, open.ownership.isOpenToReaders else { return found }
+      do {
+        try SharedFile.makeEmpty(ControlFile.format, in: open, names: names)
+      } catch let error as FileError where error.isLackOfRoom {
+        // Not even a name: the directory's own lock is all there is.
+        return nil
+      }
+    }
+    return try open.controlFile(logger)
+  }
+}

@@ -1,0 +1,121 @@
+internal import Locks
+internal import Posix
+internal import SystemPackage
+
+/// The cache's directory: opened when it is first needed, made by the first store, and found again when somebody
+/// removed or replaced it under the running program.
+final class CacheRoot: Sendable {
+  private struct State {
+    var opened: OpenRoot? {
+      didSet { changes &+= 1 }
+    }
+    var changes: UInt64 = 0
+    var lastCheckMilliseconds: Int64 = 0
+  }
+
+  /// From one look at the root to the next. A little less than `OpenSubdirectories` go without one: other threads, which do
+  /// not wait for it, find them open meanwhile.
+  private static let milliseconds: Int64 = 950
+
+  /// As it was given: what messages and reports call it.
+  let path: FilePath
+  /// Where it is, whatever the working directory is by now.
+  let absolutePath: FilePath
+  private let forkCount = CurrentProcess.forkCount
+  let files: Files
+  private let creates: Bool
+  private let allowsWorldWritable: Bool
+  private let holder: (any RootHolder)?
+  private let state = Lock(State())
+
+  /// - Parameters:
+  ///   - path: as it was given.
+  ///   - absolutePath: the same from the file system's root on.
+  ///   - holder: is asked about each directory that is found at the path, before it is used.
+  init(
+    path: FilePath, absolutePath: FilePath, files: Files, creates: Bool, allowsWorldWritable: Bool,
+    holder: (any RootHolder)?
+  ) {
+    self.path = path
+    self.absolutePath = absolutePath
+    self.files = files
+    self.creates = creates
+    self.allowsWorldWritable = allowsWorldWritable
+    self.holder = holder
+  }
+
+  /// A number that grows whenever another directory may be at the path.
+  var changes: UInt64 { state.withLock { $0.changes } }
+
+  /// The directory; nil if there is none. Looks at most once a second whether it is still the one at the path.
+  func opened() throws -> OpenRoot? {
+    guard CurrentProcess.forkCount == forkCount else {
+      throw BlobStoreError(
+        .forkedChild, "the store was made before this process was forked; make one of its own", path: path)
+    }
+    let now = SystemClock.coarseMilliseconds()
+    let (opened, isDue) = state.withLock { state in
+      let isDue = state.opened != nil && now - state.lastCheckMilliseconds >= Self.milliseconds
+      if isDue { state.lastCheckMilliseconds = now }
+      return (state.opened, isDue)
+    }
+    if let opened, try !isDue || !forgetIfReplacedNow() { return opened }
+    guard let directory = try Directory(at: absolutePath, shownAs: path, files: files) else {
+      guard creates else {
+        throw BlobStoreError(.directoryMissing, "there is no such directory", path: path)
+      }
+      return nil
+    }
+    return try adopt(directory)
+  }
+
+  /// The directory, made if there is none.
+  ///
+  /// Directories made here are 0700, and on the medium before anything is put into them.
+  func openedOrMade() throws -> OpenRoot {
+    if let opened = try opened() { return opened }
+    for container in try files.makeDirectories(at: absolutePath, permissions: .ownerReadWriteExecute) {
+      try Directory(at: container, files: files)?.synchronize()
+    }
+    guard let made = try Directory(at: absolutePath, shownAs: path, files: files) else {
+      throw FileError(.openDirectory, Location(path), .noSuchFileOrDirectory)
+    }
+    return try adopt(made)
+  }
+
+  private func adopt(_ directory: consuming Directory) throws -> OpenRoot {
+    let opened = try OpenRoot(directory, files.budget, holder: holder)
+    guard allowsWorldWritable || !opened.ownership.isWorldWritable else {
+      throw BlobStoreError(
+        .worldWritableDirectory,
+        "everybody may write to this directory and it has no sticky bit, so anybody could plant or remove blobs",
+        path: path)
+    }
+    state.withLock {
+      $0.opened = opened
+      $0.lastCheckMilliseconds = SystemClock.coarseMilliseconds()
+    }
+    return opened
+  }
+
+  /// Looks whether the path still leads to the directory that is open and whether its control file is still there, and
+  /// closes what is not: at most once a second, and at once when a call has found that something is gone.
+  ///
+  /// - Returns: whether what was found before should be looked up again.
+  func forgetIfReplacedNow() throws -> Bool {
+    guard let opened = state.withLock({ $0.opened }) else { return false }
+    // In this order: what changes between the two is not past, and what is opened before the second is not confirmed.
+    let systemTime = SystemClock.unixNanoseconds()
+    let moment = SystemClock.coarseMilliseconds()
+    if let status = try files.status(of: absolutePath), opened.ownership.isSame(as: status) {
+      opened.confirmSubdirectories(status, systemTime: systemTime, at: moment)
+      try opened.forgetControlFileIfReplaced()
+      try opened.forgetRecyclingBinIfReplaced()
+      return false
+    }
+    state.withLock { state in
+      if state.opened === opened { state.opened = nil }
+    }
+    return true
+  }
+}

@@ -1,0 +1,143 @@
+internal import Posix
+internal import SystemPackage
+
+/// Whose files in a cache's directory are believed, and whose a new file becomes: as the directory is owned.
+struct FileOwnership: Sendable {
+  /// A record file belongs to the caller, to the owner of the root, or to its group where that shares it; another's is
+  /// foreign.
+  let owners: FileOwners
+  /// The root's.
+  private let status: Stat
+  private let callerGroup = Credentials.group
+  /// Whether the caller may give the root's group its files.
+  private let mayGiveGroup: Bool
+
+  /// - Parameter status: of the root.
+  init(of status: Stat) {
+    self.status = status
+    owners = FileOwners(caller: Credentials.user, directory: status)
+    mayGiveGroup = owners.caller.rawValue == 0 || Credentials.belong(to: status.groupID)
+  }
+
+  func owns(_ status: Stat) -> Bool { owners.include(ownerOf: status) }
+
+  /// Whether a file is as this process would make one for a record, and has one name only: then it may become one.
+  func isRecyclable(_ file: Stat) -> Bool {
+    file.linkCount == 1 && file.deviceID == status.deviceID
+      && file.permissions == permissions(of: .record, group: file.groupID)
+      && file.userID == ownerOfNewFiles
+      // Where the group shares the cache, a record of another group would be foreign to it.
+      && (file.groupID == status.groupID || (owners.group == nil && file.groupID == callerGroup))
+  }
+
+  /// Whose files this process makes, and whose it may overwrite: a lease is for a file's owner.
+  var ownerOfNewFiles: UserID { owners.caller.rawValue == 0 ? status.userID : owners.caller }
+
+  /// Whether a file or directory may be one that this process has made: its own, on the root's volume.
+  func isOwn(_ created: Stat) -> Bool {
+    created.userID == owners.caller && created.deviceID == status.deviceID
+  }
+
+  /// Whether a file cannot become a record's for anybody: it has another name, or the permissions that the root had once.
+  func isWorn(_ file: Stat) -> Bool {
+    file.linkCount > 1 || file.permissions != permissions(of: .record, group: file.groupID)
+  }
+
+  /// Whether it is the same directory, and has the same owner and permissions, which its files get too.
+  func isSame(as status: Stat) -> Bool {
+    status.deviceID == self.status.deviceID && status.inode == self.status.inode
+      && status.permissions == self.status.permissions && status.userID == self.status.userID
+      && status.groupID == self.status.groupID
+  }
+
+  var isWorldWritable: Bool {
+    status.permissions.contains(.otherWrite) && !status.permissions.contains(.saveText)
+  }
+
+  /// Whether others may make names in it, and take none away: what lies there may be theirs.
+  var isSharedByStrangers: Bool {
+    status.permissions.contains(.saveText) && !status.permissions.isDisjoint(with: [.groupWrite, .otherWrite])
+  }
+
+  /// Whether some may open and lock the directory who may not change it.
+  var isOpenToReaders: Bool {
+    status.permissions.withoutReaders != status.permissions
+  }
+
+  /// Whether a control file can be written to by users who could not write to a new one. They may have it open: to change
+  /// its permissions is not enough.
+  func isOutgrown(control: Stat) -> Bool {
+    // Where names may be anybody's, a new one would be no better.
+    guard !isSharedByStrangers else { return false }
+    if case .owner = owners.distrust(of: control) { return false }
+    let writers = control.permissions.intersection([.groupWrite, .otherWrite])
+    return !permissions(of: .control, group: control.groupID).isSuperset(of: writers)
+  }
+
+  /// Why a subdirectory is not to be gone by; nil if it is to be trusted.
+  func distrust(ofSubdirectory status: Stat) -> Distrust? {
+    status.permissions.contains(.saveText) ? nil : owners.distrust(of: status)
+  }
+}
+
+// MARK: - New files
+
+extension FileOwnership {
+  /// What a file that the cache makes is for.
+  enum FileRole {
+    case record
+    /// The locks of all who may change the directory, and of nobody else.
+    case control
+  }
+
+  /// The permissions of a new file: the root's, as far as nobody can write to it who may not change the cache anyway.
+  ///
+  /// - Parameter group: the file's, if it is not the root's.
+  func permissions(of role: FileRole, group: GroupID? = nil) -> FilePermissions {
+    var permissions = status.permissions.intersection(FilePermissions(rawValue: 0o666))
+    if status.permissions.contains(.saveText) {
+      // Who takes locks needs to write, whatever else they may do there.
+      if role == .record { permissions.subtract([.groupWrite, .otherWrite]) }
+    } else if let group, group != status.groupID, !permissions.contains(.otherWrite) {
+      permissions.remove(.groupWrite)
+    }
+    return role == .control ? permissions.withoutReaders : permissions
+  }
+
+  func subdirectoryPermissions(group: GroupID? = nil) -> FilePermissions {
+    var permissions = status.permissions.intersection(FilePermissions(rawValue: 0o1777))
+    if let group, group != status.groupID, permissions.isDisjoint(with: [.saveText, .otherWrite]) {
+      permissions.remove(.groupWrite)
+    }
+    return permissions
+  }
+
+  /// The owner and group that a new file or subdirectory has to be given; nil where it has them, or where this
+  /// process may not give them.
+  func ownershipToGive(_ created: Stat) -> (user: UserID?, group: GroupID?)? {
+    let isRoot = owners.caller.rawValue == 0
+    let user = isRoot && created.userID != status.userID ? status.userID : nil
+    let group = created.groupID != status.groupID && mayGiveGroup ? status.groupID : nil
+    return user == nil && group == nil ? nil : (user, group)
+  }
+
+  /// What a subdirectory that was just made is to be given of the root's; nil for what it has.
+  func wishes(
+    forSubdirectory made: Stat
+  ) -> (ownership: (user: UserID?, group: GroupID?)?, permissions: FilePermissions?) {
+    let ownership = ownershipToGive(made)
+    let permissions = subdirectoryPermissions(group: ownership?.group ?? made.groupID)
+    let isAsWanted = made.permissions.intersection(FilePermissions(rawValue: 0o1777)) == permissions
+    return (ownership, isAsWanted ? nil : permissions.union(made.permissions.intersection(.setGroupID)))
+  }
+}
+
+extension FilePermissions {
+  /// Without the read bits of classes that have no write bit: who opens a file can lock it.
+  var withoutReaders: FilePermissions {
+    var permissions = self
+    if !permissions.contains(.groupWrite) { permissions.remove(.groupRead) }
+    if !permissions.contains(.otherWrite) { permissions.remove(.otherRead) }
+    return permissions
+  }
+}

@@ -1,0 +1,106 @@
+internal import Posix
+internal import SystemPackage
+
+extension OpenRoot {
+  /// How often a subdirectory is made again that a collection has removed before anything was in it: more often than
+  /// passes can follow each other in between, and not for ever, should the file system be out of its mind.
+  static let removalsOutlasted = 100
+
+  /// Opens the subdirectory a record lies in, the root itself for the empty name; nil if it is not there.
+  ///
+  /// - Throws: `foreignFile` if it is none of the cache's.
+  func openSubdirectory(_ name: String) throws -> Directory? {
+    if name.isEmpty { return try directory.reopened() }
+    guard let opened = try directory.openSubdirectory(name) else { return nil }
+    if let distrust = try distrust(ofSubdirectory: opened) {
+      throw BlobStoreError.foreignDirectory(at: opened.path, distrust)
+    }
+    return opened
+  }
+
+  /// Why a subdirectory is not to be gone by: others may take records out of it, and put others of the same owner there.
+  ///
+  /// Asked where others may make names in the root. A sticky subdirectory is trusted whoever made it, since nobody else
+  /// could store under the keys that belong there otherwise.
+  ///
+  /// - Returns: nil if it is to be trusted.
+  func distrust(ofSubdirectory opened: borrowing Directory) throws(FileError) -> Distrust? {
+    guard ownership.isSharedByStrangers else { return nil }
+    return ownership.distrust(ofSubdirectory: try opened.status())
+  }
+
+  /// The same of the subdirectory of a name, before something is opened in it.
+  func trustsSubdirectory(_ name: String) throws(FileError) -> Bool {
+    guard ownership.isSharedByStrangers, !name.isEmpty, let status = try directory.status(of: name),
+      status.type == .directory
+    else { return true }
+    return ownership.distrust(ofSubdirectory: status) == nil
+  }
+
+  /// Makes a subdirectory sticky that was made before subdirectories were, so that nobody takes records out of it any more.
+  func mendSubdirectory(_ name: String) {
+    guard ownership.isSharedByStrangers, !name.isEmpty else { return }
+    do throws(FileError) {
+      guard let opened = try directory.openSubdirectory(name) else { return }
+      let status = try opened.status()
+      guard ownership.distrust(ofSubdirectory: status) == .writers else { return }
+      try opened.setPermissions(status.permissions.union(.saveText))
+    } catch {
+      // What cannot be mended stays foreign, and is reported as that.
+    }
+  }
+
+  /// Opens the subdirectory a record is to lie in, made with the root's permissions and ownership if it is not there.
+  func openOrMakeSubdirectory(_ name: String) throws -> Directory {
+    // A collection may remove the empty subdirectory between its making and its opening; it does so once a pass.
+    var triesLeft = Self.removalsOutlasted
+    while true {
+      mendSubdirectory(name)
+      if let directory = try openSubdirectory(name) { return directory }
+      if triesLeft == 0 { throw FileError(.openDirectory, Location(directory.path, name), .noSuchFileOrDirectory) }
+      triesLeft -= 1
+      guard try directory.makeSubdirectory(name, permissions: ownership.subdirectoryPermissions()) else { continue }
+      guard let made = try directory.openSubdirectory(name) else { continue }
+      let status = try made.status()
+      let (ownership, permissions) = ownership.wishes(forSubdirectory: status)
+      // Another user may have put something else there since: that stays as it is, and is found like any other.
+      guard try isJustMade(made, status, isAsWanted: ownership == nil && permissions == nil) else { continue }
+      do {
+        if let (user, group) = ownership { try made.setOwner(user: user, group: group) }
+        if let permissions { try give(permissions, to: made) }
+        return made
+      } catch {
+        // The error at hand is the one to report; a subdirectory that stays is empty, and a collection takes it.
+        _ = try? directory.removeSubdirectory(name)
+        throw error
+      }
+    }
+  }
+
+  private func give(_ permissions: FilePermissions, to made: borrowing Directory) throws(FileError) {
+    let inherited = permissions.intersection(.setGroupID)
+    do {
+      try made.setPermissions(permissions)
+    } catch  where error.errno == .notPermitted && !inherited.isEmpty {
+      // A sandbox may let nobody ask for the bit, though the system has given it. Without it, each file is given its group.
+      try made.setPermissions(permissions.subtracting(inherited))
+    }
+  }
+
+  /// Whether a directory may be the one that this process has just made: its own, on this volume, and nothing in it.
+  ///
+  /// Only a directory that needs other permissions or another owner is listed.
+  private func isJustMade(
+    _ made: borrowing Directory, _ status: Stat, isAsWanted: Bool
+  ) throws(FileError) -> Bool {
+    guard ownership.isOwn(status) else { return false }
+    if isAsWanted { return true }
+    do {
+      var entries = try made.entries()
+      return try !entries.advance()
+    } catch  where error.errno == .noSuchFileOrDirectory {
+      // A collection has removed it already.
+      return false
+    }
+  }
+}

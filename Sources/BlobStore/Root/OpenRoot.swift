@@ -1,0 +1,149 @@
+internal import Locks
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+/// The directory as it was opened.
+final class OpenRoot: Sendable {
+  let directory: Directory
+  let ownership: FileOwnership
+  private let control = Lock<ControlFile?>(nil)
+  private let bin = Lock<BinState>(.notLookedFor)
+  private let subdirectories: OpenSubdirectories
+  /// Given back when nobody uses the directory any more.
+  private let hold: (any RootHold)?
+
+  private enum BinState {
+    case notLookedFor
+    case absent
+    case open(RecyclingBin)
+  }
+
+  init(_ directory: consuming Directory, _ budget: OpenFileBudget, holder: (any RootHolder)? = nil) throws {
+    let status = try directory.status()
+    hold = try holder?.hold(FileIdentity(status), at: directory.path)
+    ownership = FileOwnership(of: status)
+    subdirectories = OpenSubdirectories(budget)
+    self.directory = directory
+  }
+
+  /// The control file, opened when it is first needed; nil if there is none.
+  func controlFile(_ logger: Logger) throws -> ControlFile? {
+    if let opened = control.withLock({ $0 }) { return opened }
+    guard let opened = try ControlFile.open(in: directory, ownership, logger: logger) else { return nil }
+    return control.withLock { control in
+      // Two threads may have opened it: the locks of one process are on one.
+      if control == nil { control = opened }
+      return control
+    }
+  }
+
+  /// The control file, if it has been opened already: whoever only reads does so only where files are recycled.
+  var openedControlFile: ControlFile? { control.withLock { $0 } }
+
+  /// Closes a control file that was deleted.
+  func forget(_ deleted: ControlFile) {
+    control.withLock { control in
+      if control === deleted { control = nil }
+    }
+  }
+
+  /// Closes the control file if it was deleted or moved away: who changes nothing finds out no other way.
+  func forgetControlFileIfReplaced() throws {
+    guard let opened = control.withLock({ $0 }), try !opened.file.isCurrent(in: directory) else { return }
+    forget(opened)
+  }
+
+  /// The recycling bin, opened when it is first needed.
+  ///
+  /// - Returns: nil if there is none, or something else has its name.
+  func recyclingBin(makesIt: Bool) throws -> RecyclingBin? {
+    switch bin.withLock({ $0 }) {
+    case .open(let opened): return opened
+    case .absent where !makesIt: return nil
+    case .absent, .notLookedFor: break
+    }
+    guard let found = try openRecyclingBin(makesIt: makesIt) else {
+      bin.withLock { if case .notLookedFor = $0 { $0 = .absent } }
+      return nil
+    }
+    return bin.withLock { bin in
+      // Two threads may have opened it.
+      if case .open(let opened) = bin { return opened }
+      bin = .open(found)
+      return found
+    }
+  }
+
+  private func openRecyclingBin(makesIt: Bool) throws -> RecyclingBin? {
+    do {
+      let name = RecyclingBin.directoryName
+      guard let directory = try makesIt ? openOrMakeSubdirectory(name) : openSubdirectory(name) else { return nil }
+      guard try ownership.owners.distrust(of: directory.status()) == nil else { return nil }
+      return RecyclingBin(directory)
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    } catch let error as BlobStoreError where error.code == .foreignFile {
+      return nil
+    }
+  }
+
+  /// Closes the recycling bin, which is looked for again when it is needed.
+  func forgetRecyclingBin() { bin.withLock { $0 = .notLookedFor } }
+
+  /// The same, if the name does not lead to it any more, or may lead to one by now.
+  func forgetRecyclingBinIfReplaced() throws {
+    switch bin.withLock({ $0 }) {
+    case .notLookedFor: return
+    case .absent: break
+    case .open(let opened):
+      let (named, status) = (
+        try directory.status(of: RecyclingBin.directoryName), try opened.directory.status()
+      )
+      if named?.inode == status.inode, named?.deviceID == status.deviceID { return }
+    }
+    forgetRecyclingBin()
+  }
+
+  /// The subdirectory a record lies in, remembered for whoever works there next.
+  ///
+  /// - Returns: nil if there is none.
+  func subdirectory(_ name: String) throws -> OpenSubdirectory? {
+    if let opened = subdirectories.find(name) { return opened }
+    let start = SystemClock.coarseMilliseconds()
+    guard let directory = try openSubdirectory(name) else { return nil }
+    return remember(directory, name, since: start)
+  }
+
+  /// The same, made if it is not there.
+  func madeSubdirectory(_ name: String) throws -> OpenSubdirectory {
+    if let opened = subdirectories.find(name) { return opened }
+    let start = SystemClock.coarseMilliseconds()
+    return remember(try openOrMakeSubdirectory(name), name, since: start)
+  }
+
+  private func remember(_ directory: consuming Directory, _ name: String, since start: Int64) -> OpenSubdirectory {
+    let opened = OpenSubdirectory(directory)
+    // Where nothing can be shared in memory, another host may remove it, and calls may say so in other ways.
+    if openedControlFile?.isMapped == true { subdirectories.remember(opened, name, since: start) }
+    return opened
+  }
+
+  /// The directory is still the one at its path, and was looked at.
+  func confirmSubdirectories(_ status: Stat, systemTime: Int64, at moment: Int64) {
+    subdirectories.confirm(status, systemTime: systemTime, at: moment)
+  }
+
+  /// Nothing could be put there: it is opened anew when it is needed.
+  func forgetSubdirectory(_ name: String) { subdirectories.forget(name) }
+
+  /// Forgets a subdirectory in which nothing was found, if it is not the one of its name any more.
+  ///
+  /// - Returns: whether to look again.
+  func forgetSubdirectoryIfReplaced(_ name: String, _ opened: OpenSubdirectory) throws -> Bool {
+    let (named, status) = (try directory.status(of: name.isEmpty ? "." : name), try opened.directory.status())
+    if named?.inode == status.inode, named?.deviceID == status.deviceID { return false }
+    forgetSubdirectory(name)
+    return true
+  }
+}

@@ -1,0 +1,78 @@
+internal import Posix
+internal import Synchronization
+
+extension ControlFile {
+  /// Counts a change of a record file: what was there before, and what is there now.
+  ///
+  /// - Returns: the counters afterwards; nil where there are none.
+  @discardableResult
+  func count(from before: RecordSize?, to after: RecordSize?) -> BlobStore.UsageEstimate? {
+    guard isMapped else { return nil }
+    let delta = BlobStore.UsageEstimate(after) - BlobStore.UsageEstimate(before)
+    func add(_ value: Int64, at offset: Int) {
+      if value != 0 { counter(offset) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
+    }
+    add(delta.records, at: ControlLayout.recordsOffset)
+    add(delta.bytes, at: ControlLayout.bytesOffset)
+    add(delta.lockedRecords, at: ControlLayout.lockedRecordsOffset)
+    add(delta.lockedBytes, at: ControlLayout.lockedBytesOffset)
+    return counters
+  }
+
+  /// The counters as they are; they mean something once they are known.
+  var counters: BlobStore.UsageEstimate? {
+    guard isMapped else { return nil }
+    func value(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .relaxed) } }
+    return BlobStore.UsageEstimate(
+      records: value(at: ControlLayout.recordsOffset), bytes: value(at: ControlLayout.bytesOffset),
+      lockedRecords: value(at: ControlLayout.lockedRecordsOffset),
+      lockedBytes: value(at: ControlLayout.lockedBytesOffset))
+  }
+
+  /// The counters at a moment at which nobody is changing anything: a store is counted before it is published, and whoever
+  /// lists the directory in between does not meet it. As they are where there is no such moment for a while.
+  ///
+  /// Waited for with all stripes locked at once, by a description of its own, which keeps the threads of this process
+  /// out too. Where the directory is one store's alone, there is nothing to wait for: it locks no stripes.
+  ///
+  /// That moment also tells which changes of headers have died.
+  ///
+  /// - Parameter isStopped: asked before each wait; then there is none.
+  func settledCounters(
+    in directory: borrowing Directory, within timeout: Duration, unless isStopped: () -> Bool
+  ) throws -> BlobStore.UsageEstimate? {
+    guard isMapped, case .regular(let file, _) = try directory.openFile(Self.name, for: .readWrite) else {
+      return counters
+    }
+    var backoff = Backoff(timeout: timeout)
+    while try !file.tryLock(bytes: ControlLayout.stripeBytes) {
+      guard !isStopped(), backoff.wait() else { return counters }
+    }
+    let settled = counters
+    forgetHeaderChanges()
+    try file.unlock(bytes: ControlLayout.stripeBytes)
+    return settled
+  }
+
+  /// Whether a full enumeration has counted the directory since the file was made.
+  var countersAreKnown: Bool {
+    isMapped && counter(ControlLayout.countersAreKnownOffset) { $0.load(ordering: .acquiring) } == 1
+  }
+
+  /// Corrects the counters by a full enumeration.
+  ///
+  /// Of what others added during the enumeration, nobody knows how much it has met. It is taken for not met: counters
+  /// that say too much have the next collection made early, those that say too little would let stores exceed a limit.
+  ///
+  /// - Parameter start: the counters when it began.
+  func correctCounters(to found: BlobStore.UsageEstimate, since start: BlobStore.UsageEstimate) {
+    guard let now = counters else { return }
+    let during = now - start
+    func add(_ value: Int64, at offset: Int) { counter(offset) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
+    add(found.records &+ max(during.records, 0) &- now.records, at: ControlLayout.recordsOffset)
+    add(found.bytes &+ max(during.bytes, 0) &- now.bytes, at: ControlLayout.bytesOffset)
+    add(found.lockedRecords &+ max(during.lockedRecords, 0) &- now.lockedRecords, at: ControlLayout.lockedRecordsOffset)
+    add(found.lockedBytes &+ max(during.lockedBytes, 0) &- now.lockedBytes, at: ControlLayout.lockedBytesOffset)
+    counter(ControlLayout.countersAreKnownOffset) { $0.store(1, ordering: .releasing) }
+  }
+}

@@ -1,0 +1,45 @@
+internal import BlobRecord
+internal import Synchronization
+
+extension ControlFile {
+  /// Numbers that stand for the namings in the hint.
+  private static let namings: [RecordNaming] = [.encoded, .verbatim, .sha256]
+
+  var hint: DirectoryHint? {
+    guard let words = hintWords(), words[0] == 1, let naming = Int(exactly: words[3]),
+      Self.namings.indices.contains(naming)
+    else { return nil }
+    return DirectoryHint(
+      defaultExpiration: words[1], sizeLimit: words[2] > 0 ? words[2] : nil,
+      layout: RecordLayout(naming: Self.namings[naming], separatesDirectories: words[4] != 0))
+  }
+
+  /// Programs that see a directory differently overwrite each other's hint word by word: it is only a hint.
+  func setHint(_ hint: DirectoryHint) {
+    let words = [
+      1, hint.defaultExpiration, hint.sizeLimit ?? 0, Int64(Self.namings.firstIndex(of: hint.layout.naming) ?? 0),
+      hint.layout.separatesDirectories ? 1 : 0,
+    ]
+    setHintWords(words)
+  }
+
+  /// The hint's words as they lie: whether it is set, default expiration, size limit, naming, separation.
+  func hintWords() -> [Int64]? {
+    guard isMapped else { return nil }
+    return ControlLayout.hintOffsets.map { counter($0) { $0.load(ordering: .relaxed) } }
+  }
+
+  /// Sets the hint, once for as long as the file is open.
+  func leaveHint(_ hint: DirectoryHint) {
+    guard !hasLeftHint.load(ordering: .relaxed), !hasLeftHint.exchange(true, ordering: .relaxed) else { return }
+    if self.hint != hint { setHint(hint) }
+  }
+
+  func setHintWords(_ words: [Int64]) {
+    guard isMapped else { return }
+    // The first word, last: it says that the others are there.
+    for (offset, word) in zip(ControlLayout.hintOffsets, words).reversed() {
+      counter(offset) { $0.store(word, ordering: .releasing) }
+    }
+  }
+}

@@ -1,0 +1,98 @@
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+extension SharedFile {
+  /// Opens the file of a format in a directory, if there is one.
+  static func open(
+    _ format: Format, in directory: borrowing Directory, _ ownership: FileOwnership, logger: Logger
+  ) throws -> SharedFile? {
+    switch try directory.openFile(format.name, for: .readWrite) {
+    case .absent: return nil
+    case .notRegular:
+      throw BlobStoreError(
+        .foreignFile, "something that is no file lies where \(format.title) belongs",
+        path: directory.path.appending(format.name))
+    case .regular(let file, let status):
+      switch try Content(of: file, status, format, ownership) {
+      case .current(let map): return SharedFile(format, file, status, ownership, map: map, isDamaged: false)
+      case .locksOnly(let reason, let level):
+        logger.log(level: level, "\(file.location.path): \(format.loss): \(reason)")
+        return SharedFile(format, file, status, ownership, map: nil, isDamaged: false)
+      case .damaged(let reason):
+        logger.warning("\(file.location.path): \(reason); the next change replaces it")
+        return SharedFile(format, file, status, ownership, map: nil, isDamaged: true)
+      }
+    }
+  }
+
+  /// What a file that has the name of a shared one is.
+  enum Content: ~Copyable {
+    case current(MappedFile)
+    /// No process can map it.
+    case locksOnly(reason: String, level: Logger.Level = .warning)
+    /// To be replaced: of no version, which is what a power cut may leave, or open to too many.
+    case damaged(reason: String = "damaged")
+
+    /// - Throws: where only this process cannot map it. It must change nothing then, for the others would not notice.
+    init(
+      of file: borrowing OpenFile, _ status: Stat, _ format: Format, _ ownership: FileOwnership
+    ) throws {
+      // Who may truncate what is mapped ends the processes that have it mapped, and what is in it says what they like.
+      let isOutgrown = ownership.isOutgrown(control: status)
+      if !isOutgrown, let distrust = ownership.owners.distrust(of: status) {
+        // In a sticky directory in which others may make names, it is so for whoever made it.
+        self = .locksOnly(reason: "\(distrust)", level: ownership.isSharedByStrangers ? .notice : .warning)
+        return
+      }
+      if let hazard = try file.mappingHazard() {
+        self = .locksOnly(reason: hazard.reason, level: hazard == .needsRoom ? .info : .warning)
+        return
+      }
+      // Read before it is mapped: of another version, it may be too short to be.
+      let (magic, version) = try file.magicAndVersion()
+      guard magic == format.magic, version >= format.version else {
+        self = .damaged()
+        return
+      }
+      guard version == format.version else {
+        self = .locksOnly(reason: "version \(version) of it is later than this program")
+        return
+      }
+      guard status.size == Int64(format.byteCount) else {
+        self = .damaged()
+        return
+      }
+      guard !isOutgrown else {
+        self = .damaged(reason: "more users may write to it than to the directory, or might once")
+        return
+      }
+      do {
+        self = .current(try file.map(byteCount: format.byteCount))
+      } catch {
+        guard error.errno == .operationNotSupportedByDevice || error.errno == .invalidArgument else { throw error }
+        self = .locksOnly(reason: "the file system cannot map files")
+      }
+    }
+  }
+}
+
+extension MappingHazard {
+  fileprivate var reason: String {
+    switch self {
+    case .incoherent: "a network file system"
+    case .needsRoom: "the file system needs room to change what is mapped, and a full one would end the process"
+    }
+  }
+}
+
+extension OpenFile {
+  /// The first two words of a shared file; zeros for what is missing.
+  fileprivate borrowing func magicAndVersion() throws(FileError) -> (magic: UInt64, version: UInt64) {
+    try unsafe withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 2) { words throws(FileError) in
+      unsafe words.initialize(repeating: 0)
+      _ = try unsafe read(into: UnsafeMutableRawBufferPointer(words), at: 0)
+      return unsafe (UInt64(littleEndian: words[0]), UInt64(littleEndian: words[1]))
+    }
+  }
+}

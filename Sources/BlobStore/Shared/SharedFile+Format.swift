@@ -1,0 +1,28 @@
+internal import Posix
+internal import SystemPackage
+
+extension SharedFile {
+  /// What tells one kind of shared file from another: its name, its version, and which bytes are locked.
+  struct Format: Sendable {
+    let name: String
+    /// What messages call it.
+    let title: String
+    /// What messages say is missing where no process can map it.
+    let loss: String
+    /// The first word.
+    let magic: UInt64
+    /// The second word. A file of a later version is locked, and not mapped.
+    let version: UInt64
+    let byteCount: Int
+    /// All bytes that a change may lock: a damaged file is replaced by the one that has them all.
+    let lockedBytes: Range<Int64>
+    /// What a new file begins with, magic and version first.
+    let firstWords: @Sendable () -> [UInt64]
+
+    /// Whether a file has the name.
+    func isLinked(_ status: Stat, in directory: borrowing Directory) throws(FileError) -> Bool {
+      guard let linked = try directory.status(of: name) else { return false }
+      return linked.deviceID == status.deviceID && linked.inode == status.inode
+    }
+  }
+}
