@@ -11,7 +11,7 @@ public import SystemPackage
 public final class BlobStore: Sendable {
   let core: StoreCore
   /// nil where stores start no collections.
-  let keeper: LimitKeeper?
+  let keeper: LimitEnforcer?
 
   /// Takes a directory as a store. The directory is opened by the first operation that needs it and made by the first
   /// store: nothing is read here, whatever the directory holds.
@@ -36,7 +36,7 @@ public final class BlobStore: Sendable {
       path: directory, absolutePath: absolutePath, files: files, creates: configuration.access.createsDirectory,
       allowsWorldWritable: configuration.access.allowsWorldWritable, holder: holder)
     core = StoreCore(root, configuration)
-    keeper = configuration.limits.collectsOnStore ? LimitKeeper(core) : nil
+    keeper = configuration.limits.collectsOnStore ? LimitEnforcer(core) : nil
   }
 
   deinit { endCollection() }

@@ -46,6 +46,9 @@ final class StoreCore: Sendable {
   /// Judges records as a load of that time does.
   func judge(at now: UnixTime) -> RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
 
+  /// How long a pass over the whole directory waits for other changes, all in all.
+  var patience: Duration { min(configuration.access.lockTimeout, .milliseconds(200)) }
+
   /// How much of a payload is in memory where it is read in pieces: 256 KiB.
   ///
   /// Large enough that calls cost nothing beside copying, small enough for the second-level cache.

@@ -31,17 +31,6 @@ struct FileDraft: ~Copyable {
     case published
   }
 
-  /// Names of temporary files begin so. They are dot files, and so never records.
-  static let prefix = ".tmp-"
-
-  /// Whether a store may have given the name. Other programs' temporary files are foreign.
-  static func isName(_ name: String) -> Bool {
-    guard name.utf8.starts(with: prefix.utf8) else { return false }
-    let number = name.utf8.dropFirst(prefix.utf8.count)
-    return (1...16).contains(number.count)
-      && number.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
-  }
-
   /// Creates a file with a name in `subdirectory`, with the permissions and ownership that the root gives its files.
   ///
   /// System calls: `openat(2)`, `flock(2)`, `fstat(2)`.

@@ -170,17 +170,3 @@ extension RecordHeader {
   /// The bytes of a record's file.
   var fileByteCount: Int64 { Int64(Self.byteCount).saturatingAdding(Int64(clamping: payloadSize)) }
 }
-
-/// Room in the recycling bin for one file, which is counted already.
-struct ReservedRoom {
-  let bin: RecyclingBin
-  let control: ControlFile
-  let file: FoundRecord
-
-  /// Moves the file in; the room is given back if that fails.
-  func put(_ name: String, in directory: borrowing Directory) throws(FileError) {
-    try bin.put(name, in: directory, file, control)
-  }
-
-  func giveBack() { control.countRecycled(files: -1, bytes: -file.byteCount) }
-}

@@ -234,7 +234,7 @@ internal import SystemPackage
     let isMatch = entry.name.utf8.starts(with: fileNamePrefix.utf8)
     let name = subdirectory == nil ? entry.name : subdirectoryName + "/" + entry.name
     let isOfOtherKind = entry.kind == .directory || entry.kind == .other
-    if FileDraft.isName(entry.name), !isOfOtherKind {
+    if TemporaryNames.isName(entry.name), !isOfOtherKind {
       guard fileNamePrefix.isEmpty else { return nil }
       let status = withCurrentDirectory { $0.statusOfUnreadable(entry.name) }
       return status.map(open.mayBeRecord) ?? true ? .temporary(name: entry.name) : .foreign(name)

@@ -24,25 +24,3 @@ package enum CacheDirectoryTag {
     name == Self.name && layout.path(ofFileName: name, in: "") == nil
   }
 }
-
-extension BlobStore {
-  /// Leaves `CACHEDIR.TAG` in the directory, where it can be told from a record and is not there already.
-  ///
-  /// - Throws: `fileSystem`.
-  package func leaveCacheTag() throws(BlobStoreError) {
-    try reporting("store") {
-      guard CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.configuration.layout),
-        let open = try core.root.opened()
-      else { return }
-      guard try open.directory.status(of: CacheDirectoryTag.name) == nil else { return }
-      // Whole before it has its name: half a signature would be none.
-      var temporary = try FileDraft(
-        in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: core.temporaryNames)
-      let content = Array(CacheDirectoryTag.content.utf8)
-      try temporary.file.write(unsafe content.span.bytes, at: 0)
-      if try temporary.commit(as: CacheDirectoryTag.name) == nil {
-        _ = try temporary.link(as: CacheDirectoryTag.name)
-      }
-    }
-  }
-}

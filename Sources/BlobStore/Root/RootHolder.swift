@@ -19,14 +19,3 @@ extension BlobStoreError {
     self.init(.invalidConfiguration, message, path: path)
   }
 }
-
-extension BlobStore {
-  /// Looks whether the root is still the one at the path; if not, it is let go as soon as no operation uses it.
-  package func lookAtRoot() {
-    // What keeps it from being looked at, the next operation reports.
-    _ = try? core.root.forgetIfReplacedNow()
-  }
-
-  /// A number that grows whenever another directory may have come to the root's path, or none may be there any more.
-  package var rootChanges: UInt64 { core.root.changes }
-}

@@ -1,6 +1,5 @@
 package import BlobRecord
 internal import Posix
-internal import Locks
 
 extension BlobStore {
   /// Tries to become the one, of all processes that share the directory, who makes the blob of a key that is missing.
@@ -23,42 +22,6 @@ extension BlobStore {
         case nil: open.forget(control)
         }
       }
-    }
-  }
-}
-
-/// Which production locks this process has, and how often: the kernel counts one for all its threads.
-final class ProductionLocks: Sendable {
-  private struct Held: Hashable {
-    let control: ObjectIdentifier
-    let byte: Int64
-  }
-
-  private let held = Lock<[Held: Int]>([:])
-
-  /// - Returns: nil if the control file was deleted.
-  func tryLock(_ digest: UInt64, of control: ControlFile, in directory: borrowing Directory) throws -> Bool? {
-    let bytes = ControlLayout.productionByte(of: digest)
-    let key = Held(control: ObjectIdentifier(control), byte: bytes.lowerBound)
-    // Under the mutex, because one thread's unlock must not take what another has just been given.
-    return try held.withLock { held in
-      if let count = held[key] {
-        held[key] = count + 1
-        return true
-      }
-      let isTaken = try control.file.tryLock(bytes, in: directory)
-      if isTaken == true { held[key] = 1 }
-      return isTaken
-    }
-  }
-
-  func unlock(_ digest: UInt64, of control: ControlFile) {
-    let bytes = ControlLayout.productionByte(of: digest)
-    let key = Held(control: ObjectIdentifier(control), byte: bytes.lowerBound)
-    held.withLock { held in
-      guard let count = held[key] else { return }
-      held[key] = count > 1 ? count - 1 : nil
-      if count == 1 { control.file.unlock(bytes) }
     }
   }
 }

@@ -3,28 +3,6 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// Which records a wipe removes, whatever their age.
-  public enum RemovalScope: String, CaseIterable, Sendable {
-    /// All records, damaged and quarantined files, and what dead writers have left.
-    case all
-    case locked
-    case unlocked
-  }
-}
-
-extension BlobStore {
-  /// What a wipe removed.
-  public struct RemovalReport: Hashable, Sendable {
-    public var files: Int64 = 0
-    public var bytes: Int64 = 0
-    /// Whether it was stopped before it had seen everything.
-    public var wasStopped = false
-
-    public init() {}
-  }
-}
-
-extension BlobStore {
   /// Removes a key's record: live, expired, locked or damaged.
   ///
   /// - Parameters:

@@ -6,18 +6,18 @@ internal import Synchronization
 /// one that has freed nothing.
 final class VolumeRescue: Sendable {
   /// How long nothing is tried again after a collection that has freed nothing.
-  private static let rest: Duration = .seconds(60)
+  private static let cooldown: Duration = .seconds(60)
 
-  private let store: StoreCore
-  private let endOfRest = Lock<ContinuousClock.Instant?>(nil)
+  private let core: StoreCore
+  private let endOfCooldown = Lock<ContinuousClock.Instant?>(nil)
   private let made = Atomic(0)
 
-  init(_ store: StoreCore) { self.store = store }
+  init(_ core: StoreCore) { self.core = core }
 
   /// Collections that have made room: what was tried before the latest of them is worth another try.
   var collections: Int { made.load(ordering: .acquiring) }
 
-  private var isResting: Bool { endOfRest.withLock { $0.map { ContinuousClock.now < $0 } ?? false } }
+  private var isCoolingDown: Bool { endOfCooldown.withLock { $0.map { ContinuousClock.now < $0 } ?? false } }
 
   /// - Parameters:
   ///   - byteCount: of the file that finds no room, as far as it is known.
@@ -31,23 +31,24 @@ final class VolumeRescue: Sendable {
   ) -> Bool {
     func isMade() -> Bool { self.collections != collections }
     if isMade() { return true }
-    guard !isResting, !isStopped() else { return false }
+    guard !isCoolingDown, !isStopped() else { return false }
     var options = BlobStore.CollectionOptions()
-    options.waitsForOther = store.configuration.access.lockTimeout
+    options.waitsForOther = core.configuration.access.lockTimeout
     options.isStopped = isStopped
     // What is recycled makes no room.
     options.emptiesBin = true
     var hasFreed = false
     do {
-      guard let report = try store.makeRoom(for: byteCount, options, isSpared, unless: isMade) else { return true }
+      let run = LimitRun(core: core, options: options, isSpared: isSpared)
+      guard let report = try run.makeRoom(for: byteCount, unless: isMade) else { return true }
       hasFreed = report.hasFreedRoom
     } catch {
       // The store has failed for want of room, and says so.
-      store.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
+      core.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
       // Another process is at it: that was no collection in vain.
       if (error as? BlobStoreError)?.code == .collectionRunning { return false }
     }
-    endOfRest.withLock { $0 = hasFreed ? nil : .now + Self.rest }
+    endOfCooldown.withLock { $0 = hasFreed ? nil : .now + Self.cooldown }
     if hasFreed { made.add(1, ordering: .releasing) }
     return hasFreed
   }

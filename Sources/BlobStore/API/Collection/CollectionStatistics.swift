@@ -1,0 +1,35 @@
+public import BlobRecord
+
+extension BlobStore {
+  /// What collections have done in a directory, since its control file was made, whichever processes made them.
+  public struct CollectionStatistics: Hashable, Sendable {
+    /// A collection of the past.
+    public struct Pass: Hashable, Sendable {
+      /// When it ended.
+      public var time: UnixTime
+      /// The process that made it, which may be gone and its number another's.
+      public var process: Int32
+      public var seconds: Double
+    }
+
+    /// Collections that looked at the whole directory, or at as much as their time allowed.
+    ///
+    /// Stopped ones do not count.
+    public var passes: Int64 = 0
+    /// Collections that only removed the oldest records, known from an earlier one, to keep the limits.
+    public var evictions: Int64 = 0
+    public var expired: Int64 = 0
+    public var evicted: Int64 = 0
+    public var damaged: Int64 = 0
+    public var temporary: Int64 = 0
+    public var bytesFreed: Int64 = 0
+    /// How long they took together.
+    public var seconds: Double = 0
+    /// The last of `passes`; nil before the first.
+    ///
+    /// It is also nil if its time lies in the future of this store's clock.
+    public var lastPass: Pass?
+
+    public init() {}
+  }
+}

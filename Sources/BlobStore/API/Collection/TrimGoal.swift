@@ -1,0 +1,41 @@
+public import BlobRecord
+
+extension BlobStore {
+  /// What a trim brings a directory to. Locked records stay, and count.
+  public enum TrimGoal: Hashable, Sendable {
+    /// So many bytes at the most, headers included: records go, the oldest update time first.
+    case byteCount(Int64)
+    /// So many records at the most, damaged ones among them: the oldest update time goes first.
+    case recordCount(Int64)
+    /// No record whose update time lies before.
+    case updatedSince(UnixTime)
+    /// No payload of more bytes.
+    case payloads(upTo: Int64)
+  }
+}
+
+extension BlobStore.TrimGoal {
+  /// Whether it is about all records together, so that only their sum tells which have to go.
+  var isAmount: Bool { byteLimit != nil || recordLimit != nil }
+
+  /// Bytes that may stay; nil if any may.
+  var byteLimit: Int64? {
+    guard case .byteCount(let limit) = self else { return nil }
+    return max(limit, 0)
+  }
+
+  /// Records that may stay; nil if any number may.
+  var recordLimit: Int64? {
+    guard case .recordCount(let limit) = self else { return nil }
+    return max(limit, 0)
+  }
+
+  /// Whether a record has to go for what it is itself, unless it is locked.
+  func excludes(_ header: RecordHeader) -> Bool {
+    switch self {
+    case .byteCount, .recordCount: false
+    case .updatedSince(let time): header.lastUpdate < time
+    case .payloads(let limit): header.payloadSize > UInt64(max(limit, 0))
+    }
+  }
+}

@@ -1,0 +1,107 @@
+internal import BlobRecord
+internal import Logging
+
+/// What a collection has looked at, removed and left: its report, its progress, and the counters' view of both.
+final class CollectionTally {
+  private let options: BlobStore.CollectionOptions
+  private let logger: Logger
+  var report: BlobStore.CollectionReport
+  /// What is left and what was removed, as the counters count it.
+  var counted = Enumeration()
+  /// Subdirectories that were known to hold nothing to remove.
+  var passedOver = 0
+  /// Subdirectories and files that were not counted, because their size could not be told.
+  var unmeasured = 0
+  /// Of a dry run that was cut short, what it has walked over.
+  var walked: OrderedEntries.Part?
+  /// What had to go, while another change had its stripe.
+  var busy: BusyRecords<PostponedRemoval>
+  /// What that took, which counts as evictions.
+  var secondsMeanwhile = 0.0
+  /// Called between two files: a walk that looks ahead evicts then.
+  var meanwhile: (() -> Void)?
+  private var progress: BlobStore.CollectionProgress
+
+  init(_ core: StoreCore, _ options: BlobStore.CollectionOptions, _ control: ControlFile?) {
+    self.options = options
+    logger = core.configuration.logger
+    busy = BusyRecords(waiting: core.patience)
+    report = BlobStore.CollectionReport(directory: core.root.path)
+    report.dryRun = options.dryRun
+    let expected = control.flatMap { $0.countersAreKnown ? $0.counters?.records : nil }
+    progress = BlobStore.CollectionProgress(
+      phase: .expiry, examined: 0, expected: expected.map { max(0, $0) }, bytesFreed: 0)
+  }
+
+  /// What is left, the quarantine included.
+  var left: BlobStore.UsageEstimate { BlobStore.UsageEstimate(records: report.recordsAfter, bytes: report.bytesAfter) }
+
+  /// `counted`, if all was seen.
+  var enumeration: Enumeration? {
+    let isWhole = !report.wasCutShort && !report.wasStopped && unmeasured == 0 && passedOver == 0
+    return !options.dryRun && isWhole ? counted : nil
+  }
+}
+
+// MARK: - Stopping and progress
+
+extension CollectionTally {
+  /// Whether to end with what is in hand. Once it is so, it stays so.
+  var isStopped: Bool {
+    if !report.wasStopped, Task.isCancelled || options.isStopped?() == true { report.wasStopped = true }
+    return report.wasStopped
+  }
+
+  func begin(_ phase: BlobStore.CollectionProgress.Phase) {
+    progress.phase = phase
+    progress.examined = 0
+  }
+
+  /// Counts record files that were looked at.
+  func advance(by count: Int64 = 1) {
+    let step = Int64(BlobStore.CollectionOptions.progressStep)
+    let isDue = progress.examined / step != (progress.examined + count) / step
+    progress.examined += count
+    if isDue { reportProgress() }
+    meanwhile?()
+  }
+
+  func reportProgress() {
+    progress.bytesFreed = report.bytesFreed
+    options.progress?(progress)
+  }
+}
+
+// MARK: - Counting
+
+extension CollectionTally {
+  /// A record stays, as far as is known yet.
+  func stays(_ size: RecordSize) {
+    report.bytesAfter.saturatingAdd(size.bytes)
+    report.recordsAfter += 1
+    counted.left = counted.left + BlobStore.UsageEstimate(size)
+  }
+
+  /// A record that was counted among those that stay is gone.
+  func isGone(_ size: RecordSize) {
+    counted.left = counted.left - BlobStore.UsageEstimate(size)
+    report.bytesAfter.saturatingAdd(-size.bytes)
+    report.recordsAfter -= 1
+  }
+
+  /// A record is gone, or in a dry run would be.
+  func removed(_ bytes: Int64, for cause: CollectedRecord.Cause) {
+    switch cause {
+    case .expired: report.expired += 1
+    case .evicted: report.evicted += 1
+    case .damaged: report.damaged += 1
+    }
+    report.bytesFreed.saturatingAdd(bytes)
+  }
+
+  /// One file that cannot be read or removed does not end the collection: it is logged and counted.
+  func noteFailure(_ error: any Error) {
+    report.failed += 1
+    logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
+  }
+}

@@ -1,0 +1,37 @@
+/// What an enumeration of the whole directory has come to.
+struct Enumeration {
+  /// What is there, without what the enumeration itself has removed.
+  var left = BlobStore.UsageEstimate()
+  /// What it has removed.
+  var removed = BlobStore.UsageEstimate()
+  /// Whether nothing was met that may be a record of another layout.
+  var isOfOneLayout = true
+}
+
+/// Corrects the counters of a directory by what an enumeration finds.
+struct CounterCorrection {
+  /// The control file, if it may be written to, and what it counted before the enumeration.
+  private let counters: (control: ControlFile, start: BlobStore.UsageEstimate)?
+  private let core: StoreCore
+
+  /// Waits, for a short time, for a moment without changes.
+  init(of core: StoreCore, unless isStopped: () -> Bool) throws {
+    self.core = core
+    guard let open = try core.root.opened(), let control = core.countersFile(of: open),
+      // A process that is stopped in the middle of a change holds up no enumeration for long.
+      let start = try control.settledCounters(in: open.directory, within: core.patience, unless: isStopped)
+    else {
+      counters = nil
+      return
+    }
+    counters = (control, start)
+  }
+
+  /// - Parameter found: nil if that was not everything.
+  func apply(_ found: Enumeration?) {
+    guard let found, let (control, start) = counters else { return }
+    // By another layout, or naming, records are foreign files.
+    guard control.hint.map({ $0.layout == core.configuration.layout }) ?? found.isOfOneLayout else { return }
+    control.correctCounters(to: found.left, since: start - found.removed)
+  }
+}

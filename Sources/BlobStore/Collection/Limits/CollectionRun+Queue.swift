@@ -1,0 +1,38 @@
+internal import Posix
+
+extension CollectionRun {
+  /// Removes records that an earlier walk has found to be next, without a walk.
+  ///
+  /// It ends when by the counters the limits' targets are reached; or when the limits are kept and a batch is gone, where
+  /// that is less.
+  func evict(_ queue: inout EvictionQueue, limit: () -> StoreLimit) throws {
+    let clock = CollectionClock(self, .eviction)
+    try evictBatch(&queue, limit)
+    clock.end()
+  }
+
+  private func evictBatch(_ queue: inout EvictionQueue, _ limit: () -> StoreLimit) throws {
+    guard let control, let open = try core.root.opened() else { return }
+    let configuration = core.configuration
+    let volumeTarget = limit().volumeBytes.share(configuration.limits.evictionTarget)
+    let target = (
+      bytes: min(configuration.sizeTarget ?? .max, volumeTarget), records: configuration.countTarget ?? .max
+    )
+    let batch = control.counters.flatMap { EvictionBatch(core, $0) }
+    let subdirectories = LastSubdirectory(open)
+    while !tally.isStopped, let usage = control.counters {
+      if !limit().isExceeded(by: usage) {
+        if usage.bytes <= target.bytes, usage.records <= target.records { break }
+        if let batch, batch.isReached(files: report.evicted, bytes: report.bytesFreed) { break }
+      }
+      guard let candidate = queue.next() else { break }
+      sizes.evict(candidate, in: subdirectories)
+    }
+  }
+}
+
+extension BlobStore.Configuration {
+  /// What an eviction leaves: bytes; nil without a limit.
+  var sizeTarget: Int64? { limits.size?.share(limits.evictionTarget) }
+  var countTarget: Int64? { limits.count?.share(limits.evictionTarget) }
+}

@@ -1,0 +1,36 @@
+internal import BlobRecord
+internal import Posix
+
+/// A record that may have to go, as it was when it was met.
+struct EvictionCandidate {
+  let path: RecordPath
+  let lastUpdate: UnixTime
+  let size: RecordSize
+  /// As the header has it: the record has been stored or touched since, if this is another.
+  private let updateTime: UInt64
+  /// Two stores within a second have one update time, but not one file; nor is a header written without a trace.
+  /// nil of a record whose header the walk has written itself.
+  private let fileState: FileState?
+  /// For two stores within a tick of the clock that stamps files, the second of which was given the first one's file again.
+  private let checksum: UInt32?
+
+  /// - Parameter time: what the record counts as last used at.
+  init(_ path: RecordPath, _ header: RecordHeader, usedAt time: UnixTime, _ size: RecordSize, _ fileState: FileState?) {
+    self.path = path
+    lastUpdate = time
+    self.size = size
+    updateTime = header.updateTime
+    checksum = header.payloadChecksum
+    self.fileState = fileState
+  }
+
+  /// Whether the record is what it was, and not locked.
+  func isStillEvictable(_ current: RecordEntry) -> Bool {
+    (current.state == .live || current.state == .expired) && isStill(current)
+  }
+
+  private func isStill(_ current: RecordEntry) -> Bool {
+    (fileState == nil || current.fileState == fileState) && current.fileSize == size.bytes
+      && current.header.map { $0.updateTime == updateTime && $0.payloadChecksum == checksum } ?? false
+  }
+}

@@ -1,0 +1,291 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// One walk that removes what is due whatever the size, and has the size pass measure what stays.
+final class ExpiryPass {
+  private let core: StoreCore
+  private let options: BlobStore.CollectionOptions
+  private let control: ControlFile?
+  private let tally: CollectionTally
+  private let remover: RecordRemover
+  private let rule: ExpiryRule
+  private let sizes: SizePass
+  /// When the collection began.
+  private let now: UnixTime
+  /// What earlier passes knew, and this one leaves; nil where it cannot be used.
+  private let marks: SubdirectoryMarks?
+  /// What the subdirectory in hand gets as a mark; nil if the next pass must walk it again.
+  private var mark: SubdirectoryMarks.Mark?
+  /// Whether something was left in the subdirectory in hand.
+  private var subdirectoryHoldsSomething = false
+
+  init(
+    _ core: StoreCore, _ options: BlobStore.CollectionOptions, _ control: ControlFile?, _ tally: CollectionTally,
+    _ remover: RecordRemover, _ rule: ExpiryRule, _ sizes: SizePass, now: UnixTime
+  ) {
+    self.core = core
+    self.options = options
+    self.control = control
+    self.tally = tally
+    self.remover = remover
+    self.rule = rule
+    self.sizes = sizes
+    self.now = now
+    let configuration = core.configuration
+    // Marks are for those who share a clock. At the root there are no subdirectories.
+    let usesMarks =
+      configuration.access.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
+    marks = (usesMarks ? control : nil).flatMap {
+      SubdirectoryMarks(
+        $0, naming: configuration.layout.naming, defaultExpiration: core.defaultExpiration,
+        sharing: configuration.access.sharing)
+    }
+  }
+
+  /// - Parameter isTimeUp: asked once a subdirectory was done at least.
+  func run(until isTimeUp: @escaping () -> Bool) throws {
+    let isTimed = options.maximumTime != nil
+    guard let open = try core.root.opened(), let walk = try core.walk(from: isTimed ? startPosition : nil) else {
+      return
+    }
+    let knownMarks = knowsMarks ? marks : nil
+    let mustEnd = { [unowned walk] in
+      self.tally.isStopped || (isTimed && self.mayEnd(walk) && isTimeUp())
+    }
+    walk.skim = { [unowned walk] in !mustEnd() && self.skim($0, in: walk) }
+    walk.enters = { self.enters($0, open, knownMarks) }
+    defer { (walk.skim, walk.enters) = (nil, nil) }
+    while let item = try walk.next() {
+      do {
+        try collect(item, in: walk, open)
+      } catch {
+        noteFailure(error)
+      }
+      if mustEnd() {
+        tally.report.wasCutShort = true
+        break
+      }
+    }
+    let wasCutShort = tally.report.wasCutShort
+    if isTimed, !options.dryRun { startPosition = wasCutShort ? walk.position : 0 }
+    if wasCutShort, options.dryRun { tally.walked = walk.walkedPart }
+    if !wasCutShort, tally.passedOver == 0, tally.unmeasured == 0, marks != nil {
+      control?.setWord(core.configuration.now().seconds, at: ControlLayout.lastWholePassTimeOffset)
+    }
+  }
+
+  private func noteFailure(_ error: any Error) {
+    mark = nil
+    tally.noteFailure(error)
+  }
+
+  /// Whether the walk has come far enough for a pass whose time is up to end, which is to get somewhere each time.
+  ///
+  /// A dry run ends between two subdirectories: then it is known of every record whether it was met.
+  private func mayEnd(_ walk: RecordWalk) -> Bool {
+    walk.isBetweenEntries || (!options.dryRun && walk.entriesBegun > 1)
+  }
+
+  /// Where the last pass that was cut short stopped.
+  private var startPosition: UInt64 {
+    get {
+      guard let control, control.isMapped else { return .random(in: 0 ... .max) }
+      return UInt64(bitPattern: control.word(at: ControlLayout.nextNameOffset))
+    }
+    set {
+      guard let control, control.isMapped else { return }
+      control.setWord(Int64(bitPattern: newValue), at: ControlLayout.nextNameOffset)
+    }
+  }
+
+  private func collect(_ item: RecordWalk.Item, in walk: RecordWalk, _ open: OpenRoot) throws {
+    var stays = true
+    defer { if stays, walk.isInSubdirectory { subdirectoryHoldsSomething = true } }
+    switch item {
+    case .record(let entry):
+      // Where case does not count in names, what changes its header may look for another mark.
+      defer { if let path = entry.path, path.subdirectory != walk.subdirectoryName { mark = nil } }
+      stays = try !expire(entry, in: walk, open)
+    case .temporary(let name):
+      let byteCount = try walk.withCurrentDirectory {
+        try core.removeTemporaryFile(name, in: $0, of: open, dryRun: options.dryRun)
+      }
+      guard let byteCount else {
+        // Its writer may die, and nothing in the subdirectory would change.
+        mark = nil
+        break
+      }
+      stays = false
+      tally.report.temporary += 1
+      tally.report.bytesFreed.saturatingAdd(byteCount)
+    case .endOfSubdirectory(let name):
+      defer {
+        subdirectoryHoldsSomething = false
+        stays = false
+      }
+      if try removeIfEmpty(name, open) {
+        tally.report.subdirectories += 1
+      } else if let mark {
+        marks?.close(name, mark)
+      }
+    case .foreign(let file):
+      // Records have no hidden names, in no layout.
+      if FilePath(file).lastComponent?.string.utf8.first != UInt8(ascii: ".") { tally.counted.isOfOneLayout = false }
+    case .foreignRecord(let record):
+      // Given to another owner it is a record, and nothing in the subdirectory would change.
+      mark = nil
+      tally.report.foreignRecords.add(record)
+    }
+  }
+
+  private func removeIfEmpty(_ subdirectory: String, _ open: OpenRoot) throws(FileError) -> Bool {
+    guard !options.dryRun else { return !subdirectoryHoldsSomething }
+    do {
+      // Tried without knowing whether it is empty: the file system does, and refuses otherwise.
+      return try open.directory.removeSubdirectory(subdirectory)
+    } catch  where error.errno == .notPermitted && open.ownership.isSharedByStrangers {
+      // Under a sticky root, another user's stays, empty or not.
+      return false
+    }
+  }
+
+  /// - Returns: whether that was all there is to the record: it stays.
+  private func skim(_ record: RecordGlance, in walk: RecordWalk) -> Bool {
+    guard record.state != .expired, record.state != .live || !rule.excludes(record.header),
+      !record.header.isStampedAhead(of: now)
+    else { return false }
+    tally.report.examined += 1
+    tally.advance()
+    subdirectoryHoldsSomething = true
+    mark?.add(record.header, byteCount: record.fileSize)
+    sizes.measure(record.header, record.state, record.size, record.fileState, walk.skimmedPath)
+    return true
+  }
+
+  /// - Returns: whether the record was removed.
+  private func expire(_ entry: RecordEntry, in walk: RecordWalk, _ open: OpenRoot) throws -> Bool {
+    if let error = entry.accessError {
+      countUnread(entry, error)
+      throw error
+    }
+    tally.report.examined += 1
+    tally.advance()
+    var isRemoved = false
+    var header = entry.header
+    // What cannot be removed stays, and counts.
+    defer { if !isRemoved { stay(entry, header) } }
+    if let cause = rule.cause(toRemove: entry) {
+      isRemoved = try remove(entry, for: cause, in: walk, open)
+    } else if entry.state == .live || entry.state == .locked {
+      header = try stampedAnew(entry)
+    }
+    return isRemoved
+  }
+
+  /// - Returns: whether the record is gone, or in a dry run would be.
+  private func remove(
+    _ entry: RecordEntry, for cause: CollectedRecord.Cause, in walk: RecordWalk, _ open: OpenRoot
+  ) throws -> Bool {
+    guard let path = entry.path else { return false }
+    switch try remover.remove(
+      path, met: entry.size, for: cause, in: walk, open, if: { rule.stillHolds(cause, for: $0) })
+    {
+    case .removed: return true
+    case .stays: return false
+    case .busy:
+      tally.busy.add(.due(path, cause))
+      return false
+    }
+  }
+
+  /// Removes a record that was due, and busy when it was met.
+  ///
+  /// - Returns: whether another change still has its stripe.
+  func isStillBusy(
+    _ path: RecordPath, _ cause: CollectedRecord.Cause, in subdirectories: LastSubdirectory
+  ) throws -> Bool {
+    let removal = try remover.remove(path, met: nil, for: cause, in: subdirectories) { rule.stillHolds(cause, for: $0) }
+    switch removal {
+    case .busy: return true
+    case .stays: return false
+    case .removed(let size):
+      tally.isGone(size)
+      if !path.subdirectory.isEmpty, try subdirectories.open.directory.removeSubdirectory(path.subdirectory) {
+        tally.report.subdirectories += 1
+      }
+      return false
+    }
+  }
+
+  /// - Returns: the record's header, with another update time if a clock that was ahead had stamped it.
+  private func stampedAnew(_ entry: RecordEntry) throws -> RecordHeader? {
+    guard let path = entry.path, let header = entry.header, header.isStampedAhead(of: now) else { return entry.header }
+    tally.report.stampedAhead += 1
+    // What cannot be written now, a later pass is to look at again.
+    defer { mark = nil }
+    // A clock of its own is not to stamp what others go by.
+    guard !options.dryRun, core.configuration.access.recordsCollections else { return header }
+    return try core.stampAnew(path) ?? header
+  }
+
+  private func countUnread(_ entry: RecordEntry, _ error: BlobStoreError) {
+    if entry.isMeasured { return stay(entry, entry.header) }
+    // Who may not list a subdirectory never will. Those who may have counted it, or nobody has, and then limits that leave
+    // it out are better than none.
+    if error.isLackOfPermission, control?.countersAreKnown == false { return }
+    tally.unmeasured += 1
+  }
+
+  /// - Parameter header: as it is by now.
+  private func stay(_ entry: RecordEntry, _ header: RecordHeader?) {
+    switch (entry.state, header) {
+    case (.live, let header?), (.locked, let header?): mark?.add(header, byteCount: entry.fileSize)
+    case (.damaged, _): mark?.add(damaged: entry.modified, byteCount: entry.fileSize)
+    // It was to be removed, and is still there, or is another by now.
+    default: mark = nil
+    }
+    // What this pass has written itself is no longer the file that it met.
+    sizes.measure(header, entry.state, entry.size, header == entry.header ? entry.fileState : nil, entry.path)
+  }
+}
+
+// MARK: - Subdirectories that are known
+
+extension ExpiryPass {
+  /// Whether marks are gone by: a day after everything was looked at, it is again. So it is while nobody knows how much there
+  /// is: only who looks at everything can tell.
+  private var knowsMarks: Bool {
+    guard let control, control.isMapped, control.countersAreKnown, !options.looksAtEverything else { return false }
+    let last = control.word(at: ControlLayout.lastWholePassTimeOffset)
+    let now = core.configuration.now()
+    // A time in the future is none.
+    return last > 0 && UnixTime(seconds: last) <= now && now < UnixTime(seconds: last).advanced(bySeconds: 86_400)
+  }
+
+  /// - Returns: whether to walk the subdirectory.
+  private func enters(_ name: String, _ open: OpenRoot, _ known: SubdirectoryMarks?) -> Bool {
+    mark = nil
+    if !options.dryRun { open.mendSubdirectory(name) }
+    guard let marks else { return true }
+    do {
+      guard let status = try open.directory.status(of: name), status.type == .directory else { return true }
+      if let known = known?.current(name, status, at: core.configuration.now()) {
+        passOver(known)
+        return false
+      }
+      mark = marks.open(name, status, systemTime: SystemClock.unixNanoseconds())
+    } catch {
+      noteFailure(error)
+    }
+    return true
+  }
+
+  private func passOver(_ known: SubdirectoryMarks.Mark) {
+    tally.passedOver += 1
+    tally.report.examined += known.records
+    tally.advance(by: known.records)
+    tally.report.recordsAfter += known.records
+    tally.report.bytesAfter.saturatingAdd(known.bytes)
+  }
+}

@@ -1,0 +1,324 @@
+internal import BlobRecord
+internal import Posix
+
+/// When more is left than may stay, the oldest go.
+///
+/// The expiry pass has it `measure` what stays; then it is run.
+final class SizePass {
+  /// What is asked of it beside the limits.
+  struct Aim {
+    /// Tells of records that must not be evicted, by their digests.
+    var isSpared: (UInt64) -> Bool = { _ in false }
+    /// Whether the goal in bytes still is one once the walk has ended.
+    var isGoalWanted: () -> Bool = { true }
+    /// Bytes for which the volume has no room, and which must be freed where there is a limit.
+    var roomWanted: Int64?
+    /// Whether those that are next to go are remembered.
+    var fillsQueue = false
+    /// Whether it only finds those that are next to go, and evicts none.
+    var looksAhead = false
+  }
+
+  private let core: StoreCore
+  private let options: BlobStore.CollectionOptions
+  private let tally: CollectionTally
+  private let remover: RecordRemover
+  private let rule: ExpiryRule
+  private let aim: Aim
+  private let order: EvictionOrder
+  /// Whether what stays is measured, because the oldest of it may have to go.
+  private let hasLimit: Bool
+  private var plan = EvictionPlan<EvictionCandidate>()
+  /// The oldest, where it seems that some have to go.
+  private var oldest: EvictionCandidates?
+  /// Those that are next to go; nil where they are not remembered.
+  private(set) var queue: EvictionQueue?
+  /// What the quarantine holds.
+  var quarantineBytes: Int64 = 0
+
+  init(
+    _ core: StoreCore, _ options: BlobStore.CollectionOptions, _ control: ControlFile?, _ tally: CollectionTally,
+    _ remover: RecordRemover, _ rule: ExpiryRule, _ aim: Aim, now: UnixTime
+  ) {
+    self.core = core
+    self.options = options
+    self.tally = tally
+    self.remover = remover
+    self.rule = rule
+    self.aim = aim
+    order = EvictionOrder(now: now)
+    let limit = StoreLimit(core.configuration, quarantineBytes: core.quarantineByteLimit)
+    let isKept = control.flatMap { control in
+      control.countersAreKnown ? control.counters.map { limit?.isExceeded(by: $0) == false } : nil
+    }
+    let hasAmount = options.goal?.isAmount ?? false
+    hasLimit = limit != nil || hasAmount
+    let mayEvict = hasAmount || (limit != nil && (isKept != true || aim.roomWanted != nil))
+    oldest = mayEvict || aim.looksAhead ? EvictionCandidates(capacity: options.rememberedRecords) : nil
+    queue = aim.fillsQueue ? EvictionQueue() : nil
+  }
+
+  func run() throws {
+    guard hasLimit else { return }
+    if aim.looksAhead { return rememberOldest() }
+    if tally.report.wasCutShort { try measureAll() }
+    if try !startPlan() { return }
+    if tally.passedOver > 0, !tally.report.wasCutShort {
+      // What was passed over has to be looked at after all, to see how old it is.
+      try measureAll()
+      if try !startPlan() { return }
+    }
+    guard let open = try core.root.opened() else { return }
+    if evictOldest(open) { return }
+    try evictByWalking(open)
+  }
+
+  /// Removes what has to go, if it is all known from the walk that was made.
+  ///
+  /// - Returns: false if another walk is needed.
+  private func evictOldest(_ open: OpenRoot) -> Bool {
+    guard var oldest else { return false }
+    self.oldest = nil
+    let isComplete = oldest.isComplete
+    guard isComplete || oldest.suffice(forBytes: plan.bytesToFree, records: plan.recordsToFree) else { return false }
+    tally.begin(.size)
+    let candidates = oldest.take()
+    var (bytes, records) = (plan.bytesToFree, plan.recordsToFree)
+    let count = candidates.prefix { candidate in
+      defer {
+        bytes.saturatingAdd(-candidate.size.bytes)
+        records -= 1
+      }
+      return bytes > 0 || records > 0
+    }.count
+    let subdirectories = LastSubdirectory(open)
+    // All of these have to go, so that their order is that of the fewest open directories.
+    for candidate in candidates[..<count].sorted(by: { $0.path.subdirectory < $1.path.subdirectory })
+    where !tally.isStopped {
+      tally.advance()
+      evict(candidate, in: subdirectories)
+    }
+    // And these for those that were spared.
+    for candidate in candidates[count...] {
+      guard !plan.isDone, !tally.isStopped else {
+        queue?.add(candidate)
+        continue
+      }
+      evict(candidate, in: subdirectories)
+    }
+    queue?.seal()
+    return plan.isDone || isComplete || tally.isStopped
+  }
+
+  /// The oldest that were met are next, if that was all. What has to go by now, the next store sees to, by portions.
+  private func rememberOldest() {
+    guard tally.passedOver == 0, !tally.isStopped, var oldest, oldest.isUsable else { return }
+    self.oldest = nil
+    for candidate in oldest.take() { queue?.add(candidate) }
+    queue?.seal()
+  }
+
+  private func evictByWalking(_ open: OpenRoot) throws {
+    var needsWalk = true
+    while needsWalk {
+      tally.begin(.size)
+      guard let walk = try core.walk() else { return }
+      walk.skim = { [unowned walk] in
+        guard !self.tally.isStopped, self.tally.walked == nil else { return false }
+        self.skim($0, in: walk, open)
+        return true
+      }
+      while !tally.isStopped, let item = try walk.next() {
+        guard case .record(let entry) = item else { continue }
+        tally.advance()
+        if let candidate = candidate(entry) { decide(candidate, in: walk, open) }
+      }
+      walk.skim = nil
+      let rest = plan.finishWalk()
+      let subdirectories = LastSubdirectory(open)
+      for (index, candidate) in rest.candidates.enumerated() {
+        guard !plan.isDone, !tally.isStopped else {
+          rest.candidates[index...].forEach { queue?.add($0) }
+          break
+        }
+        evict(candidate, in: subdirectories)
+      }
+      needsWalk = rest.needsWalk && !tally.isStopped
+    }
+    queue?.seal()
+  }
+
+  /// - Returns: whether a limit is exceeded.
+  private func startPlan() throws -> Bool {
+    var bytes = try byteTarget().map { excess(of: tally.report.bytesAfter, over: $0) } ?? 0
+    var records = core.configuration.limits.count.map { excess(of: tally.report.recordsAfter, over: $0) } ?? 0
+    if let limit = options.goal?.byteLimit, aim.isGoalWanted() { bytes = max(bytes, tally.report.bytesAfter - limit) }
+    if let roomWanted = aim.roomWanted { bytes = max(bytes, try excess(for: roomWanted)) }
+    if let limit = options.goal?.recordLimit { records = max(records, tally.report.recordsAfter - limit) }
+    guard !tally.isStopped, bytes > 0 || records > 0 else { return false }
+    return plan.start(freeing: bytes, records: records)
+  }
+
+  private func candidate(_ entry: RecordEntry) -> EvictionCandidate? {
+    guard isEvictable(entry.state), let header = entry.header, let path = entry.path, !aim.isSpared(path.digest),
+      !isCountedAsRemoved(entry)
+    else { return nil }
+    return EvictionCandidate(path, header, usedAt: order.lastUse(of: header), entry.size, entry.fileState)
+  }
+
+  /// Almost all records stay: nothing is allocated for them.
+  private func skim(_ record: RecordGlance, in walk: RecordWalk, _ open: OpenRoot) {
+    tally.advance()
+    let time = order.lastUse(of: record.header)
+    guard isEvictable(record.state), plan.concerns(time), !aim.isSpared(record.digest), let path = walk.skimmedPath
+    else { return }
+    decide(EvictionCandidate(path, record.header, usedAt: time, record.size, record.fileState), in: walk, open)
+  }
+
+  private func decide(_ candidate: EvictionCandidate, in walk: RecordWalk, _ open: OpenRoot) {
+    switch plan.decide(candidate.lastUpdate, bytes: candidate.size.bytes, candidate) {
+    // Some may have gone before this walk.
+    case .evict where !plan.isDone: evict(candidate, in: walk, open)
+    case .keep where plan.isNext(candidate.lastUpdate): queue?.add(candidate)
+    case .evict, .keep, .later: break
+    }
+  }
+
+  /// Bytes that may stay: the limit, or what the volume can spare, whichever is less; nil without a limit.
+  private func byteTarget() throws -> Int64? {
+    guard let limit = core.configuration.limits.size else { return nil }
+    guard let open = try core.root.opened() else { return limit }
+    let share = try VolumeShare(of: open.directory, floor: core.configuration.limits.freeSpaceFloor)
+    // What a dry run would have removed is still there.
+    let spared = share.spares(
+      forOneHolding: tally.report.bytesAfter, freed: options.dryRun ? tally.report.bytesFreed : 0)
+    return min(limit, max(0, spared - room(on: share)))
+  }
+
+  /// What is to be made for a file that finds none; 0 if the volume would have too little were the directory empty.
+  private func room(on share: VolumeShare) -> Int64 {
+    guard let roomWanted = aim.roomWanted, share.mayHold(roomWanted, onceFreed: tally.report.bytesAfter) else {
+      return 0
+    }
+    return roomWanted
+  }
+
+  /// What has to go for a file that finds no room; 0 if there would be none for it even then. More than it takes, so that
+  /// the next store does not find the volume full.
+  private func excess(for byteCount: Int64) throws -> Int64 {
+    guard let open = try core.root.opened() else { return 0 }
+    guard try room(on: VolumeShare(of: open.directory, floor: 0)) > 0 else { return 0 }
+    let portion = tally.report.bytesAfter - tally.report.bytesAfter.share(core.configuration.limits.evictionTarget)
+    return max(byteCount, portion).saturatingSubtracting(tally.report.bytesFreed)
+  }
+
+  /// What has to go; 0 where the limit is kept. More than the excess itself, so that the next store does not call for
+  /// the next collection.
+  private func excess(of amount: Int64, over limit: Int64) -> Int64 {
+    amount > limit ? amount - limit.share(core.configuration.limits.evictionTarget) : 0
+  }
+}
+
+// MARK: - Measuring
+
+extension SizePass {
+  /// A record stays, as far as the expiry pass is concerned.
+  ///
+  /// - Parameter path: asked for only if the record may have to go.
+  func measure(
+    _ header: RecordHeader?, _ state: RecordState, _ size: RecordSize, _ fileState: FileState?,
+    _ path: @autoclosure () -> RecordPath?
+  ) {
+    tally.stays(size)
+    guard hasLimit, let header, isEvictable(state) else { return }
+    let time = order.lastUse(of: header)
+    plan.measure(time, bytes: size.bytes)
+    guard oldest?.concerns(time) == true, let path = path() else { return }
+    oldest?.add(EvictionCandidate(path, header, usedAt: time, size, fileState), plan.histogram)
+  }
+
+  /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
+  /// that was cut short; but what a dry run has counted as removed already is gone for it.
+  private func isEvictable(_ state: RecordState) -> Bool {
+    switch state {
+    case .live: true
+    case .expired: !options.dryRun || tally.report.wasCutShort
+    case .locked, .damaged, .unreadable: false
+    }
+  }
+
+  /// Whether a dry run that was cut short has counted a record as removed, which is still there.
+  private func isCountedAsRemoved(_ entry: RecordEntry) -> Bool {
+    guard let walked = tally.walked, let path = entry.path, walked.contains(path) else { return false }
+    return rule.cause(toRemove: entry) != nil
+  }
+
+  /// Counts all records, after a pass that has not looked at all.
+  private func measureAll() throws {
+    plan = EvictionPlan()
+    oldest = EvictionCandidates(capacity: options.rememberedRecords)
+    tally.report.bytesAfter = quarantineBytes
+    tally.report.recordsAfter = 0
+    guard let walk = try core.walk() else { return }
+    walk.skim = { [unowned walk] in
+      guard !self.tally.isStopped, self.tally.walked == nil else { return false }
+      self.measure($0.header, $0.state, $0.size, $0.fileState, walk.skimmedPath)
+      return true
+    }
+    while !tally.isStopped, let item = try walk.next() {
+      if case .record(let entry) = item, entry.isMeasured, !isCountedAsRemoved(entry) {
+        measure(entry.header, entry.state, entry.size, entry.fileState, entry.path)
+      }
+    }
+  }
+}
+
+// MARK: - Evicting
+
+extension SizePass {
+  /// Removes a record that a walk has met just now.
+  private func evict(_ candidate: EvictionCandidate, in walk: RecordWalk, _ open: OpenRoot) {
+    guard !aim.isSpared(candidate.path.digest) else { return }
+    do {
+      let removal = try remover.remove(
+        candidate.path, met: candidate.size, for: .evicted, in: walk, open, if: candidate.isStillEvictable)
+      if isBusy(removal, candidate) { tally.busy.add(.candidate(candidate)) }
+    } catch {
+      tally.noteFailure(error)
+    }
+  }
+
+  /// Removes a record that was met a while ago.
+  func evict(_ candidate: EvictionCandidate, in subdirectories: LastSubdirectory) {
+    do {
+      if try isBusy(evicting: candidate, in: subdirectories) { tally.busy.add(.candidate(candidate)) }
+    } catch {
+      tally.noteFailure(error)
+    }
+  }
+
+  /// Removes a record that was busy when it was met, unless younger ones have gone for it.
+  ///
+  /// - Returns: whether another change still has its stripe.
+  func isStillBusy(_ candidate: EvictionCandidate, in subdirectories: LastSubdirectory) throws -> Bool {
+    try !plan.isDone && isBusy(evicting: candidate, in: subdirectories)
+  }
+
+  private func isBusy(evicting candidate: EvictionCandidate, in subdirectories: LastSubdirectory) throws -> Bool {
+    guard !aim.isSpared(candidate.path.digest) else { return false }
+    let removal = try remover.remove(
+      candidate.path, met: candidate.size, for: .evicted, in: subdirectories, if: candidate.isStillEvictable)
+    return isBusy(removal, candidate)
+  }
+
+  private func isBusy(_ removal: RecordRemover.Removal, _ candidate: EvictionCandidate) -> Bool {
+    switch removal {
+    case .busy: return true
+    case .stays: return false
+    case .removed:
+      tally.isGone(candidate.size)
+      plan.didFree(bytes: candidate.size.bytes)
+      return false
+    }
+  }
+}

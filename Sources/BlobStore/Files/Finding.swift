@@ -1,0 +1,39 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// What lies where a record would, looked at once.
+enum Finding {
+  case absent
+  /// nil for what is no file.
+  case foreign(BlobStore.ForeignRecord?)
+  case record(FoundRecord)
+
+  /// Looks at what has a record's name.
+  ///
+  /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`.
+  init(
+    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
+  ) {
+    do {
+      switch try directory.openFile(name.fileName, for: .read) {
+      case .absent: self = .absent
+      case .notRegular: self = .foreign(nil)
+      case .regular(let file, let status):
+        guard open.ownership.owns(status) else {
+          self = .foreign(BlobStore.ForeignRecord(name, status, in: open))
+          return
+        }
+        self = .record(try FoundRecord(name, file, status, isExposed: open.ownership.owners.expose(status), by: judge))
+      }
+    } catch {
+      // What keeps its status from being read keeps the file from it too, and that is what is reported.
+      let status = (try? directory.status(of: name.fileName)) ?? nil
+      if let status, status.type != .regular || !open.ownership.owns(status) {
+        self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(name, status, in: open) : nil)
+      } else {
+        self = .record(FoundRecord(name, unreadable: error, status))
+      }
+    }
+  }
+}

@@ -1,0 +1,42 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+extension BlobStore.ForeignRecord {
+  init(_ path: RecordPath, _ status: Stat, in open: OpenRoot) {
+    self.init(path, status, in: open.directory.path, recordUser: open.ownership.ownerOfNewFiles)
+  }
+}
+
+extension OpenRoot {
+  func foreignRecord(at path: RecordPath, in directory: borrowing Directory) throws -> BlobStore.ForeignRecord? {
+    guard let status = try directory.status(of: path.fileName), status.type == .regular, !ownership.owns(status) else {
+      return nil
+    }
+    return BlobStore.ForeignRecord(path, status, in: self)
+  }
+
+  /// Opens what lies in the place of a record. What may not be opened and is foreign for its owner is no file.
+  func openPassingOverForeign(_ path: RecordPath, for access: FileAccess) throws(FileError) -> OpenedFile {
+    do {
+      return try directory.openFile(path.fileName, in: path.subdirectory, for: access)
+    } catch {
+      guard foreignRecord(at: path, after: error) != nil else { throw error }
+      return .notRegular
+    }
+  }
+
+  /// What lies in the place of a record and may not be opened, if it is foreign for its owner: then it is passed over, like
+  /// one that may be opened.
+  ///
+  /// - Parameter error: why the record could not be opened.
+  func foreignRecord(at path: RecordPath, after error: FileError) -> BlobStore.ForeignRecord? {
+    guard error.errno == .permissionDenied else { return nil }
+    do {
+      return try subdirectory(path.subdirectory).flatMap { try foreignRecord(at: path, in: $0.directory) }
+    } catch {
+      // The error at hand is the one to report.
+      return nil
+    }
+  }
+}

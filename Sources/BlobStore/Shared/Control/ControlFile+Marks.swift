@@ -1,0 +1,41 @@
+internal import BlobRecord
+internal import Synchronization
+
+extension ControlFile {
+  /// Runs a change of a header with which the record may expire earlier: no mark may say later, also if the process dies in
+  /// the middle of it.
+  ///
+  /// A mark that was opened before is lowered. While the change is under way, it is counted, and marks that are opened come to
+  /// nothing. The walk of one that is opened later meets the new header.
+  func loweringMarks(of subdirectory: String, for header: RecordHeader, _ change: () throws -> Void) rethrows {
+    guard isMapped, !subdirectory.isEmpty else { return try change() }
+    headerChangesHere.wrappingAdd(1, ordering: .sequentiallyConsistent)
+    addHeaderChanges(1)
+    defer {
+      addHeaderChanges(-1)
+      headerChangesHere.wrappingSubtract(1, ordering: .sequentiallyConsistent)
+    }
+    SubdirectoryMarks.lower(self, subdirectory, header)
+    try change()
+  }
+
+  private func addHeaderChanges(_ change: Int64) {
+    counter(ControlLayout.headerChangesOffset) { _ = $0.wrappingAdd(change, ordering: .sequentiallyConsistent) }
+  }
+
+  /// Whether there is a change of a header under way, or a process has died making one.
+  ///
+  /// - Parameter sharing: exclusive stores hold no stripes that would tell the one from the other. There, all are this process's.
+  func hasHeaderChanges(_ sharing: BlobStore.Sharing) -> Bool {
+    switch sharing {
+    case .exclusive: headerChangesHere.load(ordering: .sequentiallyConsistent) != 0
+    case .shared:
+      counter(ControlLayout.headerChangesOffset) { $0.load(ordering: .sequentiallyConsistent) } != 0
+    }
+  }
+
+  /// Forgets the changes of processes that died making them. By the holder of all stripes, so that none is under way.
+  func forgetHeaderChanges() {
+    counter(ControlLayout.headerChangesOffset) { $0.store(0, ordering: .sequentiallyConsistent) }
+  }
+}

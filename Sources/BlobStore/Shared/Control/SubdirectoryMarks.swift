@@ -1,0 +1,180 @@
+internal import BlobRecord
+internal import Posix
+internal import Synchronization
+internal import SystemPackage
+
+/// What collections know of subdirectories that they have walked, kept in the control file, so that the next one passes
+/// over those in which nothing can have become due.
+///
+/// A mark holds for as long as the subdirectory's change time is the one it had before the walk: whoever makes, replaces
+/// or removes a file in it, of whatever program, changes that. Changes of headers do not. Of those, only an unlock and a
+/// touch that moves a time back can make a record due earlier than the mark says. Both lower the mark first, and no mark is
+/// opened while one of them is under way. A header that another
+/// program changes in place goes unnoticed until the next collection that walks everything, a day later at the most.
+///
+/// Marks are made and used by whoever holds the collector's lock; they are lowered by anybody.
+struct SubdirectoryMarks {
+  /// Everything there is to a mark but the times that change with it.
+  struct Mark {
+    var changeTime: Int64
+    var inode: UInt64
+    /// The oldest update time, or modification time of a damaged file, of those that last as long as the default
+    /// expiration says.
+    var oldestUpdate = Int64.max
+    /// When the first of the other records expires.
+    var earliestExpiry = Int64.max
+    var records: Int64 = 0
+    var bytes: Int64 = 0
+  }
+
+  /// More are not in a subdirectory: the sum of all marks is a number.
+  private static let mostRecords: Int64 = 1 << 40
+
+  /// Words of a slot.
+  private enum Word: Int {
+    case tag, changeTime, inode, judge, oldestUpdate, earliestExpiry, records, bytes
+  }
+
+  private let control: ControlFile
+  /// Who sees which files as records: a digest of whose files are believed, and of the naming.
+  private let judge: Int64
+  private let defaultExpiration: Int64
+  private let sharing: BlobStore.Sharing
+
+  /// - Returns: nil where the control file is not mapped.
+  init?(_ control: ControlFile, naming: RecordNaming, defaultExpiration: Int64, sharing: BlobStore.Sharing) {
+    guard control.isMapped else { return nil }
+    self.control = control
+    self.sharing = sharing
+    self.defaultExpiration = defaultExpiration
+    let owners = control.file.owners
+    let group = owners.group.map { "\($0.rawValue)" } ?? ""
+    let text = "\(owners.caller.rawValue):\(owners.directoryOwner.rawValue):\(group):\(naming.rawValue)"
+    judge = Int64(bitPattern: KeyDigest.digest(ofFileName: text))
+  }
+
+  /// The mark of a subdirectory in which nothing is due; nil if there is none, or something may be.
+  func current(_ name: String, _ status: Stat, at now: UnixTime) -> Mark? {
+    let tag = Self.tag(name)
+    guard let slot = slots(of: tag).first(where: { word(.tag, $0) == tag }) else { return nil }
+    let mark = Mark(
+      changeTime: word(.changeTime, slot), inode: UInt64(bitPattern: word(.inode, slot)),
+      oldestUpdate: word(.oldestUpdate, slot), earliestExpiry: word(.earliestExpiry, slot),
+      records: word(.records, slot), bytes: word(.bytes, slot))
+    guard mark.changeTime != 0, mark.changeTime == status.changeNanoseconds, mark.inode == status.inodeNumber,
+      word(.judge, slot) == judge, now.seconds <= mark.earliestExpiry,
+      now <= UnixTime(seconds: mark.oldestUpdate).advanced(bySeconds: defaultExpiration),
+      (0...Self.mostRecords).contains(mark.records), mark.bytes >= 0
+    else { return nil }
+    return mark
+  }
+
+  /// Opens a mark for a subdirectory that is about to be walked.
+  ///
+  /// - Parameter status: from before the walk.
+  /// - Returns: nil if the subdirectory was changed so lately that a further change might not show in its change time; or if a
+  ///   header is being changed, before which the walk may come.
+  func open(_ name: String, _ status: Stat, systemTime: Int64) -> Mark? {
+    let tag = Self.tag(name)
+    let candidates = slots(of: tag)
+    let slot =
+      candidates.first { word(.tag, $0) == tag } ?? candidates.first { word(.tag, $0) == 0 }
+      ?? candidates.lowerBound + Int(UInt64(bitPattern: tag) >> 62)
+    // In this order: nobody takes the old mark's times for the new one's.
+    set(.changeTime, slot, 0)
+    set(.oldestUpdate, slot, .max)
+    set(.earliestExpiry, slot, .max)
+    set(.tag, slot, tag)
+    // Now: a change that begins later lowers what was just set.
+    guard Stat.isPast(status.changeNanoseconds, at: systemTime), !control.hasHeaderChanges(sharing) else { return nil }
+    return Mark(changeTime: status.changeNanoseconds, inode: status.inodeNumber)
+  }
+
+  /// Closes the mark of a subdirectory that was walked, and in which nothing was left that must be looked at again.
+  func close(_ name: String, _ mark: Mark) {
+    let tag = Self.tag(name)
+    guard let slot = slots(of: tag).first(where: { word(.tag, $0) == tag }) else { return }
+    lower(.oldestUpdate, slot, mark.oldestUpdate)
+    lower(.earliestExpiry, slot, mark.earliestExpiry)
+    set(.inode, slot, Int64(bitPattern: mark.inode))
+    set(.judge, slot, judge)
+    set(.records, slot, mark.records)
+    set(.bytes, slot, mark.bytes)
+    set(.changeTime, slot, mark.changeTime)
+  }
+}
+
+extension SubdirectoryMarks.Mark {
+  /// A record that stays.
+  mutating func add(_ header: RecordHeader, byteCount: Int64) {
+    records += 1
+    bytes.saturatingAdd(byteCount)
+    // Locked, it does not expire; unlocking it lowers the mark.
+    guard !header.isLocked else { return }
+    if header.ttl == 0 {
+      oldestUpdate = min(oldestUpdate, header.lastUpdate.seconds)
+    } else {
+      earliestExpiry = min(earliestExpiry, header.expiry(defaultExpiration: 0).seconds)
+    }
+  }
+
+  /// A damaged file that stays.
+  mutating func add(damaged modified: UnixTime, byteCount: Int64) {
+    records += 1
+    bytes.saturatingAdd(byteCount)
+    oldestUpdate = min(oldestUpdate, modified.seconds)
+  }
+}
+
+extension RecordHeader {
+  /// Whether a record that gets this header may be due before the time that a mark says.
+  func mayExpireEarlier(than before: RecordHeader) -> Bool {
+    !isLocked && (before.isLocked || lastUpdate < before.lastUpdate)
+  }
+}
+
+extension SubdirectoryMarks {
+  static func lower(_ control: ControlFile, _ subdirectory: String, _ header: RecordHeader) {
+    // Of all slots that may be the subdirectory's, whosever they are: a mark that is too low costs a walk.
+    for slot in slotNumbers(of: tag(subdirectory)) {
+      if header.ttl == 0 {
+        lower(control, .oldestUpdate, slot, header.lastUpdate.seconds)
+      } else {
+        lower(control, .earliestExpiry, slot, header.expiry(defaultExpiration: 0).seconds)
+      }
+    }
+  }
+
+  /// Never 0, which is an empty slot's.
+  private static func tag(_ name: String) -> Int64 {
+    Int64(bitPattern: KeyDigest.digest(ofFileName: name) | 1)
+  }
+
+  private static func slotNumbers(of tag: Int64) -> Range<Int> {
+    let sets = UInt64(ControlLayout.markCount / ControlLayout.marksPerSet)
+    let first = Int(UInt64(bitPattern: tag) >> 1 % sets) * ControlLayout.marksPerSet
+    return first..<first + ControlLayout.marksPerSet
+  }
+
+  private func slots(of tag: Int64) -> Range<Int> { Self.slotNumbers(of: tag) }
+
+  private static func offset(_ word: Word, _ slot: Int) -> Int {
+    ControlLayout.marksOffset + slot * ControlLayout.markByteCount + word.rawValue * 8
+  }
+
+  private func word(_ word: Word, _ slot: Int) -> Int64 { control.word(at: Self.offset(word, slot)) }
+
+  private func set(_ word: Word, _ slot: Int, _ value: Int64) {
+    control.counter(Self.offset(word, slot)) { $0.store(value, ordering: .sequentiallyConsistent) }
+  }
+
+  private func lower(_ word: Word, _ slot: Int, _ value: Int64) { Self.lower(control, word, slot, value) }
+
+  private static func lower(_ control: ControlFile, _ word: Word, _ slot: Int, _ value: Int64) {
+    control.counter(offset(word, slot)) { current in
+      // Almost always it is as low already, and reading it shares the cache line.
+      guard current.load(ordering: .sequentiallyConsistent) > value else { return }
+      current.min(value, ordering: .sequentiallyConsistent)
+    }
+  }
+}

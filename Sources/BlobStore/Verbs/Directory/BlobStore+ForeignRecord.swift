@@ -1,0 +1,17 @@
+public import BlobRecord
+internal import Posix
+
+extension BlobStore {
+  /// What lies in the place of a key's record, and is none because of its owner.
+  ///
+  /// - Returns: nil for a record, for what is no file, and where nothing is.
+  public func foreignRecord(for key: BlobKey) throws(BlobStoreError) -> ForeignRecord? {
+    try reporting("foreignRecord", key) {
+      let path = try core.path(for: key)
+      guard let open = try core.root.opened(), let subdirectory = try core.recordSubdirectory(of: path, open) else {
+        return nil
+      }
+      return try open.foreignRecord(at: path, in: subdirectory.directory)
+    }
+  }
+}

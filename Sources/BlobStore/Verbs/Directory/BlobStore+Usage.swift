@@ -1,0 +1,69 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+extension BlobStore {
+  /// Counts what the directory holds, and changes nothing. What cannot be read is logged, and counted as such.
+  ///
+  /// - Complexity: a walk over all records, four system calls each.
+  public func usage() throws(BlobStoreError) -> Usage {
+    try reporting("usage") { try core.usage() }
+  }
+
+  /// What the directory holds by the counters that every change keeps, without looking at a record.
+  ///
+  /// - Returns: nil if they are not known: before the first whole collection, or where there is no control file.
+  /// - Complexity: O(1).
+  public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
+    try reporting("usageEstimate") { try core.usageEstimate() }
+  }
+}
+
+extension StoreCore {
+  fileprivate func usage() throws -> BlobStore.Usage {
+    var usage = BlobStore.Usage()
+    guard let walk = try walk() else { return usage }
+    walk.skim = {
+      usage.add($0.state, byteCount: $0.fileSize)
+      return true
+    }
+    while let item = try walk.next() {
+      switch item {
+      case .record(let entry):
+        usage.add(entry.state, byteCount: entry.fileSize)
+        if let error = entry.accessError { configuration.logger.warning("\(error)") }
+      case .temporary(let name):
+        usage.temporaryFiles += 1
+        // One that is gone by now, or whose status cannot be read, is a file of no bytes.
+        let status = walk.withCurrentDirectory { try? $0.status(of: name) }
+        usage.temporaryBytes.saturatingAdd(status.flatMap { $0 }?.size ?? 0)
+      case .foreign: usage.foreignFiles += 1
+      case .foreignRecord(let record):
+        usage.foreignFiles += 1
+        usage.foreignRecords.add(record)
+      case .endOfSubdirectory: break
+      }
+    }
+    do {
+      for file in try quarantine()?.files() ?? [] {
+        usage.quarantinedFiles += 1
+        usage.quarantinedBytes.saturatingAdd(file.byteCount)
+        usage.bytes.saturatingAdd(file.byteCount)
+      }
+    } catch let error as FileError {
+      configuration.logger.warning("\(BlobStoreError(error, operation: "usage", key: nil))")
+      usage.unreadableFiles += 1
+    }
+    do {
+      if let open = try root.opened(), let bin = try open.recyclingBin(makesIt: false) {
+        (usage.recycledFiles, usage.recycledBytes) = try bin.contents(of: open.ownership)
+        usage.bytes.saturatingAdd(usage.recycledBytes)
+      }
+    } catch let error as FileError {
+      configuration.logger.warning("\(BlobStoreError(error, operation: "usage", key: nil))")
+      usage.unreadableFiles += 1
+    }
+    return usage
+  }
+}

@@ -1,0 +1,162 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+extension BlobStore {
+  /// Checks every record, expired ones too: header, size, payload checksum and key digest.
+  ///
+  /// - Parameters:
+  ///   - policy: what becomes of damaged files, of whatever kind, later versions' records among them.
+  ///   - visit: receives each finding as it is made.
+  /// - Throws: `notACache` for a repair where nothing shows that the directory is a cache; `fileSystem`.
+  /// - Complexity: reads every byte of the directory once, 256 KiB at a time.
+  public func verify(
+    repairing policy: DamagePolicy = .report, _ visit: (VerificationFinding) -> Void = { _ in }
+  ) throws(BlobStoreError) -> VerificationReport {
+    try reporting("verify") { try core.verify(repairing: policy, visit) }
+  }
+}
+
+extension StoreCore {
+  fileprivate func verify(
+    repairing policy: BlobStore.DamagePolicy, _ visit: (BlobStore.VerificationFinding) -> Void
+  ) throws -> BlobStore.VerificationReport {
+    if policy != .report { try requireCache() }
+    var report = BlobStore.VerificationReport()
+    func tell(_ finding: BlobStore.VerificationFinding) {
+      report.add(finding)
+      visit(finding)
+    }
+    guard let walk = try walk() else { return report }
+    // Told of at the end.
+    var busy = BusyRecords<RecordEntry>(waiting: configuration.access.lockTimeout)
+    while let item = try walk.next() {
+      let finding: BlobStore.VerificationFinding
+      switch item {
+      case .record(let met):
+        let entry = try verified(met)
+        guard let repaired = repaired(entry, policy) else {
+          busy.add(entry)
+          continue
+        }
+        finding = repaired
+      case .temporary(let name):
+        finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
+      case .foreign(let name): finding = .foreign(root.path.appending(name))
+      case .foreignRecord(let record): finding = .foreignRecord(record)
+      case .endOfSubdirectory: continue
+      }
+      tell(finding)
+    }
+    busy.comeBack(unless: { false }) { entry in
+      guard let finding = repaired(entry, policy) else { return true }
+      tell(finding)
+      return false
+    }
+    for entry in busy.kept {
+      logNotRepaired(entry, BlobStoreError(busy: 1, for: configuration.access.lockTimeout, at: root.path))
+      tell(.record(entry))
+    }
+    return report
+  }
+
+  private func logNotRepaired(_ entry: RecordEntry, _ error: any Error) {
+    configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
+  }
+
+  /// Does with a damaged file what the policy says, if it is still damaged when nobody can change it.
+  ///
+  /// - Returns: nil if others are changing it, or a key that shares its lock.
+  private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> BlobStore.VerificationFinding? {
+    guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
+    do {
+      let isDone = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold in
+        guard case .damaged = try verifyRecord(path) else { return false }
+        try discard(path, policy, hold)
+        return true
+      }
+      return isDone.map { $0 ? .repaired(entry) : .record(entry) }
+    } catch {
+      // One file that is in use or cannot be removed does not keep the others from it.
+      logNotRepaired(entry, error)
+      return .record(entry)
+    }
+  }
+
+  /// The entry, with what its payload says.
+  private func verified(_ entry: RecordEntry) throws -> RecordEntry {
+    guard let path = entry.path, entry.state != .unreadable else { return entry }
+    do {
+      var reading = try verifyRecord(path)
+      if case .damaged = reading { reading = try verifyRecord(path) }
+      if case .damaged = reading {
+        reading = try stripes.withStripeIfAvailable(of: path.digest) { _ in try verifyRecord(path) } ?? reading
+      }
+      // A record that was replaced or removed since it was listed is judged as it was then; but damage that nobody finds
+      // again was a change under way.
+      switch reading {
+      case .damaged(let error): return entry.damaged(error)
+      case .live where entry.state == .damaged: return try listed(path) ?? entry
+      case .live, .absent: return entry
+      }
+    } catch {
+      return RecordEntry(unreadable: entry.file, path: path, BlobStoreError(error, operation: "verify", key: entry.key))
+    }
+  }
+
+  /// What a walk would meet at a path now; nil if that is no sound record.
+  private func listed(_ path: RecordPath) throws -> RecordEntry? {
+    guard let open = try root.opened(), let subdirectory = try open.subdirectory(path.subdirectory) else { return nil }
+    let now = configuration.now()
+    guard case .record(let found) = records.find(path, in: subdirectory.directory, of: open, by: judge(at: now)),
+      found.header != nil
+    else { return nil }
+    return entry(of: found, at: now)
+  }
+
+  /// Reads a whole record, whatever its age, in pieces; a payload without a checksum only by its size.
+  ///
+  /// - Throws: `payloadTooLarge` for a payload that no load returns: a file that claims to be endless is not read.
+  func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
+    let opened: OpenedFile
+    do {
+      opened = try openRecord(path, for: .read)
+    } catch let damaged as DamagedRecord {
+      return .damaged(damaged.error)
+    }
+    guard case .regular(let file, let status) = consume opened else { return .absent }
+    let stored: StoredHeader
+    switch try file.readHeader() {
+    case .success(let header): stored = header
+    case .failure(let error): return .damaged(error)
+    }
+    let judge = RecordJudge()
+    var facts = RecordFacts(fileSize: status.size)
+    // Before the payload is read: its checksum comes before the name's digest.
+    guard let header = judge.judge(stored, facts).soundHeader else { return Reading(judge.judge(stored, facts)) }
+    guard header.payloadSize <= configuration.limits.payload else { throw tooLarge(header, file.location.path) }
+    if header.payloadChecksum != nil {
+      let read = try file.payloadChecksum()
+      (facts.payloadByteCount, facts.payloadCRC) = (read.byteCount, read.checksum)
+    }
+    facts.nameDigest = path.digest
+    return Reading(judge.judge(stored, facts))
+  }
+}
+
+extension OpenFile {
+  /// The payload's size and CRC-32, read in pieces.
+  borrowing func payloadChecksum() throws(FileError) -> (byteCount: Int64, checksum: UInt32) {
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    var checksum = CRC32()
+    var byteCount: Int64 = 0
+    while true {
+      let count = try unsafe read(into: buffer, at: Int64(RecordHeader.byteCount) + byteCount)
+      checksum.update(unsafe RawSpan(_unsafeBytes: buffer[..<count]))
+      byteCount += Int64(count)
+      if count < buffer.count { return (byteCount, checksum.value) }
+    }
+  }
+}

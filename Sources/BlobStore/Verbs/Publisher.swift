@@ -1,0 +1,245 @@
+internal import BlobRecord
+internal import Posix
+internal import Synchronization
+internal import SystemPackage
+
+/// Writes records and puts them in their places, within the limits.
+struct Publisher {
+  let core: StoreCore
+  /// nil where stores start no collections.
+  let keeper: LimitEnforcer?
+
+  /// Makes room for a file: what waits to be overwritten goes first, then what a collection may remove.
+  ///
+  /// - Parameters:
+  ///   - byteCount: of the file, as far as it is known.
+  ///   - digest: of the record, which is not to lose what it has for it.
+  ///   - rescues: collections that had been made for want of room when it was tried last.
+  /// - Returns: whether another try is worth it.
+  func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
+    core.supply.makesRoomByEmptyingBin()
+      || keeper?.makeRoomOnFullVolume(for: byteCount, of: digest, after: rescues) == true
+  }
+
+  /// Runs what may find no room, until it does or none can be made.
+  func makingRoom<Result>(for byteCount: Int64, of digest: UInt64, _ body: () throws -> Result) throws -> Result {
+    while true {
+      let rescues = keeper?.rescue.collections ?? 0
+      do {
+        return try body()
+      } catch let error as FileError where error.isLackOfRoom {
+        guard makesRoom(for: byteCount, of: digest, after: rescues) else { throw error }
+      }
+    }
+  }
+
+  /// Writes a record beside its place and puts it there.
+  ///
+  /// - Parameters:
+  ///   - mayRecycle: whether the header has the payload's size and checksum, so that a recycled file may be overwritten.
+  ///   - canWriteAgain: whether `write` may be called more than once.
+  ///   - condition: without which nothing is stored.
+  ///   - write: fills the file, and may complete the header.
+  /// - Throws: `ConditionFailed`.
+  func publish(
+    _ key: BlobKey, _ header: RecordHeader, locks: BlobStore.LockPolicy, mayRecycle: Bool, canWriteAgain: Bool,
+    if condition: StoreCondition? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
+  ) throws -> StoreReceipt {
+    let path = try core.path(for: key)
+    var (header, condition) = (header, condition)
+    if core.configuration.format == .checksummed { header.keyDigest = path.digest }
+    var attempts = DraftAttempts(mayRecycle: mayRecycle, canWriteAgain: canWriteAgain)
+    // Kept while the record is written again: a collection is not to end meanwhile, as if nobody waited for room.
+    var wait: LimitEnforcer.Wait?
+    defer { keeper?.stopAsking(&wait) }
+    while true {
+      var kind: FileDraft.Kind?
+      let rescues = keeper?.rescue.collections ?? 0
+      do {
+        let open = try core.root.openedOrMade()
+        let subdirectory = try open.madeSubdirectory(path.subdirectory)
+        var draft = try core.records.draft(header, for: path, attempts, in: subdirectory, of: open)
+        kind = draft.kind
+        try draft.fill(&header, write)
+        return try publish(&draft, at: path, of: open, header, locks: locks, if: &condition, &wait)
+      } catch {
+        switch attempts.step(after: error, of: kind, refusesUnnamed: core.root.files.refusesUnnamedFiles) {
+        case .again: break
+        case .refuseBin: try core.supply.refuseBin(error)
+        case .lookAgain:
+          try core.root.opened()?.forgetSubdirectory(path.subdirectory)
+          _ = try core.root.forgetIfReplacedNow()
+        case .makeRoom:
+          guard makesRoom(for: header.fileByteCount, of: path.digest, after: rescues) else { throw error }
+        case .giveUp: throw (error as? Published)?.cause ?? error
+        }
+      }
+    }
+  }
+
+  /// What one try to publish under the key's hold has come to.
+  private enum Publication {
+    case done(BlobStore.Durability.Level, exceeding: BlobStore.UsageEstimate?, generation: UInt64?)
+    /// There is too much in the directory.
+    case mustWait(BlobStore.UsageEstimate)
+    /// The record must be on the medium before it is published, which is not done while the key is held.
+    case mustSync(BlobStore.Durability.Level)
+  }
+
+  private func publish(
+    _ draft: inout FileDraft, at path: RecordPath, of open: OpenRoot, _ header: RecordHeader,
+    locks: BlobStore.LockPolicy, if condition: inout StoreCondition?, _ wait: inout LimitEnforcer.Wait?
+  ) throws -> StoreReceipt {
+    let askedRefCount = header.refCount
+    var header = header
+    var level = core.configuration.durability.level(concernsLock: header.isLocked)
+    var isSynced = false
+    var syncs = 0
+    keeper?.willStore(path.digest)
+    while true {
+      if level > .none, !isSynced {
+        // After a failure the file is given up, never synced again.
+        try draft.synchronize(level)
+        isSynced = true
+        syncs += 1
+      }
+      let publication = try core.stripes.withStripe(of: path.digest) { hold throws -> Publication in
+        if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
+        // A try that fails, and is made again, changes the generation too.
+        defer { condition?.noteOwnChange(hold.generation) }
+        if header.refCount == askedRefCount, mayTryWithoutLooking(draft, locks: locks) {
+          let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
+          let outcome = try commit(
+            &draft, as: path, size, replacing: nil, isSureOfName: false, level, of: open, &wait, hold)
+          if case .done(let usage) = outcome {
+            try keep(path.fileName, size, level, in: draft.subdirectory, hold, if: condition)
+            return .done(level, exceeding: usage, generation: hold.generation)
+          }
+          // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
+        }
+        let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: open)
+        core.lastStoreReplaced.store(found != nil, ordering: .relaxed)
+        // Counted anew on each try: between two, while this one syncs, others lock and unlock.
+        let refCount = locks.refCount(replacing: found?.header?.refCount ?? 0)
+        if refCount != header.refCount {
+          header.refCount = refCount
+          try header.withEncodedBytes { head throws(FileError) in try draft.file.write(head, at: 0) }
+          isSynced = false
+        }
+        let concernsLock = header.isLocked || found?.isLocked ?? false
+        let needed = core.configuration.durability.level(concernsLock: concernsLock)
+        if let place = draft.recycled, needed > .none || header.isLocked || !place.isStillSafe {
+          throw UnfitForRecycling()
+        }
+        if needed > .none, !isSynced || needed > level {
+          guard syncs >= Self.syncsBesideOthers else { return .mustSync(needed) }
+          try draft.synchronize(needed)
+          (level, isSynced) = (needed, true)
+        }
+        let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
+        switch try commit(&draft, as: path, size, replacing: found, isSureOfName: true, needed, of: open, &wait, hold) {
+        case .mustWait(let usage): return .mustWait(usage)
+        case .done(let usage):
+          try keep(path.fileName, size, needed, in: draft.subdirectory, hold, if: condition)
+          return .done(needed, exceeding: usage, generation: hold.generation)
+        case .nameIsTaken: return .done(needed, exceeding: nil, generation: nil)
+        }
+      }
+      switch publication {
+      case .mustSync(let needed):
+        level = needed
+        isSynced = false
+      case .mustWait(let usage):
+        try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
+      case .done(let reached, let usage, let generation):
+        if let usage { keeper?.start(usage) }
+        keeper?.didStore(header.fileByteCount)
+        if reached == .full {
+          do throws(FileError) {
+            try draft.subdirectory.directory.synchronize()
+            if !path.subdirectory.isEmpty { try open.directory.synchronize() }
+          } catch {
+            throw Published(cause: error)
+          }
+        }
+        return StoreReceipt(header: header, generation: generation)
+      }
+    }
+  }
+
+  /// Commits a record within the limit, if there is room for it.
+  private func commit(
+    _ draft: inout FileDraft, as path: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level, of open: OpenRoot,
+    _ wait: inout LimitEnforcer.Wait?,
+    _ hold: borrowing KeyHold
+  ) throws -> CommitOutcome {
+    let limit = keeper?.limit
+    if let keeper, wait != nil {
+      // Who waits looks first: what it counted for a moment, the collection that makes room would make room for too.
+      if let usage = hold.usageBeyondBounds(from: found?.size, to: size, limit) { return .mustWait(usage) }
+      keeper.stopAsking(&wait)
+    }
+    return try core.records.commit(
+      &draft, as: path, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+  }
+
+  /// Sees to it that a record which has just taken its place may stay there. A wipe holds no key of which it finds no record: it
+  /// may have begun, and passed the place, since the condition was found to hold. If so, the record is removed for it.
+  ///
+  /// - Throws: `ConditionFailed`.
+  private func keep(
+    _ fileName: String, _ size: RecordSize, _ level: BlobStore.Durability.Level, in subdirectory: OpenSubdirectory,
+    _ hold: borrowing KeyHold, if condition: StoreCondition?
+  ) throws {
+    guard let condition, !condition.stillHolds(in: hold.history) else { return }
+    do {
+      let change = hold.beginPayloadChange(level)
+      defer { hold.end(change) }
+      if try subdirectory.directory.unlink(fileName) { hold.count(from: size, to: nil) }
+    } catch {
+      throw Published(cause: error)
+    }
+    throw ConditionFailed()
+  }
+
+  /// How often a record is written and synced while others lock and unlock the one it is to replace. After that they wait
+  /// for it: else, if they are at it without end, so would it be.
+  private static let syncsBesideOthers = 3
+
+  /// Whether a file may take its name, if that is free, before anything has looked whether it is.
+  ///
+  /// Looking first wastes a call for new keys, trying first one for replaced keys. So a new file tries, and a recycled one
+  /// guesses from the last store: once it has tried, nothing may write to it, as a store that keeps locks may have to.
+  private func mayTryWithoutLooking(_ draft: borrowing FileDraft, locks: BlobStore.LockPolicy) -> Bool {
+    guard let place = draft.recycled else { return true }
+    return !locks.keepsLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
+  }
+
+  /// - Returns: nil if there is no record.
+  /// - Throws: `foreignFile` if what lies there is none of the cache's, and so not to be replaced.
+  private func recordToReplace(
+    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
+  ) throws -> FoundRecord? {
+    switch core.records.find(path, in: directory, of: open, by: RecordJudge()) {
+    case .absent: return nil
+    case .record(let found):
+      if case .unreadable(let error) = found.content { throw error }
+      return found
+    case .foreign(let record?):
+      throw BlobStoreError(
+        .foreignFile, "what lies where the record belongs is left alone: \(record.explanation)", path: record.path)
+    case .foreign(nil):
+      throw BlobStoreError(
+        .foreignFile, "what lies where the record belongs is no file of this cache's, and is left alone",
+        path: directory.path.appending(path.fileName))
+    }
+  }
+}
+
+/// The record has taken its place, and is not known to be on the medium, or was to be taken back.
+///
+/// It must not be stored again: others may have locked the record meanwhile.
+private struct Published: Error {
+  let cause: any Error
+}
