@@ -75,7 +75,7 @@ final class CollectionRun {
     if let failure = trimmed.failure { throw failure }
   }
 
-  /// Empties the recycling bin of what lies there for long, and of what is too much.
+  /// Removes old files from the recycling bin, and those beyond its limit.
   private func trimBin() throws {
     let age = options.emptiesBin ? nil : Int64(clamping: options.recycledFileAge.components.seconds)
     let (removed, left) = try core.supply.emptyBin(

@@ -26,8 +26,9 @@ extension OpenRoot {
     }
   }
 
-  /// What lies in the place of a record and may not be opened, if it is foreign for its owner: then it is passed over, like
-  /// one that may be opened.
+  /// A foreign file in the place of a record that may not be opened.
+  ///
+  /// It is passed over, like one that may be opened.
   ///
   /// - Parameter error: why the record could not be opened.
   func foreignRecord(at path: RecordPath, after error: FileError) -> BlobStore.ForeignRecord? {

@@ -18,7 +18,7 @@ extension StoreCore {
     do {
       return try open.controlFile(configuration.logger)
     } catch {
-      // A directory that cannot be written to, or whose control file is none, is enumerated all the same.
+      // A directory without a usable control file is enumerated all the same.
       configuration.logger.debug("\(BlobStoreError(error, operation: "count", key: nil))")
       return nil
     }

@@ -6,7 +6,7 @@ struct RecyclingLimit: Sendable {
   let bytes: Int64
   let files: Int64
 
-  /// - Returns: nil where nothing is to be recycled.
+  /// - Returns: nil where nothing is recycled.
   init?(_ configuration: BlobStore.Configuration) {
     guard WriteLease.isAvailable else { return nil }
     switch configuration.recycling {

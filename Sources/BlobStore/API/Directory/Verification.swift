@@ -11,7 +11,7 @@ extension BlobStore {
     case temporary(FilePath)
     /// Something that is not ours.
     case foreign(FilePath)
-    /// What would be a record, were it not somebody else's.
+    /// A file that is not a record only because it is another user's.
     case foreignRecord(ForeignRecord)
   }
 }
@@ -29,7 +29,7 @@ extension BlobStore {
     public var unreadableFiles: Int64 = 0
     public var temporaryFiles: Int64 = 0
     public var foreignFiles: Int64 = 0
-    /// Those of them that would be records, were they not somebody else's.
+    /// Foreign files that are not records only because they are another user's.
     public var foreignRecords = ForeignRecords()
     /// Bytes of the records that were read.
     public var bytes: Int64 = 0

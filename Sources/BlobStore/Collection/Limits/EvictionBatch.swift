@@ -1,6 +1,6 @@
 /// What a store's collection evicts at a time, where that is recycled: so much, or so many, whichever comes first.
 ///
-/// A quarter of what the recycling bin holds. To evict more than it holds would unlink what stores then have to make anew.
+/// A quarter of the recycling bin's content. To evict more than it holds would unlink what stores then have to make anew.
 /// And the fuller it is, the more often a file lies there whose digest is below a record's (`DeadRecord`). But each look
 /// ahead walks over all there is: where that is very much, it costs more than it saves.
 struct EvictionBatch {

@@ -11,8 +11,8 @@ struct LimitRun {
   /// Removes what has to go for the directory to be within its limits.
   ///
   /// First the records that an earlier walk has found to be next, if there are enough of them; else by a whole collection,
-  /// which finds others. What is known goes without the collector's lock: each record is judged again under its stripe
-  /// anyway, and a process that is stopped in the middle of a collection keeps no other from making room.
+  /// which finds others. Known records go without the collector's lock, because each is judged again under its stripe.
+  /// So a process that is stopped in the middle of a collection keeps no other from making room.
   ///
   /// - Parameter room: bytes to be left free, for a record that waits for them; asked again and again.
   /// - Returns: whether the limits are kept now, as far as this can tell.

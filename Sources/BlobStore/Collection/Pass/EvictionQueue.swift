@@ -1,5 +1,6 @@
-/// The records that are next to go after those that a size pass removes, known from its walk, so that a steady stream of
-/// stores does not walk the directory each time.
+/// The records that are next to go after those that a size pass removes.
+///
+/// They are known from its walk, so that a steady stream of stores does not walk the directory each time.
 ///
 /// Whatever has happened to a record since is found out when it is removed. A record that was unlocked since the walk
 /// is not among them, however old: the next walk finds it.

@@ -1,6 +1,6 @@
 internal import BlobRecord
 
-/// Which records a collection removes for what they are themselves, and why.
+/// Which records a collection removes for their own state, and why.
 struct ExpiryRule {
   /// A trim's; it may exclude records by their age or size.
   private let goal: BlobStore.TrimGoal?

@@ -195,7 +195,7 @@ final class SizePass {
     return min(limit, max(0, spared - room(on: share)))
   }
 
-  /// What is to be made for a file that finds none; 0 if the volume would have too little were the directory empty.
+  /// The room for a file that finds none; 0 if even an empty directory would leave the volume too little.
   private func room(on share: VolumeShare) -> Int64 {
     guard let roomWanted = aim.roomWanted, share.mayHold(roomWanted, onceFreed: tally.report.bytesAfter) else {
       return 0

@@ -2,9 +2,9 @@ public import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// What lies in the place of a key's record, and is none because of its owner.
+  /// The file in the place of a key's record that is foreign because of its owner.
   ///
-  /// - Returns: nil for a record, for what is no file, and where nothing is.
+  /// - Returns: nil for a record, and where no file is.
   public func foreignRecord(for key: BlobKey) throws(BlobStoreError) -> ForeignRecord? {
     try reporting("foreignRecord", key) {
       let path = try core.path(for: key)

@@ -1,7 +1,7 @@
 internal import BlobRecord
 
 extension BlobStore {
-  /// Who is told of collections from now on, in the place of whoever was.
+  /// Tells an observer of collections from now on, instead of the one before.
   package func observeCollections(by observer: CollectionObserver) { core.collectionObservation.observer = observer }
 
   /// What collections have done in the directory. Zeros where there is no control file, or one without counters.
@@ -15,7 +15,7 @@ extension BlobStore {
         return CollectionStatistics()
       }
       var statistics = control.statistics
-      // The clock was set back, or this is somebody's rubbish: then nobody must wait for its time to come.
+      // The clock was set back, or the value is rubbish: schedules must not wait for its time to come.
       if let last = statistics.lastPass, last.time > core.configuration.now() { statistics.lastPass = nil }
       return statistics
     }
