@@ -96,3 +96,9 @@ extension StripeLocks {
     return try body(KeyHold(control: nil, digest: digest))
   }
 }
+
+#if DEBUG
+  extension StripeLocks {
+    func checkInvariants() { table.checkInvariants() }
+  }
+#endif

@@ -34,3 +34,15 @@ internal import Posix
     _ = try unsafe stripes[Int(digest % UInt64(Self.count))].withLockIfAvailable { _ in result = try body() }
   }
 }
+
+#if DEBUG
+  extension StripeTable {
+    /// Traps where a stripe is still taken. For tests, while no operation is under way.
+    func checkInvariants() {
+      for index in 0..<Self.count {
+        let isFree: Void? = unsafe stripes[index].withLockIfAvailable { _ in }
+        precondition(isFree != nil)
+      }
+    }
+  }
+#endif

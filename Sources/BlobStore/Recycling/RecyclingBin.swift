@@ -64,6 +64,13 @@ final class RecyclingBin: Sendable {
       if entry != nil { count -= 1 }
       return entry
     }
+
+    #if DEBUG
+      func checkInvariants() {
+        for (number, shelf) in shelves.enumerated() { shelf.checkInvariants(of: number) }
+        precondition(count == shelves.reduce(0) { $0 + $1.entries.reduce(0) { count, _ in count + 1 } })
+      }
+    #endif
   }
 
   private static let prefix = "f-"
@@ -356,3 +363,10 @@ extension RecyclingBin {
     return (removed, left)
   }
 }
+
+#if DEBUG
+  extension RecyclingBin {
+    /// Traps where an invariant does not hold. For tests; O(*n*).
+    func checkInvariants() { state.withLock { $0.checkInvariants() } }
+  }
+#endif

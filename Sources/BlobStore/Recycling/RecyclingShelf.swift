@@ -74,3 +74,22 @@ struct RecyclingShelf {
     return entry
   }
 }
+
+#if DEBUG
+  extension RecyclingShelf {
+    /// Traps where an invariant does not hold. For tests; O(*n*).
+    func checkInvariants(of sizeClass: Int) {
+      precondition(stacks.isEmpty || stacks.count == Self.stackCount, "a shelf has all stacks or none")
+      for (number, stack) in stacks.enumerated() {
+        precondition(stack.isEmpty == (occupied & 1 << UInt64(number) == 0), "stack \(number)'s bit is wrong")
+        for entry in stack {
+          precondition(entry.dead.map { Self.stack(of: $0.keyDigest) } == number, "a file lies in a wrong stack")
+        }
+      }
+      precondition(!stacks.isEmpty || occupied == 0, "bits are set for stacks that are not there")
+      precondition(unread.allSatisfy { $0.dead == nil }, "a known file lies among the unread")
+      precondition(
+        entries.allSatisfy { SizeClass($0.byteCount).number == sizeClass }, "a file lies on the shelf of another size")
+    }
+  }
+#endif

@@ -147,3 +147,13 @@ final class OpenRoot: Sendable {
     return true
   }
 }
+
+#if DEBUG
+  extension OpenRoot {
+    /// Traps where an invariant of what is open does not hold. For tests; O(*n*).
+    func checkInvariants() {
+      subdirectories.checkInvariants()
+      bin.withLock { if case .open(let bin) = $0 { bin.checkInvariants() } }
+    }
+  }
+#endif

@@ -114,3 +114,14 @@ package final class OpenSubdirectories: Sendable {
   /// Nobody waits for the lock while they are closed.
   private func close(_ forgotten: consuming Table) { budget.giveBack(forgotten.count) }
 }
+
+#if DEBUG
+  extension OpenSubdirectories {
+    /// Traps where an invariant does not hold. For tests.
+    func checkInvariants() {
+      state.withLock { state in
+        precondition(state.table.isEmpty || state.start <= state.confirmation)
+      }
+    }
+  }
+#endif

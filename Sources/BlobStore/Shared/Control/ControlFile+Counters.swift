@@ -76,3 +76,19 @@ extension ControlFile {
     counter(ControlLayout.countersAreKnownOffset) { $0.store(1, ordering: .releasing) }
   }
 }
+
+#if DEBUG
+  extension ControlFile {
+    /// Traps where the counters cannot be right. For tests, while no operation of any process is under way.
+    ///
+    /// - Parameter present: what a walk finds. A change is counted before it is visible, so the counters never say less.
+    func checkInvariants(against present: BlobStore.UsageEstimate) {
+      precondition(headerChangesHere.load(ordering: .relaxed) == 0)
+      guard countersAreKnown, let counters else { return }
+      precondition(counters.records >= present.records)
+      precondition(counters.bytes >= present.bytes)
+      precondition(counters.lockedRecords >= present.lockedRecords)
+      precondition(counters.lockedBytes >= present.lockedBytes)
+    }
+  }
+#endif

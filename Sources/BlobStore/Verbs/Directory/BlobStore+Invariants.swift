@@ -1,0 +1,24 @@
+#if DEBUG
+  extension BlobStore {
+    /// Traps where an invariant of Spec/Architecture.md does not hold. For tests; O(*n*).
+    ///
+    /// It holds while no operation on the directory is under way, in any process.
+    package func checkInvariants() throws(BlobStoreError) {
+      try reporting("check") { try core.checkInvariants() }
+    }
+  }
+
+  extension StoreCore {
+    fileprivate func checkInvariants() throws {
+      stripes.checkInvariants()
+      guard let open = try root.opened() else { return }
+      open.checkInvariants()
+      guard let control = open.openedControlFile, let walk = try walk() else { return }
+      var present = BlobStore.UsageEstimate()
+      while let item = try walk.next() {
+        if case .record(let entry) = item { present = present + BlobStore.UsageEstimate(entry.size) }
+      }
+      control.checkInvariants(against: present)
+    }
+  }
+#endif
