@@ -47,7 +47,12 @@ public struct StoredHeader: Hashable, Sendable {
   /// - Throws: the first broken rule, in the order of Spec/RecordFormat.md: magic, crc, header size, flags.
   public func validated() throws(RecordError) -> RecordHeader {
     if let breach = RecordRule.wholeHeader.firstBreach(through: .lastOfHeader, by: self, RecordFacts()) { throw breach }
-    return RecordHeader(
+    return fields
+  }
+
+  /// The header of bytes that were found to be sound before.
+  package var fields: RecordHeader {
+    RecordHeader(
       refCount: refCount, ttl: ttl, updateTime: updateTime, payloadSize: payloadSize, flags: flags,
       reserved1: reserved1, reserved2: reserved2, reserved3: reserved3, reserved4: reserved4)
   }

@@ -52,24 +52,26 @@ public struct RecordEntry: Sendable {
 
 extension RecordEntry {
   /// A record as a reader sees it who looks at that time.
-  init(_ found: FoundRecord, _ naming: RecordNaming, now: UnixTime, defaultExpiration: Int64) {
+  init(_ found: borrowing FoundRecord, _ naming: RecordNaming, now: UnixTime, defaultExpiration: Int64) {
     path = found.name
     file = found.name.relative
     fileSize = found.byteCount
     storedHeader = found.stored
-    isMeasured = found.status != nil
+    isMeasured = found.file != nil
     switch found.content {
-    case .sound(let sound): (state, header, damage, accessError) = (sound.isLocked ? .locked : .live, sound, nil, nil)
-    case .expired(let sound): (state, header, damage, accessError) = (.expired, sound, nil, nil)
-    case .damaged(let error, let sound): (state, header, damage, accessError) = (.damaged, sound, error, nil)
+    case .sound: (state, header, damage, accessError) = (found.isLocked ? .locked : .live, found.header, nil, nil)
+    case .expired: (state, header, damage, accessError) = (.expired, found.header, nil, nil)
+    case .damaged(let error):
+      // What is wrong with a header that is not sound, `damage` says.
+      (state, header, damage, accessError) = (.damaged, try? found.stored?.validated(), error, nil)
     case .unreadable(let error):
       (state, header, damage) = (.unreadable, nil, nil)
       accessError = BlobStoreError(error, operation: "read", key: nil)
     }
     let isRead = state != .unreadable
     key = isRead ? naming.key(ofFileName: found.name.fileName) : nil
-    modified = UnixTime(seconds: isRead ? found.status?.modifiedSeconds ?? 0 : 0)
-    fileState = isRead ? found.status.map { FileState($0) } : nil
+    modified = found.file.flatMap { isRead ? $0.modified : nil } ?? UnixTime(seconds: 0)
+    fileState = isRead ? found.file?.state : nil
     expiry = header?.expiry(defaultExpiration: defaultExpiration)
     isStampedAhead = header?.isStampedAhead(of: now) ?? false
   }
@@ -118,7 +120,7 @@ extension RecordEntry {
 }
 
 extension StoreCore {
-  func entry(of found: FoundRecord, at now: UnixTime) -> RecordEntry {
+  func entry(of found: borrowing FoundRecord, at now: UnixTime) -> RecordEntry {
     RecordEntry(found, configuration.layout.naming, now: now, defaultExpiration: defaultExpiration)
   }
 }

@@ -14,16 +14,14 @@ struct FileDraft: ~Copyable {
   let subdirectory: OpenSubdirectory
   let file: OpenFile
   private let names: TemporaryNames
-  private var place: Place {
-    didSet { if case .beside(let name) = oldValue { names.forget(name) } }
-  }
+  private var place: Place
   private var isLeased = false
   /// What it gets once it is whole. With a name of its own, only its writer's user may open it: who can open a file can
   /// lock it, and a collection leaves what is locked.
   private var permissionsToGive: FilePermissions?
 
   /// Where it is to be found.
-  private enum Place {
+  private enum Place: ~Copyable {
     case nowhere
     /// In `subdirectory`, under this name.
     case beside(String)
@@ -91,7 +89,8 @@ struct FileDraft: ~Copyable {
 
   deinit {
     switch place {
-    case .nowhere, .published: break
+    case .nowhere: break
+    case .published: break
     // The store has failed and reports why; what cannot be unlinked now, a collection takes.
     case .beside(let name):
       _ = try? subdirectory.directory.unlink(name)
@@ -100,10 +99,20 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// Where it lies in the recycling bin; nil for a new one. Nothing may be written to it after the first attempt to publish
-  /// it.
-  var recycled: RecycledPlace? {
-    if case .inBin(let recycled) = place { recycled } else { nil }
+  /// Whether it is a file from the recycling bin. Nothing may be written to it after the first attempt to publish it.
+  var isRecycled: Bool {
+    switch place {
+    case .inBin: true
+    default: false
+    }
+  }
+
+  /// Whether its record may still follow what the file has held.
+  var isStillSafe: Bool {
+    switch place {
+    case .inBin(let recycled): recycled.isStillSafe
+    default: true
+    }
   }
 
   /// How a draft was made, which decides what its errors may mean.
@@ -116,7 +125,8 @@ struct FileDraft: ~Copyable {
     switch place {
     case .inBin: .recycled
     case .nowhere: .unnamed
-    case .beside, .published: .named
+    case .beside: .named
+    case .published: .named
     }
   }
 
@@ -128,7 +138,10 @@ struct FileDraft: ~Copyable {
   ) throws {
     try write(file, &header)
     let byteCount = header.fileByteCount
-    if let recycled, recycled.entry.byteCount > byteCount { try file.truncate(to: byteCount) }
+    switch place {
+    case .inBin(let recycled) where recycled.entry.byteCount > byteCount: try file.truncate(to: byteCount)
+    default: break
+    }
   }
 
   /// Takes the name unless something has it.
@@ -136,12 +149,11 @@ struct FileDraft: ~Copyable {
   /// - Returns: nil where the file system cannot tell.
   mutating func commit(as fileName: String) throws(FileError) -> Bool? {
     let isNamed =
-      switch place {
-      case .nowhere: try subdirectory.directory.name(file, ifAbsent: fileName)
-      case .inBin(let recycled): try renameIfAbsent(recycled, to: fileName)
-      default: try subdirectory.directory.renameIfAbsent(try name(), to: fileName)
+      switch kind {
+      case .unnamed: try subdirectory.directory.name(file, ifAbsent: fileName)
+      case .recycled, .named: try renameIfAbsent(to: fileName)
       }
-    if isNamed == true { place = .published }
+    if isNamed == true { didPublish() }
     return isNamed
   }
 
@@ -149,7 +161,7 @@ struct FileDraft: ~Copyable {
   mutating func link(as fileName: String) throws(FileError) -> Bool {
     let name = try name()
     guard try subdirectory.directory.linkIfAbsent(name, as: fileName) else { return false }
-    place = .published
+    didPublish()
     _ = try subdirectory.directory.unlink(name)
     return true
   }
@@ -157,29 +169,41 @@ struct FileDraft: ~Copyable {
   /// Takes the name, and the place of what has it.
   mutating func replace(_ fileName: String) throws(FileError) {
     let name = try name()
-    if let recycled {
-      try releaseLease()
-      try recycled.bin.directory.rename(name, to: fileName, in: subdirectory.directory)
-    } else {
-      try subdirectory.directory.rename(name, to: fileName)
+    try releaseLease()
+    switch place {
+    case .inBin(let recycled): try recycled.bin.directory.rename(name, to: fileName, in: subdirectory.directory)
+    default: try subdirectory.directory.rename(name, to: fileName)
     }
-    place = .published
+    didPublish()
   }
 
   /// Takes a name that was free a moment ago. What somebody who knows no stripes has put there since, a file from the
   /// recycling bin leaves alone.
   mutating func commitNew(as fileName: String) throws(FileError) {
-    guard let recycled else { return try replace(fileName) }
-    switch try renameIfAbsent(recycled, to: fileName) {
-    case true: place = .published
+    guard isRecycled else { return try replace(fileName) }
+    switch try renameIfAbsent(to: fileName) {
+    case true: didPublish()
     case false: throw FileError(.renameNoReplace, Location(subdirectory.directory.path, fileName), .fileExists)
     case nil: try replace(fileName)
     }
   }
 
-  private mutating func renameIfAbsent(_ recycled: RecycledPlace, to fileName: String) throws(FileError) -> Bool? {
+  private mutating func renameIfAbsent(to fileName: String) throws(FileError) -> Bool? {
+    let name = try name()
     try releaseLease()
-    return try recycled.bin.directory.renameIfAbsent(recycled.entry.name, to: fileName, in: subdirectory.directory)
+    return switch place {
+    case .inBin(let recycled):
+      try recycled.bin.directory.renameIfAbsent(name, to: fileName, in: subdirectory.directory)
+    default: try subdirectory.directory.renameIfAbsent(name, to: fileName)
+    }
+  }
+
+  private mutating func didPublish() {
+    switch place {
+    case .beside(let name): names.forget(name)
+    default: break
+    }
+    place = .published
   }
 
   /// Takes the name, and what has it goes into the recycling bin.
@@ -187,32 +211,34 @@ struct FileDraft: ~Copyable {
   /// - Parameter room: for what is displaced; given back if it is not needed.
   /// - Returns: what kept that from the bin, if something did; then it was unlinked.
   mutating func exchange(with fileName: String, into room: ReservedRoom) throws(FileError) -> FileError? {
-    let recycled = recycled
     // What others change durably from here on, the displaced record may not outlast.
     let moment = RecyclingMoment(room.control)
     let name: String
     let isExchanged: Bool
     do throws(FileError) {
       name = try self.name()
-      if let recycled {
-        try releaseLease()
-        isExchanged = try recycled.bin.directory.exchange(name, with: fileName, in: subdirectory.directory)
-      } else {
-        isExchanged = try subdirectory.directory.exchange(name, with: fileName, in: subdirectory.directory)
-      }
+      try releaseLease()
+      isExchanged =
+        switch place {
+        case .inBin(let recycled):
+          try recycled.bin.directory.exchange(name, with: fileName, in: subdirectory.directory)
+        default: try subdirectory.directory.exchange(name, with: fileName, in: subdirectory.directory)
+        }
       if !isExchanged { try replace(fileName) }
     } catch {
       room.giveBack()
       throw error
     }
-    place = .published
     guard isExchanged else {
       room.giveBack()
       return nil
     }
-    if let recycled {
+    defer { didPublish() }
+    switch place {
+    case .inBin(let recycled):
       recycled.didExchange(for: room.file, since: moment)
       return nil
+    default: break
     }
     do throws(FileError) {
       try room.put(name, in: subdirectory.directory)
@@ -233,7 +259,8 @@ struct FileDraft: ~Copyable {
     switch place {
     case .beside(let name): return name
     case .inBin(let recycled): return recycled.entry.name
-    case .nowhere, .published: break
+    case .nowhere: break
+    case .published: break
     }
     // Before it has a name nobody else can lock it.
     _ = try file.tryLock()

@@ -48,32 +48,32 @@ extension FileRecords {
   ///   - found: what it takes the place of; nil to take the name only if that is free.
   ///   - isSureOfName: whether the name was seen to be free. If something has it all the same, that is an error.
   func commit(
-    _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
+    _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,
     isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
     let exceeding: BlobStore.UsageEstimate?
-    switch hold.countAhead(from: found?.size, to: size, within: limit) {
+    let before = Predecessor(found)?.size
+    switch hold.countAhead(from: before, to: size, within: limit) {
     case .refused(let usage): return .mustWait(usage)
     case .counted(let usage): exceeding = usage
     }
     var isInPlace = false
-    defer { if !isInPlace { hold.count(from: size, to: found?.size) } }
+    defer { if !isInPlace { hold.count(from: size, to: before) } }
     let change = hold.beginPayloadChange(level)
     defer { hold.end(change) }
-    if let found {
-      try replace(found, by: &draft, level, of: open)
-    } else if isSureOfName {
-      try draft.commitNew(as: name.fileName)
-    } else if try draft.commit(as: name.fileName) != true {
-      return .nameIsTaken
+    switch found {
+    case let found?: try replace(found, by: &draft, level, of: open)
+    case nil where isSureOfName: try draft.commitNew(as: name.fileName)
+    case nil: if try draft.commit(as: name.fileName) != true { return .nameIsTaken }
     }
     isInPlace = true
     return .done(exceeding: exceeding)
   }
 
   private func replace(
-    _ found: FoundRecord, by draft: inout FileDraft, _ level: BlobStore.Durability.Level, of open: OpenRoot
+    _ found: borrowing FoundRecord, by draft: inout FileDraft, _ level: BlobStore.Durability.Level,
+    of open: OpenRoot
   ) throws {
     let fileName = found.name.fileName
     guard let room = supply.roomInBin(for: found, level, of: open) else { return try draft.replace(fileName) }
@@ -132,7 +132,8 @@ extension FileRecords {
   ///
   /// - Parameter recycling: whether its file may go into the recycling bin.
   func remove(
-    _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
+    _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool,
+    in directory: borrowing Directory,
     of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
     let change = hold.beginPayloadChange(level)

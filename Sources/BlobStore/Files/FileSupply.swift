@@ -11,6 +11,7 @@ struct FileSupply {
   let core: StoreCore
 
   private var configuration: BlobStore.Configuration { core.configuration }
+
   /// The recycling bin and what it needs; nil where nothing is recycled.
   private func recyclingBin(
     of open: OpenRoot, makesIt: Bool
@@ -78,12 +79,12 @@ struct FileSupply {
   ///
   /// - Parameter level: of the operation that displaces it.
   func roomInBin(
-    for displaced: FoundRecord, _ level: BlobStore.Durability.Level, of open: OpenRoot
+    for found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, of open: OpenRoot
   ) -> ReservedRoom? {
-    guard level == .none, displaced.recyclableDigest != nil, displaced.status?.userID == open.ownership.ownerOfNewFiles,
-      let (bin, limit, control) = recyclingBin(of: open, makesIt: true), bin.reserve(displaced, limit, control)
+    guard level == .none, found.file?.owner == open.ownership.ownerOfNewFiles, let file = DisplacedFile(found),
+      let (bin, limit, control) = recyclingBin(of: open, makesIt: true), bin.reserve(file, limit, control)
     else { return nil }
-    return ReservedRoom(bin: bin, control: control, file: displaced)
+    return ReservedRoom(bin: bin, control: control, file: file)
   }
 
   /// Takes a record's file away, under its key's hold: into the recycling bin, or for ever.
@@ -91,7 +92,8 @@ struct FileSupply {
   /// - Parameter recycling: whether it may go into the bin.
   /// - Returns: false if there was none.
   func retire(
-    _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
+    _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool,
+    in directory: borrowing Directory,
     of open: OpenRoot
   ) throws -> Bool {
     if recycling, let room = roomInBin(for: found, level, of: open) {

@@ -3,7 +3,7 @@ internal import Posix
 internal import SystemPackage
 
 /// What lies where a record would, looked at once.
-enum Finding {
+enum Finding: ~Copyable {
   case absent
   /// nil for what is no file.
   case foreign(BlobStore.ForeignRecord?)

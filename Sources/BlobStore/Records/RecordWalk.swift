@@ -168,7 +168,7 @@ internal import SystemPackage
   var isInSubdirectory: Bool { subdirectory != nil }
 
   /// The directory of the item that was met last.
-  func withCurrentDirectory<Result>(_ body: (borrowing Directory) throws -> Result) rethrows -> Result {
+  func withCurrentDirectory<Result: ~Copyable>(_ body: (borrowing Directory) throws -> Result) rethrows -> Result {
     if subdirectory != nil { return try body(subdirectory!) }
     return try body(open.directory)
   }

@@ -32,7 +32,7 @@ struct Records {
   ///   - found: the record that it replaces; nil if there is none, as far as that is known.
   ///   - isSureOfName: whether the name was looked at.
   func commit(
-    _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
+    _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,
     isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
@@ -54,7 +54,8 @@ struct Records {
   ///
   /// - Returns: false if there was none.
   func remove(
-    _ found: FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, in directory: borrowing Directory,
+    _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool,
+    in directory: borrowing Directory,
     of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
     try files.remove(found, level, recycling: recycling, in: directory, of: open, hold)

@@ -24,10 +24,8 @@ struct DeadRecord {
     self.displacement = displacement
   }
 
-  /// - Returns: nil if the file must not be recycled.
-  init?(_ file: FoundRecord, displacedAt moment: RecyclingMoment) {
-    guard let keyDigest = file.recyclableDigest else { return nil }
-    self.init(keyDigest: keyDigest, displacement: Displacement(fileName: file.name.fileName, moment: moment))
+  init(_ file: DisplacedFile, at moment: RecyclingMoment) {
+    self.init(keyDigest: file.keyDigest, displacement: Displacement(fileName: file.fileName, moment: moment))
   }
 
   /// Whether the file may be overwritten with a record that is to lie there.

@@ -111,18 +111,18 @@ final class RecyclingBin: Sendable {
 
 extension RecyclingBin {
   /// Counts a file that is about to come in, if there is room for it, or can be made.
-  func reserve(_ file: FoundRecord, _ limit: RecyclingLimit, _ control: ControlFile) -> Bool {
-    guard isUsable, file.byteCount <= limit.bytes, let keyDigest = file.recyclableDigest else { return false }
+  func reserve(_ file: DisplacedFile, _ limit: RecyclingLimit, _ control: ControlFile) -> Bool {
+    guard isUsable, file.byteCount <= limit.bytes else { return false }
     if count(file, limit, control) { return true }
     // Fewer records could overwrite that one. If it cannot be unlinked, there is no room.
-    guard let other = state.withLock({ $0.popHighest(SizeClass(file.byteCount), above: keyDigest) }),
+    guard let other = state.withLock({ $0.popHighest(SizeClass(file.byteCount), above: file.keyDigest) }),
       (try? directory.unlink(other.name)) == true
     else { return false }
     control.countRecycled(files: -1, bytes: -other.byteCount)
     return count(file, limit, control)
   }
 
-  private func count(_ file: FoundRecord, _ limit: RecyclingLimit, _ control: ControlFile) -> Bool {
+  private func count(_ file: DisplacedFile, _ limit: RecyclingLimit, _ control: ControlFile) -> Bool {
     control.countRecycled(files: 1, bytes: file.byteCount)
     if let held = control.recycled, held.files <= limit.files, held.bytes <= limit.bytes { return true }
     control.countRecycled(files: -1, bytes: -file.byteCount)
@@ -131,11 +131,11 @@ extension RecyclingBin {
 
   /// Takes in a file by renaming it. There must be room reserved, which is given back if it fails.
   func put(
-    _ name: String, in source: borrowing Directory, _ file: FoundRecord, _ control: ControlFile
+    _ name: String, in source: borrowing Directory, _ file: DisplacedFile, _ control: ControlFile
   ) throws(FileError) {
     let entry = Entry(
       name: Self.name(numbers.wrappingAdd(1, ordering: .relaxed).newValue), byteCount: file.byteCount,
-      dead: DeadRecord(file, displacedAt: RecyclingMoment(control)), version: file.version)
+      dead: DeadRecord(file, at: RecyclingMoment(control)), version: file.version)
     do {
       try source.rename(name, to: entry.name, in: directory)
     } catch {
@@ -160,7 +160,7 @@ struct RecycledFile: ~Copyable {
 }
 
 /// Where a file that was taken lies until it is published.
-struct RecycledPlace {
+struct RecycledPlace: ~Copyable {
   let bin: RecyclingBin
   /// As it was when it was taken.
   let entry: RecyclingBin.Entry
@@ -186,8 +186,8 @@ struct RecycledPlace {
   /// The file was published in exchange for another one, which lies under its name now, and is counted already.
   ///
   /// - Parameter moment: before that.
-  func didExchange(for file: FoundRecord, since moment: RecyclingMoment) {
-    let dead = DeadRecord(file, displacedAt: moment)
+  func didExchange(for file: DisplacedFile, since moment: RecyclingMoment) {
+    let dead = DeadRecord(file, at: moment)
     bin.shelve(RecyclingBin.Entry(name: entry.name, byteCount: file.byteCount, dead: dead, version: file.version))
   }
 }

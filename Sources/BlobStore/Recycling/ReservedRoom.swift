@@ -4,7 +4,7 @@ internal import Posix
 struct ReservedRoom {
   let bin: RecyclingBin
   let control: ControlFile
-  let file: FoundRecord
+  let file: DisplacedFile
 
   /// Moves the file in; the room is given back if that fails.
   func put(_ name: String, in directory: borrowing Directory) throws(FileError) {

@@ -4,11 +4,12 @@ internal import SystemPackage
 
 /// A record file at its name, looked at once: what its status and its header said.
 ///
-/// Nothing holds it still. A change looks under the key's hold, and changes what it has found there.
-struct FoundRecord {
+/// Nothing holds it still. A change looks under the key's hold, and changes what it has found there. It is lent, never
+/// copied: a copy would cost a store more than the look.
+struct FoundRecord: ~Copyable {
   let name: RecordPath
-  /// nil if even that could not be had.
-  let status: Stat?
+  /// nil if not even its status could be had.
+  let file: FileFacts?
   /// nil if the file's time would not show what is written to it from now on. Of use only if the key was held.
   let version: FileVersion?
   /// What the first 64 bytes hold; nil where there are fewer, or none could be read.
@@ -16,10 +17,9 @@ struct FoundRecord {
   let content: Content
 
   enum Content {
-    case sound(RecordHeader)
-    case expired(RecordHeader)
-    /// With the header if that is sound in itself.
-    case damaged(RecordError, RecordHeader?)
+    case sound
+    case expired
+    case damaged(RecordError)
     /// Nothing is known of it.
     case unreadable(any Error)
   }
@@ -36,7 +36,7 @@ struct FoundRecord {
     _ name: RecordPath, _ file: borrowing OpenFile, _ status: Stat, isExposed: Bool, by judge: RecordJudge
   ) throws(FileError) {
     self.name = name
-    self.status = status
+    self.file = FileFacts(status)
     version = FileVersion(status)
     let verdict: RecordVerdict
     switch try file.readHeader() {
@@ -49,10 +49,10 @@ struct FoundRecord {
     }
     content =
       switch verdict {
-      case .broken(let error, let header): .damaged(error, header)
-      case .sound(let header) where isExposed, .expired(let header) where isExposed: .damaged(.writableByOthers, header)
-      case .sound(let header): .sound(header)
-      case .expired(let header): .expired(header)
+      case .broken(let error, _): .damaged(error)
+      case .sound where isExposed, .expired where isExposed: .damaged(.writableByOthers)
+      case .sound: .sound
+      case .expired: .expired
       }
   }
 
@@ -61,7 +61,7 @@ struct FoundRecord {
   /// - Parameter status: nil if even that could not be had.
   init(_ name: RecordPath, unreadable error: any Error, _ status: Stat?) {
     self.name = name
-    self.status = status
+    file = status.map { FileFacts($0) }
     version = nil
     stored = nil
     content = .unreadable(error)
@@ -72,12 +72,12 @@ extension FoundRecord {
   /// The header of a record that is sound, expired or not. A damaged one tells of no locks.
   var header: RecordHeader? {
     switch content {
-    case .sound(let header), .expired(let header): header
+    case .sound, .expired: stored?.fields
     case .damaged, .unreadable: nil
     }
   }
 
-  var byteCount: Int64 { status?.size ?? 0 }
+  var byteCount: Int64 { file?.byteCount ?? 0 }
 
   var isLocked: Bool { header?.isLocked ?? false }
 
@@ -88,12 +88,20 @@ extension FoundRecord {
 
   /// As the counters see it.
   var size: RecordSize { RecordSize(bytes: byteCount, isLocked: isLocked) }
+}
 
-  /// The digest in its header, if the file may be overwritten once no reader has it open.
-  ///
-  /// nil for a file with another name, and for a record that is damaged, locked or without checksums.
-  var recyclableDigest: UInt64? {
-    guard let status, status.linkCount <= 1 else { return nil }
-    return header?.recyclableDigest
+/// What a record means for the one that is to take its place.
+struct Predecessor {
+  let size: RecordSize
+  let refCount: UInt32
+
+  /// - Returns: nil if there is none.
+  init?(_ found: borrowing FoundRecord?) {
+    switch found {
+    case nil: return nil
+    case let found?:
+      size = found.size
+      refCount = found.header?.refCount ?? 0
+    }
   }
 }

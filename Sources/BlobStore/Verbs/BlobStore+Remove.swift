@@ -296,8 +296,10 @@ extension StoreCore {
   ) throws -> FoundRecord? {
     guard case .record(let found) = records.find(path, in: directory, of: open, by: RecordJudge()) else { return nil }
     // That a file cannot be read is no reason to keep it: the removal is unconditional. But there must be one.
-    guard case .unreadable = found.content, found.status == nil else { return found }
-    return try directory.status(of: path.fileName) == nil ? nil : found
+    if case .unreadable = found.content, found.file == nil, try directory.status(of: path.fileName) == nil {
+      return nil
+    }
+    return found
   }
 
   /// Removes a record that a walk has met, if it still is what `isDue` wants when no other change can be made. Waits for

@@ -118,17 +118,18 @@ struct Publisher {
           // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
         }
         let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: open)
-        core.lastStoreReplaced.store(found != nil, ordering: .relaxed)
+        let before = Predecessor(found)
+        core.lastStoreReplaced.store(before != nil, ordering: .relaxed)
         // Counted anew on each try: between two, while this one syncs, others lock and unlock.
-        let refCount = locks.refCount(replacing: found?.header?.refCount ?? 0)
+        let refCount = locks.refCount(replacing: before?.refCount ?? 0)
         if refCount != header.refCount {
           header.refCount = refCount
           try header.withEncodedBytes { head throws(FileError) in try draft.file.write(head, at: 0) }
           isSynced = false
         }
-        let concernsLock = header.isLocked || found?.isLocked ?? false
+        let concernsLock = header.isLocked || before?.size.isLocked ?? false
         let needed = core.configuration.durability.level(concernsLock: concernsLock)
-        if let place = draft.recycled, needed > .none || header.isLocked || !place.isStillSafe {
+        if draft.isRecycled, needed > .none || header.isLocked || !draft.isStillSafe {
           throw UnfitForRecycling()
         }
         if needed > .none, !isSynced || needed > level {
@@ -169,7 +170,7 @@ struct Publisher {
 
   /// Commits a record within the limit, if there is room for it.
   private func commit(
-    _ draft: inout FileDraft, as path: RecordPath, _ size: RecordSize, replacing found: FoundRecord?,
+    _ draft: inout FileDraft, as path: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,
     isSureOfName: Bool, _ level: BlobStore.Durability.Level, of open: OpenRoot,
     _ wait: inout LimitEnforcer.Wait?,
     _ hold: borrowing KeyHold
@@ -177,7 +178,7 @@ struct Publisher {
     let limit = keeper?.limit
     if let keeper, wait != nil {
       // Who waits looks first: what it counted for a moment, the collection that makes room would make room for too.
-      if let usage = hold.usageBeyondBounds(from: found?.size, to: size, limit) { return .mustWait(usage) }
+      if let usage = hold.usageBeyondBounds(from: Predecessor(found)?.size, to: size, limit) { return .mustWait(usage) }
       keeper.stopAsking(&wait)
     }
     return try core.records.commit(
@@ -212,8 +213,8 @@ struct Publisher {
   /// Looking first wastes a call for new keys, trying first one for replaced keys. So a new file tries, and a recycled one
   /// guesses from the last store: once it has tried, nothing may write to it, as a store that keeps locks may have to.
   private func mayTryWithoutLooking(_ draft: borrowing FileDraft, locks: BlobStore.LockPolicy) -> Bool {
-    guard let place = draft.recycled else { return true }
-    return !locks.keepsLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && place.isStillSafe
+    guard draft.isRecycled else { return true }
+    return !locks.keepsLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && draft.isStillSafe
   }
 
   /// - Returns: nil if there is no record.
