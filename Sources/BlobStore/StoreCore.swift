@@ -19,6 +19,7 @@ final class StoreCore: Sendable {
   let isCollecting = CollectionGate()
   let productions = ProductionLocks()
   let collectionObservation = CollectionObservation()
+  let uses: UseCounting
   /// nil where nothing is recycled.
   let recyclingLimit: RecyclingLimit?
   /// Whether the last store that looked found a record under its key.
@@ -33,6 +34,7 @@ final class StoreCore: Sendable {
     self.configuration = configuration
     self.root = root
     defaultExpiration = configuration.effectiveDefaultExpiration.secondsRoundedUp
+    uses = UseCounting(names: temporaryNames, configuration)
     recyclingLimit = RecyclingLimit(configuration)
     controlFiles = ControlFileOpener(
       names: temporaryNames, configuration, defaultExpiration: defaultExpiration)

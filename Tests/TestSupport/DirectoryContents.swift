@@ -10,7 +10,9 @@ package func contents(of directory: FilePath) throws -> [BlobKey: Data] {
   var files: [BlobKey: Data] = [:]
   guard FileManager.default.fileExists(atPath: directory.string) else { return files }
   for path in try FileManager.default.subpathsOfDirectory(atPath: directory.string) {
-    guard path != ".blobcache", path != ".recycled", !path.hasPrefix(".recycled/") else { continue }
+    guard path != ".blobcache", path != ".blobcache-uses", path != ".recycled", !path.hasPrefix(".recycled/") else {
+      continue
+    }
     let full = directory.string + "/" + path
     var isDirectory: ObjCBool = false
     guard FileManager.default.fileExists(atPath: full, isDirectory: &isDirectory), !isDirectory.boolValue else {

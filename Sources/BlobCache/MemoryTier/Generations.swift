@@ -39,6 +39,21 @@ final class Generations: Sendable {
     return own?.stamp(of: digest, rootChanges: store.rootChanges)
   }
 
+  /// Whether a stamp still holds, so that memory may answer.
+  ///
+  /// - Parameter hit: the answer, which is counted where processes share numbers; nil if there is none to count.
+  func isInForce(_ stamp: GenerationStamp, of digest: UInt64, counting hit: MemoryHit?) -> Bool {
+    do {
+      let shared = try store.generation(ofDigest: digest, counting: hit) { GenerationStamp(shared: $0) == stamp }
+      if let shared { return GenerationStamp(shared: shared) == stamp }
+    } catch {
+      // As for `stamp`.
+      store.configuration.logger.debug("no generation: \(error)")
+      return false
+    }
+    return own?.stamp(of: digest, rootChanges: store.rootChanges) == stamp
+  }
+
   /// Runs a change of a key's payload.
   func changing<Result>(_ digest: UInt64, _ change: () throws -> Result) rethrows -> Result {
     guard let own else { return try change() }

@@ -47,12 +47,14 @@ final class MemoryTier: Sendable {
   /// - Parameter touching: whether this counts as a use of the record.
   func find(_ key: BlobKey, touching: Bool) -> Finding {
     guard let cached = cache.value(forKey: key) else { return .absent }
-    guard generations.stamp(of: cached.digest) == cached.stamp else {
+    let now = now()
+    let isExpired = now > cached.use.deadline
+    let hit = isExpired ? nil : MemoryHit(byteCount: cached.blob.payload.count, isUse: touching, at: now)
+    guard generations.isInForce(cached.stamp, of: cached.digest, counting: hit) else {
       discard(cached)
       return .outdated
     }
-    let now = now()
-    guard now <= cached.use.deadline else {
+    guard !isExpired else {
       discard(cached)
       return .expired(cached.blob)
     }

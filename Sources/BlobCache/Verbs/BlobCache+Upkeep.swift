@@ -46,4 +46,13 @@ extension BlobCache {
     let engine = try openEngine()
     return try await engine.lanes.reads.run { _ in try engine.store.statistics() }
   }
+
+  /// Hits, misses and stores in the directory, of all processes.
+  ///
+  /// - Throws: as `BlobStore.traffic`; `CancellationError` while it waits for a thread; `closed`.
+  /// - Complexity: O(1).
+  public func traffic() async throws -> BlobStore.Traffic {
+    let engine = try openEngine()
+    return try await engine.lanes.reads.run { _ in try engine.store.traffic() }
+  }
 }

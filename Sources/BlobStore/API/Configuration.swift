@@ -43,6 +43,8 @@ extension BlobStore.Configuration {
     /// The share of its limits that a collection leaves when they are exceeded, above 0 and up to 1. With less, the next
     /// collection is needed later.
     public var evictionTarget = 0.9
+    /// Which records go first where a limit is exceeded.
+    public var eviction = BlobStore.Eviction.frequency
     /// Whether a store that exceeds a limit, or finds the volume full, starts a collection on a thread of its own. Without,
     /// limits are kept by the collections that a program makes.
     public var collectsOnStore = true

@@ -17,6 +17,6 @@ struct CollectionClock {
     tally.report.seconds = start.duration(to: .now) / .seconds(1) - tally.secondsMeanwhile
     run.core.collectionObservation.observer?.didEnd(tally.report)
     guard run.core.configuration.access.recordsCollections, !run.options.dryRun else { return }
-    run.control?.record(tally.report, kind, at: run.core.configuration.now())
+    run.control?.record(tally.report, tally.evictions, kind, at: run.core.configuration.now())
   }
 }

@@ -14,6 +14,8 @@ final class CollectionTally {
   var unmeasured = 0
   /// Of a dry run that was cut short, what it has walked over.
   var walked: OrderedEntries.Part?
+  /// What was evicted, by cause.
+  var evictions = EvictionSums()
   /// What had to go, while another change had its stripe.
   var busy: BusyRecords<PostponedRemoval>
   /// What that took, which counts as evictions.
@@ -93,7 +95,9 @@ extension CollectionTally {
   func removed(_ bytes: Int64, for cause: CollectedRecord.Cause) {
     switch cause {
     case .expired: report.expired += 1
-    case .evicted: report.evicted += 1
+    case .evicted:
+      report.evicted += 1
+      evictions.add()
     case .damaged: report.damaged += 1
     }
     report.bytesFreed.saturatingAdd(bytes)

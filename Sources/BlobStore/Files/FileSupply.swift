@@ -123,18 +123,6 @@ struct FileSupply {
     configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
   }
 
-  /// The control file for who has only loaded so far, and needs it where files are recycled: nil elsewhere.
-  func controlFileOfRecyclers(_ open: OpenRoot) -> ControlFile? {
-    do {
-      guard try open.recyclingBin(makesIt: false) != nil else { return nil }
-      return try open.controlFile(configuration.logger)
-    } catch {
-      // Who may not open it loads all the same.
-      configuration.logger.debug("no generations: \(BlobStoreError(error, operation: "load", key: nil))")
-      return nil
-    }
-  }
-
   /// Empties the recycling bin for a store that has found the volume full.
   ///
   /// - Returns: whether that made room.

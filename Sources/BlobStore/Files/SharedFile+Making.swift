@@ -51,6 +51,12 @@ extension SharedFile {
     return true
   }
 
+  /// Puts a new file in the place of what has the name, if anything does.
+  static func replace(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws {
+    var temporary = try makeUnpublished(format, in: open, names: names)
+    try temporary.replace(format.name)
+  }
+
   private static func makeUnpublished(
     _ format: Format, in open: OpenRoot, names: TemporaryNames
   ) throws -> FileDraft {

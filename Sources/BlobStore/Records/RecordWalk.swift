@@ -211,7 +211,11 @@ internal import SystemPackage
       }
     }
     if CacheDirectoryTag.isTag(entry.name, in: layout), entry.kind == .regular || entry.kind == .unknown { return nil }
-    if entry.name == ControlFile.name, entry.kind == .regular || entry.kind == .unknown { return nil }
+    if entry.name == ControlFile.name || entry.name == UsesFile.name,
+      entry.kind == .regular || entry.kind == .unknown
+    {
+      return nil
+    }
     let item = try item(for: entry)
     if item != nil { beginEntry() }
     return item

@@ -7,11 +7,20 @@ internal import SystemPackage
 final class OpenRoot: Sendable {
   let directory: Directory
   let ownership: FileOwnership
-  private let control = Lock<ControlFile?>(nil)
+  private let control = Lock<ControlFileState>(.notLookedFor)
   private let bin = Lock<BinState>(.notLookedFor)
   private let subdirectories: OpenSubdirectories
   /// Given back when nobody uses the directory any more.
   private let hold: (any RootHold)?
+
+  private enum ControlFileState {
+    case notLookedFor
+    /// It was not there, or could not be opened, when a load looked.
+    case absent
+    case open(ControlFile)
+
+    var opened: ControlFile? { if case .open(let file) = self { file } else { nil } }
+  }
 
   private enum BinState {
     case notLookedFor
@@ -29,29 +38,52 @@ final class OpenRoot: Sendable {
 
   /// The control file, opened when it is first needed; nil if there is none.
   func controlFile(_ logger: Logger) throws -> ControlFile? {
-    if let opened = control.withLock({ $0 }) { return opened }
-    guard let opened = try ControlFile.open(in: directory, ownership, logger: logger) else { return nil }
+    if let opened = openedControlFile { return opened }
+    guard let found = try ControlFile.open(in: directory, ownership, logger: logger) else { return nil }
     return control.withLock { control in
       // Two threads may have opened it: the locks of one process are on one.
-      if control == nil { control = opened }
-      return control
+      if let opened = control.opened { return opened }
+      control = .open(found)
+      return found
     }
   }
 
-  /// The control file, if it has been opened already: whoever only reads does so only where files are recycled.
-  var openedControlFile: ControlFile? { control.withLock { $0 } }
+  /// The control file for a load, which looks for it once a second where there is none.
+  ///
+  /// A load that may not open it goes without generations, and is not counted.
+  func controlFileOfLoads(_ logger: Logger) -> ControlFile? {
+    switch control.withLock({ $0 }) {
+    case .open(let opened): return opened
+    case .absent: return nil
+    case .notLookedFor: break
+    }
+    do {
+      if let opened = try controlFile(logger) { return opened }
+    } catch {
+      logger.debug("no generations: \(BlobStoreError(error, operation: "load", key: nil))")
+    }
+    control.withLock { if case .notLookedFor = $0 { $0 = .absent } }
+    return nil
+  }
+
+  /// The control file, if it has been opened already.
+  var openedControlFile: ControlFile? { control.withLock { $0.opened } }
 
   /// Closes a control file that was deleted.
   func forget(_ deleted: ControlFile) {
     control.withLock { control in
-      if control === deleted { control = nil }
+      if control.opened === deleted { control = .notLookedFor }
     }
   }
 
   /// Closes the control file if it was deleted or moved away: who changes nothing finds out no other way.
+  ///
+  /// Where there was none, the next load looks again.
   func forgetControlFileIfReplaced() throws {
-    guard let opened = control.withLock({ $0 }), try !opened.file.isCurrent(in: directory) else { return }
-    forget(opened)
+    guard let opened = openedControlFile else {
+      return control.withLock { if case .absent = $0 { $0 = .notLookedFor } }
+    }
+    if try !opened.file.isCurrent(in: directory) { forget(opened) }
   }
 
   /// The recycling bin, opened when it is first needed.

@@ -25,6 +25,28 @@ extension BlobStore {
     }
   }
 
+  /// The generation of a digest, for a cache in front of the store; counts the load that it answers.
+  ///
+  /// - Parameters:
+  ///   - hit: what is counted; nil for nothing.
+  ///   - isCurrent: whether the answer may be given in a generation.
+  /// - Complexity: no lock beyond those of `generation(ofDigest:)`, and no system call unless there is a new file of uses.
+  package func generation(
+    ofDigest digest: UInt64, counting hit: MemoryHit?, if isCurrent: (UInt64) -> Bool
+  ) throws(BlobStoreError) -> UInt64? {
+    try reporting("load") {
+      guard let open = try core.root.opened(),
+        let control = try core.controlFiles.controlFile(of: open, makesIt: false),
+        let generation = control.generation(of: digest)
+      else { return nil }
+      if let hit, isCurrent(generation) {
+        core.count(
+          .hitInMemory(byteCount: hit.byteCount), of: digest, isUse: hit.isUse, at: hit.time, in: control, open)
+      }
+      return generation
+    }
+  }
+
   /// What all changes of a key come to, wipes included.
   ///
   /// - Returns: nil where there is no control file yet, or none that counts.
@@ -54,5 +76,19 @@ extension BlobStore {
   /// - Parameter operation: the caller's verb, which an error names.
   package func digest(of key: BlobKey, for operation: String) throws(BlobStoreError) -> UInt64 {
     try reporting(operation, key) { try core.path(for: key).digest }
+  }
+}
+
+/// A load that a cache in front of the store answers.
+package struct MemoryHit {
+  let byteCount: Int
+  let isUse: Bool
+  let time: UnixTime
+
+  /// - Parameter isUse: false for a load that does not touch.
+  package init(byteCount: Int, isUse: Bool, at time: UnixTime) {
+    self.byteCount = byteCount
+    self.isUse = isUse
+    self.time = time
   }
 }

@@ -94,7 +94,11 @@ extension StoreCore {
     let found = try settled(path, configuration.damagePolicy) { open, isFirst throws in
       try readRecord(path, in: open, now, asksStatus: !isFirst)
     }
-    guard let (header, payload) = found else { return nil }
+    guard let (header, payload) = found else {
+      try count(.miss, of: path.digest, isUse: touching, at: now)
+      return nil
+    }
+    try count(.hit(byteCount: payload.count), of: path.digest, isUse: touching, at: now)
     if touching, header.ttl == 0, header.lastUpdate < now { touchAfterLoad(path, now) }
     return Blob(key: key, payload: payload, header: header)
   }
@@ -151,7 +155,7 @@ extension StoreCore {
         return .absent
       }
     }
-    guard let control = open.openedControlFile ?? supply.controlFileOfRecyclers(open) else {
+    guard let control = open.controlFileOfLoads(configuration.logger) else {
       return try readOrPassOver()
     }
     var triesLeft = 3

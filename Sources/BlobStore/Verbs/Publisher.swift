@@ -155,6 +155,7 @@ struct Publisher {
       case .done(let reached, let usage, let generation):
         if let usage { keeper?.start(usage) }
         keeper?.didStore(header.fileByteCount)
+        core.countStore(of: path.digest, byteCount: Int64(clamping: header.payloadSize), in: open)
         if reached == .full {
           do throws(FileError) {
             try draft.subdirectory.directory.synchronize()

@@ -123,7 +123,8 @@ import Testing
   }
 
   /// Those that are not stamped count as used now: they go before what is of a clock that is an hour ahead.
-  @Test(arguments: EvictionTests.remembered) func thoseThatAreOnlyReportedAreEvictedInTurn(remembered: Int) throws {
+  @Test(arguments: EvictionTests.remembered, BlobStore.Eviction.allCases)
+  func thoseThatAreOnlyReportedAreEvictedInTurn(remembered: Int, eviction: BlobStore.Eviction) throws {
     for index in 0..<10 {
       try store("ahead \(index)", ttl: .seconds(1_000_000))
       try store("late \(index)", ahead: 3600, ttl: .seconds(1_000_000))
@@ -133,6 +134,7 @@ import Testing
     let store = try cache.store {
       $0.limits.size = 1111
       $0.access.recordsCollections = false
+      $0.limits.eviction = eviction
     }
     #expect(try store.collect(options).evicted == 11)
     let left = Set(try cache.store().records().compactMap { $0.key?.string })

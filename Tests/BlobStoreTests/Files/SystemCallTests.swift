@@ -15,6 +15,8 @@ import Testing
     /// Whether the process is an ordinary user's, to whom the kernel tells by the opening of a file whether it is theirs.
     var isOrdinary = false
     var rootMode: mode_t = 0o700
+    /// Whether the store has done nothing before.
+    var isNew = false
     var change: @Sendable (inout BlobStore.Configuration) -> Void = { _ in }
     var prepare: @Sendable (BlobStore) throws -> Void = { _ in }
     let run: @Sendable (BlobStore) throws -> Void
@@ -56,6 +58,10 @@ import Testing
       name: "load, above 1 MiB", prepare: { try $0.store(Data(count: 1 << 20 + 1), for: "kept", ttl: .seconds(1000)) },
       run: { _ = try $0.load("kept") }),
     Scenario(name: "load, absent", run: { _ = try $0.load("kept out") }),
+    Scenario(name: "load, the first of a store", isNew: true, run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load, the first of a store, with a file of uses", isNew: true, change: { $0.limits.size = 1 << 30 },
+      run: { _ = try $0.load("key") }),
     Scenario(
       name: "load that touches", prepare: { try $0.store(Data("aged".utf8), for: "kept") },
       run: { _ = try $0.load("kept") }),
@@ -137,10 +143,13 @@ import Testing
     try check(chmod(cache.path(""), scenario.rootMode), "chmod")
     let trace = CallTrace(accessTimeTellsOwner: scenario.isOrdinary)
     let start = ContinuousClock.now
-    let store = try cache.store(files: trace.files) {
-      $0.recycling = scenario.recycles ? .automatic : .off
-      scenario.change(&$0)
+    func open() throws -> BlobStore {
+      try cache.store(files: trace.files) {
+        $0.recycling = scenario.recycles ? .automatic : .off
+        scenario.change(&$0)
+      }
     }
+    let store = try open()
     try store.store(Self.payload, for: "key", ttl: .seconds(1000))
     try scenario.prepare(store)
     // The first change finds out what the directory and its control file are.
@@ -149,8 +158,9 @@ import Testing
     // And the next one opens the subdirectory.
     _ = try store.remove("keel")
     cache.clock.advance(by: 1)
+    let user = try scenario.isNew ? open() : store
     _ = trace.take()
-    try scenario.run(store)
+    try scenario.run(user)
     let calls = trace.take().map { Self.name(of: $0.call) }.joined(separator: " ")
     return (calls, start.duration(to: .now) / .seconds(1))
   }

@@ -130,17 +130,21 @@ import Testing
     #expect(rest.evicted == 0 && rest.bytesAfter == 1000)
   }
 
-  /// C7: one from 1970, one from the end of time, many of now.
-  @Test func wideSpreadOfTimes() throws {
+  /// C7, C31: one from 1970, one from the end of time, many of now.
+  @Test(arguments: BlobStore.Eviction.allCases) func wideSpreadOfTimes(eviction: BlobStore.Eviction) throws {
     try fill(30, spacing: 1)
     for (file, time) in [("a", 0), ("b", UInt64(Int64.max)), ("c", .max), ("d", 1), ("e", UInt64(Int64.max) - 8191)] {
       let header = RecordHeader(ttl: UInt64(Int64.max), updateTime: time, payloadSize: 0)
       try cache.write(record(header, [UInt8](repeating: 7, count: 36)), to: file)
     }
-    // 35 records; 18 are left: the two oldest and fifteen of now go.
-    let report = try cache.store { $0.limits.size = 2000 }.collect()
+    // 35 records; 18 are left: the two oldest and fifteen of now go; or those ahead too, instead of three of now.
+    let report = try cache.store {
+      $0.limits.size = 2000
+      $0.limits.eviction = eviction
+    }.collect()
     #expect(report.evicted == 17)
-    #expect(try left() == names(15..<30).union(["b", "c", "e"]))
+    let expected = eviction == .oldest ? names(15..<30).union(["b", "c", "e"]) : names(12..<30)
+    #expect(try left() == expected)
   }
 
   /// C7: all times at the end of what a header can say.

@@ -165,11 +165,11 @@ extension Cache {
   }
 
   /// Everything below what the cache lies in, by relative path.
-  /// Without the control file, which changes with every count, and the recycling bin.
+  /// Without the control file and the file of uses, which change with every count, and the recycling bin.
   func snapshot() throws -> [String: FileState] {
     var states: [String: FileState] = [:]
     for name in try FileManager.default.subpathsOfDirectory(atPath: outside.path.string) {
-      if name.hasSuffix(".blobcache") || name.contains(".recycled") { continue }
+      if name.hasSuffix(".blobcache") || name.hasSuffix(".blobcache-uses") || name.contains(".recycled") { continue }
       states[name] = try fileState(outside.path.string + "/" + name)
     }
     return states
@@ -180,7 +180,7 @@ extension Cache {
     guard try fileState(root.string) != nil else { return [] }
     return Set(
       try FileManager.default.subpathsOfDirectory(atPath: root.string).filter {
-        guard $0 != ".blobcache", !$0.hasPrefix(".recycled") else { return false }
+        guard $0 != ".blobcache", $0 != ".blobcache-uses", !$0.hasPrefix(".recycled") else { return false }
         return try state($0).map { $0.mode & UInt32(S_IFMT) != UInt32(S_IFDIR) } ?? false
       })
   }

@@ -20,6 +20,16 @@ extension BlobStore {
     public var evictions: Int64 = 0
     public var expired: Int64 = 0
     public var evicted: Int64 = 0
+    /// Of those, records that went because there were more bytes than the size limit allows.
+    public var evictedForSizeLimit: Int64 = 0
+    /// Of those, records that went because there were more than the count limit allows.
+    public var evictedForCountLimit: Int64 = 0
+    /// Of those, records that went because the volume had too little room left.
+    public var evictedForFreeSpace: Int64 = 0
+    /// Of those, records that went for the goal of a trim.
+    public var evictedByTrims: Int64 = 0
+    /// Seconds from the last update of evicted records to their end, on average; nil if none is known.
+    public var meanEvictedAge: Int64?
     public var damaged: Int64 = 0
     public var temporary: Int64 = 0
     public var bytesFreed: Int64 = 0

@@ -21,13 +21,26 @@ extension CollectionRun {
     let batch = control.counters.flatMap { EvictionBatch(core, $0) }
     let subdirectories = LastSubdirectory(open)
     while !tally.isStopped, let usage = control.counters {
-      if !limit().isExceeded(by: usage) {
+      let inForce = limit()
+      if inForce.isExceeded(by: usage) {
+        tally.evictions.cause = inForce.cause(of: usage)
+      } else {
         if usage.bytes <= target.bytes, usage.records <= target.records { break }
         if let batch, batch.isReached(files: report.evicted, bytes: report.bytesFreed) { break }
       }
       guard let candidate = queue.next() else { break }
+      // What was used since it was met, the next walk looks at.
+      if sizes.order.wasUsed(candidate.path.digest, since: candidate.standing) { continue }
       sizes.evict(candidate, in: subdirectories)
     }
+  }
+}
+
+extension StoreLimit {
+  /// What asks for an eviction where the limit is exceeded: of several causes, the first.
+  fileprivate func cause(of usage: BlobStore.UsageEstimate) -> EvictionCause {
+    if usage.bytes > volumeBytes, volumeBytes < bytes ?? .max { return .freeSpace }
+    return usage.bytes > bytes ?? .max ? .sizeLimit : .countLimit
   }
 }
 

@@ -24,7 +24,9 @@ struct EvictionBatch {
       min(bound / Self.perBin, limit.flatMap { limit in target.map { limit - $0 } } ?? .max)
     }
     bytes = share(bin.bytes, ofWhatLies: configuration.limits.size, above: configuration.sizeTarget)
-    files = share(bin.files, ofWhatLies: configuration.limits.count, above: configuration.countTarget)
+    // A bin for most of a few records: then what is known to be next is remembered for too long.
+    let files = configuration.limits.count.map { min(bin.files, $0 / 10) } ?? bin.files
+    self.files = share(files, ofWhatLies: configuration.limits.count, above: configuration.countTarget)
   }
 
   func isReached(files evicted: Int64, bytes freed: Int64) -> Bool {

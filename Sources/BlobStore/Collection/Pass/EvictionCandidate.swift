@@ -4,7 +4,7 @@ internal import Posix
 /// A record that may have to go, as it was when it was met.
 struct EvictionCandidate {
   let path: RecordPath
-  let lastUpdate: UnixTime
+  let standing: EvictionStanding
   let size: RecordSize
   /// As the header has it: the record has been stored or touched since, if this is another.
   private let updateTime: UInt64
@@ -14,15 +14,23 @@ struct EvictionCandidate {
   /// For two stores within a tick of the clock that stamps files, the second of which was given the first one's file again.
   private let checksum: UInt32?
 
-  /// - Parameter time: what the record counts as last used at.
-  init(_ path: RecordPath, _ header: RecordHeader, usedAt time: UnixTime, _ size: RecordSize, _ fileState: FileState?) {
+  init(
+    _ path: RecordPath, _ header: RecordHeader, _ standing: EvictionStanding, _ size: RecordSize,
+    _ fileState: FileState?
+  ) {
     self.path = path
-    lastUpdate = time
+    self.standing = standing
     self.size = size
     updateTime = header.updateTime
     checksum = header.payloadChecksum
     self.fileState = fileState
   }
+
+  /// Where it stands in the order: the earliest place goes first.
+  var place: UnixTime { standing.place }
+
+  /// Seconds since its last update.
+  func age(at now: UnixTime) -> Int64 { now.seconds.saturatingSubtracting(Int64(clamping: updateTime)) }
 
   /// Whether the record is what it was, and not locked.
   func isStillEvictable(_ current: RecordEntry) -> Bool {

@@ -33,7 +33,7 @@ struct EvictionCandidates {
     guard candidates.count > capacity + capacity / 8 else { return }
     newest = ages.newestTime(holding: Int64(capacity))
     if let newest {
-      candidates.removeAll { $0.lastUpdate > newest }
+      candidates.removeAll { $0.place > newest }
     } else {
       isUsable = false
       candidates = []
@@ -51,7 +51,7 @@ struct EvictionCandidates {
   mutating func take() -> [EvictionCandidate] {
     defer { candidates = [] }
     // Times alone are moved about: records are large.
-    let order = candidates.indices.map { (time: candidates[$0].lastUpdate, index: $0) }.sorted { $0.time < $1.time }
+    let order = candidates.indices.map { (time: candidates[$0].place, index: $0) }.sorted { $0.time < $1.time }
     return order.map { candidates[$0.index] }
   }
 }

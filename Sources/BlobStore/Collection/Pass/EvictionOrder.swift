@@ -1,12 +1,97 @@
 internal import BlobRecord
 
-/// What orders the candidates of an eviction: the one with the earliest time goes first.
+/// The order in which records go: each has a place in time, and the earliest places go first.
 ///
 /// The only place that ranks records. The size pass measures by it, remembers by it, and walks by it.
+/// With `frequency`, a record that was used n times ages n² times slower: its place is as long before now as it has not
+/// been used, by n². With `oldest`, it is the update time. Spec/Uses.md says why.
 struct EvictionOrder {
-  /// When the collection began.
-  let now: UnixTime
+  private let eviction: BlobStore.Eviction
+  /// nil where no uses are counted.
+  private let sketch: UseSketch?
+  /// When the pass began.
+  private let now: UnixTime
+  private let clock: @Sendable () -> UnixTime
+  /// Digests of records whose update time the pass has set right: nothing is known of when they were stored.
+  private var distrusted: Set<UInt64> = []
 
-  /// When a record counts as used last: a time that lies in the future counts as now.
-  func lastUse(of header: RecordHeader) -> UnixTime { header.isStampedAhead(of: now) ? now : header.lastUpdate }
+  /// More are not remembered, and go in their turn.
+  private static let mostDistrusted = 4096
+  /// How far processes' clocks may differ, in seconds.
+  private static let clockTolerance: Int64 = 60
+
+  init(_ configuration: BlobStore.Configuration, _ sketch: UseSketch?, now: UnixTime) {
+    eviction = configuration.limits.eviction
+    self.sketch = configuration.limits.eviction == .frequency ? sketch : nil
+    self.now = now
+    clock = configuration.now
+  }
+
+  /// A record was stamped by a clock that was ahead: it goes before all that were not.
+  mutating func distrust(_ digest: UInt64) {
+    if distrusted.count < Self.mostDistrusted { distrusted.insert(digest) }
+  }
+
+  func standing(of header: RecordHeader, _ digest: UInt64) -> EvictionStanding {
+    switch eviction {
+    case .oldest:
+      return EvictionStanding(place: header.isStampedAhead(of: now) ? now : header.lastUpdate, useCount: 0)
+    case .frequency:
+      let uses = sketch?.uses(of: digest) ?? UseSketch.Uses()
+      let isTrusted = distrusted.isEmpty || !distrusted.contains(digest)
+      let place = isTrusted ? place(lastUpdate: header.lastUpdate, uses) : Self.placeOfAhead(UnixTime(seconds: .max))
+      return EvictionStanding(place: place, useCount: UInt8(uses.count))
+    }
+  }
+
+  private func place(lastUpdate: UnixTime, _ uses: UseSketch.Uses) -> UnixTime {
+    var last = lastUpdate
+    if last > now {
+      // Another process may have stored the record since the pass began. A clock that was ahead tells nothing.
+      guard last <= clock().advanced(bySeconds: Self.clockTolerance) else { return Self.placeOfAhead(last) }
+      last = now
+    }
+    if let use = uses.last, use > last { last = min(use, now) }
+    let age = now.seconds.subtractingReportingOverflow(last.seconds)
+    let count = Double(max(uses.count, 1))
+    // Of what was stored just now the age is one second: uses count there too.
+    return Self.place((Double(age.overflow ? .max : age.partialValue) + 1) / (count * count))
+  }
+
+  /// Before those of all ages, the furthest ahead first.
+  private static func placeOfAhead(_ time: UnixTime) -> UnixTime { place(0x1p64 * Double(max(time.seconds, 1))) }
+
+  /// A place that is the earlier the greater a number is.
+  ///
+  /// The bits of positive numbers are in their order, with a million steps to each doubling. So one record of another
+  /// century leaves the others of a day apart in a histogram.
+  private static func place(_ distance: Double) -> UnixTime {
+    UnixTime(seconds: -Int64(distance.bitPattern >> 32))
+  }
+
+  /// Whether a record was used since it had a standing.
+  func wasUsed(_ digest: UInt64, since standing: EvictionStanding) -> Bool {
+    sketch.map { $0.uses(of: digest).count > Int(standing.useCount) } ?? false
+  }
+}
+
+/// Where a record stands in the order, as a pass has met it.
+struct EvictionStanding {
+  /// Only its relation to others' has a meaning.
+  let place: UnixTime
+  fileprivate let useCount: UInt8
+
+  fileprivate init(place: UnixTime, useCount: UInt8) {
+    self.place = place
+    self.useCount = useCount
+  }
+}
+
+extension StoreCore {
+  /// The order in which a pass that begins now evicts records.
+  func evictionOrder(_ control: ControlFile?, at now: UnixTime) -> EvictionOrder {
+    // A directory that cannot be opened, the pass itself reports.
+    guard let control, let open = try? root.opened() else { return EvictionOrder(configuration, nil, now: now) }
+    return EvictionOrder(configuration, uses.withSketch(of: control, in: open) { $0 }, now: now)
+  }
 }

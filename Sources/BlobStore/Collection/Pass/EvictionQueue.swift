@@ -8,7 +8,7 @@ struct EvictionQueue {
   /// Some ten MiB of them.
   static let capacity = 65_536
 
-  /// Newest first, once sealed.
+  /// The latest place first, once sealed.
   private var candidates: [EvictionCandidate] = []
 
   private var bytes: Int64 = 0
@@ -28,9 +28,12 @@ struct EvictionQueue {
     bytes.saturatingAdd(candidate.size.bytes)
   }
 
-  /// Puts them in order.
-  mutating func seal() {
-    candidates.sort { $0.lastUpdate > $1.lastUpdate }
+  /// Puts them in order, and forgets all but so many.
+  mutating func seal(keeping count: Int64) {
+    candidates.sort { $0.place > $1.place }
+    let surplus = candidates.prefix(max(0, candidates.count - Int(clamping: count)))
+    bytes = surplus.reduce(bytes) { $0.saturatingSubtracting($1.size.bytes) }
+    candidates.removeFirst(surplus.count)
   }
 
   /// The oldest.

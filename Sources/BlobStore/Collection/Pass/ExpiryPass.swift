@@ -159,7 +159,8 @@ final class ExpiryPass {
     tally.advance()
     subdirectoryHoldsSomething = true
     mark?.add(record.header, byteCount: record.fileSize)
-    sizes.measure(record.header, record.state, record.size, record.fileState, walk.skimmedPath)
+    sizes.measure(
+      record.header, record.state, record.size, record.fileState, record.digest, walk.skimmedPath)
     return true
   }
 
@@ -222,6 +223,7 @@ final class ExpiryPass {
   private func stampedAnew(_ entry: RecordEntry) throws -> RecordHeader? {
     guard let path = entry.path, let header = entry.header, header.isStampedAhead(of: now) else { return entry.header }
     tally.report.stampedAhead += 1
+    sizes.distrust(path.digest)
     // What cannot be written now, a later pass is to look at again.
     defer { mark = nil }
     // A clock of its own is not to stamp what others go by.
@@ -246,7 +248,8 @@ final class ExpiryPass {
     default: mark = nil
     }
     // What this pass has written itself is no longer the file that it met.
-    sizes.measure(header, entry.state, entry.size, header == entry.header ? entry.fileState : nil, entry.path)
+    sizes.measure(
+      header, entry.state, entry.size, header == entry.header ? entry.fileState : nil, entry.path?.digest, entry.path)
   }
 }
 

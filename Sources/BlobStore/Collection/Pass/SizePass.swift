@@ -25,7 +25,7 @@ final class SizePass {
   private let remover: RecordRemover
   private let rule: ExpiryRule
   private let aim: Aim
-  private let order: EvictionOrder
+  private(set) var order: EvictionOrder
   /// Whether what stays is measured, because the oldest of it may have to go.
   private let hasLimit: Bool
   private var plan = EvictionPlan<EvictionCandidate>()
@@ -46,7 +46,7 @@ final class SizePass {
     self.remover = remover
     self.rule = rule
     self.aim = aim
-    order = EvictionOrder(now: now)
+    order = core.evictionOrder(control, at: now)
     let limit = StoreLimit(core.configuration, quarantineBytes: core.quarantineByteLimit)
     let isKept = control.flatMap { control in
       control.countersAreKnown ? control.counters.map { limit?.isExceeded(by: $0) == false } : nil
@@ -106,7 +106,7 @@ final class SizePass {
       }
       evict(candidate, in: subdirectories)
     }
-    queue?.seal()
+    queue?.seal(keeping: queueCount)
     return plan.isDone || isComplete || tally.isStopped
   }
 
@@ -115,7 +115,12 @@ final class SizePass {
     guard tally.passedOver == 0, !tally.isStopped, var oldest, oldest.isUsable else { return }
     self.oldest = nil
     for candidate in oldest.take() { queue?.add(candidate) }
-    queue?.seal()
+    queue?.seal(keeping: queueCount)
+  }
+
+  /// How many of those that are next are worth remembering: once more of them are gone, others would be next.
+  private var queueCount: Int64 {
+    core.configuration.limits.eviction == .oldest ? .max : max(tally.report.recordsAfter / 4, EvictionBatch.perBin * 8)
   }
 
   private func evictByWalking(_ open: OpenRoot) throws {
@@ -145,41 +150,56 @@ final class SizePass {
       }
       needsWalk = rest.needsWalk && !tally.isStopped
     }
-    queue?.seal()
+    queue?.seal(keeping: queueCount)
   }
 
   /// - Returns: whether a limit is exceeded.
   private func startPlan() throws -> Bool {
-    var bytes = try byteTarget().map { excess(of: tally.report.bytesAfter, over: $0) } ?? 0
+    let target = try byteTarget()
+    var bytes = target.map { excess(of: tally.report.bytesAfter, over: $0) } ?? 0
     var records = core.configuration.limits.count.map { excess(of: tally.report.recordsAfter, over: $0) } ?? 0
     if let limit = options.goal?.byteLimit, aim.isGoalWanted() { bytes = max(bytes, tally.report.bytesAfter - limit) }
     if let roomWanted = aim.roomWanted { bytes = max(bytes, try excess(for: roomWanted)) }
     if let limit = options.goal?.recordLimit { records = max(records, tally.report.recordsAfter - limit) }
     guard !tally.isStopped, bytes > 0 || records > 0 else { return false }
+    tally.evictions.cause = evictionCause(over: target)
     return plan.start(freeing: bytes, records: records)
+  }
+
+  /// What asks for an eviction: of several causes, the first.
+  private func evictionCause(over target: Int64?) -> EvictionCause {
+    if aim.roomWanted != nil { return .freeSpace }
+    let limits = core.configuration.limits
+    if let limit = limits.size, let target, tally.report.bytesAfter > target {
+      return target < limit ? .freeSpace : .sizeLimit
+    }
+    if let limit = limits.count, tally.report.recordsAfter > limit { return .countLimit }
+    // The goal of a store's collection is its size limit, less what stores wait for.
+    return aim.fillsQueue ? .sizeLimit : .trim
   }
 
   private func candidate(_ entry: RecordEntry) -> EvictionCandidate? {
     guard isEvictable(entry.state), let header = entry.header, let path = entry.path, !aim.isSpared(path.digest),
       !isCountedAsRemoved(entry)
     else { return nil }
-    return EvictionCandidate(path, header, usedAt: order.lastUse(of: header), entry.size, entry.fileState)
+    return EvictionCandidate(path, header, order.standing(of: header, path.digest), entry.size, entry.fileState)
   }
 
   /// Almost all records stay: nothing is allocated for them.
   private func skim(_ record: RecordGlance, in walk: RecordWalk, _ open: OpenRoot) {
     tally.advance()
-    let time = order.lastUse(of: record.header)
-    guard isEvictable(record.state), plan.concerns(time), !aim.isSpared(record.digest), let path = walk.skimmedPath
+    let standing = order.standing(of: record.header, record.digest)
+    guard isEvictable(record.state), plan.concerns(standing.place), !aim.isSpared(record.digest),
+      let path = walk.skimmedPath
     else { return }
-    decide(EvictionCandidate(path, record.header, usedAt: time, record.size, record.fileState), in: walk, open)
+    decide(EvictionCandidate(path, record.header, standing, record.size, record.fileState), in: walk, open)
   }
 
   private func decide(_ candidate: EvictionCandidate, in walk: RecordWalk, _ open: OpenRoot) {
-    switch plan.decide(candidate.lastUpdate, bytes: candidate.size.bytes, candidate) {
+    switch plan.decide(candidate.place, bytes: candidate.size.bytes, candidate) {
     // Some may have gone before this walk.
     case .evict where !plan.isDone: evict(candidate, in: walk, open)
-    case .keep where plan.isNext(candidate.lastUpdate): queue?.add(candidate)
+    case .keep where plan.isNext(candidate.place): queue?.add(candidate)
     case .evict, .keep, .later: break
     }
   }
@@ -226,16 +246,19 @@ extension SizePass {
   ///
   /// - Parameter path: asked for only if the record may have to go.
   func measure(
-    _ header: RecordHeader?, _ state: RecordState, _ size: RecordSize, _ fileState: FileState?,
+    _ header: RecordHeader?, _ state: RecordState, _ size: RecordSize, _ fileState: FileState?, _ digest: UInt64?,
     _ path: @autoclosure () -> RecordPath?
   ) {
     tally.stays(size)
-    guard hasLimit, let header, isEvictable(state) else { return }
-    let time = order.lastUse(of: header)
-    plan.measure(time, bytes: size.bytes)
-    guard oldest?.concerns(time) == true, let path = path() else { return }
-    oldest?.add(EvictionCandidate(path, header, usedAt: time, size, fileState), plan.histogram)
+    guard hasLimit, let header, let digest, isEvictable(state) else { return }
+    let standing = order.standing(of: header, digest)
+    plan.measure(standing.place, bytes: size.bytes)
+    guard oldest?.concerns(standing.place) == true, let path = path() else { return }
+    oldest?.add(EvictionCandidate(path, header, standing, size, fileState), plan.histogram)
   }
+
+  /// A record was stamped by a clock that was ahead: nothing is known of its age.
+  func distrust(_ digest: UInt64) { order.distrust(digest) }
 
   /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
   /// that was cut short; but what a dry run has counted as removed already is gone for it.
@@ -262,12 +285,12 @@ extension SizePass {
     guard let walk = try core.walk() else { return }
     walk.skim = { [unowned walk] in
       guard !self.tally.isStopped, self.tally.walked == nil else { return false }
-      self.measure($0.header, $0.state, $0.size, $0.fileState, walk.skimmedPath)
+      self.measure($0.header, $0.state, $0.size, $0.fileState, $0.digest, walk.skimmedPath)
       return true
     }
     while !tally.isStopped, let item = try walk.next() {
       if case .record(let entry) = item, entry.isMeasured, !isCountedAsRemoved(entry) {
-        measure(entry.header, entry.state, entry.size, entry.fileState, entry.path)
+        measure(entry.header, entry.state, entry.size, entry.fileState, entry.path?.digest, entry.path)
       }
     }
   }
@@ -317,6 +340,7 @@ extension SizePass {
     case .stays: return false
     case .removed:
       tally.isGone(candidate.size)
+      tally.evictions.add(age: candidate.age(at: core.configuration.now()))
       plan.didFree(bytes: candidate.size.bytes)
       return false
     }

@@ -12,6 +12,12 @@ extension ControlFile {
     statistics.evictions = count(ControlLayout.evictionsOffset)
     statistics.expired = count(ControlLayout.expiredOffset)
     statistics.evicted = count(ControlLayout.evictedOffset)
+    statistics.evictedForSizeLimit = count(ControlLayout.evictedForOffsets[EvictionCause.sizeLimit.rawValue])
+    statistics.evictedForCountLimit = count(ControlLayout.evictedForOffsets[EvictionCause.countLimit.rawValue])
+    statistics.evictedForFreeSpace = count(ControlLayout.evictedForOffsets[EvictionCause.freeSpace.rawValue])
+    statistics.evictedByTrims = count(ControlLayout.evictedForOffsets[EvictionCause.trim.rawValue])
+    let aged = count(ControlLayout.evictedAgedOffset)
+    statistics.meanEvictedAge = aged > 0 ? count(ControlLayout.evictedAgeOffset) / aged : nil
     statistics.damaged = count(ControlLayout.damagedOffset)
     statistics.temporary = count(ControlLayout.temporaryOffset)
     statistics.bytesFreed = count(ControlLayout.bytesFreedOffset)
@@ -27,7 +33,9 @@ extension ControlFile {
 
   /// Adds a collection. By the holder of the collector's lock, but for evictions, which need none: sums are added to as others
   /// may be.
-  func record(_ report: BlobStore.CollectionReport, _ kind: CollectionKind, at now: UnixTime) {
+  func record(
+    _ report: BlobStore.CollectionReport, _ evictions: EvictionSums, _ kind: CollectionKind, at now: UnixTime
+  ) {
     guard isMapped else { return }
     func add(_ value: Int64, at offset: Int) {
       guard value != 0 else { return }
@@ -47,6 +55,9 @@ extension ControlFile {
     }
     add(report.expired, at: ControlLayout.expiredOffset)
     add(report.evicted, at: ControlLayout.evictedOffset)
+    for (offset, count) in zip(ControlLayout.evictedForOffsets, evictions.counts) { add(count, at: offset) }
+    add(evictions.age, at: ControlLayout.evictedAgeOffset)
+    add(evictions.aged, at: ControlLayout.evictedAgedOffset)
     add(report.damaged, at: ControlLayout.damagedOffset)
     add(report.temporary, at: ControlLayout.temporaryOffset)
     add(report.bytesFreed, at: ControlLayout.bytesFreedOffset)
@@ -56,6 +67,7 @@ extension ControlFile {
     setWord(Int64(CurrentProcess.identifier), at: ControlLayout.lastPassProcessOffset)
     setWord(milliseconds, at: ControlLayout.lastPassMillisecondsOffset)
     setWord(now.seconds, at: ControlLayout.lastPassTimeOffset)
+    notePass(statistics, at: now, milliseconds: milliseconds)
   }
 }
 

@@ -13,6 +13,9 @@ final class ControlFile: Sendable {
   let hasLeftHint = Atomic(false)
   /// Of those under way, this process's (`hasHeaderChanges`).
   let headerChangesHere = Atomic(0)
+  /// The files of uses that were mapped for it.
+  let uses = OpenUses()
+  private let hasMadeUses = Atomic(false)
 
   private init(_ file: SharedFile) {
     self.file = file
@@ -41,6 +44,15 @@ final class ControlFile: Sendable {
       words[ControlLayout.generationBaseOffset / 8] = UInt64.random(in: 0..<1 << 62) & ~1
       return words
     })
+}
+
+// MARK: - Uses
+
+extension ControlFile {
+  /// Whether no file of uses was made for it so far; true once.
+  func mayMakeUses() -> Bool {
+    !hasMadeUses.load(ordering: .relaxed) && !hasMadeUses.exchange(true, ordering: .relaxed)
+  }
 }
 
 // MARK: - Words

@@ -52,6 +52,26 @@ package enum ControlLayout {
   // Wipes, twice each: as they begin and as they end.
   package static let wipesOffset = 336
 
+  /// Which file of uses is the newest: random; 0 for none yet.
+  package static let usesNumberOffset = 344
+
+  // What was asked of the directory: since when that is counted, and blocks of sums, which are added up.
+  package static let countedSinceOffset = 352
+  // Before the traffic: what was evicted, by cause; how old that was, in seconds; and how many that is the sum of.
+  package static let evictedForOffsets = [360, 368, 376, 384]
+  package static let evictedAgeOffset = 392
+  package static let evictedAgedOffset = 400
+
+  package static let trafficOffset = 1024
+  /// One of a cache line each: keys are spread over them, so that processors rarely meet.
+  package static let trafficBlockCount = 16
+  package static let trafficBlockByteCount = 64
+
+  /// A ring of the sums at the end of the last collections: the one with number *n* is at the place *n* modulo the count.
+  package static let passesNotedOffset = 2048
+  package static let passCount = 16
+  package static let passByteCount = 64
+
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
   /// A multiple of the stripes' number, so that keys with one generation share a stripe.

@@ -1,0 +1,125 @@
+internal import BlobRecord
+internal import Synchronization
+
+/// How often keys were used lately, and about when each was used last: numbers that all processes of a directory share.
+///
+/// A key has four counters and four marks in one cache line. Keys share them, so the least counter and the earliest mark
+/// hold. What is torn, lost or stale costs hits, never truth. Spec/Uses.md.
+final class UseSketch: Sendable {
+  /// What is known of a key's uses.
+  struct Uses: Equatable {
+    /// About how often it was used lately: 15 at the most.
+    var count = 0
+    /// When, to the start of an epoch; nil if that is too long ago.
+    var last: UnixTime?
+  }
+
+  private let file: SharedFile
+  let layout: UsesLayout
+  /// What the control file called it when it was opened.
+  let number: Int64
+
+  /// - Parameter file: one that is mapped.
+  init(_ file: SharedFile, _ layout: UsesLayout, number: Int64) {
+    self.file = file
+    self.layout = layout
+    self.number = number
+  }
+
+  /// Counts a use.
+  ///
+  /// - Complexity: one cache line; every 64th use ages four others.
+  func count(_ digest: UInt64, at now: UnixTime) {
+    let cells = UseCells(digest)
+    let offset = layout.offset(ofBlock: cells.block(of: layout))
+    let counters = row(at: offset)
+    let counted = cells.counting(in: counters)
+    setRow(counted, from: counters, at: offset)
+    let marks = row(at: offset + UsesLayout.marksOffset)
+    setRow(cells.marking(marks, as: epoch.mark), from: marks, at: offset + UsesLayout.marksOffset)
+    if counted != counters, UseCells.choosesOneOf64(counted) { ageSome(at: now) }
+  }
+
+  func uses(of digest: UInt64) -> Uses {
+    let cells = UseCells(digest)
+    let offset = layout.offset(ofBlock: cells.block(of: layout))
+    let now = epoch
+    let age = cells.age(in: row(at: offset + UsesLayout.marksOffset), at: now)
+    return Uses(
+      count: cells.count(in: row(at: offset)),
+      last: age.flatMap { $0 > now.number ? nil : start(of: UsesEpoch(number: now.number - $0)) })
+  }
+
+  /// What a larger file begins with, for it to say the same of every key.
+  func words(in larger: UsesLayout) -> [UInt64] {
+    var words = UsesFile.emptyWords(of: larger)
+    words[UsesLayout.agedBlocksOffset / 8] = larger.agedBlocks(atStartOf: epoch)
+    let starts = UsesLayout.epochStartsOffset / 8
+    for index in starts...starts + Int(UsesEpoch.count) { words[index] = word(at: index * 8) }
+    // A key's block is the same one but for bits that are new.
+    for index in UsesLayout.blocksOffset / 8..<words.count {
+      let offset = (index * 8 - UsesLayout.blocksOffset) % (layout.blockCount * UsesLayout.blockByteCount)
+      words[index] = word(at: UsesLayout.blocksOffset + offset)
+    }
+    return words
+  }
+}
+
+// MARK: - Aging
+
+extension UseSketch {
+  private var epoch: UsesEpoch { layout.epoch(afterAging: word(at: UsesLayout.agedBlocksOffset)) }
+
+  /// Halves the counters of a few blocks, and forgets old marks there.
+  private func ageSome(at now: UnixTime) {
+    let count = UInt64(UsesLayout.blocksPerStep)
+    let end = file.withWord(at: UsesLayout.agedBlocksOffset, as: UInt64.self) {
+      $0.wrappingAdd(count, ordering: .relaxed).newValue
+    }
+    let epoch = layout.epoch(afterAging: end)
+    // Before any use is marked with it, this process's own at least.
+    if epoch != layout.epoch(afterAging: end &- count) { setStart(of: epoch, to: now) }
+    for block in 0..<count {
+      let index = Int(truncatingIfNeeded: (end &- 1 &- block) & UInt64(layout.blockCount - 1))
+      age(blockAt: layout.offset(ofBlock: index), in: epoch)
+    }
+  }
+
+  private func age(blockAt offset: Int, in epoch: UsesEpoch) {
+    let counters = row(at: offset)
+    setRow(counters &>> 1 & 0x7777_7777_7777_7777, from: counters, at: offset)
+    let marks = row(at: offset + UsesLayout.marksOffset)
+    var kept = marks
+    for index in 0..<4 where marks[index] != 0 { kept[index] = epoch.forgettingOld(marks[index]) }
+    setRow(kept, from: marks, at: offset + UsesLayout.marksOffset)
+  }
+
+  private func start(of epoch: UsesEpoch) -> UnixTime {
+    UnixTime(seconds: Int64(bitPattern: word(at: UsesLayout.startOffset(of: epoch))))
+  }
+
+  private func setStart(of epoch: UsesEpoch, to time: UnixTime) {
+    setWord(UInt64(bitPattern: time.seconds), at: UsesLayout.startOffset(of: epoch))
+  }
+}
+
+// MARK: - Words
+
+extension UseSketch {
+  private func word(at offset: Int) -> UInt64 {
+    file.withWord(at: offset, as: UInt64.self) { $0.load(ordering: .relaxed) }
+  }
+
+  private func setWord(_ word: UInt64, at offset: Int) {
+    file.withWord(at: offset, as: UInt64.self) { $0.store(word, ordering: .relaxed) }
+  }
+
+  private func row(at offset: Int) -> SIMD4<UInt64> {
+    SIMD4(word(at: offset), word(at: offset + 8), word(at: offset + 16), word(at: offset + 24))
+  }
+
+  /// Writes what has changed: a line that is only read stays in the caches of all processors.
+  private func setRow(_ row: SIMD4<UInt64>, from old: SIMD4<UInt64>, at offset: Int) {
+    for index in 0..<4 where row[index] != old[index] { setWord(row[index], at: offset + 8 * index) }
+  }
+}

@@ -1,0 +1,36 @@
+internal import BlobRecord
+internal import Posix
+
+extension BlobStore {
+  /// What was asked of the directory since its control file was made, by all processes.
+  ///
+  /// Zeros where there is no control file, or one without counters.
+  ///
+  /// - Complexity: O(1).
+  public func traffic() throws(BlobStoreError) -> Traffic {
+    try reporting("statistics") {
+      guard let open = try core.root.opened() else { return Traffic() }
+      return try core.controlFiles.controlFile(of: open, makesIt: false)?.traffic ?? Traffic()
+    }
+  }
+
+  /// The last whole collections of the directory, the latest first, with what has happened between them.
+  ///
+  /// Sixteen are remembered. Stopped ones do not count.
+  ///
+  /// - Complexity: O(1).
+  public func recentPasses() throws(BlobStoreError) -> [RecentPass] {
+    try reporting("statistics") {
+      guard let open = try core.root.opened(), let control = core.countersFile(of: open) else { return [] }
+      return control.recentPasses(control.statistics)
+    }
+  }
+
+  /// Begins to count anew what is asked of the directory, for all processes.
+  public func clearTraffic() throws(BlobStoreError) {
+    try reporting("statistics") {
+      guard let open = try core.root.opened() else { return }
+      try core.controlFiles.controlFile(of: open, makesIt: false)?.clearTraffic(at: core.configuration.now())
+    }
+  }
+}

@@ -1,0 +1,40 @@
+import BlobCache
+import BlobStore
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, O2 and C30: what memory answers is counted for all processes, and is a use of the record.
+@Suite struct CountedUseTests {
+  let test: TestCache
+
+  init() throws { test = try TestCache() }
+
+  @Test func hitsInMemoryAreCounted() async throws {
+    let cache = try test.cache()
+    try await cache.store(payload(36), for: "key", ttl: .seconds(1000))
+    for touching in [true, false] { #expect(try await cache.load("key", touching: touching) != nil) }
+    _ = try await cache.contains("key")
+    let traffic = try test.otherStore().traffic()
+    #expect(traffic.hits == 2 && traffic.memoryHits == 2 && traffic.misses == 0)
+    #expect(traffic.bytesServed == 72)
+    cache.removeAllFromMemory()
+    #expect(try await cache.load("key") != nil)
+    #expect(try test.otherStore().traffic().hits == 3)
+    #expect(try test.otherStore().traffic().memoryHits == 2)
+    #expect(try await cache.traffic() == test.otherStore().traffic())
+  }
+
+  @Test(arguments: [true, false]) func hitsInMemoryAreUses(touching: Bool) async throws {
+    let cache = try test.cache { $0.store.limits.size = 100_000 }
+    for index in 0..<10 {
+      try await cache.store(payload(36), for: BlobKey("key \(index)"), ttl: .seconds(1_000_000))
+      test.clock.advance(by: 10)
+    }
+    for _ in 0..<5 { #expect(try await cache.load("key 0", touching: touching) != nil) }
+    var configuration = test.storeConfiguration
+    configuration.limits.size = 340
+    #expect(try BlobStore(directory: test.root, configuration: configuration).collect().evicted == 7)
+    let left = Set(try test.otherStore().records().compactMap { $0.key?.string })
+    #expect(left == (touching ? ["key 0", "key 8", "key 9"] : ["key 7", "key 8", "key 9"]))
+  }
+}

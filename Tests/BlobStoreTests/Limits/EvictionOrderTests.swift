@@ -1,0 +1,185 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, C29 to C32: the order in which records are evicted.
+@Suite struct EvictionOrderTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  private func store(_ eviction: BlobStore.Eviction = .frequency, bytes: Int64 = 100_000) throws -> BlobStore {
+    try cache.store {
+      $0.limits.size = bytes
+      $0.limits.eviction = eviction
+    }
+  }
+
+  /// Stores ten records of 100 bytes, ten seconds apart, in a store with a limit that they do not reach.
+  private func fill(_ store: BlobStore) throws {
+    for index in 0..<10 {
+      try store.store(payload(36), for: BlobKey("key \(index)"), ttl: .seconds(1_000_000))
+      cache.clock.advance(by: 10)
+    }
+  }
+
+  /// Evicts all but three.
+  private func left(_ eviction: BlobStore.Eviction, remembered: Int = 1 << 17) throws -> Set<Int> {
+    var options = BlobStore.CollectionOptions()
+    options.rememberedRecords = remembered
+    #expect(try store(eviction, bytes: 340).collect(options).evicted == 7)
+    return Set(try store().records().compactMap { $0.key.flatMap { Int($0.string.dropFirst(4)) } })
+  }
+
+  /// C29: also in the memory of a pass that remembers little, or nothing.
+  @Test(arguments: EvictionTests.remembered) func theUnusedGoBeforeTheUsed(remembered: Int) throws {
+    let store = try store()
+    try fill(store)
+    for _ in 0..<5 { _ = try store.load("key 0") }
+    #expect(try left(.frequency, remembered: remembered) == [0, 8, 9])
+  }
+
+  /// C29.
+  @Test func withOldestUsesDoNotCount() throws {
+    let store = try store(.oldest)
+    try fill(store)
+    for _ in 0..<5 { _ = try store.load("key 0") }
+    #expect(try cache.outside.names(in: "cache").contains(".blobcache-uses") == false)
+    #expect(try left(.oldest) == [7, 8, 9])
+  }
+
+  /// C29: three uses make a record's age count for a ninth.
+  @Test func agesAreDividedByTheSquareOfUses() throws {
+    let store = try store()
+    try fill(store)
+    for index in 0..<4 { for _ in 0..<3 { _ = try store.load(BlobKey("key \(index)")) } }
+    // Ages of 100 s to 70 s, and of 10 s for the youngest of those that were not used.
+    #expect(try left(.frequency) == [1, 2, 3])
+  }
+
+  /// C30.
+  @Test func whatIsNoUseDoesNotCount() throws {
+    let store = try store()
+    try fill(store)
+    for _ in 0..<9 {
+      _ = try store.load("key 0", touching: false)
+      _ = try store.contains("key 0")
+      _ = try store.header(for: "key 0")
+    }
+    #expect(try left(.frequency) == [7, 8, 9])
+  }
+
+  /// C30: by whichever store object or process; a key that was missing, too, before it is stored.
+  @Test func usesOfAllCount() throws {
+    let store = try store()
+    try store.store(payload(36), for: "first", ttl: .seconds(1_000_000))
+    let other = try self.store()
+    try other.store(payload(36), for: "first", ttl: .seconds(1_000_000))
+    for _ in 0..<5 { #expect(try other.load("key 1") == nil) }
+    try fill(store)
+    for _ in 0..<5 { _ = try other.load("key 0") }
+    try store.remove("first")
+    #expect(try left(.frequency) == [0, 1, 9])
+  }
+
+  /// C31: a clock that was ahead says nothing of a record's age, whether it is a minute or a year.
+  @Test(arguments: [61, 3600, 86_400, 86_401, 365 * 86_400] as [Int64], EvictionTests.remembered)
+  func aRecordOfAClockThatWasAheadGoesFirst(seconds: Int64, remembered: Int) throws {
+    let store = try store()
+    let start = cache.now
+    cache.clock.advance(by: seconds + 100)
+    try store.store(payload(36), for: "ahead", ttl: .seconds(1 << 40))
+    cache.clock.now = UnixTime(seconds: start)
+    try fill(store)
+    var options = BlobStore.CollectionOptions()
+    options.rememberedRecords = remembered
+    let report = try self.store(bytes: 1099).collect(options)
+    #expect(report.evicted == 2)
+    #expect(try store.contains("ahead") == false)
+    #expect(try store.contains("key 0") == false)
+    #expect(try store.contains("key 1"))
+  }
+
+  /// C31: clocks of processes differ a little.
+  @Test func aMinuteAheadCountsAsNow() throws {
+    let store = try store()
+    try fill(store)
+    cache.clock.advance(by: 60)
+    try store.store(payload(36), for: "key 0", ttl: .seconds(1_000_000))
+    cache.clock.advance(by: -60)
+    #expect(try left(.frequency) == [0, 8, 9])
+  }
+
+  /// C29: the file is nothing but a help.
+  @Test(arguments: ["", "BLOBUSE", String(repeating: "x", count: 8192)])
+  func aFileOfUsesThatIsDamagedOrGoneCostsNothingButTheOrder(content: String) throws {
+    try fill(store())
+    let file = cache.path(".blobcache-uses")
+    try FileManager.default.removeItem(atPath: file)
+    if !content.isEmpty { try Data(content.utf8).write(to: URL(filePath: file)) }
+    let other = try store()
+    for _ in 0..<5 { #expect(try other.load("key 0") != nil) }
+    #expect(try left(.frequency) == [7, 8, 9])
+    #expect(try store().usage().foreignFiles == 0)
+  }
+
+  /// C32: what is foreign in its place stays.
+  @Test func aLinkInThePlaceOfTheFileOfUsesStays() throws {
+    try cache.store().store(payload(36), for: "first")
+    let link = cache.path(".blobcache-uses")
+    try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "elsewhere")
+    let store = try store()
+    try fill(store)
+    for _ in 0..<5 { _ = try store.load("key 0") }
+    #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "elsewhere")
+    try store.remove("first")
+    #expect(try left(.frequency) == [7, 8, 9])
+  }
+
+  /// C32: the file grows with the records, and forgets nothing by that.
+  @Test func theFileGrows() throws {
+    let store = try store()
+    try fill(store)
+    for _ in 0..<9 { _ = try store.load("key 0") }
+    let size = try bytesOfUses()
+    for index in 0..<300 { try store.store(payload(36), for: BlobKey("other \(index)"), ttl: .seconds(1_000_000)) }
+    #expect(try bytesOfUses() > size)
+    for index in 0..<300 { try store.remove(BlobKey("other \(index)")) }
+    #expect(try left(.frequency) == [0, 8, 9])
+  }
+
+  /// C29, M5: what was used since a pass found it next stays.
+  @Test func aKnownRecordThatWasUsedSinceStays() throws {
+    let store = try cache.store {
+      $0.limits.size = 20_000
+      $0.limits.collectsOnStore = true
+      $0.recycling = .off
+    }
+    for index in 0..<201 {
+      try store.store(payload(36), for: BlobKey("key \(index)"), ttl: .seconds(1_000_000))
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    // Twenty-one are gone, and the next are known.
+    let next = try store.records().compactMap { $0.key }.min {
+      Int($0.string.dropFirst(4))! < Int($1.string.dropFirst(4))!
+    }
+    let key = try #require(next)
+    _ = try store.load(key)
+    _ = try store.load(key)
+    for index in 201..<225 {
+      try store.store(payload(36), for: BlobKey("key \(index)"), ttl: .seconds(1_000_000))
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    #expect(try store.statistics().evictions > 0)
+    #expect(try store.contains(key))
+  }
+
+  private func bytesOfUses() throws -> Int {
+    try Data(contentsOf: URL(filePath: cache.path(".blobcache-uses"))).count
+  }
+}

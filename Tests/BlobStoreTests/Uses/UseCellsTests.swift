@@ -1,0 +1,60 @@
+import Testing
+
+@testable import BlobStore
+
+/// Spec/Uses.md: counters and marks of a block.
+@Suite struct UseCellsTests {
+  private let cells = UseCells(0x1234_5678_9ABC_DEF0)
+
+  @Test func aUseCountsUpToFifteen() {
+    var counters = SIMD4<UInt64>.zero
+    for count in 1...15 {
+      counters = cells.counting(in: counters)
+      #expect(cells.count(in: counters) == count)
+    }
+    #expect(cells.counting(in: counters) == counters)
+  }
+
+  /// What another key has counted is not counted twice.
+  @Test func onlyTheLeastCountersCountMore() {
+    let one = cells.counting(in: .zero)
+    var mixed = one
+    mixed[2] = 0
+    #expect(cells.count(in: mixed) == 0)
+    #expect(cells.counting(in: mixed) == one)
+  }
+
+  @Test func aMarkTellsItsAge() {
+    let epoch = UsesEpoch(number: 20)
+    #expect(cells.age(in: .zero, at: epoch) == nil)
+    let marks = cells.marking(.zero, as: epoch.mark)
+    for age in 0..<15 { #expect(cells.age(in: marks, at: UsesEpoch(number: 20 + UInt64(age))) == UInt64(age)) }
+  }
+
+  @Test func theOldestMarkHolds() {
+    let old = cells.marking(.zero, as: UsesEpoch(number: 3).mark)
+    var mixed = cells.marking(.zero, as: UsesEpoch(number: 5).mark)
+    mixed[1] = old[1]
+    #expect(cells.age(in: mixed, at: UsesEpoch(number: 6)) == 3)
+  }
+
+  /// The sweep comes by again after eight epochs, when a mark of fifteen would be one of none.
+  @Test func marksAreForgottenBeforeTheyStandForAnotherEpoch() {
+    for age in 0..<15 as Range<UInt64> {
+      let marks = UsesEpoch(number: 100).mark
+      let kept = UsesEpoch(number: 100 + age).forgettingOld(marks)
+      #expect(kept == (age <= 6 ? marks : 0))
+    }
+  }
+
+  @Test func layoutsAreOfPowersOfTwo() {
+    #expect(UsesLayout(records: 0).recordCapacity == 128)
+    #expect(UsesLayout(records: 129).recordCapacity == 256)
+    #expect(UsesLayout(records: .max).recordCapacity == UsesLayout.mostRecords)
+    let layout = UsesLayout(records: 5000)
+    #expect(UsesLayout(byteCount: Int64(layout.byteCount)) == layout)
+    for size in [0, 4096, 4096 + 64, layout.byteCount - 64, layout.byteCount + 64, Int(Int32.max)] {
+      #expect(UsesLayout(byteCount: Int64(size)) == nil)
+    }
+  }
+}

@@ -1,0 +1,164 @@
+import BlobRecord
+import Dispatch
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BlobStore
+
+/// Spec/Uses.md: what a sketch tells of keys, in a file that stores share.
+@Suite struct UseSketchTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  private func store() throws -> BlobStore { try cache.store { $0.limits.size = 1 << 30 } }
+
+  /// The sketch as a store has it mapped, once it has stored something.
+  private func sketch(of store: BlobStore) throws -> UseSketch {
+    try store.store(payload(10), for: "first")
+    let open = try #require(try store.core.root.opened())
+    let control = try #require(open.openedControlFile)
+    return try #require(store.core.uses.withSketch(of: control, in: open) { $0 })
+  }
+
+  /// A new file of so many blocks, mapped by itself.
+  private func sketch(blocks: Int, words: @escaping @Sendable () -> [UInt64]? = { nil }) throws -> UseSketch {
+    let store = try store()
+    try store.store(payload(10), for: "first")
+    let open = try #require(try store.core.root.opened())
+    let layout = UsesLayout(blockCount: blocks)
+    let format = UsesFile.format(layout) { words() ?? UsesFile.emptyWords(of: layout) }
+    try SharedFile.replace(format, in: open, names: store.core.temporaryNames)
+    let file = try SharedFile.open(format, in: open.directory, open.ownership, logger: store.configuration.logger)
+    return UseSketch(try #require(file), layout, number: 1)
+  }
+
+  @Test func usesAreCountedUpToFifteen() throws {
+    let sketch = try sketch(of: store())
+    #expect(sketch.uses(of: 7) == UseSketch.Uses())
+    for count in 1...20 {
+      sketch.count(7, at: cache.clock.now)
+      #expect(sketch.uses(of: 7).count == min(count, 15))
+    }
+    #expect(sketch.uses(of: 8) == UseSketch.Uses())
+  }
+
+  /// C30: loads that touch are uses, also those that find nothing.
+  @Test func loadsAreUses() throws {
+    let store = try store()
+    let sketch = try sketch(of: store)
+    func uses(of key: BlobKey) throws -> Int { sketch.uses(of: try store.core.path(for: key).digest).count }
+    _ = try store.load("first", touching: false)
+    _ = try store.contains("first")
+    _ = try store.header(for: "first")
+    #expect(try uses(of: "first") == 0)
+    _ = try store.load("first")
+    _ = try store.load("missing")
+    #expect(try uses(of: "first") == 1)
+    #expect(try uses(of: "missing") == 1)
+  }
+
+  /// C32: a store with a limit makes the file, and enlarges it as records come.
+  @Test func theFileGrowsWithTheRecords() throws {
+    let store = try store()
+    try store.store(payload(10), for: "key")
+    for _ in 0..<9 { _ = try store.load("key") }
+    let file = cache.path(".blobcache-uses")
+    let size = try bytes(ofFile: file).count
+    for index in 0..<300 { try store.store(payload(10), for: BlobKey("other \(index)")) }
+    #expect(try bytes(ofFile: file).count == 4 * (size - 4096) + 4096)
+    let sketch = try sketch(of: store)
+    #expect(sketch.uses(of: try store.core.path(for: "key").digest).count == 9)
+  }
+
+  /// C32.
+  @Test func withoutALimitThereIsNoFile() throws {
+    try cache.store().store(payload(10), for: "key")
+    try cache.store {
+      $0.limits.size = 1 << 30
+      $0.limits.eviction = .oldest
+    }.store(payload(10), for: "key")
+    #expect(try cache.exists(".blobcache-uses") == false)
+  }
+
+  /// C32: what is foreign in its place stays.
+  @Test func aLinkInItsPlaceStays() throws {
+    try cache.store().store(payload(10), for: "first")
+    let link = cache.path(".blobcache-uses")
+    try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "elsewhere")
+    let store = try store()
+    try store.store(payload(10), for: "key")
+    _ = try store.load("key")
+    #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "elsewhere")
+    #expect(try store.usage().records == 2)
+  }
+
+  /// Each maps the file for itself, as processes do.
+  @Test func storesShareTheSketch() throws {
+    let (one, other) = (try sketch(of: store()), try sketch(of: store()))
+    for _ in 0..<3 { one.count(7, at: cache.clock.now) }
+    other.count(7, at: cache.clock.now)
+    #expect(one.uses(of: 7).count == 4 && other.uses(of: 7).count == 4)
+  }
+
+  /// Counts are halved, and the last use forgotten, while other keys are used.
+  @Test func whatIsNotUsedIsForgotten() throws {
+    let sketch = try sketch(blocks: 1024)
+    let key: UInt64 = 0xA110_57AB_1E5E_ED01
+    for _ in 0..<15 { sketch.count(key, at: cache.clock.now) }
+    var others = SeededGenerator(seed: 1)
+    var counts: [Int] = []
+    for _ in 0..<8 {
+      for _ in 0..<8192 {
+        cache.clock.advance(by: 1)
+        sketch.count(others.next(), at: cache.clock.now)
+      }
+      counts.append(sketch.uses(of: key).count)
+    }
+    #expect(counts.last! <= 4, "\(counts)")
+    let last = sketch.uses(of: key).last
+    #expect(last.map { $0 > UnixTime(seconds: cache.now - 65_536) } ?? true)
+  }
+
+  /// The time of a use is known to the start of its epoch.
+  @Test func theLastUseIsToldByItsEpoch() throws {
+    let sketch = try sketch(blocks: 64)
+    var others = SeededGenerator(seed: 2)
+    func useOthers() {
+      for _ in 0..<512 {
+        cache.clock.advance(by: 1)
+        sketch.count(others.next(), at: cache.clock.now)
+      }
+    }
+    useOthers()
+    let start = cache.now
+    sketch.count(7, at: cache.clock.now)
+    useOthers()
+    let last = try #require(sketch.uses(of: 7).last)
+    #expect(last <= UnixTime(seconds: start) && last > UnixTime(seconds: start - 512))
+  }
+
+  /// A larger file begins with what the smaller one says of every key.
+  @Test func aLargerFileSaysTheSame() throws {
+    let small = try sketch(blocks: 64)
+    var keys = SeededGenerator(seed: 3)
+    let digests = (0..<100).map { _ in keys.next() }
+    for (index, digest) in digests.enumerated() {
+      for _ in 0..<index % 7 { small.count(digest, at: cache.clock.now) }
+    }
+    let words = small.words(in: UsesLayout(blockCount: 256))
+    let large = try sketch(blocks: 256) { words }
+    for digest in digests { #expect(large.uses(of: digest) == small.uses(of: digest)) }
+  }
+
+  /// Keys of different blocks lose nothing to each other, but what aging halves.
+  @Test func threadsCountAtOnce() throws {
+    let sketches = try (0..<4).map { _ in try sketch(of: store()) }
+    let now = cache.clock.now
+    DispatchQueue.concurrentPerform(iterations: 4) { index in
+      for _ in 0..<1000 { sketches[index].count(UInt64(index) << 40 | 1, at: now) }
+    }
+    for index in 0..<4 { #expect(sketches[0].uses(of: UInt64(index) << 40 | 1).count >= 7) }
+  }
+}
