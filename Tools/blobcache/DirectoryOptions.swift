@@ -44,6 +44,8 @@ struct DirectoryOptions: ParsableArguments {
 
 extension RecordNaming: ExpressibleByArgument {}
 
+extension BlobStore.Eviction: ExpressibleByArgument {}
+
 extension DirectoryOptions {
   /// The configuration of a store by these options.
   ///

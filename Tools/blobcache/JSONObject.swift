@@ -33,6 +33,11 @@ struct JSONObject {
     add(name, literal: "\((seconds * 1e6).rounded() / 1e6)")
   }
 
+  /// A share of a whole, to the millionth.
+  mutating func add(_ name: String, ratio: Double?) {
+    add(name, literal: ratio.map { "\(($0 * 1e6).rounded() / 1e6)" })
+  }
+
   mutating func add(_ name: String, _ values: [JSONObject]) {
     add(name, literal: "[" + values.map(\.text).joined(separator: ",") + "]")
   }

@@ -8,7 +8,8 @@ import Testing
 /// To renew the snapshots: `BLOBCACHE_RENEW_SNAPSHOTS=1 swift test --filter HelpTests`.
 @Suite struct HelpTests {
   static let subcommands = [
-    "store", "load", "touch", "lock", "unlock", "remove", "list", "usage", "dump", "verify", "collect", "import",
+    "store", "load", "touch", "lock", "unlock", "remove", "list", "usage", "stats", "dump", "verify", "collect",
+    "import",
   ]
 
   @Test(arguments: [""] + subcommands) func helpIsAsItWas(subcommand: String) async throws {

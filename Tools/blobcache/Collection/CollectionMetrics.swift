@@ -16,6 +16,8 @@ struct CollectionMetrics {
     var sum: BlobStore.CollectionReport
     var last: BlobStore.CollectionReport?
     var lastEnd: UnixTime?
+    /// What all processes have asked of the directory; nil before it was read.
+    var traffic: BlobStore.Traffic?
   }
 
   init(_ plan: CollectionPlan) {
@@ -33,8 +35,10 @@ struct CollectionMetrics {
   }
 
   mutating func add(
-    _ report: BlobStore.CollectionReport, to directory: CollectionPlan.Directory, at time: UnixTime = .now
+    _ report: BlobStore.CollectionReport, _ traffic: BlobStore.Traffic? = nil, to directory: CollectionPlan.Directory,
+    at time: UnixTime = .now
   ) {
+    if let traffic { directories[directory]?.traffic = traffic }
     directories[directory]?.passes += 1
     directories[directory]?.sum.add(report)
     directories[directory]?.last = report
@@ -85,6 +89,12 @@ extension CollectionMetrics {
       Family(name: "blobcache_collection_\(name)_total", type: "counter", help: help) { "\(value($1))" }
     }
 
+    static func traffic(
+      _ name: String, _ help: String, _ value: @escaping @Sendable (BlobStore.Traffic) -> Int64
+    ) -> Family {
+      Family(name: "blobcache_\(name)_total", type: "counter", help: help) { $1.traffic.map { "\(value($0))" } }
+    }
+
     static func gauge(
       _ name: String, _ help: String,
       _ value: @escaping @Sendable (CollectionPlan.Directory, Totals) -> (any CustomStringConvertible)?
@@ -107,6 +117,12 @@ extension CollectionMetrics {
     .counter("failed_files", "Files that could not be read or removed.") { $0.sum.failed },
     .counter("freed_bytes", "Bytes of all that was removed.") { $0.sum.bytesFreed },
     .counter("duration_seconds", "Time that passes took.") { $0.sum.seconds },
+    .traffic("hits", "Loads that were answered, by any process.") { $0.hits },
+    .traffic("memory_hits", "Those of them that memory has answered.") { $0.memoryHits },
+    .traffic("misses", "Loads that have found nothing.") { $0.misses },
+    .traffic("served_bytes", "Bytes of the payloads that were loaded.") { $0.bytesServed },
+    .traffic("stores", "Records stored.") { $0.stores },
+    .traffic("stored_bytes", "Bytes of the payloads that were stored.") { $0.bytesStored },
     .gauge("collection_last_duration_seconds", "Time that the last pass took.") { $1.last?.seconds },
     .gauge("collection_last_pass_timestamp_seconds", "When the last pass of this process ended, in Unix time.") {
       $1.lastEnd?.seconds

@@ -14,6 +14,7 @@ struct CollectionPlan: Equatable {
     let sizeLimit: ByteCount?
     let countLimit: Int64?
     let keepFree: ByteCount?
+    let eviction: BlobStore.Eviction?
     let maximumTime: TimeSpan?
     let defaultTimeToLive: TimeSpan?
     let naming: RecordNaming?
@@ -66,6 +67,7 @@ extension CollectionPlan.Directory {
     sizeLimit = try settings.value(.sizeLimit)
     countLimit = try settings.value(.countLimit)
     keepFree = try settings.value(.keepFree)
+    eviction = try settings.value(.eviction)
     maximumTime = try settings.value(.maximumTime)
     defaultTimeToLive = try settings.value(.defaultTimeToLive)
     naming = try settings.value(.naming)
@@ -86,6 +88,7 @@ extension CollectionPlan.Directory {
     if let sizeLimit { configuration.limits.size = sizeLimit.bytes }
     if let countLimit { configuration.limits.count = countLimit }
     if let keepFree { configuration.limits.freeSpaceFloor = keepFree.bytes }
+    if let eviction { configuration.limits.eviction = eviction }
     return try BlobStore(directory: path, configuration: configuration)
   }
 

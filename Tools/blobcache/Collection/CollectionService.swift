@@ -121,7 +121,9 @@ extension CollectionService {
   private func report(_ outcome: CollectionSchedule.Outcome, _ directory: CollectionPlan.Directory) {
     switch outcome {
     case .finished(let report):
-      metrics.change { $0.add(report, to: directory) }
+      // A directory that cannot be opened any more is reported by its next pass.
+      let traffic = try? directory.store(options).traffic()
+      metrics.change { $0.add(report, traffic, to: directory) }
       report.reportChangeOfOwner(options)
       print(JSONObject(report), report.text)
     case .skippedAsRecent(let lastPass):

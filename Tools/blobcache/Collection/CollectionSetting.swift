@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import BlobRecord
+internal import BlobStore
 
 /// The settings of collections: fields of the configuration file, and variables of the environment.
 ///
@@ -13,6 +14,7 @@ enum CollectionSetting: String, CaseIterable {
   case sizeLimit
   case countLimit
   case keepFree
+  case eviction
   case maximumTime = "maxTime"
   case defaultTimeToLive = "defaultTTL"
   case naming
@@ -23,7 +25,8 @@ enum CollectionSetting: String, CaseIterable {
   var belongsToDirectories: Bool {
     switch self {
     case .firstDelay, .parallel, .metricsFile: false
-    case .interval, .jitter, .sizeLimit, .countLimit, .keepFree, .maximumTime, .defaultTimeToLive, .naming, .isFlat,
+    case .interval, .jitter, .sizeLimit, .countLimit, .keepFree, .eviction, .maximumTime, .defaultTimeToLive, .naming,
+      .isFlat,
       .allowsWorldWritable:
       true
     }
@@ -35,6 +38,7 @@ enum CollectionSetting: String, CaseIterable {
     case .sizeLimit: ByteCount(argument: text).map { $0.bytes > 0 } ?? false
     case .countLimit: Int64(text).map { $0 > 0 } ?? false
     case .keepFree: ByteCount(argument: text) != nil
+    case .eviction: BlobStore.Eviction(rawValue: text) != nil
     case .parallel: Int(text).map((1...64).contains) ?? false
     case .metricsFile: !text.isEmpty
     case .naming: RecordNaming(argument: text) != nil
@@ -49,6 +53,7 @@ enum CollectionSetting: String, CaseIterable {
     case .sizeLimit: ByteCount.forms + "; above zero"
     case .countLimit: "a whole number above zero"
     case .keepFree: ByteCount.forms
+    case .eviction: "one of " + BlobStore.Eviction.allCases.map(\.rawValue).joined(separator: ", ")
     case .parallel: "a number from 1 to 64"
     case .metricsFile: "a path"
     case .naming: "one of " + RecordNaming.allCases.map(\.rawValue).joined(separator: ", ")

@@ -1,0 +1,60 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// `blobcache stats`: what all processes have counted.
+@Suite struct StatsTests {
+  let tool: Tool
+
+  init() throws { tool = try Tool() }
+
+  @Test func everyProcessIsCounted() async throws {
+    try await tool.store("12345", for: "key")
+    #expect(try await tool.run("load", "cache", "key").status == 0)
+    #expect(try await tool.run("load", "cache", "key").status == 0)
+    #expect(try await tool.run("load", "cache", "missing").status == 1)
+    // Collections at another time than the system's are not recorded.
+    #expect(try await tool.run("collect", "cache", now: nil).status == 0)
+    let stats = try #require(try await tool.run("stats", "--json", "cache").objects().first)
+    #expect(stats["type"] == "stats")
+    #expect(stats["since"] == .integer(Tool.now))
+    #expect(stats["hits"] == 2 && stats["memoryHits"] == 0 && stats["misses"] == 1)
+    #expect(stats["hitRatio"] == .number(0.666667))
+    #expect(stats["bytesServed"] == 10 && stats["stores"] == 1 && stats["bytesStored"] == 5)
+    #expect(stats["collections"] == 1 && stats["collectedExpired"] == 1 && stats["collectedEvicted"] == 0)
+    #expect(stats["evictedForSizeLimit"] == 0 && stats["meanEvictedAge"] == .null)
+    guard case .array(let passes) = stats["passes"], case .object(let pass) = passes.first else {
+      Issue.record("no passes: \(stats)")
+      return
+    }
+    #expect(pass["expired"] == 1 && pass["hits"] == 2 && pass["misses"] == 1 && pass["stores"] == 1)
+    let text = try await tool.run("stats", "cache").text
+    #expect(text.contains("          1          0       69 B            2            1  66.7 %\n"))
+    #expect(text.contains("\nhits                  2, 66.7 %\n"))
+    #expect(text.hasPrefix("counted since         2023-11-14T22:13:20Z, now\n"))
+  }
+
+  @Test func zeroBeginsAnewOnceTheNumbersWerePrinted() async throws {
+    try await tool.store("12345", for: "key")
+    let first = try await tool.run("stats", "--json", "--zero", "cache", now: Tool.now + 60)
+    #expect(try first.objects().first?["stores"] == 1)
+    let second = try #require(try await tool.run("stats", "--json", "cache").objects().first)
+    #expect(second["stores"] == 0 && second["since"] == .integer(Tool.now + 60) && second["hitRatio"] == .null)
+  }
+
+  @Test func theMetricsHaveThem() async throws {
+    try await tool.store("12345", for: "key")
+    _ = try await tool.run("load", "cache", "key")
+    #expect(try await tool.run("collect", "--metrics-file", "metrics", "cache").status == 0)
+    let metrics = try String(contentsOf: tool.directory.url("metrics"), encoding: .utf8)
+    for line in ["hits_total{directory=\"cache\"} 1", "stored_bytes_total{directory=\"cache\"} 5"] {
+      #expect(metrics.contains("\nblobcache_" + line + "\n"))
+    }
+  }
+
+  @Test func whatIsNoCacheIsToldSo() async throws {
+    try tool.create("other/file", "text")
+    #expect(try await tool.run("stats", "other").status == 1)
+    #expect(try await tool.run("stats", "absent").status == 2)
+  }
+}
