@@ -40,10 +40,19 @@ let package = Package(
     .executableTarget(
       name: "MemoryBenchmarks",
       dependencies: [
-        "CLRU", "Measuring",
+        "CLRU", "Measuring", "ReplacementPolicies",
         .product(name: "MemoryCache", package: "BlobCache"),
         .product(name: "BlobRecord", package: "BlobCache"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ]),
+    .executableTarget(
+      name: "HitBenchmarks",
+      dependencies: [
+        "ReplacementPolicies", "Workbench",
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .executableTarget(
       name: "CacheBenchmarks",
@@ -72,6 +81,7 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .target(name: "Measuring"),
+    .target(name: "ReplacementPolicies"),
     .target(name: "CLRU"),
     .target(name: "CRawFiles", linkerSettings: [.linkedLibrary("z")]),
   ] + installedPeers.map { .systemLibrary(name: $0.target) },

@@ -1,4 +1,5 @@
 import MemoryCache
+import ReplacementPolicies
 
 /// What share of requests each policy answers, on each trace: a line for a table.
 struct HitRatios {
@@ -8,8 +9,9 @@ struct HitRatios {
   let ratios: [Double]
 
   static let policies: [(name: String, make: @Sendable (Int) -> any ReplacementPolicy)] = [
-    ("LRU", { LRUPolicy(capacity: $0) }), ("SIEVE", { SievePolicy(capacity: $0) }),
-    ("S3-FIFO", { S3FIFOPolicy(capacity: $0) }), ("W-TinyLFU", { WTinyLFUPolicy(capacity: $0) }),
+    ("LRU", { LRUPolicy(capacity: $0, entryCount: $0) }), ("SIEVE", { SievePolicy(capacity: $0, entryCount: $0) }),
+    ("S3-FIFO", { S3FIFOPolicy(capacity: $0, entryCount: $0) }),
+    ("W-TinyLFU", { WTinyLFUPolicy(capacity: $0, entryCount: $0) }),
     ("MemoryCache lru", { MemoryCachePolicy(capacity: $0, policy: .lru) }),
     ("MemoryCache wTinyLFU", { MemoryCachePolicy(capacity: $0, policy: .wTinyLFU) }),
   ]
@@ -39,7 +41,7 @@ struct HitRatios {
 extension ReplacementPolicy {
   fileprivate func hitRatio(on trace: AccessTrace) -> Double {
     var policy = self
-    let hits = trace.keys.count { policy.access($0) }
+    let hits = trace.keys.count { policy.access($0, weight: 1) }
     return Double(hits) / Double(trace.keys.count)
   }
 }

@@ -1,16 +1,17 @@
 import MemoryCache
+import ReplacementPolicies
 
 /// The product itself, as one more policy: its ratios must be those of the algorithm it says it has.
 struct MemoryCachePolicy: ReplacementPolicy {
   private let cache: MemoryCache<Int, Int>
 
-  init(capacity: Int) { self.init(capacity: capacity, policy: .lru) }
+  init(capacity: Int, entryCount: Int) { self.init(capacity: capacity, policy: .lru) }
 
   init(capacity: Int, policy: EvictionPolicy) {
     cache = MemoryCache(MemoryCacheConfiguration(limits: MemoryCacheLimits(count: capacity), policy: policy))
   }
 
-  mutating func access(_ key: Int) -> Bool {
+  mutating func access(_ key: Int, weight: Int) -> Bool {
     if cache.value(forKey: key) != nil { return true }
     cache.setValue(key, forKey: key)
     return false

@@ -4,7 +4,7 @@
 /// Source: G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on
 /// Storage 13(4), 2017; its parameters: a window of 1 %, 80 % of the main part protected, a sample of ten times the
 /// capacity. The window does not adapt.
-struct WTinyLFUPolicy: ReplacementPolicy {
+package struct WTinyLFUPolicy: ReplacementPolicy {
   private enum Part { static let (window, probation, protected) = (0, 1, 2) }
 
   private let windowCapacity: Int
@@ -13,18 +13,18 @@ struct WTinyLFUPolicy: ReplacementPolicy {
   private var entries = KeyQueues(queueCount: 3)
   private var sketch: FrequencySketch
 
-  init(capacity: Int) {
+  package init(capacity: Int, entryCount: Int) {
     windowCapacity = max(capacity / 100, 1)
     mainCapacity = capacity - windowCapacity
     protectedCapacity = mainCapacity * 8 / 10
-    sketch = FrequencySketch(capacity: capacity)
+    sketch = FrequencySketch(capacity: entryCount)
   }
 
-  mutating func access(_ key: Int) -> Bool {
+  package mutating func access(_ key: Int, weight: Int) -> Bool {
     sketch.count(key)
     guard let slot = entries.slots[key] else {
-      entries.insert(key, in: Part.window)
-      if entries.queues[Part.window].count > windowCapacity { leaveWindow() }
+      entries.insert(key, weight: weight, in: Part.window)
+      while entries.queues[Part.window].weight > windowCapacity { leaveWindow() }
       return false
     }
     switch entries.marks[slot] {
@@ -32,7 +32,7 @@ struct WTinyLFUPolicy: ReplacementPolicy {
     case Part.protected: entries.moveToFront(slot, from: Part.protected, to: Part.protected)
     default:
       move(slot, from: Part.probation, to: Part.protected)
-      if entries.queues[Part.protected].count > protectedCapacity {
+      while entries.queues[Part.protected].weight > protectedCapacity {
         move(entries.queues[Part.protected].last, from: Part.protected, to: Part.probation)
       }
     }
@@ -46,18 +46,19 @@ struct WTinyLFUPolicy: ReplacementPolicy {
 
   private mutating func leaveWindow() {
     let candidate = entries.queues[Part.window].last
-    if entries.queues[Part.probation].count + entries.queues[Part.protected].count < mainCapacity {
-      move(candidate, from: Part.window, to: Part.probation)
-      return
-    }
-    let part = entries.queues[Part.probation].count > 0 ? Part.probation : Part.protected
-    let victim = entries.queues[part].last
-    if victim >= 0, sketch.frequency(of: entries.key(at: candidate)) > sketch.frequency(of: entries.key(at: victim)) {
+    let weight = entries.weight(at: candidate)
+    while entries.queues[Part.probation].weight + entries.queues[Part.protected].weight + weight > mainCapacity {
+      let part = entries.queues[Part.probation].isEmpty ? Part.protected : Part.probation
+      let victim = entries.queues[part].last
+      guard victim >= 0,
+        sketch.frequency(of: entries.key(at: candidate)) > sketch.frequency(of: entries.key(at: victim))
+      else {
+        entries.remove(candidate, from: Part.window)
+        return
+      }
       entries.remove(victim, from: part)
-      move(candidate, from: Part.window, to: Part.probation)
-    } else {
-      entries.remove(candidate, from: Part.window)
     }
+    move(candidate, from: Part.window, to: Part.probation)
   }
 }
 

@@ -1,10 +1,39 @@
 import Foundation
 import Measuring
 
-/// A generated sequence of keys.
-struct AccessTrace {
-  let name: String
-  let keys: [Int]
+/// A sequence of requests for keys.
+package struct AccessTrace: Sendable {
+  package let name: String
+  package let keys: [Int]
+  /// Of the key of each request.
+  package let weights: [Int]
+
+  /// - Parameter weights: of each request; the first of a key holds. nil for one each.
+  package init(name: String, keys: [Int], weights: [Int]? = nil) {
+    self.name = name
+    self.keys = keys
+    var first: [Int: Int] = [:]
+    self.weights =
+      weights.map {
+        zip(keys, $0).map { key, weight in
+          first[key]
+            ?? {
+              first[key] = weight; return weight
+            }()
+        }
+      }
+      ?? [Int](repeating: 1, count: keys.count)
+  }
+
+  /// Of all keys, each once.
+  package var weightOfKeys: Int {
+    var seen: Set<Int> = []
+    return zip(keys, weights).reduce(0) { seen.insert($1.0).inserted ? $0 + $1.1 : $0 }
+  }
+
+  package var keyCount: Int { Set(keys).count }
+
+  package var meanWeight: Int { weightOfKeys / max(keyCount, 1) }
 }
 
 /// Ranks by Zipf's law: rank r, from 0, with a weight of 1 / (r + 1) ^ exponent.
@@ -32,7 +61,7 @@ struct ZipfDistribution {
 
 extension AccessTrace {
   /// Popularity by Zipf's law, which does not change.
-  static func zipf(_ exponent: Double, keyCount: Int, length: Int) -> AccessTrace {
+  package static func zipf(_ exponent: Double, keyCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: exponent)
     var generator = SplitMix(seed: 1)
     return AccessTrace(
@@ -40,7 +69,7 @@ extension AccessTrace {
   }
 
   /// Zipf, with scans over keys that never come again: of every five accesses, two are a scan's.
-  static func zipfWithScans(keyCount: Int, length: Int, scanLength: Int) -> AccessTrace {
+  package static func zipfWithScans(keyCount: Int, length: Int, scanLength: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
     var generator = SplitMix(seed: 2)
     var keys: [Int] = []
@@ -54,7 +83,7 @@ extension AccessTrace {
   }
 
   /// Zipf whose popular keys are other ones after each tenth of the trace.
-  static func shiftingZipf(keyCount: Int, length: Int) -> AccessTrace {
+  package static func shiftingZipf(keyCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
     var generator = SplitMix(seed: 3)
     return AccessTrace(
@@ -63,12 +92,12 @@ extension AccessTrace {
   }
 
   /// The same keys in the same order, again and again.
-  static func loop(keyCount: Int, length: Int) -> AccessTrace {
+  package static func loop(keyCount: Int, length: Int) -> AccessTrace {
     AccessTrace(name: "loop of \(keyCount)", keys: (0..<length).map { $0 % keyCount })
   }
 
   /// A loop that takes turns with Zipf, a thousand accesses each.
-  static func zipfAndLoop(keyCount: Int, loopCount: Int, length: Int) -> AccessTrace {
+  package static func zipfAndLoop(keyCount: Int, loopCount: Int, length: Int) -> AccessTrace {
     let distribution = ZipfDistribution(count: keyCount, exponent: 0.99)
     var generator = SplitMix(seed: 4)
     var position = 0

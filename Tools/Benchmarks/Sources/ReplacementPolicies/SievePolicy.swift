@@ -3,20 +3,20 @@
 ///
 /// Source: Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is Simpler than LRU: an Efficient Turn-Key
 /// Eviction Algorithm for Web Caches", NSDI 2024.
-struct SievePolicy: ReplacementPolicy {
+package struct SievePolicy: ReplacementPolicy {
   private let capacity: Int
   private var entries = KeyQueues(queueCount: 1)
   private var hand = -1
 
-  init(capacity: Int) { self.capacity = capacity }
+  package init(capacity: Int, entryCount: Int) { self.capacity = capacity }
 
-  mutating func access(_ key: Int) -> Bool {
+  package mutating func access(_ key: Int, weight: Int) -> Bool {
     if let slot = entries.slots[key] {
       entries.marks[slot] = 1
       return true
     }
-    if entries.queues[0].count == capacity { evict() }
-    entries.insert(key, in: 0)
+    while entries.weight + weight > capacity { evict() }
+    entries.insert(key, weight: weight, in: 0)
     return false
   }
 

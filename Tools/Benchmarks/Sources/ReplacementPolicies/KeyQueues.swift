@@ -1,24 +1,18 @@
-/// A cache of keys without values, to count what a replacement policy hits.
-protocol ReplacementPolicy {
-  /// - Parameter capacity: entries, above zero.
-  init(capacity: Int)
-  /// Asks for a key, and takes it in where it is absent.
-  ///
-  /// - Returns: whether it was there.
-  mutating func access(_ key: Int) -> Bool
-}
-
-/// Keys in any number of queues, in arrays: what all the policies here are made of.
+/// Keys in any number of queues, in arrays: what most policies here are made of.
 struct KeyQueues {
   struct Queue {
     fileprivate(set) var first = -1
     fileprivate(set) var last = -1
-    fileprivate(set) var count = 0
+    /// Of all its keys together.
+    fileprivate(set) var weight = 0
+
+    var isEmpty: Bool { first < 0 }
   }
 
   /// The place of each key that is in a queue.
   private(set) var slots: [Int: Int] = [:]
   private var keys: [Int] = []
+  private var weights: [Int] = []
   private var next: [Int] = []
   private var previous: [Int] = []
   private var free: [Int] = []
@@ -31,18 +25,24 @@ struct KeyQueues {
   }
 
   func key(at slot: Int) -> Int { keys[slot] }
+  func weight(at slot: Int) -> Int { weights[slot] }
   func before(_ slot: Int) -> Int { previous[slot] }
 
+  /// Of all keys in all queues.
+  var weight: Int { queues.reduce(0) { $0 + $1.weight } }
+
   /// Puts a new key first.
-  mutating func insert(_ key: Int, in queue: Int) {
+  mutating func insert(_ key: Int, weight: Int, in queue: Int) {
     let slot: Int
     if let reused = free.popLast() {
       slot = reused
       keys[slot] = key
+      weights[slot] = weight
       marks[slot] = 0
     } else {
       slot = keys.count
       keys.append(key)
+      weights.append(weight)
       marks.append(0)
       next.append(-1)
       previous.append(-1)
@@ -68,13 +68,13 @@ struct KeyQueues {
     next[slot] = first
     if first >= 0 { previous[first] = slot } else { queues[queue].last = slot }
     queues[queue].first = slot
-    queues[queue].count += 1
+    queues[queue].weight += weights[slot]
   }
 
   private mutating func unlink(_ slot: Int, from queue: Int) {
     let (before, after) = (previous[slot], next[slot])
     if before >= 0 { next[before] = after } else { queues[queue].first = after }
     if after >= 0 { previous[after] = before } else { queues[queue].last = before }
-    queues[queue].count -= 1
+    queues[queue].weight -= weights[slot]
   }
 }

@@ -1,0 +1,77 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import ReplacementPolicies
+import Synchronization
+import SystemPackage
+import Workbench
+
+/// Replays a trace through a store with a size limit: a load for each request, and a store where it finds nothing.
+///
+/// The clock moves on by a second with each request, and records have a time to live that is never over: so no load moves
+/// an update time. Each store's eviction ends before the next request, as it would with time between them.
+struct StoreReplay {
+  let directory: FilePath
+  let eviction: BlobStore.Eviction
+
+  /// Bytes of a record whose key has none of its own.
+  private static let unitByteCount = 256
+  private static let patience: Duration = .seconds(60)
+
+  init(in directory: FilePath, eviction: BlobStore.Eviction) {
+    self.directory = directory
+    self.eviction = eviction
+  }
+
+  func hits(on trace: AccessTrace, capacity: Int) throws -> HitCount {
+    let unit = trace.meanWeight == 1 ? Self.unitByteCount : 1
+    let limit = Int64(capacity * unit)
+    let clock = ReplayClock()
+    let store = try store(limit: limit, clock)
+    let payload = Data(count: (trace.weights.max() ?? 0) * unit)
+    var count = HitCount()
+    for (key, weight) in zip(trace.keys, trace.weights) {
+      let blobKey = Self.key(key)
+      let isHit = try store.load(blobKey) != nil
+      count.add(isHit: isHit, weight: weight)
+      if !isHit, weight <= capacity {
+        try store.store(
+          payload.prefix(weight * unit - RecordHeader.byteCount), for: blobKey, ttl: .seconds(1 << 32))
+        try waitForEviction(store, limit)
+      }
+      clock.advance()
+    }
+    return count
+  }
+
+  private func store(limit: Int64, _ clock: ReplayClock) throws -> BlobStore {
+    var configuration = BlobStore.Configuration()
+    configuration.limits.size = limit
+    configuration.limits.freeSpaceFloor = 0
+    configuration.limits.eviction = eviction
+    configuration.now = { clock.now }
+    return try BlobStore(directory: directory, configuration: configuration)
+  }
+
+  private func waitForEviction(_ store: BlobStore, _ limit: Int64) throws {
+    let end = ContinuousClock.now + Self.patience
+    while let usage = try store.usageEstimate(), usage.bytes > limit {
+      try BenchmarkFailure.require(.now < end, "\(directory): \(usage.bytes) bytes stay above \(limit)")
+      usleep(50)
+    }
+  }
+
+  /// Spread over subdirectories as keys usually are.
+  private static func key(_ number: Int) -> BlobKey {
+    BlobKey(String(UInt64(number) &* 0x9E37_79B9_7F4A_7C15, radix: 36))
+  }
+}
+
+/// Seconds that a replay counts.
+private final class ReplayClock: Sendable {
+  private let seconds = Atomic<Int64>(1_700_000_000)
+
+  var now: UnixTime { UnixTime(seconds: seconds.load(ordering: .relaxed)) }
+
+  func advance() { seconds.add(1, ordering: .relaxed) }
+}

@@ -1,0 +1,85 @@
+/// Belady: what is asked for again last goes first, which only a replay can know; what comes back later still is not taken
+/// in at all. For keys of one weight, no policy hits more.
+package enum BeladyReplay {
+  package static func hits(on trace: AccessTrace, capacity: Int) -> HitCount {
+    let nextUses = trace.nextUses
+    var count = HitCount()
+    // The next use of each entry; the heap has stale ones too.
+    var entries: [Int: Int] = [:]
+    var heap = LatestFirst()
+    var used = 0
+    for (index, (key, weight)) in zip(trace.keys, trace.weights).enumerated() {
+      let isHit = entries[key] != nil
+      count.add(isHit: isHit, weight: weight)
+      if !isHit {
+        guard weight <= capacity, nextUses[index] < .max else { continue }
+        var isRefused = false
+        while used + weight > capacity, let latest = heap.latest {
+          guard entries[trace.keys[latest.access]] == latest.nextUse else {
+            heap.removeLatest()
+            continue
+          }
+          if latest.nextUse <= nextUses[index] {
+            isRefused = true
+            break
+          }
+          heap.removeLatest()
+          entries[trace.keys[latest.access]] = nil
+          used -= trace.weights[latest.access]
+        }
+        if isRefused { continue }
+        used += weight
+      }
+      entries[key] = nextUses[index]
+      heap.insert(LatestFirst.Element(nextUse: nextUses[index], access: index))
+    }
+    return count
+  }
+}
+
+extension AccessTrace {
+  /// For each access, which one asks for its key next; `Int.max` for none.
+  fileprivate var nextUses: [Int] {
+    var result = [Int](repeating: .max, count: keys.count)
+    var last: [Int: Int] = [:]
+    for index in keys.indices.reversed() {
+      result[index] = last[keys[index]] ?? .max
+      last[keys[index]] = index
+    }
+    return result
+  }
+}
+
+/// A heap that gives the latest next use.
+private struct LatestFirst {
+  struct Element {
+    let nextUse: Int
+    let access: Int
+  }
+
+  private var elements: [Element] = []
+
+  var latest: Element? { elements.first }
+
+  mutating func insert(_ element: Element) {
+    elements.append(element)
+    var index = elements.count - 1
+    while index > 0, elements[(index - 1) / 2].nextUse < elements[index].nextUse {
+      elements.swapAt(index, (index - 1) / 2)
+      index = (index - 1) / 2
+    }
+  }
+
+  mutating func removeLatest() {
+    elements.swapAt(0, elements.count - 1)
+    elements.removeLast()
+    var index = 0
+    while 2 * index + 1 < elements.count {
+      var child = 2 * index + 1
+      if child + 1 < elements.count, elements[child + 1].nextUse > elements[child].nextUse { child += 1 }
+      guard elements[child].nextUse > elements[index].nextUse else { return }
+      elements.swapAt(index, child)
+      index = child
+    }
+  }
+}
