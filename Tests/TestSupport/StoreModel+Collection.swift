@@ -38,7 +38,7 @@ extension StoreModel {
   }
 
   /// Does a collection that may evict: which of the oldest it takes is its choice where they are of equal age, and is
-  /// told here by what was left.
+  /// told here by what was left. Where uses count, any live record may be one of the first to go.
   ///
   /// - Parameters:
   ///   - remaining: the paths of the files left.
@@ -57,12 +57,15 @@ extension StoreModel {
     for (key, record) in evicted where state(of: record) != .live {
       faults.append("\(key) was evicted, and is \(state(of: record))")
     }
+    let isByAge = configuration.limits.eviction == .oldest
     let newestEvicted = evicted.values.map(stamp(of:)).max() ?? 0
     for (key, record) in kept where state(of: record) == .live {
-      if stamp(of: record) < newestEvicted { faults.append("\(key) was kept, and is older than an evicted one") }
+      if isByAge, stamp(of: record) < newestEvicted {
+        faults.append("\(key) was kept, and is older than an evicted one")
+      }
       if freed < toFree { faults.append("\(key) was kept, and \(toFree - freed) bytes too few were freed") }
     }
-    let last = evicted.filter { stamp(of: $0.value) == newestEvicted }.keys.map { size(of: $0) }.max() ?? 0
+    let last = evicted.filter { !isByAge || stamp(of: $0.value) == newestEvicted }.keys.map { size(of: $0) }.max() ?? 0
     if freed > 0, freed - last >= toFree { faults.append("\(freed) bytes were evicted where \(toFree) had to go") }
     report.evicted = Int64(evicted.count)
     report.bytesFreed += freed

@@ -8,7 +8,7 @@ import Testing
 
 /// Random operations, done to a store and to a dictionary: every answer and every byte of the directory must agree.
 @Suite struct ModelTests {
-  /// Operations of each of the twelve ways to lay out and write records; 24,000 in all.
+  /// Operations of each of the twelve ways to lay out and write records: about 24,000 in all.
   static let operationsPerRun = 2_000
 
   @Test(.timeLimit(.minutes(10)), arguments: RecordNaming.allCases, [true, false])
@@ -16,16 +16,17 @@ import Testing
     let seed = SeededGenerator.announcedSeed(
       for: "storeIsADictionaryWithClockAndLocks", environment: ProcessInfo.processInfo.environment)
     for format in [BlobStore.RecordFormat.checksummed, .reference] {
-      for sizeLimit in [nil, 20_100] as [Int64?] {
+      for eviction in [nil, .oldest, .frequency] as [BlobStore.Eviction?] {
         var configuration = ModelRun.configuration(
           RecordLayout(naming: naming, separatesDirectories: separatesDirectories), format)
-        if let sizeLimit {
-          configuration.limits.size = sizeLimit
+        if let eviction {
+          configuration.limits.size = 20_100
+          configuration.limits.eviction = eviction
           // So that there is something left to evict.
           configuration.expiry.defaultTimeToLive = .seconds(100_000)
         }
         var run = try ModelRun(seed: seed, configuration: configuration)
-        let mismatches = try run.compare(operations: Self.operationsPerRun / 2)
+        let mismatches = try run.compare(operations: Self.operationsPerRun / 3)
         #expect(mismatches.isEmpty, "seed \(seed), \(naming), \(separatesDirectories), \(format)")
       }
     }

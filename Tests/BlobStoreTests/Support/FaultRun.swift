@@ -32,6 +32,8 @@ struct FaultRun {
     configuration.durability = durability
     configuration.damagePolicy = .quarantine
     configuration.limits.size = FaultScript.sizeLimit
+    // No file of uses, whose calls may fail unseen: `UseSketchTests` has those.
+    configuration.limits.eviction = .oldest
     configuration.limits.freeSpaceFloor = 0
     configuration.limits.collectsOnStore = false
     // Nobody else is there to wait for: only a fault makes a lock busy.

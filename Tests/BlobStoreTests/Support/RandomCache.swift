@@ -31,6 +31,7 @@ struct RandomCache {
     configuration.now = { now }
     if Bool.random(using: &generator) {
       configuration.limits.size = Int64.random(in: 1...20_000, using: &generator)
+      configuration.limits.eviction = Bool.random(using: &generator) ? .oldest : .frequency
     }
     model = StoreModel(configuration, now: now)
     for key in Self.names where chance(70) { addRecord(key) }

@@ -1,6 +1,8 @@
 import BlobRecord
 import Dispatch
 import Foundation
+import Locks
+import SystemPackage
 import TestSupport
 import Testing
 
@@ -92,6 +94,40 @@ import Testing
     _ = try store.load("key")
     #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "elsewhere")
     #expect(try store.usage().records == 2)
+  }
+
+  /// C32: what goes wrong with the file costs the order, and no store.
+  @Test func eachCallForTheFileMayFail() throws {
+    // The store without a limit makes no file of uses.
+    func prepared(_ trace: CallTrace) throws -> (cache: Cache, store: BlobStore) {
+      let cache = try Cache()
+      try cache.store().store(payload(10), for: "key")
+      let store = try cache.store(files: trace.files) { $0.limits.size = 1 << 30 }
+      try store.remove("key")
+      _ = trace.take()
+      return (cache, store)
+    }
+    let whole = CallTrace()
+    try prepared(whole).store.store(payload(10), for: "key")
+    let calls = whole.take()
+    let first = try #require(calls.firstIndex { $0.path.hasSuffix(".blobcache-uses") })
+    #expect(calls.count - first > 4)
+    for failing in 1...calls.count - first {
+      let trace = CallTrace()
+      let (cache, store) = try prepared(trace)
+      let callsForTheFile = Lock(0)
+      trace.onCall { _, path in
+        let number = callsForTheFile.withLock { count in
+          if count > 0 || path.lastComponent == ".blobcache-uses" { count += 1 }
+          return count
+        }
+        return number == failing ? .fail(.noSpace) : nil
+      }
+      try store.store(payload(10), for: "key")
+      trace.onCall(nil)
+      #expect(try store.load("key")?.payload == payload(10), "call \(failing)")
+      #expect(try cache.store().usage().temporaryFiles == 0, "call \(failing)")
+    }
   }
 
   /// Each maps the file for itself, as processes do.
