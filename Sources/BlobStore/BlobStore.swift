@@ -34,7 +34,8 @@ public final class BlobStore: Sendable {
     let absolutePath = try reporting("open") { try files.absolute(directory) }
     let root = CacheRoot(
       path: directory, absolutePath: absolutePath, files: files, creates: configuration.access.createsDirectory,
-      allowsWorldWritable: configuration.access.allowsWorldWritable, holder: holder)
+      allowsWorldWritable: configuration.access.allowsWorldWritable, holder: holder,
+      agreement: SettingsAgreement(configuration))
     core = StoreCore(root, configuration)
     keeper = configuration.limits.collectsOnStore ? LimitEnforcer(core) : nil
   }

@@ -26,7 +26,7 @@ public struct BlobStoreError: Error, Sendable {
     private enum Kind: String {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
-      case sourceMissing, sourceUnreadable, limitReached, internalInconsistency
+      case sourceMissing, sourceUnreadable, limitReached, settingsUnreadable, layoutMismatch, internalInconsistency
     }
 
     private let kind: Kind
@@ -66,6 +66,10 @@ public struct BlobStoreError: Error, Sendable {
     public static let sourceUnreadable = Code(.sourceUnreadable)
     /// The directory may not take the record without exceeding its limits by far, and no collection has made room.
     public static let limitReached = Code(.limitReached)
+    /// The directory's settings, `.blobcache.conf`, are damaged, changed by hand or another user's.
+    public static let settingsUnreadable = Code(.settingsUnreadable)
+    /// The directory's records have another layout or naming than the configuration says.
+    public static let layoutMismatch = Code(.layoutMismatch)
     /// A fault of this library.
     public static let internalInconsistency = Code(.internalInconsistency)
 

@@ -211,7 +211,7 @@ internal import SystemPackage
       }
     }
     if CacheDirectoryTag.isTag(entry.name, in: layout), entry.kind == .regular || entry.kind == .unknown { return nil }
-    if entry.name == ControlFile.name || entry.name == UsesFile.name,
+    if entry.name == ControlFile.name || entry.name == UsesFile.name || entry.name == SettingsFile.name,
       entry.kind == .regular || entry.kind == .unknown
     {
       return nil

@@ -26,15 +26,17 @@ final class CacheRoot: Sendable {
   private let creates: Bool
   private let allowsWorldWritable: Bool
   private let holder: (any RootHolder)?
+  private let agreement: SettingsAgreement?
   private let state = Lock(State())
 
   /// - Parameters:
   ///   - path: as it was given.
   ///   - absolutePath: the same from the file system's root on.
   ///   - holder: is asked about each directory that is found at the path, before it is used.
+  ///   - agreement: compares each with its settings; nil for a change of them.
   init(
     path: FilePath, absolutePath: FilePath, files: Files, creates: Bool, allowsWorldWritable: Bool,
-    holder: (any RootHolder)?
+    holder: (any RootHolder)?, agreement: SettingsAgreement?
   ) {
     self.path = path
     self.absolutePath = absolutePath
@@ -42,6 +44,7 @@ final class CacheRoot: Sendable {
     self.creates = creates
     self.allowsWorldWritable = allowsWorldWritable
     self.holder = holder
+    self.agreement = agreement
   }
 
   /// A number that grows whenever another directory may be at the path.
@@ -91,6 +94,7 @@ final class CacheRoot: Sendable {
         "everybody may write to this directory and it has no sticky bit, so anybody could plant or remove blobs",
         path: path)
     }
+    try agreement?.check(opened)
     state.withLock {
       $0.opened = opened
       $0.lastCheckMilliseconds = SystemClock.coarseMilliseconds()

@@ -2,12 +2,13 @@ internal import Posix
 public import SystemPackage
 
 extension BlobStore.Configuration {
-  /// The configuration of the program that last changed a directory, as far as the directory tells it.
+  /// The configuration that a directory asks for.
   ///
-  /// For tools that work on another program's directory. Layout, default time to live and size limit are the program's, if it
-  /// left them there (`access.leavesHint`). Removed files are recycled only if the directory has a recycling bin. All else has its default.
+  /// For programs that work on another program's directory. What its settings say holds (`BlobStore.settings(of:)`). Layout, default
+  /// time to live and size limit are else those of the program that last changed it, if it left them there
+  /// (`access.leavesHint`). Removed files are recycled only if the directory has a recycling bin. All else has its default.
   ///
-  /// - Throws: `fileSystem` if the directory cannot be read.
+  /// - Throws: `settingsUnreadable`; `fileSystem` if the directory cannot be read.
   public init(following directory: FilePath) throws(BlobStoreError) {
     self.init()
     if let hint = try BlobStore.hint(at: directory) {
@@ -15,6 +16,7 @@ extension BlobStore.Configuration {
       limits.size = hint.sizeLimit
       expiry.defaultTimeToLive = .seconds(hint.defaultExpiration)
     }
+    follow(try BlobStore.settings(of: directory))
     recycling = try BlobStore.hasRecyclingBin(at: directory) ? .automatic : .off
   }
 }

@@ -1,0 +1,82 @@
+public import BlobRecord
+
+extension BlobStore {
+  /// What a directory says of itself, to every program and tool that follows it.
+  ///
+  /// The settings lie in `.blobcache.conf` at the root, and outlive programs, blobs and the control file. What is nil is
+  /// not said there.
+  public struct DirectorySettings: Hashable, Sendable {
+    /// How long blobs without a time to live last after their last access: a minute at least, or `.never`.
+    public var defaultTimeToLive: Duration?
+    /// Bytes that a collection leaves at the most.
+    public var sizeLimit: Limit?
+    /// Records that a collection leaves at the most.
+    public var countLimit: Limit?
+    /// Bytes of the volume that a collection with a size limit leaves free.
+    public var freeSpaceFloor: Int64?
+    /// How keys become file names.
+    public var naming: RecordNaming?
+    /// Whether records lie in subdirectories.
+    public var separatesDirectories: Bool?
+
+    public init() {}
+  }
+}
+
+extension BlobStore.DirectorySettings {
+  /// A limit, or its absence.
+  public enum Limit: Hashable, Sendable {
+    case unlimited
+    /// Above zero.
+    case atMost(Int64)
+
+    /// nil for no limit.
+    public var value: Int64? { if case .atMost(let value) = self { value } else { nil } }
+
+    /// - Parameter value: nil for no limit.
+    public init(_ value: Int64?) { self = value.map { .atMost($0) } ?? .unlimited }
+  }
+
+  /// Whether nothing is said.
+  public var isEmpty: Bool { self == Self() }
+
+  /// The settings that a program's configuration comes to.
+  package init(_ configuration: BlobStore.Configuration) {
+    defaultTimeToLive = max(configuration.expiry.defaultTimeToLive, BlobStore.Configuration.Expiry.minimumDefault)
+    sizeLimit = Limit(configuration.limits.size)
+    countLimit = Limit(configuration.limits.count)
+    freeSpaceFloor = configuration.limits.freeSpaceFloor
+    naming = configuration.layout.naming
+    separatesDirectories = configuration.layout.separatesDirectories
+  }
+}
+
+extension BlobStore.DirectorySettings {
+  /// What the hint of a directory's program says.
+  package init(hint: DirectoryHint) {
+    self.init()
+    defaultTimeToLive = .seconds(hint.defaultExpiration)
+    sizeLimit = Limit(hint.sizeLimit)
+    naming = hint.layout.naming
+    separatesDirectories = hint.layout.separatesDirectories
+  }
+}
+
+extension BlobStore.Configuration {
+  /// Takes over what a directory says of itself.
+  mutating func follow(_ settings: BlobStore.DirectorySettings) {
+    if let timeToLive = settings.defaultTimeToLive { expiry.defaultTimeToLive = timeToLive }
+    if let limit = settings.sizeLimit { limits.size = limit.value }
+    if let limit = settings.countLimit { limits.count = limit.value }
+    if let floor = settings.freeSpaceFloor { limits.freeSpaceFloor = floor }
+    layout.follow(settings)
+  }
+}
+
+extension RecordLayout {
+  /// Takes over what a directory says of where its records lie.
+  mutating func follow(_ settings: BlobStore.DirectorySettings) {
+    if let naming = settings.naming { self.naming = naming }
+    if let separates = settings.separatesDirectories { separatesDirectories = separates }
+  }
+}

@@ -1,0 +1,66 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+internal import Synchronization
+internal import SystemPackage
+
+/// Compares a store's configuration with what its directory says of itself, when the store opens the directory.
+///
+/// Layout and naming must be the directory's: by others, loads find nothing and stores mix layouts. In all else the
+/// configuration holds, and a difference is logged once.
+final class SettingsAgreement: Sendable {
+  private let configuration: BlobStore.Configuration
+  private let hasTold = Atomic(false)
+
+  init(_ configuration: BlobStore.Configuration) { self.configuration = configuration }
+
+  /// - Throws: `layoutMismatch`; `settingsUnreadable`.
+  func check(_ root: OpenRoot) throws {
+    guard let said = try root.settings() else { return }
+    let file = root.directory.path.appending(SettingsFile.name)
+    let own = BlobStore.DirectorySettings(configuration)
+    let differences = DirectorySetting.allCases.compactMap { Difference($0, said, own) }
+    guard !differences.contains(where: \.isOfLayout) else { throw Self.mismatch(said, configuration.layout, file) }
+    // A visitor that leaves no hint does not speak for the directory: it may be meant to differ.
+    guard !differences.isEmpty, configuration.access.leavesHint, !hasTold.exchange(true, ordering: .relaxed) else {
+      return
+    }
+    let here = differences.map { "\($0.setting.rawValue) \($0.said)" }.joined(separator: ", ")
+    let there = differences.map { "\($0.own)" }.joined(separator: ", ")
+    configuration.logger.warning(
+      "\(file) says \(here); this program says \(there), and that holds for what it stores and collects")
+  }
+
+  private struct Difference {
+    let setting: DirectorySetting
+    let said: String
+    let own: String
+
+    var isOfLayout: Bool { setting == .naming || setting == .layout }
+
+    /// - Returns: nil where the directory says nothing, or the same.
+    init?(_ setting: DirectorySetting, _ said: BlobStore.DirectorySettings, _ own: BlobStore.DirectorySettings) {
+      guard let text = said.text(of: setting), text != own.text(of: setting) else { return nil }
+      self.setting = setting
+      self.said = text
+      self.own = own.text(of: setting) ?? "nothing"
+    }
+  }
+
+  private static func mismatch(
+    _ said: BlobStore.DirectorySettings, _ own: RecordLayout, _ file: FilePath
+  ) -> BlobStoreError {
+    var layout = own
+    layout.follow(said)
+    return BlobStoreError(
+      .layoutMismatch,
+      "the directory's records have the layout \(layout.words), and this program's would have \(own.words); "
+        + "`Configuration(following:)` takes the directory's",
+      path: file)
+  }
+}
+
+extension RecordLayout {
+  /// As the settings file has it.
+  var words: String { "\(naming.rawValue), \(separatesDirectories ? "prefix" : "flat")" }
+}

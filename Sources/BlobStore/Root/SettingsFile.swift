@@ -1,0 +1,118 @@
+internal import BlobRecord
+internal import Posix
+
+/// `.blobcache.conf` at the root, which keeps the settings of a directory: Spec/Semantics.md, P16.
+///
+/// It is text of a few lines, so that `cat` shows it. The first line says its version, the last one has a checksum of all
+/// before it. A file that is not whole and believed is an error, because a collection by wrong settings removes what
+/// should stay.
+enum SettingsFile {
+  static let name = ".blobcache.conf"
+
+  /// The largest file that is read.
+  static let maximumByteCount = 4096
+
+  private static let version = "blobcache 1"
+  private static let checkName = "check"
+
+  /// Why the content of a file is no settings.
+  struct Mistake: Error, Equatable {
+    /// From 1; nil for the file as a whole.
+    var line: Int?
+    let text: String
+  }
+
+  // MARK: - Content
+
+  static func content(for settings: BlobStore.DirectorySettings) -> [UInt8] {
+    var text = version + "\n"
+    for setting in DirectorySetting.allCases {
+      if let value = settings.text(of: setting) { text += "\(setting.rawValue) \(value)\n" }
+    }
+    return Array((text + "\(checkName) \(check(of: Array(text.utf8)))\n").utf8)
+  }
+
+  static func settings(in content: [UInt8]) throws(Mistake) -> BlobStore.DirectorySettings {
+    guard content.allSatisfy({ $0 == 0x0A || (0x20..<0x7F).contains($0) }) else {
+      throw Mistake(text: "it holds other bytes than printable ASCII")
+    }
+    guard content.last == 0x0A else { throw Mistake(text: "its last line has no end") }
+    let lines = content.dropLast().split(separator: 0x0A, omittingEmptySubsequences: false)
+      .map { String(decoding: $0, as: UTF8.self) }
+    try checkVersion(lines[0])
+    let checked = content.count - (lines.last!.utf8.count + 1)
+    guard lines.count > 1, lines.last! == "\(checkName) \(check(of: Array(content[..<checked])))" else {
+      throw Mistake(text: "its last line does not fit the lines before: an editor or damage has changed it")
+    }
+    var settings = BlobStore.DirectorySettings()
+    for (index, line) in lines.enumerated().dropFirst().dropLast() {
+      do {
+        try read(line, into: &settings)
+      } catch {
+        throw Mistake(line: index + 1, text: error.text)
+      }
+    }
+    return settings
+  }
+
+  private static func checkVersion(_ line: String) throws(Mistake) {
+    guard line != version else { return }
+    let isLater = line.hasPrefix("blobcache ") && line.utf8.count < 30
+    throw Mistake(
+      line: 1, text: isLater ? "\"\(line)\" is of a later version than this one reads" : "\"\(version)\" is missing")
+  }
+
+  private static func read(_ line: String, into settings: inout BlobStore.DirectorySettings) throws(Mistake) {
+    let words = line.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+    guard words.count == 2, let setting = DirectorySetting(rawValue: String(words[0])) else {
+      throw Mistake(text: "\"\(line.prefix(80))\" is no setting that this version knows")
+    }
+    guard settings.text(of: setting) == nil else { throw Mistake(text: "\(setting.rawValue) is there twice") }
+    guard settings.set(setting, to: String(words[1])) else {
+      throw Mistake(text: "\(setting.rawValue) must be \(setting.forms), and is \"\(words[1].prefix(80))\"")
+    }
+  }
+
+  /// The CRC-32 of the lines, in eight hexadecimal digits.
+  private static func check(of lines: [UInt8]) -> String {
+    let digits = String(unsafe CRC32.checksum(of: lines.span.bytes), radix: 16)
+    return String(repeating: "0", count: 8 - digits.count) + digits
+  }
+}
+
+// MARK: - File
+
+extension OpenRoot {
+  /// The settings that the directory keeps; nil if it keeps none.
+  ///
+  /// System calls: `openat2(2)`, and with a file `fstat(2)`, `pread(2)` and `close(2)`.
+  ///
+  /// - Throws: `settingsUnreadable`.
+  func settings() throws -> BlobStore.DirectorySettings? {
+    switch try directory.openFile(SettingsFile.name, for: .read) {
+    case .absent: return nil
+    case .notRegular: throw unreadableSettings("something else than a file has this name")
+    case .regular(let file, let status):
+      if let distrust = ownership.owners.distrust(of: status) { throw unreadableSettings("\(distrust)") }
+      guard status.size <= SettingsFile.maximumByteCount else {
+        throw unreadableSettings("it is larger than \(SettingsFile.maximumByteCount) bytes")
+      }
+      var content = [UInt8](repeating: 0, count: Int(status.size))
+      let count = try unsafe content.withUnsafeMutableBytes { buffer throws(FileError) in
+        unsafe try file.read(into: buffer, at: 0)
+      }
+      do {
+        return try SettingsFile.settings(in: Array(content[..<count]))
+      } catch {
+        throw unreadableSettings((error.line.map { "line \($0): " } ?? "") + error.text)
+      }
+    }
+  }
+
+  private func unreadableSettings(_ reason: String) -> BlobStoreError {
+    BlobStoreError(
+      .settingsUnreadable,
+      "the directory's settings cannot be used: \(reason); `blobcache configure DIR --reset` removes them",
+      path: directory.path.appending(SettingsFile.name))
+  }
+}

@@ -1,0 +1,52 @@
+internal import BlobRecord
+package import Posix
+public import SystemPackage
+
+extension BlobStore {
+  /// What a directory says of itself; nothing if it keeps no settings, or is absent.
+  ///
+  /// - Throws: `settingsUnreadable` for a file that is damaged, changed by hand or another user's; `fileSystem`.
+  /// - Complexity: O(1).
+  public static func settings(of directory: FilePath) throws(BlobStoreError) -> DirectorySettings {
+    try reporting("settings") {
+      let files = Files()
+      guard let directory = try Directory(at: directory, files: files) else { return DirectorySettings() }
+      return try OpenRoot(directory, files.budget).settings() ?? DirectorySettings()
+    }
+  }
+
+  /// Changes what a directory says of itself: on the medium when the call returns, or as it was.
+  ///
+  /// A running program goes by the new settings once it opens the directory anew. Settings that say nothing leave no file.
+  ///
+  /// - Parameters:
+  ///   - directory: one that exists.
+  ///   - resetting: whether to begin with no settings, rather than those that are there. Then nothing of them is read.
+  ///   - allowsWorldWritable: as `Configuration.Access.allowsWorldWritable`.
+  ///   - change: receives the settings, and changes what it wants.
+  /// - Returns: the new settings.
+  /// - Throws: `directoryMissing`; `settingsUnreadable`; `invalidConfiguration` for a limit of zero or less, a time to live
+  ///   below a minute, a floor below zero, and a layout or naming by which records that lie there would not be found;
+  ///   `collectionRunning` if a collection goes on for longer than half a minute; `fileSystem`.
+  @discardableResult
+  public static func changeSettings(
+    of directory: FilePath, resetting: Bool = false, allowsWorldWritable: Bool = false,
+    _ change: (inout DirectorySettings) -> Void
+  ) throws(BlobStoreError) -> DirectorySettings {
+    try changeSettings(
+      of: directory, resetting: resetting, allowsWorldWritable: allowsWorldWritable, files: Files(), change)
+  }
+
+  /// - Parameter files: where tests put their faults.
+  package static func changeSettings(
+    of directory: FilePath, resetting: Bool = false, allowsWorldWritable: Bool = false, files: Files,
+    _ change: (inout DirectorySettings) -> Void
+  ) throws(BlobStoreError) -> DirectorySettings {
+    try reporting("configure") {
+      let root = CacheRoot(
+        path: directory, absolutePath: try files.absolute(directory), files: files, creates: false,
+        allowsWorldWritable: allowsWorldWritable, holder: nil, agreement: nil)
+      return try SettingsChange(StoreCore(root, Configuration())).make(resetting: resetting, change)
+    }
+  }
+}
