@@ -9,8 +9,8 @@ struct CachePlace {
   /// nil for the root itself, and for a directory outside of caches.
   private let subdirectory: String?
 
-  /// ControlFile.md. Every directory has it in which a program, or this tool, has changed a record.
-  private static let controlFile = ".blobcache"
+  /// ControlFile.md, and Semantics.md, P16. A root has one of them once a program, or this tool, has changed something.
+  private static let signs = [".blobcache", ".blobcache.conf"]
 
   init(of directory: FilePath) throws(FileError) {
     let canonical = try Files().canonical(directory)
@@ -44,6 +44,6 @@ struct CachePlace {
 
   private static func isRoot(_ directory: FilePath) -> Bool {
     // What cannot be looked at is found out by the work itself.
-    (try? Files().status(of: directory.appending(controlFile)))?.type == .regular
+    signs.contains { (try? Files().status(of: directory.appending($0)))?.type == .regular }
   }
 }

@@ -50,10 +50,11 @@ extension DirectoryOptions {
   /// The configuration of a store by these options.
   ///
   /// Only a store of a blob may make a directory: for any other operation, an absent one is a mistake in its path.
-  /// Missing options follow the hint that the directory's program has left; the tool leaves none itself.
-  func configuration(for directory: FilePath, creatingDirectory: Bool = false) -> BlobStore.Configuration {
-    // What keeps the directory's settings from being read keeps the operation from its work too, which reports it.
-    var configuration = (try? BlobStore.Configuration(following: directory)) ?? BlobStore.Configuration()
+  /// Missing options follow the directory's settings, then the hint that its program has left. The tool leaves none itself.
+  func configuration(
+    for directory: FilePath, creatingDirectory: Bool = false
+  ) throws(BlobStoreError) -> BlobStore.Configuration {
+    var configuration = try BlobStore.Configuration(following: directory)
     configuration.access.createsDirectory = creatingDirectory
     configuration.access.leavesHint = false
     configuration.access.allowsWorldWritable = allowsWorldWritable
@@ -77,7 +78,7 @@ extension DirectoryOptions {
 
   func store(at directory: FilePath, creatingDirectory: Bool = false) throws -> BlobStore {
     try BlobStore(
-      directory: directory, configuration: configuration(for: directory, creatingDirectory: creatingDirectory))
+      directory: directory, configuration: try configuration(for: directory, creatingDirectory: creatingDirectory))
   }
 
   /// A store for subcommands that write files: a signal that ends the tool removes those.

@@ -15,6 +15,7 @@ enum Remedy {
     case .limitReached: "unlock or remove blobs, or raise the limit"
     case .payloadTooLarge: "nothing was stored, and an earlier blob stays"
     case .damaged: ofDamage
+    case .layoutMismatch: "without --naming and --flat, the directory's own hold"
     case .fileSystem: error.errno.flatMap { text(for: $0, at: error.path) }
     default: nil
     }

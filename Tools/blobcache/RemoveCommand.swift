@@ -35,7 +35,7 @@ struct RemoveCommand: DirectorySubcommand {
   }
 
   func answer(_ output: inout Output) throws -> Answer {
-    var configuration = options.configuration(for: directory)
+    var configuration = try options.configuration(for: directory)
     if purge { configuration.recycling = .off }
     let store = try BlobStore(directory: directory, configuration: configuration)
     let answer = try scope.map { try remove($0, from: store, &output) } ?? removeKeys(from: store, &output)

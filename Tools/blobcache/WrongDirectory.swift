@@ -4,7 +4,7 @@ internal import SystemPackage
 /// A directory in which nothing was found, and nothing else shows that it is a cache: perhaps its path is wrong.
 enum WrongDirectory {
   /// What a cache has at its root besides records: any of these shows that it is one.
-  private static let signs = [".blobcache", "CACHEDIR.TAG", ".recycled", ".quarantine"]
+  private static let signs = [".blobcache", ".blobcache.conf", "CACHEDIR.TAG", ".recycled", ".quarantine"]
 
   /// Says so where a directory without a record is no cache.
   ///

@@ -9,7 +9,7 @@ import Testing
 @Suite struct HelpTests {
   static let subcommands = [
     "store", "load", "touch", "lock", "unlock", "remove", "list", "usage", "stats", "dump", "verify", "collect",
-    "import",
+    "import", "configure",
   ]
 
   @Test(arguments: [""] + subcommands) func helpIsAsItWas(subcommand: String) async throws {

@@ -77,6 +77,18 @@ extension CollectionPlan.Directory {
     jitter = try settings.value(.jitter)
   }
 
+  /// What is said of things that a directory can say of itself.
+  var settings: BlobStore.DirectorySettings {
+    var settings = BlobStore.DirectorySettings()
+    settings.sizeLimit = sizeLimit.map { .atMost($0.bytes) }
+    settings.countLimit = countLimit.map { .atMost($0) }
+    settings.freeSpaceFloor = keepFree?.bytes
+    settings.defaultTimeToLive = defaultTimeToLive?.duration
+    settings.naming = naming
+    settings.separatesDirectories = isFlat.map { !$0 }
+    return settings
+  }
+
   /// - Parameter options: what goes without saying in files, such as where warnings go.
   func store(_ options: DirectoryOptions) throws(BlobStoreError) -> BlobStore {
     var options = options
@@ -84,7 +96,7 @@ extension CollectionPlan.Directory {
     options.naming = naming
     options.flat = isFlat
     options.allowsWorldWritable = allowsWorldWritable
-    var configuration = options.configuration(for: path)
+    var configuration = try options.configuration(for: path)
     if let sizeLimit { configuration.limits.size = sizeLimit.bytes }
     if let countLimit { configuration.limits.count = countLimit }
     if let keepFree { configuration.limits.freeSpaceFloor = keepFree.bytes }

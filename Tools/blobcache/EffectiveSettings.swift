@@ -1,0 +1,32 @@
+internal import BlobRecord
+internal import BlobStore
+internal import SystemPackage
+
+/// The settings that hold for a directory, each with the place that it comes from.
+struct EffectiveSettings {
+  struct Row {
+    let setting: DirectorySetting
+    /// As the settings file has it; nil where the built-in value depends on the volume.
+    let value: String?
+    let source: String
+  }
+
+  let rows: [Row]
+
+  /// - Throws: `settingsUnreadable`; `fileSystem`; `UsageError` for a wrong value in the environment.
+  init(of directory: FilePath) throws {
+    let own = try BlobStore.settings(of: directory)
+    let hint = try BlobStore.hint(at: directory).map { BlobStore.DirectorySettings(hint: $0) }
+    let environment = try CollectionPlan(directories: [directory], commandLine: [:], file: nil).directories[0].settings
+    let builtIn = BlobStore.DirectorySettings(BlobStore.Configuration())
+    rows = DirectorySetting.allCases.map { setting in
+      let places: [(settings: BlobStore.DirectorySettings?, source: String)] = [
+        (environment, "environment (for collect)"), (own, "directory"), (hint, "program"),
+      ]
+      for (settings, source) in places {
+        if let value = settings?.text(of: setting) { return Row(setting: setting, value: value, source: source) }
+      }
+      return Row(setting: setting, value: builtIn.text(of: setting), source: "built in")
+    }
+  }
+}
