@@ -2,6 +2,7 @@ import BlobRecord
 import Dispatch
 import Foundation
 import Locks
+import Posix
 import SystemPackage
 import TestSupport
 import Testing
