@@ -371,11 +371,20 @@ import Testing
 }
 
 extension Cache {
-  /// Bytes of the record files, by the file system's word.
+  /// Bytes of the record files that lay there at one moment, by the file system's word; perhaps not of all.
+  ///
+  /// Names are not given twice. So what two listings show lay there together when the first had ended. Those of a single one
+  /// may have followed each other.
   fileprivate func recordBytes() throws -> Int64 {
-    try FileManager.default.subpathsOfDirectory(atPath: root.string).reduce(into: 0) { sum, file in
+    let first = try recordSizes()
+    let second = try recordSizes()
+    return first.reduce(0) { second[$1.key] == nil ? $0 : $0 + $1.value }
+  }
+
+  private func recordSizes() throws -> [String: Int64] {
+    try FileManager.default.subpathsOfDirectory(atPath: root.string).reduce(into: [:]) { sizes, file in
       guard file.contains("/"), !file.contains(".tmp-"), let status = try? state(file) else { return }
-      sum += status.size
+      sizes[file] = status.size
     }
   }
 }
