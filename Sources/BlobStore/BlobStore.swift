@@ -4,8 +4,8 @@ public import SystemPackage
 /// A directory of blobs, one record file each.
 ///
 /// Every operation is synchronous: it blocks its thread for the length of its system calls. A store may be used from
-/// any number of threads at once. For one key, operations take effect one after the other; a load sees a blob whole,
-/// the old one or the new one, and waits for nobody.
+/// any number of threads at once. For one key, operations take effect one after the other. A load sees a blob whole,
+/// the old one or the new one, and never waits for a store.
 ///
 /// What each operation means: Spec/Semantics.md.
 public final class BlobStore: Sendable {

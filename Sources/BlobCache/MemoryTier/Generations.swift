@@ -41,11 +41,12 @@ final class Generations: Sendable {
 
   /// Whether a stamp still holds, so that memory may answer.
   ///
-  /// - Parameter hit: the answer, which is counted where processes share numbers; nil if there is none to count.
+  /// - Parameter hit: is counted if the stamp holds and processes share numbers; nil to count nothing.
   func isInForce(_ stamp: GenerationStamp, of digest: UInt64, counting hit: MemoryHit?) -> Bool {
     do {
-      let shared = try store.generation(ofDigest: digest, counting: hit) { GenerationStamp(shared: $0) == stamp }
-      if let shared { return GenerationStamp(shared: shared) == stamp }
+      if let holds = try store.answers(hit, ofDigest: digest, if: { GenerationStamp(shared: $0) == stamp }) {
+        return holds
+      }
     } catch {
       // As for `stamp`.
       store.configuration.logger.debug("no generation: \(error)")

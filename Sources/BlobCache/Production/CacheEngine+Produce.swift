@@ -150,7 +150,7 @@ extension CacheEngine {
 
   /// The expired blob of a key, if the options let it answer in place of a failed producer.
   ///
-  /// - Throws: the failure, where there is none.
+  /// - Throws: the producer's failure, if no blob is young enough.
   private func staleBlob(for request: ProductionRequest, after failure: any Error) async throws -> Blob {
     guard let age = request.options.staleIfError?.wholeSeconds, age > 0 else { throw failure }
     let time = store.configuration.now().advanced(bySeconds: -age)

@@ -93,7 +93,7 @@ public struct BlobStoreError: Error, Sendable {
 }
 
 extension BlobStoreError {
-  /// Whether it is the caller who may not, rather than the system that cannot.
+  /// Whether the caller lacks a permission, rather than the system something else.
   var isLackOfPermission: Bool { errno == .permissionDenied || errno == .notPermitted }
 }
 
@@ -153,7 +153,7 @@ extension BlobStoreError {
   }
 }
 
-/// Runs an operation and gives whatever it throws the operation's name and key.
+/// Runs an operation. Its errors get the operation's name and its key.
 func reporting<Result: ~Copyable>(
   _ operation: String, _ key: BlobKey? = nil, _ body: () throws -> Result
 ) throws(BlobStoreError) -> Result {

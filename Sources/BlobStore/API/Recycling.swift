@@ -3,12 +3,14 @@ extension BlobStore {
   public enum Recycling: Hashable, Sendable {
     /// They are unlinked.
     case off
-    /// They are kept to be overwritten by later stores, within a hundredth of the size limit, or 16 MiB where that is
-    /// more, but never more than a tenth of the limit or than `limits.evictionTarget` leaves of it; without a limit 16 MiB; and
-    /// 4096 files. Where the platform or the file system has no leases, nothing is kept. That somebody has come to read a
-    /// file that is being overwritten, the kernel tells the process by SIGURG, which is ignored by default.
+    /// Later stores overwrite them. 4096 files are kept at most, and 16 MiB.
+    ///
+    /// Under a size limit a hundredth of it is kept, if that is more than 16 MiB. A tenth of the limit is never exceeded,
+    /// nor what `limits.evictionTarget` leaves of it. Where the platform or the file system has no leases, nothing is kept.
+    /// When a reader opens a file that is being overwritten, the kernel sends the process SIGURG, which is ignored by
+    /// default.
     case automatic
-    /// The same, with other bounds.
+    /// Later stores overwrite them, within these bounds.
     case bounded(bytes: Int64, files: Int64)
   }
 }

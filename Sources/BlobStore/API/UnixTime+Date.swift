@@ -7,7 +7,7 @@ public import BlobRecord
 #endif
 
 extension UnixTime {
-  /// The second in which a date lies, held at the ends of what `Int64` counts.
+  /// The second of a date. Dates that `Int64` cannot count become its least or its greatest value.
   public init(_ date: Date) {
     let seconds = date.timeIntervalSince1970.rounded(.down)
     self.init(seconds: Int64(exactly: seconds) ?? (seconds < 0 ? .min : .max))

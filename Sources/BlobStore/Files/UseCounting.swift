@@ -75,10 +75,12 @@ struct UseCounting: Sendable {
 extension StoreCore {
   /// Counts a load for all processes: what it has come to, and that its key was used.
   ///
-  /// - Parameter isUse: false for a load that does not touch.
+  /// - Parameters:
+  ///   - isUse: false for a load that does not touch.
+  ///   - open: where it looked; nil if there is no directory, and nothing to count in.
   /// - Complexity: no system call, unless there is a new file of uses.
-  func count(_ load: CountedLoad, of digest: UInt64, isUse: Bool, at now: UnixTime) throws {
-    guard let open = try root.opened(), let control = open.openedControlFile else { return }
+  func count(_ load: CountedLoad, of digest: UInt64, isUse: Bool, at now: UnixTime, in open: OpenRoot?) {
+    guard let open, let control = open.openedControlFile else { return }
     count(load, of: digest, isUse: isUse, at: now, in: control, open)
   }
 

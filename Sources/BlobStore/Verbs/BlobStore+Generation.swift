@@ -25,25 +25,27 @@ extension BlobStore {
     }
   }
 
-  /// The generation of a digest, for a cache in front of the store; counts the load that it answers.
+  /// Whether a cache in front of the store may answer for a digest; counts the load that it answers.
   ///
   /// - Parameters:
-  ///   - hit: what is counted; nil for nothing.
-  ///   - isCurrent: whether the answer may be given in a generation.
+  ///   - hit: is counted if so; nil to count nothing.
+  ///   - isCurrent: whether the answer is that of a generation.
+  /// - Returns: nil where there are no generations.
   /// - Complexity: no lock beyond those of `generation(ofDigest:)`, and no system call unless there is a new file of uses.
-  package func generation(
-    ofDigest digest: UInt64, counting hit: MemoryHit?, if isCurrent: (UInt64) -> Bool
-  ) throws(BlobStoreError) -> UInt64? {
+  package func answers(
+    _ hit: MemoryHit?, ofDigest digest: UInt64, if isCurrent: (UInt64) -> Bool
+  ) throws(BlobStoreError) -> Bool? {
     try reporting("load") {
       guard let open = try core.root.opened(),
         let control = try core.controlFiles.controlFile(of: open, makesIt: false),
         let generation = control.generation(of: digest)
       else { return nil }
-      if let hit, isCurrent(generation) {
+      guard isCurrent(generation) else { return false }
+      if let hit {
         core.count(
           .hitInMemory(byteCount: hit.byteCount), of: digest, isUse: hit.isUse, at: hit.time, in: control, open)
       }
-      return generation
+      return true
     }
   }
 

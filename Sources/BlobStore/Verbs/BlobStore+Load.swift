@@ -91,14 +91,20 @@ extension StoreCore {
   fileprivate func blob(for key: BlobKey, touching: Bool, at time: UnixTime? = nil) throws -> Blob? {
     let path = try path(for: key)
     let now = time ?? configuration.now()
-    let found = try settled(path, configuration.damagePolicy) { open, isFirst throws in
-      try readRecord(path, in: open, now, asksStatus: !isFirst)
-    }
-    guard let (header, payload) = found else {
-      try count(.miss, of: path.digest, isUse: touching, at: now)
+    // Where it was read, the load is counted.
+    var place: OpenRoot?
+    guard
+      let (header, payload) = try settled(
+        path, configuration.damagePolicy,
+        { open, isFirst throws in
+          place = open
+          return try readRecord(path, in: open, now, asksStatus: !isFirst)
+        })
+    else {
+      count(.miss, of: path.digest, isUse: touching, at: now, in: place)
       return nil
     }
-    try count(.hit(byteCount: payload.count), of: path.digest, isUse: touching, at: now)
+    count(.hit(byteCount: payload.count), of: path.digest, isUse: touching, at: now, in: place)
     if touching, header.ttl == 0, header.lastUpdate < now { touchAfterLoad(path, now) }
     return Blob(key: key, payload: payload, header: header)
   }

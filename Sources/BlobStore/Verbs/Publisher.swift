@@ -153,9 +153,10 @@ struct Publisher {
       case .mustWait(let usage):
         try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
       case .done(let reached, let usage, let generation):
+        // First, as it may make the file of uses: a collection that is started would walk beside that.
+        core.countStore(of: path.digest, byteCount: Int64(clamping: header.payloadSize), in: open)
         if let usage { keeper?.start(usage) }
         keeper?.didStore(header.fileByteCount)
-        core.countStore(of: path.digest, byteCount: Int64(clamping: header.payloadSize), in: open)
         if reached == .full {
           do throws(FileError) {
             try draft.subdirectory.directory.synchronize()

@@ -68,36 +68,10 @@ import Testing
 
   // MARK: - How many run at once
 
-  /// A23.
-  @Test func soManyProducersRunAtOnce() async throws {
-    let cache = try test.cache { $0.maxConcurrentProducers = 2 }
-    let latch = Latch()
-    let begun = Log<String>()
-    var tasks: [Task<Blob, any Error>] = []
-    for key in ["a", "b", "c", "d"] {
-      tasks.append(
-        Task {
-          try await cache.load(BlobKey(key)) {
-            begun.append(key)
-            await latch.wait()
-            return payload(1)
-          }
-        })
-      try await until { begun.all.count + cache.queuedProductionCount == tasks.count }
-    }
-    #expect(begun.all == ["a", "b"])
-    latch.open()
-    for task in tasks { _ = try await task.value }
-    #expect(Set(begun.all) == ["a", "b", "c", "d"])
-    #expect(cache.queuedProductionCount == 0)
-  }
-
-  /// A23: the line is one of first come, first served.
-  @Test func thoseThatWaitHaveTheirTurnInOrder() async throws {
-    let cache = try test.cache { $0.maxConcurrentProducers = 1 }
-    let latch = Latch()
-    let begun = Log<String>()
-    let keys = ["first", "second", "third", "fourth"]
+  /// Loads each key by a producer that waits, one after the other: each runs, or waits for its turn, before the next.
+  private func startProductions(
+    _ keys: [String], in cache: BlobCache, _ begun: Log<String>, endingWith latch: Latch
+  ) async throws -> [Task<Blob, any Error>] {
     var tasks: [Task<Blob, any Error>] = []
     for key in keys {
       tasks.append(
@@ -110,6 +84,27 @@ import Testing
         })
       try await until { begun.all.count + cache.queuedProductionCount == tasks.count }
     }
+    return tasks
+  }
+
+  /// A23.
+  @Test func soManyProducersRunAtOnce() async throws {
+    let cache = try test.cache { $0.maxConcurrentProducers = 2 }
+    let (latch, begun) = (Latch(), Log<String>())
+    let tasks = try await startProductions(["a", "b", "c", "d"], in: cache, begun, endingWith: latch)
+    #expect(begun.all == ["a", "b"])
+    latch.open()
+    for task in tasks { _ = try await task.value }
+    #expect(Set(begun.all) == ["a", "b", "c", "d"])
+    #expect(cache.queuedProductionCount == 0)
+  }
+
+  /// A23: the line is one of first come, first served.
+  @Test func thoseThatWaitHaveTheirTurnInOrder() async throws {
+    let cache = try test.cache { $0.maxConcurrentProducers = 1 }
+    let (latch, begun) = (Latch(), Log<String>())
+    let keys = ["first", "second", "third", "fourth"]
+    let tasks = try await startProductions(keys, in: cache, begun, endingWith: latch)
     latch.open()
     for task in tasks { _ = try await task.value }
     #expect(begun.all == keys)

@@ -3,6 +3,7 @@ import Dispatch
 import Foundation
 import Locks
 import Posix
+import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -187,6 +188,25 @@ import Testing
     let words = small.words(in: UsesLayout(blockCount: 256))
     let large = try sketch(blocks: 256) { words }
     for digest in digests { #expect(large.uses(of: digest) == small.uses(of: digest)) }
+  }
+
+  /// A second opening would be calls that nobody needs, and that another run of the same operations does not make.
+  @Test func threadsThatAskTogetherOpenTheFileOnce() throws {
+    let sketch = try sketch(of: store())
+    let uses = OpenUses()
+    let opened = Atomic(0)
+    DispatchQueue.concurrentPerform(iterations: 8) { _ in
+      let number = uses.withSketch(sketch.number) {
+        opened.add(1, ordering: .relaxed)
+        // The others come meanwhile.
+        usleep(20_000)
+        return sketch
+      } _: {
+        $0.number
+      }
+      #expect(number == sketch.number)
+    }
+    #expect(opened.load(ordering: .relaxed) == 1)
   }
 
   /// Keys of different blocks lose nothing to each other, but what aging halves.

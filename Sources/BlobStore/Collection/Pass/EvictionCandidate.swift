@@ -8,7 +8,7 @@ struct EvictionCandidate {
   let size: RecordSize
   /// As the header has it: the record has been stored or touched since, if this is another.
   private let updateTime: UInt64
-  /// Two stores within a second have one update time, but not one file; nor is a header written without a trace.
+  /// Two stores within a second have one update time, but not one file. A header that is written leaves a trace, too.
   /// nil of a record whose header the walk has written itself.
   private let fileState: FileState?
   /// For two stores within a tick of the clock that stamps files, the second of which was given the first one's file again.

@@ -27,12 +27,21 @@ internal import Synchronization
       if let result { return result }
     }
     guard failed.load(ordering: .relaxed) != number else { return nil }
-    guard let sketch = open() else {
-      failed.store(number, ordering: .relaxed)
-      return nil
+    return sketch(number, opening: open).map(body)
+  }
+
+  /// The sketch of a new number, opened once, whatever threads ask for it together.
+  private func sketch(_ number: Int64, opening open: () -> UseSketch?) -> UseSketch? {
+    all.withLock { all in
+      if let last = all.last, last.number == number { return last }
+      guard failed.load(ordering: .relaxed) != number else { return nil }
+      guard let sketch = open() else {
+        failed.store(number, ordering: .relaxed)
+        return nil
+      }
+      all.append(sketch)
+      unsafe newest.store(.passUnretained(sketch), ordering: .releasing)
+      return sketch
     }
-    all.withLock { $0.append(sketch) }
-    unsafe newest.store(.passUnretained(sketch), ordering: .releasing)
-    return body(sketch)
   }
 }
