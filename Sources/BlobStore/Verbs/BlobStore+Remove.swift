@@ -70,8 +70,7 @@ extension BlobStore {
       for entry in try records(prefix: prefix) {
         if let error = entry.accessError { throw error }
         // A file whose name is no key's has no key with that prefix.
-        guard let key = entry.key else { continue }
-        guard try core.remove(key, recycling: true) == .done else { continue }
+        guard let key = entry.key, try core.remove(key, recycling: true) == .done else { continue }
         report.files += 1
         report.bytes.saturatingAdd(entry.fileSize)
       }

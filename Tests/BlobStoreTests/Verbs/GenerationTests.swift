@@ -57,6 +57,20 @@ import Testing
     #expect(after != before)
   }
 
+  /// A load that has found no control file looks again when the root is looked at, and is counted then.
+  @Test func aControlFileThatIsMadeLaterIsFoundByLoads() throws {
+    try store.store(Data([1]), for: "key")
+    try FileManager.default.removeItem(at: directory.url("cache/.blobcache"))
+    let reader = try BlobStore(directory: store.directory)
+    #expect(try reader.load("key", touching: false)?.payload == Data([1]))
+    let writer = try BlobStore(directory: store.directory)
+    try writer.store(Data([2]), for: "other")
+    reader.lookAtRoot()
+    let before = try writer.traffic().hits
+    #expect(try reader.load("key", touching: false)?.payload == Data([1]))
+    #expect(try writer.traffic().hits == before + 1)
+  }
+
   /// A memory tier would take a new file's for those of the one before it.
   @Test func aNewFileBeginsWithOtherGenerations() throws {
     var seen: Set<UInt64> = []

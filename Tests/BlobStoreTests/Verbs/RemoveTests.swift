@@ -48,6 +48,39 @@ import Testing
     #expect(try cache.files() == [])
   }
 
+  /// A prefix's removal ends at the first record that cannot be read, and says why.
+  @Test func removalByPrefixReportsWhatItCannotRead() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key")
+    trace.onCall { call, _ in call == .openBeneath || call == .open ? .fail(.permissionDenied) : nil }
+    let error = expect(.fileSystem) { try store.remove(prefix: "ke") }
+    #expect(error?.errno == .permissionDenied)
+    trace.onCall(nil)
+    #expect(try store.load("key") != nil)
+  }
+
+  /// What is gone before its turn is not counted.
+  @Test func removalByPrefixCountsWhatItRemoved() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key")
+    let file = cache.path("ke/key")
+    let looks = Lock(0)
+    trace.onCall { _, path in
+      guard path.string.hasSuffix("ke/key") else { return nil }
+      // The first look lists it.
+      let isSecond = looks.withLock { looks in
+        looks += 1
+        return looks == 2
+      }
+      if isSecond { #expect(throws: Never.self) { try FileManager.default.removeItem(atPath: file) } }
+      return nil
+    }
+    #expect(try store.remove(prefix: "ke").files == 0)
+    #expect(looks.withLock { $0 } >= 2)
+  }
+
   /// R1: what a link leads to is none of ours; not every system says so in the same way.
   @Test(arguments: [Errno.notDirectory, .tooManySymbolicLinkLevels])
   func subdirectoryThatIsNoneHasNoRecord(errno: Errno) throws {

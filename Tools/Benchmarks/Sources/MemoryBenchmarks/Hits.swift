@@ -2,6 +2,7 @@ import CLRU
 import Foundation
 import Measuring
 import MemoryCache
+import ReplacementPolicies
 import Synchronization
 
 /// A value that is shared with whoever asks for it, as those of the caches compared are.

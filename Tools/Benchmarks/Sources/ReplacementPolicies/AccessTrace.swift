@@ -1,5 +1,5 @@
 import Foundation
-import Measuring
+package import Measuring
 
 /// A sequence of requests for keys.
 package struct AccessTrace: Sendable {
@@ -37,10 +37,10 @@ package struct AccessTrace: Sendable {
 }
 
 /// Ranks by Zipf's law: rank r, from 0, with a weight of 1 / (r + 1) ^ exponent.
-struct ZipfDistribution {
+package struct ZipfDistribution {
   private let cumulative: [Double]
 
-  init(count: Int, exponent: Double) {
+  package init(count: Int, exponent: Double) {
     var sum = 0.0
     cumulative = (1...count).map { rank in
       sum += 1 / pow(Double(rank), exponent)
@@ -48,7 +48,7 @@ struct ZipfDistribution {
     }
   }
 
-  func next(using generator: inout SplitMix) -> Int {
+  package func next(using generator: inout SplitMix) -> Int {
     let target = Double.random(in: 0..<cumulative[cumulative.count - 1], using: &generator)
     var (low, high) = (0, cumulative.count - 1)
     while low < high {
