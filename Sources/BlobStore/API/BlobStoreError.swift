@@ -62,7 +62,7 @@ public struct BlobStoreError: Error, Sendable {
     public static let forkedChild = Code(.forkedChild)
     /// The directory to import from is not there, or is the cache's own.
     public static let sourceMissing = Code(.sourceMissing)
-    /// The database of what is imported is damaged or another program's, or no SQLite is installed to read it.
+    /// The database of the imported cache is damaged or another program's, or no SQLite is installed to read it.
     public static let sourceUnreadable = Code(.sourceUnreadable)
     /// The directory may not take the record without exceeding its limits by far, and no collection has made room.
     public static let limitReached = Code(.limitReached)

@@ -23,7 +23,7 @@ extension BlobStore.LockPolicy {
 
   var keepsLocks: Bool { self == .keep || self == .keepOrOne }
 
-  /// The locks of a record that takes the place of one with so many; 0 where there is none, or a damaged one.
+  /// The locks of a record that takes the place of one with `old` locks; `old` is 0 for a new key or a damaged record.
   func refCount(replacing old: UInt32) -> UInt32 {
     switch self {
     case .none: 0

@@ -78,7 +78,7 @@ extension RecordEntry {
 
   /// A file or subdirectory that could not be read.
   ///
-  /// - Parameter status: nil where nobody could tell it.
+  /// - Parameter status: nil where the system refused it.
   init(unreadable file: String, path: RecordPath? = nil, status: Stat? = nil, _ error: BlobStoreError) {
     self.path = path
     fileState = nil
@@ -96,7 +96,7 @@ extension RecordEntry {
     accessError = error
   }
 
-  /// The same file, after its payload was found to be damaged.
+  /// This entry, after its payload was found to be damaged.
   func damaged(_ error: RecordError) -> RecordEntry {
     RecordEntry(self, state: .damaged, damage: error)
   }

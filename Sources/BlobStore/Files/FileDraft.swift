@@ -3,24 +3,24 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// A record file in the making: a new one, or a dead one in the recycling bin that is overwritten. Unless it is published,
-/// a new one is gone in the end, and a dead one stays where it is.
+/// A record file in the making: a new one, or a dead one in the recycling bin that is overwritten. If it is not
+/// published, a new one is unlinked in the end, and a dead one stays where it is.
 ///
-/// A new one has no name if it can do without (`UnnamedFile`): then nobody else reaches it, and nothing is left of it when
-/// its process dies. One that has a name beside the one it is to get is locked by its writer: so a collection tells it
-/// from one whose writer is gone. A dead one is leased until the call before the one that publishes it (`RecyclingBin`).
+/// A new one has no name where the system allows that (`UnnamedFile`). No other process reaches it then, and it
+/// vanishes with its process. A file with a temporary name is locked by its writer, so a collection tells it from one
+/// whose writer is gone. A dead one is leased until the call before the one that publishes it (`RecyclingBin`).
 struct FileDraft: ~Copyable {
-  /// Where it is to be published.
+  /// Where it gets its name.
   let subdirectory: OpenSubdirectory
   let file: OpenFile
   private let names: TemporaryNames
   private var place: Place
   private var isLeased = false
-  /// What it gets once it is whole. With a name of its own, only its writer's user may open it: who can open a file can
-  /// lock it, and a collection leaves what is locked.
+  /// What it gets once it is whole. With a temporary name, only its writer's user may open it: a process that can open
+  /// a file can lock it, and a collection leaves locked files.
   private var permissionsToGive: FilePermissions?
 
-  /// Where it is to be found.
+  /// Where it lies.
   private enum Place: ~Copyable {
     case nowhere
     /// In `subdirectory`, under this name.
@@ -166,7 +166,7 @@ struct FileDraft: ~Copyable {
     return true
   }
 
-  /// Takes the name, and the place of what has it.
+  /// Takes the name from the file that has it, if one does.
   mutating func replace(_ fileName: String) throws(FileError) {
     let name = try name()
     try releaseLease()
@@ -177,8 +177,8 @@ struct FileDraft: ~Copyable {
     didPublish()
   }
 
-  /// Takes a name that was free a moment ago. What somebody who knows no stripes has put there since, a file from the
-  /// recycling bin leaves alone.
+  /// Takes a name that was free a moment ago. Another program, without the stripe, may have put something there since.
+  /// A file from the recycling bin leaves that alone.
   mutating func commitNew(as fileName: String) throws(FileError) {
     guard isRecycled else { return try replace(fileName) }
     switch try renameIfAbsent(to: fileName) {
@@ -206,10 +206,10 @@ struct FileDraft: ~Copyable {
     place = .published
   }
 
-  /// Takes the name, and what has it goes into the recycling bin.
+  /// Takes the name, and puts the file that had it into the recycling bin.
   ///
-  /// - Parameter room: for what is displaced; given back if it is not needed.
-  /// - Returns: what kept that from the bin, if something did; then it was unlinked.
+  /// - Parameter room: for the displaced file; given back if it is not needed.
+  /// - Returns: the error that kept the displaced file from the bin; it was unlinked then.
   mutating func exchange(with fileName: String, into room: ReservedRoom) throws(FileError) -> FileError? {
     // What others change durably from here on, the displaced record may not outlast.
     let moment = RecyclingMoment(room.control)
@@ -250,7 +250,8 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// The name it has until it is published, beside that one or in the recycling bin: given now, if it has none.
+  /// The name it has until it is published, beside its record's or in the recycling bin. A file without a name gets one
+  /// now.
   private mutating func name() throws(FileError) -> String {
     if let permissions = permissionsToGive {
       try file.setPermissions(permissions)
@@ -262,7 +263,7 @@ struct FileDraft: ~Copyable {
     case .nowhere: break
     case .published: break
     }
-    // Before it has a name nobody else can lock it.
+    // While it has no name, only this process can lock it.
     _ = try file.tryLock()
     var name = ""
     for _ in 0...Self.tries {
@@ -283,7 +284,7 @@ struct FileDraft: ~Copyable {
     try file.synchronize(level == .full ? .full : .barrier)
   }
 
-  /// The file is whole. From here on, nobody writes to it before it is a record.
+  /// The file is whole. It stays as it is until it is a record.
   private mutating func releaseLease() throws(FileError) {
     guard isLeased else { return }
     isLeased = false

@@ -5,8 +5,8 @@ internal import SystemPackage
 
 /// Where files for records come from, and where files that have lost their records go.
 ///
-/// It is the only door to the recycling bin. What goes wrong with the bin costs speed, no more: a file is made or unlinked
-/// as if there were none.
+/// It is the only door to the recycling bin. A failure of the bin costs only speed: a file is made or unlinked as if
+/// there were no bin.
 struct FileSupply {
   let core: StoreCore
 
@@ -16,7 +16,7 @@ struct FileSupply {
   private func recyclingBin(
     of open: OpenRoot, makesIt: Bool
   ) -> (bin: RecyclingBin, limit: RecyclingLimit, control: ControlFile)? {
-    // Who has not opened the control file yet is about to, and says what keeps it from that.
+    // A store that has not opened the control file yet is about to, and reports what keeps it from that.
     guard let recyclingLimit = core.recyclingLimit, let control = open.openedControlFile, control.isMapped else {
       return nil
     }
@@ -51,11 +51,11 @@ struct FileSupply {
 
   /// A file to overwrite with a record.
   ///
-  /// Not for a record whose checksums do not tell it from what a power cut or a late reader may leave of it, and not for
-  /// one that has to be on the medium.
+  /// Checksums must tell the record from what a power cut or a late reader may find in the file, so its header needs a
+  /// digest. A record that must be on the medium gets a new file: one with a lock, and each where stores are durable.
   ///
   /// - Parameter byteCount: of the record, header included.
-  /// - Returns: nil if there is none: then one is to be made.
+  /// - Returns: nil if the bin has no file for it; then a new one must be made.
   private func recycledFile(
     for header: RecordHeader, at path: RecordPath, byteCount: Int64, of open: OpenRoot
   ) -> RecycledFile? {
@@ -73,9 +73,12 @@ struct FileSupply {
 
   /// Room in the recycling bin for the file of a record that is replaced or removed, if it may be overwritten later.
   ///
-  /// Overwriting a file whose old name may come back with a power cut costs what lay under that name. So the file of a
-  /// record that is not to come back, or that was locked, is unlinked instead; so is one with another name, a backup's,
-  /// one whose header says nothing that can be believed, and another user's, which this process may not lease.
+  /// A power cut may bring back a file's old name, which then leads to the overwritten bytes. So some files are
+  /// unlinked instead:
+  /// - of records whose removal must last, and of locked ones;
+  /// - with a second name, such as a backup's;
+  /// - whose header cannot be believed;
+  /// - of another user, which this process may not lease.
   ///
   /// - Parameter level: of the operation that displaces it.
   func roomInBin(
@@ -107,7 +110,7 @@ struct FileSupply {
     return try directory.unlink(found.name.fileName)
   }
 
-  /// A file could be overwritten in the recycling bin, and not be taken out of it.
+  /// A file could be overwritten in the recycling bin, but could not leave it.
   func refuseBin(_ error: any Error) throws {
     try core.root.opened()?.recyclingBin(makesIt: false)?.refuse()
     configuration.logger.debug("no recycling: \(BlobStoreError(error, operation: "recycle", key: nil))")
@@ -115,7 +118,7 @@ struct FileSupply {
 
   /// Something did not find its way into the recycling bin.
   func noteFailure(_ error: FileError, of open: OpenRoot) {
-    // Perhaps somebody has removed the bin.
+    // The bin may have been removed.
     if error.errno == .noSuchFileOrDirectory { open.forgetRecyclingBin() }
     // Some file systems take no names as long as those in the bin. A bin that cannot be opened here needs no refusal: nothing
     // goes into it.

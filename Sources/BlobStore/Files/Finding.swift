@@ -5,7 +5,7 @@ internal import SystemPackage
 /// What lies where a record would, looked at once.
 enum Finding: ~Copyable {
   case absent
-  /// nil for what is no file.
+  /// nil if it is no regular file.
   case foreign(BlobStore.ForeignRecord?)
   case record(FoundRecord)
 

@@ -80,7 +80,7 @@ struct Quarantine: ~Copyable {
 }
 
 extension StoreCore {
-  /// The quarantine; nil if there is none yet, or if its name belongs to something that is no directory of ours.
+  /// The quarantine; nil before it is made, and where its name leads to something else than a directory of the cache's.
   func quarantine() throws -> Quarantine? {
     do {
       guard let open = try root.opened(), let directory = try open.directory.openSubdirectory(Quarantine.directoryName)
@@ -95,11 +95,11 @@ extension StoreCore {
   /// One hundredth of the size limit; without one, 64 MiB.
   var quarantineByteLimit: Int64 { configuration.limits.size.map { $0 / 100 } ?? 64 << 20 }
 
-  /// Does with a damaged file what the policy of loads says, unless somebody is changing it. What goes wrong is logged:
-  /// the load reports the damage itself.
+  /// Does with a damaged file what the policy of loads says, unless its stripe is taken. A failure is logged: the load
+  /// reports the damage itself.
   ///
-  /// Two kinds of damage are never acted on: `keyMismatch`, because the blob may be good under another name, and a
-  /// sound header of another size or with unknown flags, which a later version of this library may have written.
+  /// Some kinds of damage are only reported. After `keyMismatch`, the blob may be good under another name. A sound
+  /// header of another size or with unknown flags may come from a later version of this library.
   func follow(_ policy: BlobStore.DamagePolicy, for error: RecordError, at path: RecordPath) throws {
     switch error {
     case .keyMismatch, .wrongHeaderSize, .unsupportedFlags, .recordIsStreamAndBusy: return

@@ -29,16 +29,16 @@ extension SharedFile {
 
   /// Puts a new file in the place of one that is damaged.
   ///
-  /// Everybody who changes something holds a byte of the damaged file meanwhile; so all its bytes are taken first, by a
-  /// description of its own, which keeps the threads of this process out too.
+  /// Each change under way holds a byte of the damaged file. So all its bytes are taken first, by a description of its
+  /// own, which keeps out the threads of this process too.
   ///
-  /// - Returns: false if somebody is changing something: try again. True also if there is nothing left to replace.
+  /// - Returns: false if a change is under way: try again. True also if the damaged file is gone.
   static func replaceDamaged(
     _ format: Format, in open: OpenRoot, names: TemporaryNames, _ logger: Logger
   ) throws -> Bool {
     guard case .regular(let file, _) = try open.directory.openFile(format.name, for: .readWrite) else { return true }
     guard try file.tryLock(bytes: format.lockedBytes) else { return false }
-    // Looked at again, now that nobody can come between.
+    // Looked at again, now that no change can come between.
     let status = try file.status()
     guard try format.isLinked(status, in: open.directory),
       case .damaged = try Content(of: file, status, format, open.ownership)
@@ -51,7 +51,7 @@ extension SharedFile {
     return true
   }
 
-  /// Puts a new file in the place of what has the name, if anything does.
+  /// Puts a new file under the name, in the place of the file that has it.
   static func replace(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws {
     var temporary = try makeUnpublished(format, in: open, names: names)
     try temporary.replace(format.name)

@@ -4,37 +4,37 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// The hidden directory that the files of dead records wait in, to be overwritten by stores: what makes a small file
-/// expensive is not to write it but to allocate and free its inode and blocks.
+/// The hidden directory in which the files of dead records wait to be overwritten by stores. A small file is expensive
+/// for its inode and blocks, which are allocated and freed, more than for its bytes.
 ///
-/// All processes that share the cache share the bin. What keeps them, and readers, from each other:
-/// - A name in the bin leads to a dead file, or to one that is being overwritten and has never been published as what it
-///   is becoming. So whoever likes may unlink it: at worst a store finds its file gone and begins again.
-/// - To overwrite a file takes a write lease of it (`WriteLease`): nobody else has it open or mapped, whether a reader from
-///   the time when it was a record, or another store. While it is overwritten, a reader whose look at the record's old
-///   name led here gets EWOULDBLOCK and looks again.
-/// - The lease is released by the last call before the one that publishes the file, never later: a store that is stopped
-///   or dies in between keeps no reader from the record. By then the file is whole, and not written to any more. The generation
-///   of the key has changed too: a reader whose look led here, and who opens the file only now, notices.
-/// - The store keeps the file open until it is published, so nobody else can lease it.
-/// - Names are never given twice, but that an exchange leaves the displaced file under the name of the one that took its
-///   place: nobody overwrites a file before he has seen, with the lock, that the name still leads to it, or that it is as he has put
-///   it there: who takes one writes to it before it leaves its name.
-/// - What a file has held decides which records it may hold next (`DeadRecord`): after a power cut it may hold it again.
+/// All processes that share the cache share the bin. These rules keep them, and readers, from each other:
+/// - A name in the bin leads to a dead file, or to one that is being overwritten and has never been published as what
+///   it is becoming. So any process may unlink it: at worst a store finds its file gone and begins again.
+/// - A store overwrites a file under a write lease (`WriteLease`): neither a late reader of the old record nor another
+///   store has it open or mapped. A reader whose look at the old name led here gets EWOULDBLOCK and looks again.
+/// - The last call before the one that publishes the file releases the lease. So a store that is stopped or dies in
+///   between keeps no reader from the record. By then the file is whole, and is not written to any more. The generation
+///   of the key has changed too: a reader whose look led here, and which opens the file only now, notices.
+/// - The store keeps the file open until it is published, so no other process can lease it.
+/// - Each name is given once. Only an exchange puts a second file under it: the displaced one. So a store first checks,
+///   with the file locked, that the name still leads to it. It may check instead that the file is as this process put
+///   it there: a file that is taken is written to before it leaves its name.
+/// - A file's old record decides which records it may hold next (`DeadRecord`): a power cut may bring the old one back.
 ///
-/// The count and the bytes of what it holds are in the control file, for all; which files these are, each process
-/// remembers for those it has put there itself, and finds out for the others when it needs one.
+/// The control file has the number and the bytes of its files, for all processes. Each process remembers the files that
+/// it put there itself, and looks the others up when it needs one.
 final class RecyclingBin: Sendable {
   static let directoryName = ".recycled"
 
   /// A file in the bin, as it was when it was last seen.
   struct Entry {
-    /// Kept, at 290 bytes of memory: to make it anew took each store 1,300 instructions.
+    /// Kept, at 290 bytes of memory: making it anew took each store 1,300 instructions.
     let name: String
     var byteCount: Int64
-    /// nil if nobody has looked.
+    /// nil until this process has read the header.
     var dead: DeadRecord?
-    /// As this process has put it there; nil for others' files, and if nobody can tell it from what they may make of it.
+    /// As this process put it there. nil for files of other processes, and where a later write by one of them might not
+    /// show.
     var version: FileVersion?
   }
 
@@ -74,8 +74,8 @@ final class RecyclingBin: Sendable {
   }
 
   private static let prefix = "f-"
-  /// So long that few names share a block of the directory: ext4 reads the whole block of a new name three times before
-  /// the file has it, which with short names took a fifth of the time of a removal.
+  /// So long that few names share a block of the directory. ext4 reads the whole block of a new name three times before
+  /// the file has it. With short names that took a fifth of the time of a removal.
   private static let suffix = String(repeating: "-", count: 224)
   /// How many files are tried before a new one is made instead.
   private static let tries = 4
@@ -98,7 +98,7 @@ final class RecyclingBin: Sendable {
 
   private static func name(_ number: UInt64) -> String { prefix + String(number, radix: 16) + suffix }
 
-  /// Whether the bin gives such names; whatever else lies there is foreign.
+  /// Whether the bin gives such names. Files with other names are foreign.
   private static func isName(_ name: String) -> Bool {
     guard name.utf8.starts(with: prefix.utf8), name.utf8.count > suffix.utf8.count,
       let number = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count), radix: 16)
@@ -193,10 +193,10 @@ struct RecycledPlace: ~Copyable {
 }
 
 extension RecyclingBin {
-  /// Takes a file that is about as large, and has held nothing that would be taken for this record.
+  /// Takes a file that is about as large, and whose old record cannot be taken for this one.
   ///
   /// - Parameter byteCount: of the file that is needed, header included.
-  /// - Returns: nil if there is none that may be overwritten.
+  /// - Returns: nil if none of the tried files may be overwritten.
   func take(
     for path: RecordPath, byteCount: Int64, of ownership: FileOwnership, _ control: ControlFile
   ) throws(FileError) -> RecycledFile? {
@@ -217,7 +217,7 @@ extension RecyclingBin {
     let outcome = try directory.leaseFile(entry.name) { status in
       isWorn = ownership.isWorn(status)
       guard ownership.isRecyclable(status) else { return .unwanted }
-      // Whoever takes a file writes to it before it leaves this name.
+      // A file that is taken is written to before it leaves this name.
       isUntouched = entry.version?.isCurrent(in: status) ?? false
       return isUntouched ? .untouched : .wanted
     }
@@ -225,12 +225,12 @@ extension RecyclingBin {
     case .taken(let file, let byteCount):
       var current = entry
       if !isUntouched {
-        // What nobody can tell of, may be anything: it grows old.
+        // A file without a sound header may be anything: it stays, and grows old.
         guard let header = try? file.readHeader().get().validated(), let found = header.recyclableDigest else {
           return nil
         }
-        // Another digest is of another process, which has written to the file since this one put it there. The same one is
-        // this process's: others write higher ones only.
+        // Another digest shows that another process has written to the file since this one put it there. An equal one
+        // is this process's: others write only higher ones.
         let displacement = entry.dead?.keyDigest == found ? entry.dead?.displacement : nil
         current.dead = DeadRecord(keyDigest: found, displacement: displacement)
         current.byteCount = byteCount
@@ -257,7 +257,7 @@ extension RecyclingBin {
     }
   }
 
-  /// Unlinks a file that nobody will ever overwrite.
+  /// Unlinks a file that no process may ever overwrite.
   private func discard(_ entry: Entry, _ control: ControlFile) throws(FileError) {
     if try directory.unlink(entry.name) { control.countRecycled(files: -1, bytes: -entry.byteCount) }
   }
@@ -294,7 +294,7 @@ extension RecyclingBin {
       // Another member of the group may overwrite it, this process may not.
       guard status.userID == ownership.ownerOfNewFiles else { return }
       var entry = entry
-      // Another thread may have it in hand, and write to it: nobody knows any more when it lost its place.
+      // Another thread may have it in hand, and write to it. So it is no longer known when it lost its place.
       entry.dead = known[entry.name]?.map { DeadRecord(keyDigest: $0, displacement: nil) }
       listed.push(entry)
     }

@@ -1,7 +1,8 @@
 package import BlobRecord
 internal import Locks
 
-/// Who is to know of every collection of a store, also of those that it starts by itself: a cache in front of it.
+/// Hears of every collection of a store, also of those that the store starts by itself. A cache in front of it
+/// observes.
 package struct CollectionObserver: Sendable {
   /// Called before records are looked at, on the thread that makes the collection, which holds no stripe.
   package var willBegin: @Sendable () -> Void
@@ -38,7 +39,7 @@ package struct CollectedRecord: Sendable {
   package let fileSize: Int64
 }
 
-/// Where a store and its keeper find the observer, who comes after both are made.
+/// Where a store and its limits find the observer, which is set after both are made.
 final class CollectionObservation: Sendable {
   private let state = Lock<CollectionObserver?>(nil)
 

@@ -60,9 +60,9 @@ extension BlobStore {
   /// How far a collection has come.
   public struct CollectionProgress: Hashable, Sendable {
     public enum Phase: String, Sendable {
-      /// Looking at every record for what is due at any size.
+      /// Looks at every record, and removes those that are due at any size of the directory.
       case expiry
-      /// Removing the oldest, to keep the limits: a second look at every record.
+      /// Removes the oldest to keep the limits: a second look at every record.
       case size
     }
 

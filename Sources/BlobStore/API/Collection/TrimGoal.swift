@@ -30,7 +30,7 @@ extension BlobStore.TrimGoal {
     return max(limit, 0)
   }
 
-  /// Whether a record has to go for what it is itself, unless it is locked.
+  /// Whether a record exceeds the goal by itself, and must go unless it is locked.
   func excludes(_ header: RecordHeader) -> Bool {
     switch self {
     case .byteCount, .recordCount: false
