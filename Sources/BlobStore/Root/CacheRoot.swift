@@ -2,8 +2,8 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// The cache's directory: opened when it is first needed, made by the first store, and found again when somebody
-/// removed or replaced it under the running program.
+/// The cache's directory. It is opened when it is first needed, made by the first store, and found again after it was
+/// removed or replaced under the running program.
 final class CacheRoot: Sendable {
   private struct State {
     var opened: OpenRoot? {
@@ -50,7 +50,7 @@ final class CacheRoot: Sendable {
   /// A number that grows whenever another directory may be at the path.
   var changes: UInt64 { state.withLock { $0.changes } }
 
-  /// The directory; nil if there is none. Looks at most once a second whether it is still the one at the path.
+  /// The directory; nil if the path leads to none. Looks at most once a second whether it is still the one at the path.
   func opened() throws -> OpenRoot? {
     guard CurrentProcess.forkCount == forkCount else {
       throw BlobStoreError(
@@ -72,7 +72,7 @@ final class CacheRoot: Sendable {
     return try adopt(directory)
   }
 
-  /// The directory, made if there is none.
+  /// The directory, made where it is missing.
   ///
   /// Directories made here are 0700, and on the medium before anything is put into them.
   func openedOrMade() throws -> OpenRoot {
@@ -102,8 +102,8 @@ final class CacheRoot: Sendable {
     return opened
   }
 
-  /// Looks whether the path still leads to the directory that is open and whether its control file is still there, and
-  /// closes what is not: at most once a second, and at once when a call has found that something is gone.
+  /// Checks that the path still leads to the open directory and that its control file is still there, and closes what
+  /// is gone. Runs at most once a second, and at once when a call has found something gone.
   ///
   /// - Returns: whether what was found before should be looked up again.
   func forgetIfReplacedNow() throws -> Bool {

@@ -2,13 +2,13 @@ internal import Posix
 internal import SystemPackage
 
 extension OpenRoot {
-  /// How often a subdirectory is made again that a collection has removed before anything was in it: more often than
-  /// passes can follow each other in between, and not for ever, should the file system be out of its mind.
+  /// How often a subdirectory is made again that a collection has removed before anything was in it. Fewer passes can
+  /// follow each other in between, and a bound ends the loop on a faulty file system.
   static let removalsOutlasted = 100
 
   /// Opens the subdirectory a record lies in, the root itself for the empty name; nil if it is not there.
   ///
-  /// - Throws: `foreignFile` if it is none of the cache's.
+  /// - Throws: `foreignFile` if it is not the cache's.
   func openSubdirectory(_ name: String) throws -> Directory? {
     if name.isEmpty { return try directory.reopened() }
     guard let opened = try directory.openSubdirectory(name) else { return nil }
@@ -20,16 +20,16 @@ extension OpenRoot {
 
   /// Why a subdirectory is not to be gone by: others may take records out of it, and put others of the same owner there.
   ///
-  /// Asked where others may make names in the root. A sticky subdirectory is trusted whoever made it, since nobody else
-  /// could store under the keys that belong there otherwise.
+  /// Asked where others may make names in the root. A sticky subdirectory is trusted, whichever user made it: otherwise
+  /// the other users could not store the keys that belong there.
   ///
-  /// - Returns: nil if it is to be trusted.
+  /// - Returns: nil if it is trusted.
   func distrust(ofSubdirectory opened: borrowing Directory) throws(FileError) -> Distrust? {
     guard ownership.isSharedByStrangers else { return nil }
     return ownership.distrust(ofSubdirectory: try opened.status())
   }
 
-  /// The same of the subdirectory of a name, before something is opened in it.
+  /// Whether the subdirectory of a name is trusted, before something is opened in it.
   func trustsSubdirectory(_ name: String) throws(FileError) -> Bool {
     guard ownership.isSharedByStrangers, !name.isEmpty, let status = try directory.status(of: name),
       status.type == .directory
@@ -37,7 +37,8 @@ extension OpenRoot {
     return ownership.distrust(ofSubdirectory: status) == nil
   }
 
-  /// Makes a subdirectory sticky that was made before subdirectories were, so that nobody takes records out of it any more.
+  /// Makes a subdirectory sticky that was made before subdirectories were, so that other users cannot take records out
+  /// of it.
   func mendSubdirectory(_ name: String) {
     guard ownership.isSharedByStrangers, !name.isEmpty else { return }
     do throws(FileError) {
@@ -50,7 +51,7 @@ extension OpenRoot {
     }
   }
 
-  /// Opens the subdirectory a record is to lie in, made with the root's permissions and ownership if it is not there.
+  /// Opens a record's subdirectory, and makes a missing one with the root's permissions and ownership.
   func openOrMakeSubdirectory(_ name: String) throws -> Directory {
     // A collection may remove the empty subdirectory between its making and its opening; it does so once a pass.
     var triesLeft = Self.removalsOutlasted
@@ -82,7 +83,8 @@ extension OpenRoot {
     do {
       try made.setPermissions(permissions)
     } catch  where error.errno == .notPermitted && !inherited.isEmpty {
-      // A sandbox may let nobody ask for the bit, though the system has given it. Without it, each file is given its group.
+      // A sandbox may refuse a request for the bit, though the system has given it. Without it, each file is given its
+      // group.
       try made.setPermissions(permissions.subtracting(inherited))
     }
   }

@@ -10,7 +10,7 @@ final class OpenRoot: Sendable {
   private let control = Lock<ControlFileState>(.notLookedFor)
   private let bin = Lock<BinState>(.notLookedFor)
   private let subdirectories: OpenSubdirectories
-  /// Given back when nobody uses the directory any more.
+  /// Given back when the directory is no longer in use.
   private let hold: (any RootHold)?
 
   private enum ControlFileState {
@@ -36,7 +36,7 @@ final class OpenRoot: Sendable {
     self.directory = directory
   }
 
-  /// The control file, opened when it is first needed; nil if there is none.
+  /// The control file, opened when it is first needed; nil if it is missing.
   func controlFile(_ logger: Logger) throws -> ControlFile? {
     if let opened = openedControlFile { return opened }
     guard let found = try ControlFile.open(in: directory, ownership, logger: logger) else { return nil }
@@ -48,7 +48,7 @@ final class OpenRoot: Sendable {
     }
   }
 
-  /// The control file for a load, which looks for it once a second where there is none.
+  /// The control file for a load, which looks for a missing one once a second.
   ///
   /// A load that may not open it goes without generations, and is not counted.
   func controlFileOfLoads(_ logger: Logger) -> ControlFile? {
@@ -78,7 +78,7 @@ final class OpenRoot: Sendable {
 
   /// Closes the control file if it was deleted or moved away: who changes nothing finds out no other way.
   ///
-  /// Where there was none, the next load looks again.
+  /// Where it was missing, the next load looks again.
   func forgetControlFileIfReplaced() throws {
     guard let opened = openedControlFile else {
       return control.withLock { if case .absent = $0 { $0 = .notLookedFor } }
@@ -88,7 +88,7 @@ final class OpenRoot: Sendable {
 
   /// The recycling bin, opened when it is first needed.
   ///
-  /// - Returns: nil if there is none, or something else has its name.
+  /// - Returns: nil if it is missing, or something else has its name.
   func recyclingBin(makesIt: Bool) throws -> RecyclingBin? {
     switch bin.withLock({ $0 }) {
     case .open(let opened): return opened
@@ -123,7 +123,7 @@ final class OpenRoot: Sendable {
   /// Closes the recycling bin, which is looked for again when it is needed.
   func forgetRecyclingBin() { bin.withLock { $0 = .notLookedFor } }
 
-  /// The same, if the name does not lead to it any more, or may lead to one by now.
+  /// Forgets the recycling bin if the name does not lead to it any more, and a missing one, which may be there by now.
   func forgetRecyclingBinIfReplaced() throws {
     switch bin.withLock({ $0 }) {
     case .notLookedFor: return
@@ -137,9 +137,9 @@ final class OpenRoot: Sendable {
     forgetRecyclingBin()
   }
 
-  /// The subdirectory a record lies in, remembered for whoever works there next.
+  /// The subdirectory a record lies in, remembered for the next call that works there.
   ///
-  /// - Returns: nil if there is none.
+  /// - Returns: nil if it is missing.
   func subdirectory(_ name: String) throws -> OpenSubdirectory? {
     if let opened = subdirectories.find(name) { return opened }
     let start = SystemClock.coarseMilliseconds()
@@ -147,7 +147,7 @@ final class OpenRoot: Sendable {
     return remember(directory, name, since: start)
   }
 
-  /// The same, made if it is not there.
+  /// The subdirectory a record lies in, made where it is missing.
   func madeSubdirectory(_ name: String) throws -> OpenSubdirectory {
     if let opened = subdirectories.find(name) { return opened }
     let start = SystemClock.coarseMilliseconds()
@@ -182,7 +182,7 @@ final class OpenRoot: Sendable {
 
 #if DEBUG
   extension OpenRoot {
-    /// Traps where an invariant of what is open does not hold. For tests; O(*n*).
+    /// Traps where an invariant of the subdirectories or of the bin does not hold. For tests; O(*n*).
     func checkInvariants() {
       subdirectories.checkInvariants()
       bin.withLock { if case .open(let bin) = $0 { bin.checkInvariants() } }

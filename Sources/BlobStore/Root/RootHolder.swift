@@ -1,8 +1,8 @@
 package import Posix
 package import SystemPackage
 
-/// Has a say in which directories a store works, and knows how long it does: a cache in front of it, of which there are to be no
-/// two on one directory.
+/// May refuse the directories in which a store works, and knows how long it works there. A cache in front of the store
+/// holds its root, so that one directory has one cache.
 package protocol RootHolder: Sendable {
   /// A directory was found at the store's path, and is about to be used.
   ///

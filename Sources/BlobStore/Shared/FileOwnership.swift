@@ -1,7 +1,7 @@
 internal import Posix
 internal import SystemPackage
 
-/// Whose files in a cache's directory are believed, and whose a new file becomes: as the directory is owned.
+/// Whose files in a cache's directory are believed, and who owns a new file: both follow from the directory's owner.
 struct FileOwnership: Sendable {
   /// A record file belongs to the caller, to the owner of the root, or to its group where that shares it; another's is
   /// foreign.
@@ -38,7 +38,7 @@ struct FileOwnership: Sendable {
     created.userID == owners.caller && created.deviceID == status.deviceID
   }
 
-  /// Whether a file cannot become a record's for anybody: it has another name, or the permissions that the root had once.
+  /// Whether no process may recycle a file: it has another name, or permissions that the root's no longer give.
   func isWorn(_ file: Stat) -> Bool {
     file.linkCount > 1 || file.permissions != permissions(of: .record, group: file.groupID)
   }
@@ -59,7 +59,7 @@ struct FileOwnership: Sendable {
     status.permissions.contains(.saveText) && !status.permissions.isDisjoint(with: [.groupWrite, .otherWrite])
   }
 
-  /// Whether some may open and lock the directory who may not change it.
+  /// Whether users without the right to change the directory may open and lock it.
   var isOpenToReaders: Bool {
     status.permissions.withoutReaders != status.permissions
   }
@@ -74,7 +74,7 @@ struct FileOwnership: Sendable {
     return !permissions(of: .control, group: control.groupID).isSuperset(of: writers)
   }
 
-  /// Why a subdirectory is not to be gone by; nil if it is to be trusted.
+  /// Why a subdirectory is not trusted; nil if it is.
   func distrust(ofSubdirectory status: Stat) -> Distrust? {
     status.permissions.contains(.saveText) ? nil : owners.distrust(of: status)
   }
@@ -86,17 +86,17 @@ extension FileOwnership {
   /// What a file that the cache makes is for.
   enum FileRole {
     case record
-    /// The locks of all who may change the directory, and of nobody else.
+    /// Holds the locks of those users alone that may change the directory.
     case control
   }
 
-  /// The permissions of a new file: the root's, as far as nobody can write to it who may not change the cache anyway.
+  /// The permissions of a new file: the root's, without write bits for users that may not change the cache.
   ///
   /// - Parameter group: the file's, if it is not the root's.
   func permissions(of role: FileRole, group: GroupID? = nil) -> FilePermissions {
     var permissions = status.permissions.intersection(FilePermissions(rawValue: 0o666))
     if status.permissions.contains(.saveText) {
-      // Who takes locks needs to write, whatever else they may do there.
+      // A user that takes locks needs to write to the control file, whatever its other rights there.
       if role == .record { permissions.subtract([.groupWrite, .otherWrite]) }
     } else if let group, group != status.groupID, !permissions.contains(.otherWrite) {
       permissions.remove(.groupWrite)
@@ -121,7 +121,7 @@ extension FileOwnership {
     return user == nil && group == nil ? nil : (user, group)
   }
 
-  /// What a subdirectory that was just made is to be given of the root's; nil for what it has.
+  /// Ownership and permissions that a new subdirectory must still be given; nil for those it has.
   func wishes(
     forSubdirectory made: Stat
   ) -> (ownership: (user: UserID?, group: GroupID?)?, permissions: FilePermissions?) {
@@ -133,7 +133,7 @@ extension FileOwnership {
 }
 
 extension FilePermissions {
-  /// Without the read bits of classes that have no write bit: who opens a file can lock it.
+  /// Without the read bits of classes that have no write bit, because a user that opens a file can lock it.
   var withoutReaders: FilePermissions {
     var permissions = self
     if !permissions.contains(.groupWrite) { permissions.remove(.groupRead) }

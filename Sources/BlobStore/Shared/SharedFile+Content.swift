@@ -31,17 +31,18 @@ extension SharedFile {
     case current(MappedFile)
     /// No process can map it.
     case locksOnly(reason: String, level: Logger.Level = .warning)
-    /// To be replaced: of no version, which is what a power cut may leave, or open to too many.
+    /// To be replaced. Its bytes are no version's, as a power cut may leave them, or too many users may write to it.
     case damaged(reason: String = "damaged")
 
     /// - Throws: where only this process cannot map it. It must change nothing then, for the others would not notice.
     init(
       of file: borrowing OpenFile, _ status: Stat, _ format: Format, _ ownership: FileOwnership
     ) throws {
-      // Who may truncate what is mapped ends the processes that have it mapped, and what is in it says what they like.
+      // A user who truncates a mapped file ends the processes that have it mapped, and one who writes to it makes it
+      // say anything.
       let isOutgrown = ownership.isOutgrown(control: status)
       if !isOutgrown, let distrust = ownership.owners.distrust(of: status) {
-        // In a sticky directory in which others may make names, it is so for whoever made it.
+        // In a sticky directory in which others may make names, each other user's file is like that.
         self = .locksOnly(reason: "\(distrust)", level: ownership.isSharedByStrangers ? .notice : .warning)
         return
       }
@@ -49,7 +50,7 @@ extension SharedFile {
         self = .locksOnly(reason: hazard.reason, level: hazard == .needsRoom ? .info : .warning)
         return
       }
-      // Read before it is mapped: of another version, it may be too short to be.
+      // Read before the file is mapped: another version's may be too short to be mapped.
       let (magic, version) = try file.magicAndVersion()
       guard magic == format.magic, version >= format.version else {
         self = .damaged()
@@ -87,7 +88,7 @@ extension MappingHazard {
 }
 
 extension OpenFile {
-  /// The first two words of a shared file; zeros for what is missing.
+  /// The first two words of a shared file; zeros for missing bytes.
   fileprivate borrowing func magicAndVersion() throws(FileError) -> (magic: UInt64, version: UInt64) {
     try unsafe withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 2) { words throws(FileError) in
       unsafe words.initialize(repeating: 0)

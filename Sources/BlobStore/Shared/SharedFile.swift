@@ -6,19 +6,19 @@ internal import SystemPackage
 
 /// A file at the root that the processes of a directory have in common: bytes to lock, and where possible memory.
 ///
-/// Nothing in it cannot be rebuilt. One that is damaged is replaced whole, by the next change.
+/// All of it can be rebuilt. The next change replaces a damaged one as a whole.
 final class SharedFile: Sendable {
   let format: Format
   private let file: OpenFile
-  /// nil where the file could not be mapped, or is no version of ours: locks work all the same.
+  /// nil where the file could not be mapped, or has a later version: locks work all the same.
   private let map: MappedFile?
   /// Whether the content is no version's, so that the next change must replace the file. Its locks count until then.
   let isDamaged: Bool
   /// Whose files are records in the directory.
   let owners: FileOwners
-  /// Those that keep readers from locking it, where it has others; nil once they were given.
+  /// Permissions that keep readers from locking it; nil once they are given, and where this process may not give them.
   private let permissionsToGive: Lock<FilePermissions?>
-  /// Whether it belongs to a user who is not believed: that it lies there proves nothing.
+  /// Whether it belongs to a user that the directory does not trust: then its presence proves nothing.
   let mayBePlanted: Bool
 
   init(
@@ -36,7 +36,7 @@ final class SharedFile: Sendable {
     self.isDamaged = isDamaged
   }
 
-  /// Keeps those from its locks who may not change the directory, if it was made when they could open it.
+  /// Keeps users that may not change the directory from its locks, if it was made when they could open it.
   func shutReadersOut(_ logger: Logger) {
     let permissions = permissionsToGive.withLock { permissions in
       defer { permissions = nil }
@@ -58,7 +58,7 @@ extension SharedFile {
   ///
   /// System calls: `fcntl(2)`, `fstat(2)`.
   ///
-  /// - Returns: nil if the file was deleted or replaced, so that its locks bind nobody: open it again.
+  /// - Returns: nil if the file was deleted or replaced, so that its locks bind no other process: open it again.
   func tryLock(_ bytes: Range<Int64>, in directory: borrowing Directory) throws -> Bool? {
     do {
       guard try file.tryLock(bytes: bytes) else { return false }
@@ -67,21 +67,21 @@ extension SharedFile {
       return nil
     }
     var isTaken = false
-    // However the look at the file ends, a lock that is not handed out must not stay: the file is open as long as the
-    // process lives, and everybody else would wait for it.
+    // A lock that is not handed out must not stay, also if the look at the file throws. The file is open as long as the
+    // process lives, and all others would wait.
     defer { if !isTaken { unlock(bytes) } }
     // One that was moved away is noticed a second later.
     isTaken = try isCurrent(in: directory, isTrusted: true)
     return isTaken ? true : nil
   }
 
-  /// Whether the file still has its name. If not, what is in it concerns nobody.
+  /// Whether the file still has its name. Without it, the content has lost its meaning.
   ///
   /// - Parameter isTrusted: spares a look at the name in nearly all cases. A file that was moved away is current then.
   func isCurrent(in directory: borrowing Directory, isTrusted: Bool = false) throws -> Bool {
     guard let status = try existingStatus() else { return false }
-    // A file with another name, such as a backup's, lives on when it loses this one. So does one that is damaged and
-    // somebody's who has linked it here: it is replaced.
+    // A file with another name, such as a backup's, lives on when it loses this one. So does a damaged one that another
+    // user has linked here: it is replaced.
     if isTrusted, status.linkCount == 1, !isDamaged { return true }
     return try format.isLinked(status, in: directory)
   }
@@ -97,7 +97,7 @@ extension SharedFile {
   }
 
   func unlock(_ bytes: Range<Int64>) {
-    // Fails only for a descriptor that is none, or a range that is none. If it did, the lock would go with the process.
+    // Fails only for an invalid descriptor or range. If it did, the lock would go with the process.
     try? file.unlock(bytes: bytes)
   }
 }

@@ -30,7 +30,7 @@ struct FoundRecord: ~Copyable {
   ///
   /// - Parameters:
   ///   - status: from before, so that a later write shows.
-  ///   - isExposed: whether others may write to the file who may not change the cache.
+  ///   - isExposed: whether users that may not change the cache may write to the file.
   ///   - judge: whether age matters.
   init(
     _ name: RecordPath, _ file: borrowing OpenFile, _ status: Stat, isExposed: Bool, by judge: RecordJudge
@@ -95,7 +95,7 @@ struct Predecessor {
   let size: RecordSize
   let refCount: UInt32
 
-  /// - Returns: nil if there is none.
+  /// - Returns: nil for nil.
   init?(_ found: borrowing FoundRecord?) {
     switch found {
     case nil: return nil

@@ -2,14 +2,14 @@ package import BlobRecord
 internal import SystemPackage
 
 extension BlobStore {
-  /// The number that changes whenever the payload stored under a key may change; odd while a change is under way, or
-  /// after a process has died changing it, until the next change.
+  /// The number that changes whenever the payload stored under a key may change. It is odd while a change is under way,
+  /// and from the death of a process that was changing it until the next change.
   ///
-  /// What was read from disk after an even generation is still true while the generation is the same. Keys may share
-  /// one, so that a change of one key makes others be read again.
+  /// A blob that was read from disk after an even generation is current while the generation stays. Keys may share one,
+  /// so a change of one key makes others be read again.
   ///
-  /// Whether the control file was deleted is looked at no more than once a second; until then its generations say
-  /// nothing of what others change. The other calls make no system call, once the file is open.
+  /// The control file may have been deleted: this is checked once a second, and until then its generations miss the
+  /// changes of other processes. The other calls make no system call, once the file is open.
   ///
   /// - Returns: nil where there are no generations, or none yet: then nothing may be answered from memory.
   /// - Throws: `invalidKey`; `fileSystem` if the control file cannot be opened.
@@ -17,7 +17,7 @@ extension BlobStore {
     try generation(ofDigest: try digest(of: key, for: "load"))
   }
 
-  /// The same, for who has a key's digest already.
+  /// The generation of a key, by its digest.
   package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt64? {
     try reporting("load") {
       guard let open = try core.root.opened() else { return nil }
@@ -49,7 +49,7 @@ extension BlobStore {
     }
   }
 
-  /// What all changes of a key come to, wipes included.
+  /// The generation of a key and the count of wipes, which tell whether it was changed.
   ///
   /// - Returns: nil where there is no control file yet, or none that counts.
   package func history(of key: BlobKey) throws(BlobStoreError) -> KeyHistory? {
@@ -63,8 +63,8 @@ extension BlobStore {
     }
   }
 
-  /// The same, where there is none yet: the control file is made, and the root if there is none, so that a change which comes
-  /// later, by whichever process, can be told from none.
+  /// The history of a key, with the control file made where it is missing, and the root too. From then on, a change by
+  /// any process shows in the history.
   package func firstHistory(of key: BlobKey) throws(BlobStoreError) -> KeyHistory {
     try reporting("load", key) {
       let path = try core.path(for: key)

@@ -110,7 +110,7 @@ extension RecordHeader {
     return .changed
   }
 
-  /// The same, as a load does it: never back.
+  /// Moves the update time as a load does: never back.
   fileprivate mutating func touchedByLoad(at now: UnixTime) -> HeaderChange {
     lastUpdate < now ? touched(at: now) : .unchanged(.done)
   }
@@ -149,7 +149,7 @@ extension StoreCore {
 
   /// The directory of a record, open to be synced.
   private struct RecordDirectory: ~Copyable {
-    /// nil, as the subdirectory, if somebody has removed it meanwhile, and all in it.
+    /// nil if the root was removed meanwhile, with all in it; then the subdirectory is nil too.
     private let open: OpenRoot?
     private let subdirectory: Directory?
 
@@ -190,14 +190,14 @@ extension StoreCore {
     return wasCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
   }
 
-  /// Sets an update time that a clock has left which was ahead to now, if nobody has the stripe. A record with another
-  /// name stays as it is: a collection does not copy payloads.
+  /// Sets an update time from a clock that was ahead to now, if the stripe is free. A record with another name stays as
+  /// it is: a collection does not copy payloads.
   ///
   /// - Returns: the header as it is then; nil if it was not written.
   func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
     var stamped: RecordHeader?
     _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
-      // Memory goes by the time that it knows until it reads another one.
+      // The change of generation makes memory read the new time.
       let change = hold.beginPayloadChange(.none)
       defer { hold.end(change) }
       let written = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
@@ -212,8 +212,8 @@ extension StoreCore {
     return stamped
   }
 
-  /// Moves the update time after a load, if nobody has the stripe. Whatever goes wrong costs the record some of its
-  /// life, never the load. A record with another name stays as it is: a load does not copy payloads.
+  /// Moves the update time after a load, if the stripe is free. A failure costs the record some of its life, never the
+  /// load. A record with another name stays as it is: a load does not copy payloads.
   ///
   /// - Returns: the record's update time afterwards; nil if it is not known.
   @discardableResult

@@ -2,10 +2,10 @@ package import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// Tries to become the one, of all processes that share the directory, who makes the blob of a key that is missing.
+  /// Tries to become the one process, of all that share the directory, that makes the blob of a missing key.
   ///
-  /// This excludes nobody from changing the key: it only keeps processes that ask from doing the same work. Keys may
-  /// share a lock, so that one has to wait for another. Within the process it excludes nobody.
+  /// All processes may still change the key: the lock only keeps those that ask for it from doing equal work. Keys may
+  /// share a lock, so one may have to wait for another. It does not exclude threads of its own process.
   ///
   /// - Returns: nil if another process has it; else what gives it back, to be called once.
   package func tryProductionLock(of key: BlobKey) throws(BlobStoreError) -> (@Sendable () -> Void)? {
@@ -14,7 +14,7 @@ extension BlobStore {
       let path = try core.path(for: key)
       while true {
         let open = try core.root.openedOrMade()
-        // Without a control file nobody can tell; then more than one may do the work.
+        // Without a control file there is no lock; then more than one process may do the work.
         guard let control = try core.controlFiles.controlFile(of: open, makesIt: true) else { return {} }
         switch try core.productions.tryLock(path.digest, of: control, in: open.directory) {
         case true: return { [productions = core.productions] in productions.unlock(path.digest, of: control) }

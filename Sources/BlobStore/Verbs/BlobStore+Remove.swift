@@ -7,9 +7,9 @@ extension BlobStore {
   ///
   /// - Parameters:
   ///   - key: the key of the record.
-  ///   - purging: whether its bytes are to be gone at once: the file is unlinked instead of recycled, and so is
-  ///     all that waits to be, because it may be what the key held earlier. The medium may still have them: no file
-  ///     system overwrites what it frees.
+  ///   - purging: whether its bytes must be gone at once. Then the file is unlinked instead of recycled, and so are all
+  ///     files in the recycling bin, which may be earlier blobs of the key. The medium may still have the bytes: no
+  ///     file system overwrites what it frees.
   /// - Returns: `done`; `notFound` if there was none.
   /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone but that is not known to be on
   ///   the medium.
@@ -43,7 +43,7 @@ extension BlobStore {
     results(for: keys) { key throws(BlobStoreError) in try remove(key) }
   }
 
-  /// The same, so that their bytes are gone at once; the recycling bin is emptied but once.
+  /// Removes the records of many keys so that their bytes are gone at once. The recycling bin is emptied only once.
   ///
   /// - Throws: what keeps the bin from being emptied, once all are removed.
   public func purge(_ keys: some Sequence<BlobKey>) throws(BlobStoreError) -> [KeyResult] {
@@ -117,7 +117,7 @@ extension StoreCore {
       guard mayLookAgain, try open.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
       mayLookAgain = false
     }
-    // Without a control file nobody produces anything for the directory.
+    // Without a control file, no production for the directory is under way.
     if mustTell, try controlFiles.controlFile(of: open, makesIt: false) != nil {
       try stripes.withStripe(of: path.digest) { $0.noteChange() }
     }
@@ -245,7 +245,8 @@ extension StoreCore {
 extension StoreCore {
   /// Tells those who produce blobs meanwhile, in whichever process, that what they began before this is not to be stored.
   private func countWipe(in open: OpenRoot) {
-    // Where the file cannot be opened, no record can be removed either, which is an error; where there is none, nobody has begun.
+    // Where the file cannot be opened, no record can be removed either, which is an error. Where it is missing, no
+    // production has begun.
     (try? controlFiles.controlFile(of: open, makesIt: false))?.countWipe()
   }
 }
@@ -278,7 +279,7 @@ extension RecordEntry {
 // MARK: - Removing a file
 
 extension StoreCore {
-  /// The directory a record lies in; nil if there is none, or something that is no directory has its name.
+  /// The directory a record lies in; nil if it is missing, or something that is no directory has its name.
   func recordSubdirectory(of path: RecordPath, _ open: OpenRoot) throws -> OpenSubdirectory? {
     do {
       return try open.subdirectory(path.subdirectory)
@@ -289,7 +290,7 @@ extension StoreCore {
     }
   }
 
-  /// The record at a path, sound or not; nil if there is none.
+  /// The record at a path, sound or not; nil if the path leads to no record.
   private func recordToRemove(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
   ) throws -> FoundRecord? {
@@ -327,7 +328,7 @@ extension StoreCore {
     return removal ?? .busy
   }
 
-  /// The same, of a record that was met a while ago.
+  /// Removes a record that was met a while ago, if it is due.
   func removeRecord(
     at path: RecordPath, _ subdirectories: LastSubdirectory, recycling: Bool, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
@@ -338,7 +339,7 @@ extension StoreCore {
 
   /// Removes a temporary file whose writer is gone: it would hold the file's lock.
   ///
-  /// - Returns: its size; nil if it has a writer, or is none of ours, or is gone.
+  /// - Returns: its size; nil if it has a writer, or is not the cache's, or is gone.
   func removeTemporaryFile(
     _ name: String, in directory: borrowing Directory, of open: OpenRoot, dryRun: Bool = false
   ) throws -> Int64? {

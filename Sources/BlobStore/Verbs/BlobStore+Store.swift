@@ -9,10 +9,10 @@ public import SystemPackage
 #endif
 
 extension BlobStore {
-  /// Stores a blob, in place of what was stored under the key.
+  /// Stores a blob, in the place of the one that the key had.
   ///
-  /// Readers see the old blob or the new one, whole. A store that throws leaves the old one as it was; except that
-  /// when it throws for a sync after the change, the new one is in place but not known to be on the medium.
+  /// Readers see the old blob or the new one, whole. A store that throws leaves the old one as it was. The exception is
+  /// a sync that fails after the change: the new one is in place then, but may not be on the medium.
   ///
   /// System calls: Spec/Performance.md 1.
   ///

@@ -88,6 +88,7 @@ ssize_t blob_list_attributes(int descriptor, char *names, size_t size);
 
 /// Mappings are not coherent between hosts, or locks may be missing: NFS, SMB, 9p, FUSE.
 #define BLOB_MAPPING_INCOHERENT 1
+
 /// Writes go to new blocks: on a full volume, one to a mapping raises SIGBUS.
 #define BLOB_MAPPING_NEEDS_ROOM 2
 

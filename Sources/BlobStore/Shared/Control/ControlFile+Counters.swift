@@ -29,15 +29,15 @@ extension ControlFile {
       lockedBytes: value(at: ControlLayout.lockedBytesOffset))
   }
 
-  /// The counters at a moment at which nobody is changing anything: a store is counted before it is published, and whoever
-  /// lists the directory in between does not meet it. As they are where there is no such moment for a while.
+  /// The counters at a moment without a change under way. A store is counted before it is published, and a listing in
+  /// between does not meet its record. If no such moment comes within `timeout`, the counters as they are.
   ///
-  /// Waited for with all stripes locked at once, by a description of its own, which keeps the threads of this process
-  /// out too. Where the directory is one store's alone, there is nothing to wait for: it locks no stripes.
+  /// The moment comes when all stripes are locked at once, by a description of its own, which keeps out the threads of
+  /// this process too. A directory of one store alone needs no wait: that store locks no stripes.
   ///
   /// That moment also tells which changes of headers have died.
   ///
-  /// - Parameter isStopped: asked before each wait; then there is none.
+  /// - Parameter isStopped: asked before each wait; if true, the counters are returned as they are.
   func settledCounters(
     in directory: borrowing Directory, within timeout: Duration, unless isStopped: () -> Bool
   ) throws -> BlobStore.UsageEstimate? {
@@ -61,8 +61,9 @@ extension ControlFile {
 
   /// Corrects the counters by a full enumeration.
   ///
-  /// Of what others added during the enumeration, nobody knows how much it has met. It is taken for not met: counters
-  /// that say too much have the next collection made early, those that say too little would let stores exceed a limit.
+  /// Others may have added records during the enumeration, and it cannot tell how many of them it met. They count as
+  /// not met: counters that say too much make the next collection early, those that say too little would let stores
+  /// exceed a limit.
   ///
   /// - Parameter start: the counters when it began.
   func correctCounters(to found: BlobStore.UsageEstimate, since start: BlobStore.UsageEstimate) {

@@ -1,8 +1,8 @@
 internal import Synchronization
 
 extension ControlFile {
-  /// The number that changes whenever the payload of a key with this digest may change; odd while one is changing, or
-  /// after a process died changing it. nil where there are no generations.
+  /// The number that changes whenever the payload of a key with this digest may change. It is odd while one is
+  /// changing, and after a process has died changing it. nil where there are no generations.
   func generation(of digest: UInt64) -> UInt64? {
     guard isMapped else { return nil }
     let changes = file.withWord(at: ControlLayout.generationOffset(of: digest), as: UInt32.self) {

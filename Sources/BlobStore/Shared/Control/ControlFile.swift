@@ -36,8 +36,8 @@ final class ControlFile: Sendable {
     name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
     version: ControlLayout.version, byteCount: ControlLayout.byteCount, lockedBytes: ControlLayout.lockedBytes,
     firstWords: {
-      // A random base is added to what lies there, so that a memory tier never takes a new file's generations for an old
-      // one's: 62 bits, which leaves room for all that is added.
+      // Each generation is the sum of this random base and a count, so that a memory tier never takes a new file's
+      // generations for an old one's. The base has 62 bits, which leaves room for the counts.
       var words = [UInt64](repeating: 0, count: ControlLayout.generationsOffset / 8)
       words[ControlLayout.magicOffset / 8] = ControlLayout.magic
       words[ControlLayout.versionOffset / 8] = ControlLayout.version

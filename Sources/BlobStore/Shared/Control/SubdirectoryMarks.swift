@@ -3,18 +3,18 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// What collections know of subdirectories that they have walked, kept in the control file, so that the next one passes
-/// over those in which nothing can have become due.
+/// What collections know of subdirectories that they have walked. It is kept in the control file, so that the next
+/// collection passes over those in which nothing can have become due.
 ///
-/// A mark holds for as long as the subdirectory's change time is the one it had before the walk: whoever makes, replaces
-/// or removes a file in it, of whatever program, changes that. Changes of headers do not. Of those, only an unlock and a
-/// touch that moves a time back can make a record due earlier than the mark says. Both lower the mark first, and no mark is
-/// opened while one of them is under way. A header that another
-/// program changes in place goes unnoticed until the next collection that walks everything, a day later at the most.
+/// A mark holds as long as the subdirectory has the change time from before the walk. Any program that makes, replaces
+/// or removes a file in it changes that time; a change of a header does not. Only two of those can make a record due
+/// earlier than the mark says: an unlock, and a touch that moves a time back. Both lower the mark first, and no mark is
+/// opened while one of them is under way. A header that another program changes in place goes unnoticed until the next
+/// collection that walks everything, a day later at the most.
 ///
-/// Marks are made and used by whoever holds the collector's lock; they are lowered by anybody.
+/// Only the holder of the collector's lock makes and uses marks; any writer lowers them.
 struct SubdirectoryMarks {
-  /// Everything there is to a mark but the times that change with it.
+  /// One subdirectory's mark, as a collection reads it and adds it up.
   struct Mark {
     var changeTime: Int64
     var inode: UInt64
@@ -36,7 +36,7 @@ struct SubdirectoryMarks {
   }
 
   private let control: ControlFile
-  /// Who sees which files as records: a digest of whose files are believed, and of the naming.
+  /// Which files count as records here: a digest of the believed owners and of the naming.
   private let judge: Int64
   private let defaultExpiration: Int64
   private let sharing: BlobStore.Sharing
@@ -53,7 +53,7 @@ struct SubdirectoryMarks {
     judge = Int64(bitPattern: KeyDigest.digest(ofFileName: text))
   }
 
-  /// The mark of a subdirectory in which nothing is due; nil if there is none, or something may be.
+  /// The mark of a subdirectory in which nothing is due; nil without a mark, or if something may be due.
   func current(_ name: String, _ status: Stat, at now: UnixTime) -> Mark? {
     let tag = Self.tag(name)
     guard let slot = slots(of: tag).first(where: { word(.tag, $0) == tag }) else { return nil }
@@ -72,15 +72,15 @@ struct SubdirectoryMarks {
   /// Opens a mark for a subdirectory that is about to be walked.
   ///
   /// - Parameter status: from before the walk.
-  /// - Returns: nil if the subdirectory was changed so lately that a further change might not show in its change time; or if a
-  ///   header is being changed, before which the walk may come.
+  /// - Returns: nil if the subdirectory was changed so lately that a further change might not show in its change time.
+  ///   Also nil if a header is being changed, which the walk may read before the change.
   func open(_ name: String, _ status: Stat, systemTime: Int64) -> Mark? {
     let tag = Self.tag(name)
     let candidates = slots(of: tag)
     let slot =
       candidates.first { word(.tag, $0) == tag } ?? candidates.first { word(.tag, $0) == 0 }
       ?? candidates.lowerBound + Int(UInt64(bitPattern: tag) >> 62)
-    // In this order: nobody takes the old mark's times for the new one's.
+    // In this order, so that the old mark's times are never taken for the new one's.
     set(.changeTime, slot, 0)
     set(.oldestUpdate, slot, .max)
     set(.earliestExpiry, slot, .max)
@@ -135,7 +135,7 @@ extension RecordHeader {
 
 extension SubdirectoryMarks {
   static func lower(_ control: ControlFile, _ subdirectory: String, _ header: RecordHeader) {
-    // Of all slots that may be the subdirectory's, whosever they are: a mark that is too low costs a walk.
+    // In all slots that may be the subdirectory's, even another's: a mark that is too low costs a walk.
     for slot in slotNumbers(of: tag(subdirectory)) {
       if header.ttl == 0 {
         lower(control, .oldestUpdate, slot, header.lastUpdate.seconds)

@@ -2,17 +2,17 @@ internal import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// Makes one collection: removes what has expired, what dead writers and damage have left, empty subdirectories, and
-  /// then, if there is a limit and it is exceeded, unlocked records, oldest update time first, down to the target, nine
-  /// tenths of the limit by default.
+  /// Makes one collection. It removes expired records, leftovers of dead writers and of damage, and empty
+  /// subdirectories. If a limit is exceeded, unlocked records go too, the oldest update time first. They go down to the
+  /// target, by default nine tenths of the limit.
   ///
-  /// Which file to remove is decided without a lock, and decided again under the record's stripe. Readers and writers
-  /// of other keys are never kept waiting. Records that cannot be removed are logged and counted, and left.
+  /// A file to remove is chosen without a lock, and judged again under the record's stripe. Readers and writers of
+  /// other keys never wait for it. Records that cannot be removed are logged and counted, and stay.
   ///
-  /// - Throws: `collectionRunning` if a collection of the directory is going on already, in whatever process;
-  ///   `notACache`, if the options ask for that; `fileSystem` if the pass could not be made.
-  /// - Complexity: one walk over all records; with a limit that is exceeded, two, or more where the update times of
-  ///   very many records lie close together and those of others far away. Memory does not grow with their number.
+  /// - Throws: `collectionRunning` if any process is collecting the directory already; `notACache`, if the options ask
+  ///   for that check; `fileSystem` if the pass could not be made.
+  /// - Complexity: one walk over all records, and a second one where a limit is exceeded. It takes more walks where
+  ///   very many update times lie close together and others far away. Memory does not grow with the number of records.
   @discardableResult
   public func collect(_ options: CollectionOptions = CollectionOptions()) throws(BlobStoreError) -> CollectionReport {
     try reporting("collect") { try core.collect(options) }

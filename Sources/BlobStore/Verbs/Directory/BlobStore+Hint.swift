@@ -6,7 +6,7 @@ package import SystemPackage
 extension BlobStore {
   /// The hint that lies in a directory.
   ///
-  /// - Returns: nil if there is none: no library program has changed the directory yet, or it cannot be read.
+  /// - Returns: nil if no program of this library has changed the directory yet, or the hint cannot be read.
   package static func hint(at directory: FilePath) throws(BlobStoreError) -> DirectoryHint? {
     try reporting("open") {
       let files = Files()
@@ -15,7 +15,7 @@ extension BlobStore {
       do {
         return try open.controlFile(Logger(label: "BlobStore", factory: { _ in SwiftLogNoOpLogHandler() }))?.hint
       } catch {
-        // A hint that may not be read is no hint; whoever asked has defaults.
+        // A hint that may not be read is no hint; the caller has defaults.
         return nil
       }
     }

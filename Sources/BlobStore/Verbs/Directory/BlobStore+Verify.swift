@@ -65,7 +65,7 @@ extension StoreCore {
     configuration.logger.warning("not repaired: \(BlobStoreError(error, operation: "verify", key: entry.key))")
   }
 
-  /// Does with a damaged file what the policy says, if it is still damaged when nobody can change it.
+  /// Does with a damaged file what the policy says, if it is still damaged under its stripe.
   ///
   /// - Returns: nil if others are changing it, or a key that shares its lock.
   private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> BlobStore.VerificationFinding? {
@@ -93,7 +93,7 @@ extension StoreCore {
       if case .damaged = reading {
         reading = try stripes.withStripeIfAvailable(of: path.digest) { _ in try verifyRecord(path) } ?? reading
       }
-      // A record that was replaced or removed since it was listed is judged as it was then; but damage that nobody finds
+      // A record that was replaced or removed since it was listed is judged as it was then. Damage that does not show
       // again was a change under way.
       switch reading {
       case .damaged(let error): return entry.damaged(error)

@@ -43,7 +43,7 @@ extension BlobStore {
   ///
   /// This store's naming, default expiration and clock judge its key and age. The file is not touched.
   ///
-  /// - Throws: `foreignFile` for what is no regular file; `fileSystem`.
+  /// - Throws: `foreignFile` if it is no regular file; `fileSystem`.
   /// - Complexity: reads the whole file, 256 KiB at a time, where its payload has a checksum.
   public func inspect(_ path: FilePath) throws(BlobStoreError) -> RecordInspection {
     try reporting("inspect") {

@@ -3,19 +3,20 @@ internal import Posix
 public import SystemPackage
 
 extension BlobStore {
-  /// Stores every file of a directory, which stays as it is: a plain one, or another library's cache.
+  /// Stores every file of a directory: a plain one, or another library's cache. The directory stays as it is.
   ///
-  /// Links and what is no regular file are not followed, names that begin with a dot are passed over, and so is this
-  /// cache where it lies below. A file that cannot be imported does not end the import, nor does a directory below that
-  /// cannot be listed, nor one whose files have longer paths than keys may be: it is a finding.
+  /// Only regular files are read, and links are not followed. Names that begin with a dot are passed over, and so is
+  /// this cache where it lies below. A failure below the directory is a finding, and the import goes on. Such are a
+  /// file that cannot be imported, a directory that cannot be listed, and paths longer than a key may be.
   ///
-  /// Of a cache with a database, the rows are imported. It is opened to be read only, by the SQLite that is installed.
+  /// Of a cache with a database, the rows are imported. The installed SQLite opens the database for reading only.
   ///
   /// - Parameters:
   ///   - directory: the directory whose files are imported.
   ///   - options: which files, under which keys, and for how long.
   ///   - visit: receives what became of each file.
-  /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed; `sourceUnreadable` if its database cannot be read.
+  /// - Throws: `sourceMissing` if there is no such directory, or it is this cache; `fileSystem` if it cannot be listed;
+  ///   `sourceUnreadable` if its database cannot be read.
   /// - Complexity: reads every file once, 256 KiB at a time, with a few descriptors; remembers the names of
   ///   subdirectories on the way down.
   @discardableResult
@@ -102,7 +103,7 @@ extension BlobStore {
 
   /// - Parameters:
   ///   - prefix: the directory's path below the one that is imported, with a slash at its end, or empty.
-  ///   - subdirectories: receives the names of what may be subdirectories.
+  ///   - subdirectories: receives the names of entries that may be subdirectories.
   private func importFiles(
     in directory: borrowing Directory, at prefix: String, _ options: ImportOptions, _ subdirectories: inout [String],
     _ visit: (ImportFinding) -> Void

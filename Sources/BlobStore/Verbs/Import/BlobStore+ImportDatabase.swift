@@ -16,7 +16,7 @@ struct DatabaseLayout {
 }
 
 extension BlobStore.ImportFormat {
-  /// nil for what has no database.
+  /// nil for a format without a database.
   var database: DatabaseLayout? {
     switch self {
     case .files, .pinCache, .nuke, .kingfisher: nil

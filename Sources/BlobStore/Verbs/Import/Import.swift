@@ -66,7 +66,7 @@ extension BlobStore {
     public var expired: Int64 = 0
     public var skipped: Int64 = 0
     public var failed: Int64 = 0
-    /// Payload bytes of what was imported.
+    /// Payload bytes of the imported blobs.
     public var bytes: Int64 = 0
 
     public init() {}
