@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// The same number for ext4 (EXT4_IOC_SHUTDOWN) and xfs (XFS_IOC_GOINGDOWN).
+// ext4 (EXT4_IOC_SHUTDOWN) and xfs (XFS_IOC_GOINGDOWN) share this number.
 #define SHUT_DOWN _IOR('X', 125, uint32_t)
 // Without writing the log out first.
 #define SHUT_DOWN_NO_LOG_FLUSH 2

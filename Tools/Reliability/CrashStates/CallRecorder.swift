@@ -22,7 +22,7 @@ package final class CallRecorder: Sendable {
     state = Mutex(State(reader: reader, recording: Recording(base: reader.image)))
   }
 
-  /// The door to the file system that a store is to be given.
+  /// The door to the file system, which the store under test gets.
   package var files: Files {
     Files { [self] call, location in
       noteCall(call, location)

@@ -4,7 +4,7 @@ package struct CrashStates: Sendable {
   private var durable: DiskImage
   private var pending: [DiskChange] = []
 
-  /// - Parameter names: what no state is to have of what was there at the beginning.
+  /// - Parameter names: of files that were there at the beginning, and that every state leaves out.
   package init(of base: DiskImage, under model: DiskModel, leavingOut names: Set<String> = []) {
     self.model = model
     durable = base

@@ -4,8 +4,8 @@ package enum DiskModel: String, CaseIterable, Sendable {
   /// written at any time, but before a rename that replaces another file (the default `auto_da_alloc`). A file is
   /// as long as the data that was written.
   case ext4
-  /// Nothing is in order: names, data and sizes get to the medium each by itself, and a sync takes along the data and
-  /// the size of the one file, or the names in the one directory. xfs and btrfs are not that weak; POSIX is.
+  /// Nothing is in order: names, data and sizes get to the medium each by itself. A sync takes along the data and the
+  /// size of the one file, or the names in the one directory. xfs and btrfs are not that weak; POSIX is.
   case weak
 
   /// Whether the data that was written says how long a file is.

@@ -62,8 +62,8 @@ struct DiskReader {
     }
   }
 
-  /// The file that this process is writing and that has no name yet: by its descriptor, which the kernel shows as a link to
-  /// where it was made. Outside Linux there is none.
+  /// The file that this process is writing and that has no name yet: by its descriptor, which the kernel shows as a
+  /// link to where it was made. Only Linux has such files.
   private mutating func readUnnamed(into next: inout DiskImage, _ seen: inout [ino_t: Int]) {
     let descriptors = "/proc/self/fd"
     for name in Self.names(in: descriptors) {

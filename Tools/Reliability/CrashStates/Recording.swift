@@ -10,7 +10,7 @@ package struct Recording: Sendable {
   package var base: DiskImage
   package var events: [Event] = []
 
-  /// The same by a program that does not make certain syncs: the mistakes that the checks must notice.
+  /// The recording of a program that leaves certain syncs out: the mistakes that the checks must notice.
   package func withoutSyncs(ofDirectories: Bool) -> Recording {
     var changed = self
     changed.events.removeAll { event in

@@ -66,7 +66,7 @@ extension FaultOperation {
     }
   }
 
-  /// Changes nothing, under a stripe that nobody else takes. What goes wrong with that is none of the operation's concern.
+  /// Changes nothing, under a stripe that no other process takes. Its failures do not concern the operation.
   private func warmUp(_ store: BlobStore) {
     guard case .store = self else { return }
     _ = try? store.touch(BlobKey("nobody's \(CurrentProcess.identifier)"))

@@ -14,10 +14,10 @@ public enum OperationModel {
     }
   }
 
-  /// What an operation may make of a key, the usual first.
+  /// The states and results that an operation on a key may have, the usual first.
   ///
-  /// - Parameter isDisturbed: whether another operation is under way, or a fault: then a load may leave the update time
-  ///   as it is, and a collection that evicts may spare what has changed since it looked.
+  /// - Parameter isDisturbed: whether another operation is under way, or a fault happens. Then a load may leave the
+  ///   update time as it is, and an eviction may spare records that have changed since it looked.
   public static func steps(
     _ operation: FaultOperation, on key: String, in state: KeyState, isDisturbed: Bool
   ) -> [Step] {
@@ -37,7 +37,7 @@ public enum OperationModel {
           result: OperationResult(.done))
       ]
     case .storeAtLimit(let target, let payload):
-      // The one that was stored is no victim of what it started.
+      // The eviction that a store starts spares the record that was stored.
       return concerns(target)
         ? steps(.store(target, payload), on: key, in: state, isDisturbed: isDisturbed)
         : steps(.collect(evicting: true), on: key, in: state, isDisturbed: isDisturbed)
@@ -123,6 +123,6 @@ extension FaultOperation {
 }
 
 extension OperationResult {
-  /// The same without what is for people.
+  /// The result without the message for people.
   public var essence: OperationResult { OperationResult(outcome, payload: payload) }
 }

@@ -8,7 +8,7 @@ public struct OperationResult: Codable, Hashable, Sendable {
   }
 
   public var outcome: Outcome
-  /// The digest of what a load answered with.
+  /// The digest of the payload that a load returned.
   public var payload: String?
   /// The error's description, for people.
   public var message: String?

@@ -4,7 +4,7 @@
   public import Foundation
 #endif
 
-/// Stands for the bytes of a payload: whoever knows the name can tell the payload from all others.
+/// Stands for the bytes of a payload, and tells it from all others.
 public struct PayloadName: Hashable, Sendable {
   public var tag: String
   public var byteCount: Int
@@ -29,7 +29,7 @@ public struct PayloadName: Hashable, Sendable {
   public var digest: String { PayloadDigest.of(bytes) }
 }
 
-/// Payloads as inspections and results show them: their size, and a hash that is none of the record format's.
+/// Payloads as inspections and results show them: their size, and a hash that the record format does not use.
 public enum PayloadDigest {
   public static func of(_ payload: Data) -> String {
     // Word by word: this runs unoptimized, some times in each of thousands of runs.

@@ -1,11 +1,11 @@
-/// Decides whether the history of one key is linearizable: whether its operations can be put into one order that
-/// respects which of them had returned before another was called, and in which each answer is right.
+/// Decides whether the history of one key is linearizable: its operations must fit into one order in which each answer
+/// is right. An operation that had returned before another was called must come first.
 ///
 /// The search is that of J. Wing and C. Gong, "Testing and Verifying Concurrent Objects" (Journal of Parallel and
 /// Distributed Computing 17, 1993), with the memory of G. Lowe, "Testing for linearizability" (Concurrency and
-/// Computation: Practice and Experience 29, 2017), in its just-in-time form: calls and returns are met in the order
-/// of time, and all orders are followed at once, as the set of what the key may hold and which of the operations under
-/// way have taken effect. An operation takes effect when it returns, or when one that returns needs it to. So a moment
+/// Computation: Practice and Experience 29, 2017), in its just-in-time form. It meets calls and returns in the order of
+/// time, and follows all orders at once. A possible order is a value of the key and the set of operations under way
+/// that have taken effect. An operation takes effect when it returns, or when one that returns needs it to. So a moment
 /// without operations under way leaves nothing but the possible contents, and memory does not grow with the history.
 ///
 /// Operations on different keys cannot explain each other, so each key is checked by itself.
@@ -24,12 +24,13 @@ public struct Checker: Sendable {
   /// - Returns: the first operation that cannot be explained; nil if all can.
   /// - Complexity: O(*n* log *n*) in the number of operations, exponential in how many change the key at one time.
   public func firstViolation(in operations: [Operation]) -> Violation? {
-    // One order that explains everything is enough, so it is first looked for among the likely ones. Only if there is
-    // none there, all are followed.
+    // One order that explains everything is enough, so the likely ones are tried first. All are followed only if none
+    // of those explains it.
     guard firstViolation(in: operations, looksAhead: true, cutsAt: possibilityLimit / 25) != nil,
       let violation = firstViolation(in: operations, looksAhead: true)
     else { return nil }
-    // Looking ahead, the search despairs of what hides a value too early. The load that sees it again tells more.
+    // With its look ahead, the search gives up early on an operation that hides a value. The load that sees the value
+    // again tells more.
     let seen = firstViolation(in: operations, looksAhead: false)
     return seen.flatMap { $0.isUndecided ? nil : $0 } ?? violation
   }
@@ -57,7 +58,7 @@ private struct Event {
   var isReturn: Bool
   var index: UInt32
 
-  /// Of a call and a return at the same nanosecond nobody knows which was first; the call first allows more.
+  /// Of a call and a return at one nanosecond, either may have been first. The call goes first, which allows more.
   static func inOrder(of operations: [Operation]) -> [Event] {
     var events: [Event] = []
     events.reserveCapacity(operations.count * 2)

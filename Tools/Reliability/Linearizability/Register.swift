@@ -1,8 +1,8 @@
 /// What a key may hold: the sequential specification that every history is held against (Spec/Semantics.md).
 ///
-/// The clock is an input of each operation, known to lie between the seconds at its call and its return; and a load
-/// moves the update time only if it can do so without waiting. So the update time is known to lie between two bounds,
-/// and what depends on a moment between them is allowed either way.
+/// The clock is an input of each operation: it lies between the seconds at its call and at its return. A load moves the
+/// update time only if it can do so without waiting. So the update time lies between two bounds, and both answers are
+/// allowed where a moment between them decides.
 public struct Register: Hashable, Sendable {
   /// 0 while there is no record.
   public var value: UInt64 = 0
@@ -108,7 +108,7 @@ extension Register {
       && (updatedFrom...max(updatedFrom, updatedTo)).contains(observation.updateTime)
   }
 
-  /// The same header that was answered must have been live by itself.
+  /// The header that was returned must have been live by itself.
   private func isLiveAsObserved(
     _ observation: Operation.Observation, _ operation: Operation, _ defaultTTL: UInt32
   ) -> Bool {

@@ -1,4 +1,4 @@
-// The log of what reaches a block device, in the order and at the times it does.
+// The log of the writes and flushes that reach a block device, in their order and with their times.
 
 #ifndef LOG_H
 #define LOG_H

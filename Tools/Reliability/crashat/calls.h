@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-// What a call can do to a directory, at its worst; the log says so, for whoever chooses where to strike.
+// The most that a call can do to a directory. The log has it, for programs that choose where to strike.
 enum effect {
   // Opens for reading, closes, looks at status and names.
   EFFECT_LOOK,

@@ -1,4 +1,4 @@
-// Runs a command and does something to it at the N-th file system call that touches a directory: kills it, makes the
+// Runs a command, and strikes at its N-th file system call that touches a directory. It kills the command, makes the
 // call fail or move fewer bytes, or lets another command run first. See usage() in options.c.
 
 #include <stdio.h>

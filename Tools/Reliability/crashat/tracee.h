@@ -25,7 +25,7 @@ uint64_t stack_pointer(const struct registers *registers);
 
 // At the start of a call: the call does not happen and answers `-error`.
 bool refuse_call(pid_t thread, struct registers *registers, int error);
-// At the end of a call: it answers `-error`, whatever it did.
+// At the end of a call: the program sees `-error` as its result.
 bool replace_result(pid_t thread, struct registers *registers, int error);
 
 bool read_memory(pid_t thread, uint64_t address, void *bytes, size_t count);

@@ -33,7 +33,7 @@ struct group {
   int status;
 };
 
-// A call under way that something is to be done about when it has happened.
+// A call under way, and the action when it has happened: a kill, another result, or its own arguments back.
 struct pending {
   // 0 for a free place.
   pid_t thread;
@@ -280,7 +280,7 @@ static void at_call(struct tracer *tracer, pid_t thread) {
   }
 }
 
-// A thread has made a call that something is to be done about.
+// A thread has made a call. The action that is pending for it happens now.
 static void after_call(struct tracer *tracer, pid_t thread) {
   for (size_t i = 0; i < MOST_PENDING; i++) {
     struct pending *pending = &tracer->pending[i];

@@ -109,7 +109,7 @@ enum FaultProbe {
   }
 
   private static func writeError(_ text: String) {
-    // Without a standard error there is nobody to tell.
+    // A failure to write to standard error cannot be reported.
     _ = try? FileDescriptor.standardError.writeAll(text.utf8)
   }
 }

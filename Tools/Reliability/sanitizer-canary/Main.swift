@@ -8,7 +8,7 @@ final class Unguarded: @unchecked Sendable {
   var value = 0
 }
 
-/// The same behind a lock.
+/// An `Unguarded` behind a lock.
 final class Guarded: Sendable {
   let box = Lock(Unguarded())
 }

@@ -80,8 +80,8 @@ extension HistoryCheck {
     if entry.outcome == HistoryEntry.Outcome.notFound.rawValue { report.misses += 1 }
   }
 
-  /// Reads every key once more when nobody is left, so that what was acknowledged last is checked too; and collects
-  /// once, after which nothing of those who were killed may be left.
+  /// Reads every key once more when all workers have ended, so that the last acknowledged changes are checked too. Then
+  /// it collects once, after which no leftover of a killed worker may remain.
   private func lookAtWhatIsLeft() throws {
     let store = try options.store(clock: clock)
     for key in 0..<options.keys {

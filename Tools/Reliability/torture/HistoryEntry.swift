@@ -44,8 +44,9 @@ struct HistoryEntry {
 }
 
 extension HistoryEntry {
-  /// What a checker has to know of the entry. A collection to a limit is two operations on a key: it may remove what has
-  /// expired, and what is stored after that to keep the limit, where it has to look at everything again.
+  /// The operations of the entry, for the checker. A collection to a limit is two operations on a key. The first
+  /// removes an expired record. The second evicts, and may meet a record that was stored after the first, if it has to
+  /// look at everything again.
   ///
   /// - Parameters:
   ///   - ended: the latest moment at which an operation that never returned can have taken effect.

@@ -11,8 +11,8 @@ internal import Synchronization
   internal import Android
 #endif
 
-/// What one thread of a worker did, in a file mapped shared: what is written to it is there for the coordinator
-/// whenever the worker is killed, without a system call for each operation.
+/// The operations of one thread of a worker, in a file mapped shared. The coordinator finds every entry, whenever the
+/// worker is killed, and no operation costs a system call.
 final class HistoryFile {
   private let base: UnsafeMutableRawPointer
   private let capacity: Int

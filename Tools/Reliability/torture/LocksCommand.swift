@@ -4,7 +4,7 @@ internal import BlobStore
 internal import Foundation
 internal import SystemPackage
 
-/// Many processes that lock and unlock one key: the count must be exact, and nobody be kept waiting to the deadline.
+/// Many processes lock and unlock one key. The count must be exact, and no process may wait to the deadline.
 struct LocksCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "locks",

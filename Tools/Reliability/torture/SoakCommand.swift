@@ -24,8 +24,8 @@ struct SoakCommand: ParsableCommand {
   }
 
   private static let rounds = 10
-  /// How many bytes of memory may be added after the first half of the rounds: what allocators do not give back varies by
-  /// less, and a leak of some hundred bytes an operation shows in the short form already.
+  /// How many bytes of memory may be added after the first half of the rounds. Memory that allocators keep varies by
+  /// less. A leak of some hundred bytes an operation shows even in the short form.
   private static let memorySlack = 8 << 20
 
   func validate() throws {

@@ -103,7 +103,7 @@ final class SoakRound: Sendable {
     }
   }
 
-  /// Leaves behind what is to be found.
+  /// Leaves behind a leak that the check must find.
   private func leak(_ number: UInt64) {
     switch plant {
     case .descriptor: _ = dup(0)

@@ -10,8 +10,8 @@ internal import BlobRecord
   internal import Android
 #endif
 
-/// The time of a run: the machine's monotonic clock, which all processes share, and the store's seconds made from it,
-/// which are short, so that records expire while the run lasts.
+/// The time of a run: the machine's monotonic clock, which all processes share. The store's seconds are made from it,
+/// and are short, so that records expire while the run lasts.
 struct TortureClock: Sendable {
   /// The nanosecond at which the run began.
   var start: UInt64

@@ -26,7 +26,7 @@ internal import SystemPackage
   }
 
   static func fail(_ message: String, status: CInt) -> Never {
-    // A standard error that cannot be written to leaves nobody to tell; the exit status still says it.
+    // If standard error cannot be written to, the exit status still reports the failure.
     _ = try? FileDescriptor.standardError.writeAll((message + "\n").utf8)
     exit(status)
   }

@@ -54,7 +54,7 @@ import SystemPackage
 
   private func counted() throws -> [(operation: String, count: Int)] {
     let directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-allocations-\(UUID().uuidString)")
-    // What is left in the temporary directory harms nobody.
+    // A leftover in the temporary directory does no harm.
     defer { try? FileManager.default.removeItem(at: directory) }
     var configuration = BlobStore.Configuration()
     configuration.durability = .none

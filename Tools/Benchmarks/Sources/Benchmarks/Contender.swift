@@ -74,8 +74,8 @@ final class RawContender: Contender {
   var fileSystem: String { String(cString: raw_file_system(root)) }
 }
 
-/// The store, without durability, as raw system calls are without it; and without the locks that exclude other
-/// processes, unless they are what is to be measured.
+/// The store without durability, which raw system calls do not have either. It has no locks that exclude other
+/// processes, unless these are measured.
 final class StoreContender: Contender {
   let name: String
   private let store: BlobStore

@@ -3,7 +3,7 @@ import BlobStore
 import Foundation
 import Synchronization
 
-/// The same payload for the store and, with a header before it, for raw system calls.
+/// A payload for the store; with a header before it, raw system calls write it too.
 struct Material {
   let payload: Data
   /// Header and payload, without checksums.

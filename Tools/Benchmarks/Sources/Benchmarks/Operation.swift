@@ -21,16 +21,17 @@ enum Operation: String, CaseIterable, ExpressibleByArgument {
   case open
   /// A collection that finds nothing to do, and looks at every record.
   case collect
-  /// The same, where an earlier one has left what it knew.
+  /// A collection that finds marks of an earlier one.
   case collectKnown
-  /// What it takes in memory: MiB, not microseconds.
+  /// The memory of a collection: MiB, not microseconds.
   case collectMemory
   /// A collection that evicts a tenth; raw, two walks, and 1.3 unlinks for each victim.
   case evict
   /// Loads while another process collects; their median, and the slowest of a hundred.
   case loadMedian, loadTail
-  /// With `--recycling`: a new key where there is nothing to overwrite; a key that is there, and a removal, where dead files
-  /// are kept; and stores of new keys at the size limit, each of which evicts another; raw, an unlink for each.
+  /// With `--recycling`. A cold store has a new key and nothing to overwrite. The replacement and the removal are
+  /// measured where dead files are kept. A churn stores new keys at the size limit, and each store evicts a record;
+  /// raw, it is an unlink for each.
   case storeCold, replaceRecycled, removeRecycled, churn
 
   static let lifecycle: [Operation] = [

@@ -2,11 +2,12 @@ import BlobStore
 import SystemPackage
 import Workbench
 
-/// What a store costs that overwrites dead files, against raw system calls that make and unlink them.
+/// The cost of a store that overwrites dead files, against raw system calls that make and unlink files.
 ///
-/// As everywhere, both sides take turns in small rounds; the raw side frees what it made, since that is what a cache at its
-/// limit does all the time. What is replaced, removed or evicted lies on the medium by then, as it does in a cache that lasts
-/// longer than the kernel waits before it writes: to unlink a file whose blocks were never allocated costs little.
+/// As everywhere, both sides take turns in small rounds; the raw side frees what it made, since that is what a cache at
+/// its limit does all the time. Files that are replaced, removed or evicted lie on the medium by then. They do so in
+/// every cache that lasts longer than the kernel waits before it writes. Without blocks on the medium, an unlink would
+/// cost little.
 struct RecyclingSuite {
   let plan: Plan
   /// Stores of a churn, half of which come before it is timed.

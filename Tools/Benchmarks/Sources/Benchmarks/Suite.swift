@@ -103,7 +103,7 @@ struct Suite {
       { try store.perform(.enumerate, keys, material) }, { try raw.perform(.enumerate, keys, material) })
   }
 
-  /// The same few keys, in a directory that holds nothing else and in one that holds very many.
+  /// A few keys, in a directory that holds nothing else and in one that holds very many.
   private func opening() throws -> Comparison {
     progress("making \(plan.manyRecords) records")
     let size = 128

@@ -12,10 +12,10 @@ struct Threshold: Decodable {
     try JSONDecoder().decode([Threshold].self, from: Data(contentsOf: URL(fileURLWithPath: path)))
   }
 
-  /// Whether it is of what `--collection` measures.
+  /// Whether `--collection` measures its operation.
   var isOfCollections: Bool { Operation(rawValue: operation).map(Operation.ofCollections.contains) ?? false }
 
-  /// Whether it is of what `--recycling` measures.
+  /// Whether `--recycling` measures its operation.
   var isOfRecycling: Bool { Operation(rawValue: operation).map(Operation.ofRecycling.contains) ?? false }
 
   /// A threshold holds for every size. The number of records is a choice of the run's, so it is not compared.

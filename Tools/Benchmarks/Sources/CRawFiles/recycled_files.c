@@ -174,7 +174,7 @@ static uint64_t new_number(recycled_files *files) {
   return atomic_fetch_add_explicit(&files->next_number, 1, memory_order_relaxed);
 }
 
-/// Answers a file that nobody else has open, leased; nobody but this process has put one there, nor written to it.
+/// Answers a leased file that no other process has open. Only this process has put files there, and written to them.
 static int open_dead(const recycled_files *files, const char *name) {
   struct stat status;
   int file = openat(files->bin, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);

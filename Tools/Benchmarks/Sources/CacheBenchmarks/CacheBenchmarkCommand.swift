@@ -37,7 +37,7 @@ struct CacheBenchmarkCommand: AsyncParsableCommand {
     let place = directory ?? ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
     let workspace = URL(filePath: place).appending(path: "blobcache-benchmark-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: workspace, withIntermediateDirectories: true)
-    // What is left in the temporary directory harms nobody.
+    // A leftover in the temporary directory does no harm.
     defer { try? FileManager.default.removeItem(at: workspace) }
     let scale = Scale(directory: FilePath(workspace.path), rounds: quick ? 3 : rounds, isQuick: quick)
     var isMissed = false

@@ -80,7 +80,7 @@ func measureManyOperations(_ scale: Scale) async throws -> Measurement {
     ratio: Double(added) / Double(4 + ProcessInfo.processInfo.activeProcessorCount), limit: 1)
 }
 
-/// A number of /proc/self/status; 0 where there is none.
+/// A number of /proc/self/status; 0 if it has no such field.
 private func status(_ field: String) throws -> Int {
   guard let status = FileManager.default.contents(atPath: "/proc/self/status") else { return 0 }
   for line in String(decoding: status, as: UTF8.self).split(separator: "\n") where line.hasPrefix(field + ":") {

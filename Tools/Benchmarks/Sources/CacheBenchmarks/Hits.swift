@@ -103,8 +103,8 @@ private final class HopThread: Sendable {
 
 /// A blob of 4 KiB from disk: `BlobCache.load` against the store's load, and a hop to another thread and back.
 ///
-/// The hop is what the same load costs more on a thread that is woken for it: a hop without work between is cheaper, since
-/// who waits has not fallen asleep yet.
+/// The hop is the extra cost of the load on a thread that is woken for it. A hop without work in between is cheaper,
+/// because the waiting thread has not fallen asleep yet.
 func measureDiskHit(_ scale: Scale) async throws -> Measurement {
   let operations = scale.count(4000)
   var configuration = BlobCache.Configuration()

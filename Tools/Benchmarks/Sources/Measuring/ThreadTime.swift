@@ -8,8 +8,8 @@
   import Android
 #endif
 
-/// The processor time of the calling thread: what others do on the machine meanwhile is not in it, but for what they
-/// leave of the caches.
+/// The processor time of the calling thread. Other work on the machine is not in it, but slows it through the
+/// processor's caches.
 public enum ThreadTime {
   /// - Returns: nanoseconds.
   public static func measure(_ work: () -> Void) -> Double {

@@ -5,7 +5,7 @@ import MemoryCache
 import ReplacementPolicies
 import Synchronization
 
-/// A value that is shared with whoever asks for it, as those of the caches compared are.
+/// A value that the cache shares with its callers, as the compared caches do.
 final class CachedValue: Sendable {
   let number: UInt64
   init(_ number: UInt64) { self.number = number }

@@ -7,11 +7,11 @@ import Synchronization
 struct ThroughputComparison {
   /// By the wall clock.
   let ratios: Quartiles
-  /// By processor time, as if each thread had a processor to itself and nobody ever slept: what is left on a machine
-  /// that has other work.
+  /// By processor time, as if each thread had a processor to itself and never slept: the best measure on a machine that
+  /// has other work.
   let processorRatios: Quartiles
-  /// By the wall clock, two threads with a cache each and nothing in common: what the machine has to give. Two processors
-  /// may be one core.
+  /// By the wall clock, two threads with a cache each and nothing in common: the most that the machine can give. Two
+  /// processors may be one core.
   let machineRatios: Quartiles
 
   init(_ material: HitMaterial, shards: Int, rounds: Int) {

@@ -31,7 +31,7 @@ struct Batch: Sendable {
 
 struct Payload: Sendable {
   let bytes: Data
-  /// The same after 64 bytes of a header, for files of both.
+  /// The payload after 64 bytes of a header, for files of both.
   let record: Data
 
   static let headerSize = 64

@@ -10,7 +10,7 @@ protocol Contender: AnyObject {
   ///
   /// - Returns: microseconds, from the first thread's start to the last one's end.
   func perform(_ work: Work, _ batch: Batch, threads: Int) throws -> Double
-  /// Stores what is to be there before something is measured.
+  /// Stores the entries that must be there before a measurement.
   func fill(_ entries: [Entry]) throws
   /// Leaves the directory as it is between two runs of a program.
   func close() throws

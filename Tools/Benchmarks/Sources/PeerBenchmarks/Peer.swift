@@ -58,7 +58,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     }
   }
 
-  /// Whether it waits for the medium, if only now and then, and so for what others have left to be written.
+  /// Whether it waits for the medium, if only now and then, and so for bytes of others that are still to be written.
   var syncs: Bool { [.foundation, .sqliteNormal, .diskCache].contains(self) }
 
   func does(_ work: Work) -> Bool {
@@ -71,7 +71,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   }
 }
 
-/// Where a peer is to be found that is not linked.
+/// Where a peer lies that is not linked.
 struct Python {
   let interpreter: String
   /// `diskcache_rounds.py`.

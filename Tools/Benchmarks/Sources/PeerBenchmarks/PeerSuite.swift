@@ -17,12 +17,13 @@ struct Plan {
   let manyEntries: Int
   /// Bytes that each cache holds while it is worked on, and entries, whichever is less.
   let residentBytes, residentEntries: Int
-  /// What each cache has held and removed before, as one that evicts has: then the store's recycling bin is full, and what
-  /// others reuse is there to be reused.
+  /// What each cache has held and removed before, as a cache that evicts has. Then the store's recycling bin is full,
+  /// and the others have space to reuse.
   let formerBytes, formerEntries: Int
-  /// The same, of the caches that `disk` measures.
+  /// What the caches that `disk` measures are filled with.
   let filledBytes, filledEntries: Int
-  /// Whether peers are kept from paying for what others have left to be written. It takes its time.
+  /// Whether a `sync` puts the bytes of the other peers on the medium before a peer that syncs is timed. It takes a
+  /// while.
   let separates: Bool
 
   func includes(_ work: Work) -> Bool { filter.isEmpty || filter.contains(work) }
@@ -163,7 +164,7 @@ struct PeerSuite {
 
   // MARK: - Whole caches
 
-  /// The same few keys, each loaded by a cache that is opened for it.
+  /// A few keys, each loaded by a cache that is opened for it.
   private func opening(_ peers: [Peer]) throws -> Measurement {
     let size = 128
     let payloads = Payloads(size: size)

@@ -91,7 +91,7 @@ extension AccessTrace {
       keys: (0..<length).map { distribution.next(using: &generator) + $0 / max(length / 10, 1) * keyCount })
   }
 
-  /// The same keys in the same order, again and again.
+  /// A loop: all keys in one order, again and again.
   package static func loop(keyCount: Int, length: Int) -> AccessTrace {
     AccessTrace(name: "loop of \(keyCount)", keys: (0..<length).map { $0 % keyCount })
   }

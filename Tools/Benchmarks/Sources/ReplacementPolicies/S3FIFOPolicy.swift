@@ -1,8 +1,10 @@
-/// S3-FIFO: a small queue that only what is used again leaves for the main queue, and a queue of ghosts, the keys of
-/// what left the cache from the small queue; a ghost that is asked for goes straight to the main queue.
+/// S3-FIFO: a small queue before the main queue, and a queue of ghosts. Only entries that are used again move from the
+/// small queue to the main one; the others leave the cache, and their keys become ghosts. A ghost that is asked for
+/// goes straight to the main queue.
 ///
-/// Source: J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO Queues are All You Need for Cache Eviction",
-/// SOSP 2023, algorithm 1; its parameters: a tenth for the small queue, as many ghosts as the main queue has entries.
+/// Source: J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO Queues are All You Need for Cache Eviction", SOSP
+/// 2023, algorithm 1. It has the paper's parameters: a tenth for the small queue, as many ghosts as the main queue has
+/// entries.
 package struct S3FIFOPolicy: ReplacementPolicy {
   private let capacity: Int
   private let smallCapacity: Int

@@ -1,9 +1,10 @@
-/// W-TinyLFU: a small LRU window in front of a segmented LRU; what leaves the window takes a place in the main part only
-/// if it was asked for more often, by a sketch that forgets half of everything now and then, than what it would evict.
+/// W-TinyLFU: a small LRU window in front of a segmented LRU. An entry that leaves the window gets a place in the main
+/// part only if it was asked for more often than the one it would evict. A sketch counts that, and halves its counts
+/// now and then.
 ///
-/// Source: G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on
-/// Storage 13(4), 2017; its parameters: a window of 1 %, 80 % of the main part protected, a sample of ten times the
-/// capacity. The window does not adapt.
+/// Source: G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions
+/// on Storage 13(4), 2017. It has the paper's parameters: a window of 1 %, 80 % of the main part protected, a sample of
+/// ten times the capacity. The window does not adapt.
 package struct WTinyLFUPolicy: ReplacementPolicy {
   private enum Part { static let (window, probation, protected) = (0, 1, 2) }
 

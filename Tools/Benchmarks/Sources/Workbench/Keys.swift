@@ -1,7 +1,7 @@
 package import BlobRecord
 package import CRawFiles
 
-/// The same keys for the store and for raw system calls.
+/// Keys for the store, and equal ones for raw system calls.
 package struct Keys {
   package let raw: [raw_key]
   package let blob: [BlobKey]

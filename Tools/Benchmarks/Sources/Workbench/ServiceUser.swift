@@ -1,8 +1,8 @@
 internal import Foundation
 package import SystemPackage
 
-/// The user that services run as, who has no power over the files of others: to the store that makes a difference, for it
-/// need not ask for the owner of a file that it could open as its owner may.
+/// The user that services run as, without power over the files of others. This spares the store a call: a file that it
+/// could open as only its owner may is its own.
 package enum ServiceUser {
   /// Makes the process that of a user for good, and a directory theirs. Only the superuser can.
   package static func become(_ user: UInt32, owning directory: FilePath) throws {

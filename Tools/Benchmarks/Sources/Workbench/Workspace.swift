@@ -15,7 +15,7 @@ package final class Workspace {
   }
 
   deinit {
-    // What cannot be removed harms nobody but the disk, and its name tells whose it is.
+    // A directory that cannot be removed only takes room, and its name tells its owner.
     try? FileManager.default.removeItem(atPath: path.string)
   }
 }

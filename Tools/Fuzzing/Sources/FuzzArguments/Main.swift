@@ -2,8 +2,8 @@ internal import ArgumentParser
 internal import BlobCacheCommands
 internal import FuzzSupport
 
-/// Any arguments to the tool: they are understood, or refused as wrong usage with a message; and the values that have
-/// a grammar of their own are taken exactly where it says so. Nothing is run.
+/// Any arguments to the tool: they are understood, or refused as wrong usage with a message. Values with a grammar of
+/// their own are taken exactly where the grammar allows them. Nothing is run.
 @main
 struct FuzzArguments {
   static func main() {

@@ -19,7 +19,7 @@ enum ReferenceValue: CaseIterable {
     case .duration:
       return Self.number(characters, units: ["s": 1, "m": 60, "h": 3600, "d": 86400]) != nil
     case .size:
-      // A limit of nothing is none.
+      // A limit must be more than zero.
       let units: [String: Int128] = [
         "KB": 1000, "MB": 1000 * 1000, "GB": 1000 * 1000 * 1000, "TB": 1000 * 1000 * 1000 * 1000, "KiB": 1 << 10,
         "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,

@@ -9,8 +9,8 @@ internal import Synchronization
   internal import Foundation
 #endif
 
-/// Any file in the place of a record: a load gives its payload exactly if every rule holds, and no operation fails in
-/// another way than by what it is specified to say.
+/// Any file in the place of a record. A load gives its payload exactly if every rule holds, and each operation fails
+/// only with an error that the specification gives it.
 @main
 struct FuzzRecord {
   static func main() {

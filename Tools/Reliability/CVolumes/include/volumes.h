@@ -17,11 +17,11 @@ int volume_set_read_only(const char *directory, bool is_read_only);
 
 int volume_unmount(const char *directory);
 
-// Unmounts what is still in use, once nobody uses it any more; for the clearing up of tests that went wrong.
+// Unmounts a volume once it is no longer in use. For clearing up after tests that went wrong.
 int volume_abandon(const char *directory);
 
-// Cuts the power: what is not on the medium now never gets there, and every call fails until the volume is unmounted.
-// Refuses the volume that the root directory lies on.
+// Cuts the power: bytes that are not on the medium now never get there, and every call fails until the volume is
+// unmounted. Refuses the volume that the root directory lies on.
 int volume_cut_power(const char *directory);
 
 #endif

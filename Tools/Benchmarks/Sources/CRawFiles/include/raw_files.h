@@ -1,8 +1,8 @@
 // The work of a blob cache in raw system calls: what the store is measured against.
 //
-// Loops are in C, names are built on the stack, and nothing is checked that the kernel does not check, so no store in
-// any language does the same work in less. Records lie as the store lays them out: below the root in a subdirectory
-// named by the first two characters of the key.
+// Loops are in C, names are built on the stack, and only the kernel checks anything. So no store in any language does
+// the work in less. Records lie as the store lays them out: below the root in a subdirectory named by the first two
+// characters of the key.
 //
 // Functions answer -1 with errno set when a call fails.
 

@@ -5,8 +5,8 @@ import Synchronization
 import SystemPackage
 import Workbench
 
-/// This library's store with its defaults and a limit, by which the recycling bin is bounded, but for what makes it
-/// comparable: without durability, as the others are.
+/// This library's store with its defaults and a limit, which bounds the recycling bin. To be comparable it has no
+/// durability, like the others.
 final class BlobStoreEngine: Engine, Session {
   private let store: BlobStore
 

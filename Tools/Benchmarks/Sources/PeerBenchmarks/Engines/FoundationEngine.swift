@@ -4,8 +4,8 @@ import Workbench
 
 /// Foundation's atomic write of whole files with an NSCache in front, as many programs do it by themselves.
 ///
-/// To disk it does what SPTPersistentCache publishes: a header and the payload are one `Data`, the subdirectory is made
-/// sure of, and `loadTouching` writes the whole file again, atomically, with a new time in its header.
+/// On disk it works as SPTPersistentCache does: a header and the payload are one `Data`, and the subdirectory is made
+/// if it is missing. `loadTouching` writes the whole file again, atomically, with a new time in its header.
 ///
 /// Unchecked: nothing changes but the NSCache, which may be used from any thread.
 final class FoundationEngine: Engine, Session, @unchecked Sendable {

@@ -6,12 +6,12 @@
   import SystemPackage
   import Workbench
 
-  /// SQLite as YYCache's engine uses it: its table, its index over the times of access, a write-ahead log, statements
-  /// that are prepared once, and each change a transaction of its own.
+  /// SQLite as YYCache's engine uses it: its table, its index over the times of access, a write-ahead log. Statements
+  /// are prepared once, and each change is a transaction of its own.
   ///
-  /// Two things are other than there. YYCache puts values above 20 KiB into files; here the database has them all. And
-  /// it has one connection with a lock around it; here each thread loads by a connection of its own, and only changes
-  /// wait for each other, which serves SQLite better than its own waiting for a busy database.
+  /// Two things differ. YYCache puts values above 20 KiB into files; here the database has them all. YYCache has one
+  /// connection with a lock around it; here each thread loads by a connection of its own. Only changes wait for each
+  /// other, which serves SQLite better than its own waiting for a busy database.
   final class SQLiteEngine: Engine {
     private let path: String
     private let synchronous: String
