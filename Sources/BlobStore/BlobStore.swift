@@ -13,8 +13,8 @@ public final class BlobStore: Sendable {
   /// nil where stores start no collections.
   let keeper: LimitEnforcer?
 
-  /// Takes a directory as a store. The directory is opened by the first operation that needs it and made by the first
-  /// store: nothing is read here, whatever the directory holds.
+  /// Takes a directory as a store. The first operation that needs the directory opens it, and the first store makes it.
+  /// `init` reads nothing.
   ///
   /// A relative path is made absolute here, so that a change of the working directory moves no store.
   ///

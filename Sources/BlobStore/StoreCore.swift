@@ -4,10 +4,10 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// What the public store, the keeper of its limits and its collections work on.
+/// The state that the public store, the keeper of its limits and its collections share.
 ///
-/// The store outlives none of its keeper's threads; the core is what both hold. It starts no thread and reports no error
-/// under an operation's name: the verbs of `BlobStore` do.
+/// Threads of the keeper may outlive the store, so both hold the core. It starts no thread and reports no error under
+/// an operation's name: the verbs of `BlobStore` do.
 final class StoreCore: Sendable {
   let configuration: BlobStore.Configuration
   /// Seconds to live of records stored without a time to live.
@@ -26,7 +26,7 @@ final class StoreCore: Sendable {
   ///
   /// The next one with a recycled file looks then, before it tries to do without.
   let lastStoreReplaced = Atomic(false)
-  /// What the last loaded record needed, by which the next one is read.
+  /// The room that the last loaded record needed, with which the next read begins.
   let lastReadRoom = Atomic(ReadRoom.stack)
 
   /// - Parameter configuration: one that is valid.

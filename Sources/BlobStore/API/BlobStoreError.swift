@@ -18,7 +18,7 @@ public struct BlobStoreError: Error, Sendable {
   public let errno: Errno?
   /// Which rule a damaged record breaks.
   public let recordError: RecordError?
-  /// The process that is at it, for `collectionRunning`, where it is known.
+  /// The process that collects the directory, for `collectionRunning`, where it is known.
   public let runningProcess: Int32?
 
   /// The kind of failure. More may be added; switch with a default.
@@ -48,7 +48,7 @@ public struct BlobStoreError: Error, Sendable {
     public static let foreignFile = Code(.foreignFile)
     /// There is no directory, and the configuration says not to make one.
     public static let directoryMissing = Code(.directoryMissing)
-    /// Everybody may write to the directory; see `access.allowsWorldWritable`.
+    /// Every user may write to the directory; see `access.allowsWorldWritable`.
     public static let worldWritableDirectory = Code(.worldWritableDirectory)
     /// The record is locked 2^32-1 times.
     public static let lockCountOverflow = Code(.lockCountOverflow)
@@ -68,7 +68,7 @@ public struct BlobStoreError: Error, Sendable {
     public static let limitReached = Code(.limitReached)
     /// The directory's settings, `.blobcache.conf`, are damaged, changed by hand or another user's.
     public static let settingsUnreadable = Code(.settingsUnreadable)
-    /// The directory's records have another layout or naming than the configuration says.
+    /// The directory's records have another layout or naming than the configuration.
     public static let layoutMismatch = Code(.layoutMismatch)
     /// A fault of this library.
     public static let internalInconsistency = Code(.internalInconsistency)
@@ -93,7 +93,7 @@ public struct BlobStoreError: Error, Sendable {
 }
 
 extension BlobStoreError {
-  /// Whether the caller lacks a permission, rather than the system something else.
+  /// Whether the call failed because the caller lacks a permission.
   var isLackOfPermission: Bool { errno == .permissionDenied || errno == .notPermitted }
 }
 
@@ -106,7 +106,7 @@ extension BlobStoreError: CustomStringConvertible {
 }
 
 extension BlobStoreError {
-  /// What has the name of a directory of the cache's is not to be gone by.
+  /// A directory with a name of the cache's that is not trusted.
   static func foreignDirectory(at path: FilePath, _ distrust: Distrust) -> BlobStoreError {
     BlobStoreError(
       .foreignFile,
@@ -116,7 +116,7 @@ extension BlobStoreError {
 }
 
 extension FileError {
-  /// Whether it is the volume, or the caller's share of it, that is full.
+  /// Whether the volume, or the caller's share of it, is full.
   var isLackOfRoom: Bool { [.noSpace, .diskQuotaExceeded].contains(errno) }
 }
 
@@ -129,7 +129,7 @@ struct DamagedRecord: Error {
 }
 
 extension BlobStoreError {
-  /// The one place where what lower layers throw becomes what callers see.
+  /// The one place where errors of lower layers become those that callers see.
   init(_ error: any Error, operation: String, key: BlobKey?) {
     switch error {
     case let error as BlobStoreError:

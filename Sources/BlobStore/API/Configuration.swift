@@ -14,11 +14,11 @@ extension BlobStore {
     public var expiry = Expiry()
     public var access = Access()
     public var durability = Durability.automatic
-    /// Whether stores overwrite the files of dead records instead of making new ones. What was removed then stays on the
-    /// medium, in `.recycled` below the root, until it is overwritten or a collection empties that; what must be gone at
-    /// once is purged.
+    /// Whether stores overwrite the files of dead records instead of making new ones. Removed blobs then stay on the
+    /// medium, in `.recycled` below the root, until a store overwrites them or a collection empties it. `purge` removes
+    /// the bytes at once.
     public var recycling = Recycling.automatic
-    /// What a load does with a damaged file, besides throwing.
+    /// The fate of a damaged file that a load has met. The load throws too.
     public var damagePolicy = DamagePolicy.report
     public var logger = Logger(label: "BlobStore")
     /// The time, for everything that expires.
@@ -45,8 +45,8 @@ extension BlobStore.Configuration {
     public var evictionTarget = 0.9
     /// Which records go first where a limit is exceeded.
     public var eviction = BlobStore.Eviction.frequency
-    /// Whether a store that exceeds a limit, or finds the volume full, starts a collection on a thread of its own. Without,
-    /// limits are kept by the collections that a program makes.
+    /// Whether a store that exceeds a limit, or finds the volume full, starts a collection on a thread of its own. If
+    /// false, only the collections that a program makes keep the limits.
     public var collectsOnStore = true
   }
 
@@ -65,22 +65,22 @@ extension BlobStore.Configuration {
     public var sharing = BlobStore.Sharing.shared
     /// How long a change waits for others that are changing the same key before it is `busy`. Loads never wait.
     public var lockTimeout: Duration = .seconds(10)
-    /// Whether the first store makes the directory. Without, an absent directory is an error of every operation.
+    /// Whether the first store makes the directory. If false, an absent directory is an error of every operation.
     public var createsDirectory = true
-    /// Whether to use a directory that everybody may write to and that has no sticky bit. Anyone could plant or
-    /// remove blobs there, or end the program by cutting off the control file that it maps.
+    /// Whether to use a directory that every user may write to and that has no sticky bit. Any user could plant or
+    /// remove blobs there, or end the program by truncating the control file that it maps.
     public var allowsWorldWritable = false
     /// Whether the first change leaves this configuration's default expiration, size limit and layout in the directory,
     /// for `init(following:)` to go by.
     public var leavesHint = true
-    /// Whether collections are added to the directory's statistics and tell others when they were made. Not for a store
-    /// whose clock shows another time than the others'.
+    /// Whether collections are added to the directory's statistics, which tell other processes their times. Set it to
+    /// false for a store whose clock differs from the others'.
     public var recordsCollections = true
   }
 }
 
 extension BlobStore {
-  /// Who else uses the directory.
+  /// Which other processes use the directory.
   public enum Sharing: Sendable {
     /// Any number of processes, the tool among them.
     case shared
@@ -88,7 +88,7 @@ extension BlobStore {
     case exclusive
   }
 
-  /// Which header fields a store writes beyond SPTPersistentCache's.
+  /// The header fields that a store writes beyond SPTPersistentCache's.
   public enum RecordFormat: Sendable {
     /// The payload's checksum and the key's digest: flags 0x2 and 0x4. SPTPersistentCache reads such files too.
     case checksummed
@@ -96,7 +96,7 @@ extension BlobStore {
     case reference
   }
 
-  /// What to do with a damaged file.
+  /// The fate of a damaged file.
   public enum DamagePolicy: String, CaseIterable, Sendable {
     /// Leave it where it is.
     case report

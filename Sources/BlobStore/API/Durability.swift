@@ -1,11 +1,11 @@
 extension BlobStore {
-  /// What survives a power cut once an operation has returned. What survives a crash of the process is everything,
-  /// at every level.
+  /// The changes that survive a power cut once an operation has returned. At every level, all of them survive a crash
+  /// of the process.
   public enum Durability: String, CaseIterable, Sendable {
     /// `full` for changes that concern locks, `none` for the rest.
     ///
-    /// Those are a store that locks or replaces a locked record, lock, unlock, and the removal of a locked record. So
-    /// an acknowledged lock is never lost. The rest is only a cache.
+    /// Such changes are lock, unlock, a store that locks or replaces a locked record, and the removal of one. So an
+    /// acknowledged lock is never lost. The rest is only a cache.
     case automatic
     /// Nothing is promised: a record may be missing or damaged afterwards, which a load notices.
     case none
@@ -19,7 +19,7 @@ extension BlobStore {
 }
 
 extension BlobStore.Durability {
-  /// What an operation has to do, once it is known whether it concerns a lock.
+  /// The durability of one operation, once it is known whether it concerns a lock.
   enum Level: Comparable {
     case none, barrier, full
   }

@@ -1,7 +1,7 @@
 public import BlobRecord
 
 extension BlobStore {
-  /// What became of one key.
+  /// The outcome of an operation on one key.
   public enum Outcome: String, Hashable, Sendable {
     case done
     /// No live record, or for a removal no record at all.
@@ -12,7 +12,7 @@ extension BlobStore {
 }
 
 extension BlobStore {
-  /// What became of one key among several.
+  /// The result for one key among several.
   public struct KeyResult: Sendable {
     public let key: BlobKey
     public let result: Result<Outcome, BlobStoreError>

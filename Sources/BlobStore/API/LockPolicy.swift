@@ -1,5 +1,5 @@
 extension BlobStore {
-  /// What a store does about locks: those of the record that it replaces, and one of its own.
+  /// The locks of a record that a store writes: those of the record that it replaces, or one of its own.
   public enum LockPolicy: String, CaseIterable, Sendable {
     /// The new record has no lock.
     case none
@@ -13,7 +13,7 @@ extension BlobStore {
 }
 
 extension BlobStore.LockPolicy {
-  /// What the policy comes to where the new record replaces nothing that has locks.
+  /// The equal policy for a new record that replaces no locked one.
   package var replacingNothing: Self {
     switch self {
     case .none, .keep: .none

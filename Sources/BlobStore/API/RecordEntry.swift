@@ -2,13 +2,13 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// How a record stands.
+/// The state of a record.
 public enum RecordState: String, CaseIterable, Sendable {
   /// Not expired, not locked.
   case live
   /// Past its time to live, and not locked: as good as absent.
   case expired
-  /// Held by at least one lock, whatever its age.
+  /// Held by at least one lock, at any age.
   case locked
   /// The file breaks a rule of the format.
   case damaged
@@ -24,7 +24,7 @@ public struct RecordEntry: Sendable {
   public let file: String
   /// The file's size in bytes, header and payload.
   public let fileSize: Int64
-  /// When the file was last changed, by the file system's word.
+  /// When the file was last changed, by the file system.
   public let modified: UnixTime
   public let state: RecordState
   /// The header, where it is sound in itself; the file may still be damaged.
@@ -34,7 +34,7 @@ public struct RecordEntry: Sendable {
   /// Whether a clock that was ahead has stamped the record (`RecordHeader.clockTolerance`): the next collection stamps it
   /// anew.
   public let isStampedAhead: Bool
-  /// What the first 64 bytes hold; nil where there are fewer.
+  /// The fields in the first 64 bytes; nil where there are fewer.
   public let storedHeader: StoredHeader?
   /// The first broken rule of a damaged file.
   public let damage: RecordError?
@@ -51,7 +51,7 @@ public struct RecordEntry: Sendable {
 }
 
 extension RecordEntry {
-  /// A record as a reader sees it who looks at that time.
+  /// A record as a reader sees it at a time.
   init(_ found: borrowing FoundRecord, _ naming: RecordNaming, now: UnixTime, defaultExpiration: Int64) {
     path = found.name
     file = found.name.relative
@@ -62,7 +62,7 @@ extension RecordEntry {
     case .sound: (state, header, damage, accessError) = (found.isLocked ? .locked : .live, found.header, nil, nil)
     case .expired: (state, header, damage, accessError) = (.expired, found.header, nil, nil)
     case .damaged(let error):
-      // What is wrong with a header that is not sound, `damage` says.
+      // `damage` says what is wrong with a header that is not sound.
       (state, header, damage, accessError) = (.damaged, try? found.stored?.validated(), error, nil)
     case .unreadable(let error):
       (state, header, damage) = (.unreadable, nil, nil)

@@ -1,5 +1,5 @@
 extension BlobStore {
-  /// What becomes of the files of records that are removed, replaced, expired or evicted.
+  /// The fate of files whose records are removed, replaced, expired or evicted.
   public enum Recycling: Hashable, Sendable {
     /// They are unlinked.
     case off

@@ -1,7 +1,7 @@
 public import BlobRecord
 
 extension BlobStore {
-  /// What was asked of a directory, by all its processes together.
+  /// The loads and stores of a directory, by all its processes together.
   public struct Traffic: Hashable, Sendable {
     /// When counting began; nil before the first store.
     public var since: UnixTime?
@@ -9,7 +9,7 @@ extension BlobStore {
     public var hits: Int64 = 0
     /// Those of them that a `BlobCache` answered from memory.
     public var memoryHits: Int64 = 0
-    /// Loads that found nothing, or what had expired.
+    /// Loads that found nothing, or an expired record.
     public var misses: Int64 = 0
     /// Bytes of the payloads that were loaded.
     public var bytesServed: Int64 = 0

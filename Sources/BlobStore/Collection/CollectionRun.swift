@@ -2,10 +2,10 @@ internal import BlobRecord
 internal import Logging
 internal import Posix
 
-/// One collection, by the holder of the collector's lock: what is due goes, then what is too much.
+/// One collection, by the holder of the collector's lock: records that are due go, then those above the limits.
 ///
-/// The passes run one after the other. They share the tally and the remover, and know nothing of each other but that what
-/// one leaves, the next measures.
+/// The passes run one after the other. They share the tally and the remover. Each measures what the one before has
+/// left, and knows nothing else of it.
 final class CollectionRun {
   let core: StoreCore
   let options: BlobStore.CollectionOptions
@@ -89,7 +89,7 @@ final class CollectionRun {
 
 // MARK: - What was busy
 
-/// What had to go, while another change had its stripe.
+/// A record that had to go while another change had its stripe.
 enum PostponedRemoval {
   /// It was due when it was met, and goes if it still is.
   case due(RecordPath, CollectedRecord.Cause)

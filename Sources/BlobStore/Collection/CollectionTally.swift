@@ -1,24 +1,25 @@
 internal import BlobRecord
 internal import Logging
 
-/// What a collection has looked at, removed and left: its report, its progress, and the counters' view of both.
+/// The files that a collection has looked at, removed and left: its report, its progress, and the counters' view of
+/// both.
 final class CollectionTally {
   private let options: BlobStore.CollectionOptions
   private let logger: Logger
   var report: BlobStore.CollectionReport
-  /// What is left and what was removed, as the counters count it.
+  /// The records left and removed, as the counters count them.
   var counted = Enumeration()
   /// Subdirectories that were known to hold nothing to remove.
   var passedOver = 0
   /// Subdirectories and files that were not counted, because their size could not be told.
   var unmeasured = 0
-  /// Of a dry run that was cut short, what it has walked over.
+  /// The part of the directory that a dry run has walked over before it was cut short.
   var walked: OrderedEntries.Part?
-  /// What was evicted, by cause.
+  /// Evictions by cause.
   var evictions = EvictionSums()
-  /// What had to go, while another change had its stripe.
+  /// Records that had to go while another change had their stripe.
   var busy: BusyRecords<PostponedRemoval>
-  /// What that took, which counts as evictions.
+  /// The seconds that `meanwhile` took, which count as evictions.
   var secondsMeanwhile = 0.0
   /// Called between two files: a walk that looks ahead evicts then.
   var meanwhile: (() -> Void)?
@@ -35,7 +36,7 @@ final class CollectionTally {
       phase: .expiry, examined: 0, expected: expected.map { max(0, $0) }, bytesFreed: 0)
   }
 
-  /// What is left, the quarantine included.
+  /// The records and bytes left, the quarantine included.
   var left: BlobStore.UsageEstimate { BlobStore.UsageEstimate(records: report.recordsAfter, bytes: report.bytesAfter) }
 
   /// `counted`, if all was seen.
@@ -48,7 +49,7 @@ final class CollectionTally {
 // MARK: - Stopping and progress
 
 extension CollectionTally {
-  /// Whether to end with what is in hand. Once it is so, it stays so.
+  /// Whether to end with the file in hand. Once true, it stays true.
   var isStopped: Bool {
     if !report.wasStopped, Task.isCancelled || options.isStopped?() == true { report.wasStopped = true }
     return report.wasStopped

@@ -1,10 +1,10 @@
-/// What an enumeration of the whole directory has come to.
+/// The result of an enumeration of the whole directory.
 struct Enumeration {
-  /// What is there, without what the enumeration itself has removed.
+  /// The records that are there, without those that the enumeration itself has removed.
   var left = BlobStore.UsageEstimate()
-  /// What it has removed.
+  /// The records that it has removed.
   var removed = BlobStore.UsageEstimate()
-  /// Whether nothing was met that may be a record of another layout.
+  /// False if a file was met that may be a record of another layout.
   var isOfOneLayout = true
 }
 

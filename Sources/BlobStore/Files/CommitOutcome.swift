@@ -1,4 +1,4 @@
-/// What a try to commit a record has come to.
+/// The outcome of a try to commit a record.
 enum CommitOutcome {
   /// It has its place. If there is more than may stay now, or it is not known how much there is, that is in it.
   case done(exceeding: BlobStore.UsageEstimate?)

@@ -33,7 +33,7 @@ struct DraftAttempts: Equatable {
     mayBeUnnamed = canWriteAgain
   }
 
-  /// What to do after a failed attempt.
+  /// The next step after a failed attempt.
   enum Step: Equatable {
     /// Try again.
     case again

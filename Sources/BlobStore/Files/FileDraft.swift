@@ -211,7 +211,7 @@ struct FileDraft: ~Copyable {
   /// - Parameter room: for the displaced file; given back if it is not needed.
   /// - Returns: the error that kept the displaced file from the bin; it was unlinked then.
   mutating func exchange(with fileName: String, into room: ReservedRoom) throws(FileError) -> FileError? {
-    // What others change durably from here on, the displaced record may not outlast.
+    // The displaced record must not come back after changes that others make durably from here on.
     let moment = RecyclingMoment(room.control)
     let name: String
     let isExchanged: Bool
@@ -303,7 +303,7 @@ extension FileDraft {
   }
 
   /// - Parameters:
-  ///   - permissions: receives what the file is to have in the end, if it has not.
+  ///   - permissions: receives the file's final permissions, if it does not have them yet.
   ///   - obstacle: receives why there is no file.
   /// - Returns: nil if the name was taken, or a collection came between the calls and removed the file.
   private static func createLocked(
@@ -340,7 +340,7 @@ extension FileDraft {
 extension FileDraft {
   /// Gives the file the root's owner and group.
   ///
-  /// - Returns: the permissions that it is to have.
+  /// - Returns: the permissions that it must get.
   private static func adopt(
     _ file: borrowing OpenFile, _ status: Stat, of ownership: FileOwnership, _ role: FileOwnership.FileRole
   ) throws(FileError) -> FilePermissions {

@@ -14,7 +14,7 @@ struct FileRecords {
 // MARK: - Finding
 
 extension FileRecords {
-  /// What lies where a record would, in a directory that is open.
+  /// Looks at a record's place in an open directory.
   func find(
     _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) -> Finding {

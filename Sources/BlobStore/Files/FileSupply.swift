@@ -90,7 +90,7 @@ struct FileSupply {
     return ReservedRoom(bin: bin, control: control, file: file)
   }
 
-  /// Takes a record's file away, under its key's hold: into the recycling bin, or for ever.
+  /// Takes a record's file away, under its key's hold: it goes into the recycling bin, or is unlinked.
   ///
   /// - Parameter recycling: whether it may go into the bin.
   /// - Returns: false if there was none.

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// What lies where a record would, looked at once.
+/// One look at a record's place: it has nothing, a foreign file or a record.
 enum Finding: ~Copyable {
   case absent
   /// nil if it is no regular file.
@@ -27,7 +27,7 @@ enum Finding: ~Copyable {
         self = .record(try FoundRecord(name, file, status, isExposed: open.ownership.owners.expose(status), by: judge))
       }
     } catch {
-      // What keeps its status from being read keeps the file from it too, and that is what is reported.
+      // The status may be unreadable too, for the same reason. The first error is reported.
       let status = (try? directory.status(of: name.fileName)) ?? nil
       if let status, status.type != .regular || !open.ownership.owns(status) {
         self = .foreign(status.type == .regular ? BlobStore.ForeignRecord(name, status, in: open) : nil)

@@ -16,7 +16,7 @@ extension OpenRoot {
     return BlobStore.ForeignRecord(path, status, in: self)
   }
 
-  /// Opens what lies in the place of a record. What may not be opened and is foreign for its owner is no file.
+  /// Opens the file at a record's place. A foreign file that may not be opened counts as no regular file.
   func openPassingOverForeign(_ path: RecordPath, for access: FileAccess) throws(FileError) -> OpenedFile {
     do {
       return try directory.openFile(path.fileName, in: path.subdirectory, for: access)

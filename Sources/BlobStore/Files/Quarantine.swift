@@ -36,13 +36,13 @@ struct Quarantine: ~Copyable {
   /// How many files it may hold: people look at them.
   static let fileLimit = 4096
 
-  /// What was removed, and what first kept a file from that: then the others went all the same.
+  /// The removed files, and the first error. The other files are removed in spite of it.
   typealias Removal = (files: Int64, bytes: Int64, failure: FileError?)
 
   /// Removes the oldest files until the rest is within the limits.
   ///
-  /// - Returns: what was removed, or in a dry run would be, and the bytes of the rest, without what cannot be removed: no
-  ///   record is evicted for that.
+  /// - Returns: the files that were removed, or in a dry run would be, and the bytes of the rest. Files that cannot be
+  ///   removed do not count, so that no record is evicted for them.
   func trim(dryRun: Bool = false) throws -> (files: Int64, bytes: Int64, failure: FileError?, bytesLeft: Int64) {
     var files = try files()
     var byteCount = files.reduce(Int64(0)) { $0.saturatingAdding($1.byteCount) }

@@ -63,7 +63,7 @@ extension SharedFile {
     let temporary = try FileDraft(
       in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: names, as: .control)
     try temporary.file.allocate(byteCount: Int64(format.byteCount))
-    // What is allocated and not written reads as zeros, and costs no write.
+    // Bytes that are allocated and not written read as zeros, and cost no write.
     let words = format.firstWords()
     try temporary.file.write(unsafe words.span.bytes, at: 0)
     return temporary

@@ -4,7 +4,7 @@ internal import SystemPackage
 
 /// Finds the file of uses, and makes and enlarges it.
 ///
-/// What goes wrong costs hits: it is logged, and no call fails for it.
+/// A failure costs hits: it is logged, and no call fails for it.
 struct UseCounting: Sendable {
   private let names: TemporaryNames
   private let logger: Logger
@@ -19,7 +19,7 @@ struct UseCounting: Sendable {
       && (configuration.limits.size != nil || configuration.limits.count != nil)
   }
 
-  /// Runs a closure with what is known of uses; nil where nothing is.
+  /// Runs a closure with the directory's sketch of uses; nil without one.
   func withSketch<Result>(
     of control: ControlFile, in open: OpenRoot, _ body: (UseSketch) -> Result
   ) -> Result? {
@@ -56,7 +56,7 @@ struct UseCounting: Sendable {
       let words = withSketch(of: control, in: open) { $0.words(in: layout) } ?? UsesFile.emptyWords(of: layout)
       let format = UsesFile.format(layout) { words }
       if let status = try open.directory.status(of: UsesFile.name) {
-        // What is foreign stays, and no uses are counted.
+        // A foreign file stays, and no uses are counted.
         guard status.type == .regular, open.ownership.owns(status) else { return }
         try SharedFile.replace(format, in: open, names: names)
       } else {
@@ -89,7 +89,7 @@ extension StoreCore {
     _ load: CountedLoad, of digest: UInt64, isUse: Bool, at now: UnixTime, in control: ControlFile, _ open: OpenRoot
   ) {
     control.count(load, of: digest)
-    // What is missing was asked for too: it may be stored next.
+    // A missing key was asked for too: it may be stored next.
     if isUse { _ = uses.withSketch(of: control, in: open) { $0.count(digest, at: now) } }
   }
 

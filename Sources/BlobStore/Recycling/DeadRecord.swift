@@ -28,7 +28,7 @@ struct DeadRecord {
     self.init(keyDigest: file.keyDigest, displacement: Displacement(fileName: file.fileName, moment: moment))
   }
 
-  /// Whether the file may be overwritten with a record that is to lie there.
+  /// Whether the file may be overwritten with the record that will lie there.
   func mayPrecede(_ next: RecordPath, at moment: RecyclingMoment) -> Bool {
     if keyDigest == next.digest, let displacement {
       return displacement.fileName.utf8.elementsEqual(next.fileName.utf8) && moment.isShortlyAfter(displacement.moment)

@@ -10,8 +10,8 @@ struct DisplacedFile {
   /// nil if a later look would not show whether it was written to since.
   let version: FileVersion?
 
-  /// - Returns: nil for a file that must not be overwritten: one with another name, and that of a record that is damaged,
-  ///   locked or without checksums.
+  /// - Returns: nil for a file that must not be overwritten. That is one with another name, or one of a record that is
+  ///   damaged, locked or without checksums.
   init?(_ found: borrowing FoundRecord) {
     guard let file = found.file, !file.hasOtherNames, let keyDigest = found.header?.recyclableDigest else { return nil }
     fileName = found.name.fileName

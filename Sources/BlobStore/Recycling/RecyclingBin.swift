@@ -57,7 +57,7 @@ final class RecyclingBin: Sendable {
       counted(shelves[sizeClass.number].popHighest(above: keyDigest))
     }
 
-    /// What is known of all files.
+    /// All known files.
     var entries: some Sequence<Entry> { shelves.lazy.map(\.entries).joined() }
 
     private mutating func counted(_ entry: Entry?) -> Entry? {
@@ -357,7 +357,7 @@ extension RecyclingBin {
       removed.files += 1
       removed.bytes.saturatingAdd(entry.byteCount)
     }
-    // What is left is found again.
+    // The remaining files are found again by a listing.
     if !dryRun, removed.files > 0 { state.withLock { $0 = State() } }
     if !dryRun, let start { control?.correctRecycled(to: left, since: start) }
     return (removed, left)

@@ -14,7 +14,8 @@ struct RecyclingLimit: Sendable {
     case .automatic:
       bytes =
         configuration.limits.size.map { limit in
-          // What a collection leaves free of the limit: the bin and what the collection leaves are within it together.
+          // The bytes that a collection leaves free of the limit: the bin and the remaining records are within it
+          // together.
           min(max(limit / 100, 16 << 20), limit / 10, limit - limit.share(configuration.limits.evictionTarget))
         } ?? 16 << 20
       files = 4096

@@ -33,7 +33,7 @@ struct RecyclingShelf {
     occupied |= 1 << UInt64(number)
   }
 
-  /// A file that a record that is to lie there may overwrite, as far as is known.
+  /// A file that a record may overwrite, as far as is known.
   mutating func pop(for path: RecordPath, at moment: RecyclingMoment) -> Entry? {
     popSameStack(path, at: moment) ?? popLowerStack(path.digest) ?? unread.popLast()
   }

@@ -4,8 +4,8 @@ internal import SystemPackage
 
 /// `CACHEDIR.TAG` at the root, by which backup programs know a cache and leave it out.
 ///
-/// The name is that of the record of the key `CACHEDIR.TAG` where records lie at the root: in the flat layout there is
-/// no tag, unless names are hashes. With subdirectories that record lies in one, and never meets the tag.
+/// In the flat layout, the record of the key `CACHEDIR.TAG` would have this name, so there is no tag unless names are
+/// hashes. With subdirectories that record lies in one, and never meets the tag.
 ///
 /// Source: B. Ford, "Cache Directory Tagging Specification", https://bford.info/cachedir/.
 package enum CacheDirectoryTag {

@@ -19,7 +19,7 @@ final class CacheRoot: Sendable {
 
   /// As it was given: what messages and reports call it.
   let path: FilePath
-  /// Where it is, whatever the working directory is by now.
+  /// Its place, independent of the working directory.
   let absolutePath: FilePath
   private let forkCount = CurrentProcess.forkCount
   let files: Files

@@ -18,7 +18,7 @@ extension OpenRoot {
     return opened
   }
 
-  /// Why a subdirectory is not to be gone by: others may take records out of it, and put others of the same owner there.
+  /// Why a subdirectory is not trusted: others may take records out of it, and put other files of that owner there.
   ///
   /// Asked where others may make names in the root. A sticky subdirectory is trusted, whichever user made it: otherwise
   /// the other users could not store the keys that belong there.
@@ -47,7 +47,7 @@ extension OpenRoot {
       guard ownership.distrust(ofSubdirectory: status) == .writers else { return }
       try opened.setPermissions(status.permissions.union(.saveText))
     } catch {
-      // What cannot be mended stays foreign, and is reported as that.
+      // A subdirectory that cannot be mended stays foreign, and is reported as that.
     }
   }
 

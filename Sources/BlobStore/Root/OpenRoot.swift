@@ -76,7 +76,7 @@ final class OpenRoot: Sendable {
     }
   }
 
-  /// Closes the control file if it was deleted or moved away: who changes nothing finds out no other way.
+  /// Closes the control file if it was deleted or moved away. A process that changes nothing finds out only here.
   ///
   /// Where it was missing, the next load looks again.
   func forgetControlFileIfReplaced() throws {

@@ -104,14 +104,14 @@ package final class OpenSubdirectories: Sendable {
     if let outdated { close(outdated) }
   }
 
-  /// What has this name is not to be found any more.
+  /// Forgets the directory of this name.
   package func forget(_ name: String) {
     guard let name = PackedName(name) else { return }
     let former = state.withLock { $0.table.removeValue(forKey: name) }
     if former != nil { budget.giveBack(1) }
   }
 
-  /// Nobody waits for the lock while they are closed.
+  /// Closes directories without the lock, so that no thread waits for it.
   private func close(_ forgotten: consuming Table) { budget.giveBack(forgotten.count) }
 }
 

@@ -64,10 +64,10 @@ struct FileOwnership: Sendable {
     status.permissions.withoutReaders != status.permissions
   }
 
-  /// Whether a control file can be written to by users who could not write to a new one. They may have it open: to change
-  /// its permissions is not enough.
+  /// Whether users that could not write to a new control file can write to this one. They may have it open, so new
+  /// permissions would not be enough.
   func isOutgrown(control: Stat) -> Bool {
-    // Where names may be anybody's, a new one would be no better.
+    // Where any user may make names, a new one would be no better.
     guard !isSharedByStrangers else { return false }
     if case .owner = owners.distrust(of: control) { return false }
     let writers = control.permissions.intersection([.groupWrite, .otherWrite])
@@ -112,8 +112,8 @@ extension FileOwnership {
     return permissions
   }
 
-  /// The owner and group that a new file or subdirectory has to be given; nil where it has them, or where this
-  /// process may not give them.
+  /// The owner and group that a new file or subdirectory must be given. nil where it has them, and where this process
+  /// may not give them.
   func ownershipToGive(_ created: Stat) -> (user: UserID?, group: GroupID?)? {
     let isRoot = owners.caller.rawValue == 0
     let user = isRoot && created.userID != status.userID ? status.userID : nil

@@ -26,7 +26,7 @@ extension SharedFile {
     }
   }
 
-  /// What a file that has the name of a shared one is.
+  /// What lies under the name of a shared file.
   enum Content: ~Copyable {
     case current(MappedFile)
     /// No process can map it.
@@ -38,8 +38,7 @@ extension SharedFile {
     init(
       of file: borrowing OpenFile, _ status: Stat, _ format: Format, _ ownership: FileOwnership
     ) throws {
-      // A user who truncates a mapped file ends the processes that have it mapped, and one who writes to it makes it
-      // say anything.
+      // A writer can end the processes that have the file mapped, by truncating it, and can put any bytes into it.
       let isOutgrown = ownership.isOutgrown(control: status)
       if !isOutgrown, let distrust = ownership.owners.distrust(of: status) {
         // In a sticky directory in which others may make names, each other user's file is like that.

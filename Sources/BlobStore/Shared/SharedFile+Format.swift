@@ -2,12 +2,12 @@ internal import Posix
 internal import SystemPackage
 
 extension SharedFile {
-  /// What tells one kind of shared file from another: its name, its version, and which bytes are locked.
+  /// One kind of shared file: its name, its version, and the bytes that are locked.
   struct Format: Sendable {
     let name: String
     /// What messages call it.
     let title: String
-    /// What messages say is missing where no process can map it.
+    /// What is lost where no process can map it, in messages.
     let loss: String
     /// The first word.
     let magic: UInt64
@@ -16,7 +16,7 @@ extension SharedFile {
     let byteCount: Int
     /// All bytes that a change may lock: a damaged file is replaced by the one that has them all.
     let lockedBytes: Range<Int64>
-    /// What a new file begins with, magic and version first.
+    /// The first words of a new file, magic and version first.
     let firstWords: @Sendable () -> [UInt64]
 
     /// Whether a file has the name.

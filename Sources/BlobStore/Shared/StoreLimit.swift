@@ -1,12 +1,12 @@
 internal import Posix
 
-/// What a directory may hold, and by how much stores may exceed it while a collection catches up.
+/// The most that a directory may hold, and by how much stores may exceed it while a collection catches up.
 struct StoreLimit: Sendable {
   private(set) var bytes: Int64?
   let records: Int64?
-  /// What the volume can spare, as far as it is known: stores are refused for the limit alone.
+  /// The bytes that the volume can spare, as far as known. It makes collections due, but refuses no store.
   var volumeBytes = Int64.max
-  /// What the quarantine may take, which the counters do not count.
+  /// The bytes that the quarantine may take, which the counters do not count.
   let quarantineBytes: Int64
 
   /// - Returns: nil without a limit.
@@ -34,10 +34,10 @@ struct StoreLimit: Sendable {
     usage.bytes > min(bytes ?? .max, volumeBytes) || usage.records > records ?? .max
   }
 
-  /// Whether a change must wait for room, which would make it so much.
+  /// Whether a change to this usage must wait for room.
   func refuses(from before: RecordSize?, to after: RecordSize, _ usage: BlobStore.UsageEstimate, isKnown: Bool) -> Bool
   {
-    // What is replaced by as much or less never exceeds anything.
+    // A record that is replaced by an equal or smaller one exceeds nothing.
     after.bytes > before?.bytes ?? -1 && isFarExceeded(by: usage, isKnown: isKnown)
   }
 

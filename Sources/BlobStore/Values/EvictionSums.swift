@@ -1,4 +1,4 @@
-/// What asked for an eviction.
+/// The cause of an eviction.
 enum EvictionCause: Int, CaseIterable {
   case sizeLimit, countLimit
   /// The volume has too little room left.
@@ -7,9 +7,9 @@ enum EvictionCause: Int, CaseIterable {
   case trim
 }
 
-/// What a collection has evicted, by cause, and how old it was.
+/// The evictions of a collection, by cause, and the age of the evicted records.
 struct EvictionSums {
-  /// What the next eviction counts for.
+  /// The cause of the next evictions.
   var cause = EvictionCause.trim
   /// In the order of the causes.
   private(set) var counts = [Int64](repeating: 0, count: EvictionCause.allCases.count)

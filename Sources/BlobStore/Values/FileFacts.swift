@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// What is used of a record file's status.
+/// The used part of a record file's status.
 ///
 /// A third of the whole: it is copied with each record that is found, and stores find one each.
 struct FileFacts {

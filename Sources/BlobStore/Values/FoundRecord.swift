@@ -12,7 +12,7 @@ struct FoundRecord: ~Copyable {
   let file: FileFacts?
   /// nil if the file's time would not show what is written to it from now on. Of use only if the key was held.
   let version: FileVersion?
-  /// What the first 64 bytes hold; nil where there are fewer, or none could be read.
+  /// The fields in the first 64 bytes; nil where there are fewer, or none could be read.
   let stored: StoredHeader?
   let content: Content
 
@@ -90,7 +90,7 @@ extension FoundRecord {
   var size: RecordSize { RecordSize(bytes: byteCount, isLocked: isLocked) }
 }
 
-/// What a record means for the one that is to take its place.
+/// The facts of a record that matter for its successor.
 struct Predecessor {
   let size: RecordSize
   let refCount: UInt32

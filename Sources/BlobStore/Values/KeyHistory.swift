@@ -1,4 +1,4 @@
-/// What all that has befallen a key comes to: if nothing has changed or removed its blob since, this is the same.
+/// The sum of a key's changes. It stays equal as long as nothing changes or removes the key's blob.
 ///
 /// Two numbers, because a wipe changes the generation only of keys that have a record.
 package struct KeyHistory: Hashable, Sendable {

@@ -9,7 +9,7 @@ struct SizeClass: Hashable {
   /// As many as it takes for the largest file there could be.
   static let count = SizeClass(.max).number + 1
 
-  /// What file systems allocate at a time, and pages are: bytes.
+  /// The bytes of a block, which file systems allocate at a time, and of a page.
   static let blockByteCount: Int64 = 4096
 
   /// - Parameter byteCount: of the whole file, header included.

@@ -3,7 +3,7 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-// What a cache in front of the store needs besides the verbs.
+// The calls for a cache in front of the store, besides the verbs.
 extension BlobStore {
   /// Whether a store of so many bytes would be refused before anything is written.
   ///

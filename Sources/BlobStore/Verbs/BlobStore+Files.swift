@@ -34,7 +34,7 @@ extension BlobStore {
     let result = try reporting("withExclusiveAccess", key) {
       let path = try core.path(for: key)
       let file = core.root.absolutePath.appending(path.relative)
-      // What the closure throws is its caller's, and no error of the store.
+      // An error of the closure goes to the caller as it is, and is no error of the store.
       return try core.stripes.withStripe(of: path.digest) { _ in Swift.Result { try body(file) } }
     }
     return try result.get()

@@ -4,7 +4,8 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// Sets the update time of a record with ttl 0 to now, even if that is back; leaves one with a ttl of its own as it is.
+  /// Sets the update time of a record with ttl 0 to now, even if that is earlier. A record with a ttl of its own stays
+  /// as it is.
   ///
   /// - Returns: `done`; `notFound` if there is no live record.
   /// - Throws: as `load`. When it throws for a sync, the change is made but not known to be on the medium.
@@ -21,8 +22,7 @@ extension BlobStore {
     }
   }
 
-  /// Adds a lock to a live record, which then lives until it is unlocked. A record that is locked is live, whatever its
-  /// age.
+  /// Adds a lock to a live record, which then lives until it is unlocked. A locked record is live at any age.
   ///
   /// - Returns: `done`; `notFound` if there is no live record.
   /// - Throws: `lockCountOverflow` at 2^32-1 locks; else as `load`. When it throws for a sync (`systemCall` is
@@ -50,7 +50,7 @@ extension BlobStore {
   ///   - key: the key of the record.
   ///   - force: whether to take all locks off.
   /// - Returns: `done`; `notLocked` if there was no lock; `notFound` if there is no live record.
-  /// - Throws: as `load`. When it throws for a sync, the lock is off but that is not known to be on the medium.
+  /// - Throws: as `load`. When it throws for a sync, the lock is off, but the change may not be on the medium.
   @discardableResult
   public func unlock(_ key: BlobKey, force: Bool = false) throws(BlobStoreError) -> Outcome {
     try reporting("unlock", key) {
@@ -95,7 +95,7 @@ extension BlobStore {
 
 // MARK: - Changing a header
 
-/// What a change makes of a header.
+/// The effect of a change on a header.
 enum HeaderChange {
   case changed
   case unchanged(BlobStore.Outcome)
@@ -117,7 +117,7 @@ extension RecordHeader {
 }
 
 extension StoreCore {
-  /// A header that was written, in a file that may have to be synced once the stripe is free.
+  /// A written header, in a file that may need a sync once the stripe is free.
   private enum WrittenHeader: ~Copyable {
     case none(BlobStore.Outcome)
     case inPlace(OpenFile, entry: RecordDirectory?)

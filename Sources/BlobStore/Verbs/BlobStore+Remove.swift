@@ -11,7 +11,7 @@ extension BlobStore {
   ///     files in the recycling bin, which may be earlier blobs of the key. The medium may still have the bytes: no
   ///     file system overwrites what it frees.
   /// - Returns: `done`; `notFound` if there was none.
-  /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone but that is not known to be on
+  /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone, but the removal may not be on
   ///   the medium.
   @discardableResult
   public func remove(_ key: BlobKey, purging: Bool = false) throws(BlobStoreError) -> Outcome {
@@ -54,13 +54,13 @@ extension BlobStore {
     return results
   }
 
-  /// Removes all records whose keys begin with a prefix, whatever their age and locks.
+  /// Removes all records whose keys begin with a prefix, at any age and with any locks.
   ///
   /// Records stored during the removal may stay.
   ///
   /// - Parameter prefix: what the keys begin with, byte for byte.
-  /// - Throws: `invalidKey` for an empty prefix, and under the `sha256` naming, which tells no prefixes; what keeps a record
-  ///   from being removed, which ends the removal.
+  /// - Throws: `invalidKey` for an empty prefix, and under the `sha256` naming, which tells no prefixes. An error that
+  ///   keeps a record from being removed ends the removal.
   /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
   @discardableResult
   public func remove(prefix: String) throws(BlobStoreError) -> RemovalReport {
@@ -78,7 +78,7 @@ extension BlobStore {
     }
   }
 
-  /// Removes records whatever their age.
+  /// Removes records at any age.
   ///
   /// A wipe that is stopped leaves the rest, and says so.
   ///
@@ -243,7 +243,7 @@ extension StoreCore {
 }
 
 extension StoreCore {
-  /// Tells those who produce blobs meanwhile, in whichever process, that what they began before this is not to be stored.
+  /// Tells productions that are under way, in any process, that their blobs must not be stored.
   private func countWipe(in open: OpenRoot) {
     // Where the file cannot be opened, no record can be removed either, which is an error. Where it is missing, no
     // production has begun.
@@ -365,7 +365,7 @@ extension StoreCore {
       hasCandidates = true
       firstFailure = firstFailure ?? entry.accessError
     }
-    // What could not be read may be a sound record.
+    // A file that could not be read may be a sound record.
     if let firstFailure { throw firstFailure }
     guard !hasCandidates else {
       throw BlobStoreError(

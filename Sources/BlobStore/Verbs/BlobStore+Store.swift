@@ -125,12 +125,12 @@ extension Publisher {
   /// Where a payload that is read in pieces comes from.
   fileprivate struct Input {
     let descriptor: FileDescriptor
-    /// What errors call it, where it has a name.
+    /// Its name in errors; nil if it has none.
     let path: FilePath?
     let files: Files
     /// Where reading begins, in a file that can be read again; nil for pipes, terminals and the like.
     private let start: Int64?
-    /// Bytes that are there to be read, as far as that is known before.
+    /// Bytes that can be read, as far as known before.
     let byteCount: Int64
 
     init(descriptor: FileDescriptor, path: FilePath?, files: Files) {
@@ -183,7 +183,7 @@ extension Publisher {
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locks: locks)
     let path = try core.path(for: key)
-    // What is known to be too large is refused before anything is made for it.
+    // A payload that is known to be too large is refused before anything is made for it.
     try core.checkSize(input.byteCount)
     let receipt = try publish(
       key, header, locks: locks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
@@ -211,7 +211,7 @@ extension Publisher {
       let piece = unsafe RawSpan(_unsafeBytes: buffer[..<count])
       if core.configuration.format == .checksummed { checksum.update(piece) }
       let offset = Int64(RecordHeader.byteCount) + byteCount
-      // What was read from a pipe cannot be read again, and need not be.
+      // Bytes from a pipe cannot be read again; so the write makes room, and is tried again.
       try makingRoom(for: Int64(count), of: digest) { try file.write(piece, at: offset) }
       byteCount += Int64(count)
     }

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// What was asked of the directory since its control file was made, by all processes.
+  /// The loads and stores of the directory since its control file was made, by all processes.
   ///
   /// Zeros where there is no control file, or one without counters.
   ///

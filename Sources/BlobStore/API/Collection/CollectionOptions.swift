@@ -10,12 +10,12 @@ extension BlobStore {
     public var maximumTime: Duration?
     /// Whether to look at every file.
     ///
-    /// Else subdirectories are passed over in which, by an earlier collection's marks, nothing can be due. Once a day a
-    /// collection looks at everything by itself.
+    /// If false, the collection passes over subdirectories in which nothing can be due, by an earlier collection's
+    /// marks. Once a day a collection looks at everything by itself.
     public var looksAtEverything = false
-    /// Whether the recycling bin is emptied, and nothing is put into it: what the collection removes is unlinked.
+    /// Whether the recycling bin is emptied. Then the files of removed records are unlinked too.
     public var emptiesBin = false
-    /// Whether to refuse, with `notACache`, a directory that nothing shows to be a cache.
+    /// Whether to refuse a directory that nothing shows to be a cache, with `notACache`.
     ///
     /// Such a directory holds files where records would lie, but no control file and not one sound record. An
     /// operator's slip must not cost files that look like damaged records. Where there are no such files either, no
@@ -31,10 +31,10 @@ extension BlobStore {
     /// in the same way.
     public var isStopped: (@Sendable () -> Bool)?
 
-    /// Asked while another collection is waited for; once it answers true, this one is given up with `collectionRunning`.
+    /// Asked during the wait for another collection. Once it answers true, this one ends with `collectionRunning`.
     package var givesUpWaiting: (@Sendable () -> Bool)?
 
-    /// What else has to go; nil for a collection that is no trim.
+    /// The goal of a trim; nil for other collections.
     var goal: TrimGoal?
 
     /// How long a file stays in the recycling bin unless it is needed: the default interval of collections.
@@ -42,8 +42,7 @@ extension BlobStore {
 
     /// How many of the oldest records are remembered while a limit is exceeded.
     ///
-    /// Each takes about 200 bytes. To evict no more than these takes one walk over the directory; to evict more takes
-    /// two.
+    /// Each takes about 200 bytes. An eviction of up to so many takes one walk over the directory, a larger one two.
     package var rememberedRecords = 1 << 17
 
     /// Files between two calls of `progress`: some milliseconds' worth.

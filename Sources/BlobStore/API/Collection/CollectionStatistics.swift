@@ -1,13 +1,13 @@
 public import BlobRecord
 
 extension BlobStore {
-  /// What collections have done in a directory, since its control file was made, whichever processes made them.
+  /// The work of all collections of a directory, by all processes, since its control file was made.
   public struct CollectionStatistics: Hashable, Sendable {
     /// A collection of the past.
     public struct Pass: Hashable, Sendable {
       /// When it ended.
       public var time: UnixTime
-      /// The process that made it, which may be gone and its number another's.
+      /// The process that made it. It may have ended, and another may have its number.
       public var process: Int32
       public var seconds: Double
     }

@@ -22,7 +22,7 @@ extension BlobStore {
     public var examined: Int64 = 0
     /// Record files at the start, by the directory's counters; nil if those are unknown.
     public var expected: Int64?
-    /// What was removed so far.
+    /// The files removed so far.
     public var removed = RemovalReport()
 
     public init() {}

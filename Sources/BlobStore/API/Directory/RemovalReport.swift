@@ -1,5 +1,5 @@
 extension BlobStore {
-  /// Which records a wipe removes, whatever their age.
+  /// Which records a wipe removes, at any age.
   public enum RemovalScope: String, CaseIterable, Sendable {
     /// All records, damaged and quarantined files, and what dead writers have left.
     case all

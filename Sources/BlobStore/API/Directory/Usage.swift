@@ -20,7 +20,7 @@ extension BlobStore {
     public var temporaryFiles: Int64 = 0
     /// Their bytes: in no other number.
     public var temporaryBytes: Int64 = 0
-    /// What is not ours; its bytes count nowhere.
+    /// Files that are not the cache's; their bytes count nowhere.
     public var foreignFiles: Int64 = 0
     /// Foreign files that are not records only because they are another user's.
     public var foreignRecords = ForeignRecords()

@@ -1,5 +1,5 @@
 extension BlobStore {
-  /// What the counters of a directory say: an estimate that every whole collection corrects.
+  /// The counters of a directory: an estimate that every whole collection corrects.
   public struct UsageEstimate: Hashable, Sendable {
     /// Record files, damaged ones among them.
     public var records: Int64 = 0
@@ -28,7 +28,7 @@ extension BlobStore.UsageEstimate {
     a - (BlobStore.UsageEstimate() - b)
   }
 
-  /// What one record file counts for; nil counts for nothing.
+  /// Adds one record file; nil adds nothing.
   init(_ record: RecordSize?) {
     guard let record else { return }
     records = 1

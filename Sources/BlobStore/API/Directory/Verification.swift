@@ -1,13 +1,13 @@
 public import SystemPackage
 
 extension BlobStore {
-  /// What a verification found in one place.
+  /// A finding of a verification in one place.
   public enum VerificationFinding: Sendable {
     /// A record: `state` and `damage` take the payload into account.
     case record(RecordEntry)
     /// A damaged file that was removed or moved to the quarantine.
     case repaired(RecordEntry)
-    /// A record in the making, or what a writer that died has left.
+    /// A record in the making, or the leftover of a writer that died.
     case temporary(FilePath)
     /// Something that is not ours.
     case foreign(FilePath)
@@ -20,7 +20,7 @@ extension BlobStore {
   /// The sum of a verification.
   public struct VerificationReport: Hashable, Sendable {
     public var soundRecords: Int64 = 0
-    /// Sound records that a clock has stamped which was ahead.
+    /// Sound records stamped by a clock that was ahead.
     public var stampedAhead: Int64 = 0
     /// Damaged files, those included that were repaired.
     public var damagedFiles: Int64 = 0

@@ -29,7 +29,7 @@ extension CollectionRun {
         if let batch, batch.isReached(files: report.evicted, bytes: report.bytesFreed) { break }
       }
       guard let candidate = queue.next() else { break }
-      // What was used since it was met, the next walk looks at.
+      // A record that was used since it was met is left to the next walk.
       if sizes.order.wasUsed(candidate.path.digest, since: candidate.standing) { continue }
       sizes.evict(candidate, in: subdirectories)
     }
@@ -37,7 +37,7 @@ extension CollectionRun {
 }
 
 extension StoreLimit {
-  /// What asks for an eviction where the limit is exceeded: of several causes, the first.
+  /// The cause of an eviction where the limit is exceeded: the first of several.
   fileprivate func cause(of usage: BlobStore.UsageEstimate) -> EvictionCause {
     if usage.bytes > volumeBytes, volumeBytes < bytes ?? .max { return .freeSpace }
     return usage.bytes > bytes ?? .max ? .sizeLimit : .countLimit
@@ -45,7 +45,7 @@ extension StoreLimit {
 }
 
 extension BlobStore.Configuration {
-  /// What an eviction leaves: bytes; nil without a limit.
+  /// The bytes that an eviction leaves; nil without a limit.
   var sizeTarget: Int64? { limits.size?.share(limits.evictionTarget) }
   var countTarget: Int64? { limits.count?.share(limits.evictionTarget) }
 }

@@ -1,8 +1,8 @@
-/// What a store's collection evicts at a time, where that is recycled: so much, or so many, whichever comes first.
+/// The most that a store's collection evicts at a time where files are recycled: so many bytes, or so many files.
 ///
-/// A quarter of the recycling bin's content. To evict more than it holds would unlink what stores then have to make anew.
-/// And the fuller it is, the more often a file lies there whose digest is below a record's (`DeadRecord`). But each look
-/// ahead walks over all there is: where that is very much, it costs more than it saves.
+/// It is a quarter of the recycling bin. A larger batch than the bin holds would unlink files that stores then have to
+/// make anew. The fuller the bin is, the more often it has a file whose digest is below a record's (`DeadRecord`). But
+/// each look ahead walks over the whole directory, and where that is very large, it costs more than it saves.
 struct EvictionBatch {
   let bytes: Int64
   let files: Int64

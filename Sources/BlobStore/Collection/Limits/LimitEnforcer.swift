@@ -195,9 +195,9 @@ extension LimitEnforcer {
     }
   }
 
-  /// Takes up what stores have asked for meanwhile.
+  /// Takes up a request that stores have made meanwhile.
   ///
-  /// - Returns: false if that is nothing: then the next request starts a thread.
+  /// - Returns: false without one; then the next request starts a thread.
   private func takeUpRequest() -> Bool {
     state.withLock { state in
       // After a collection that has not helped, stores know better when another would.
@@ -208,7 +208,7 @@ extension LimitEnforcer {
   }
 
   private func isKept() -> Bool {
-    // What is not known, or cannot be read, the collection finds out, and reports.
+    // If the counters are not known or cannot be read, the collection finds out, and reports it.
     guard let limit, let usage = try? core.usageEstimate() else { return false }
     return !limit.leavingFree(room()).isExceeded(by: usage)
   }
@@ -241,7 +241,7 @@ extension LimitEnforcer {
       core.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
     }
     lookAtVolume()
-    // What cannot be read has been reported above.
+    // Counters that cannot be read have been reported above.
     let usage = (try? core.usageEstimate()) ?? BlobStore.UsageEstimate()
     state.withLock { state in
       state.fellShort = !hasHelped
@@ -310,7 +310,7 @@ extension LimitEnforcer {
     // The threads of a process are not in its forked child; one of them may have held the lock when it was forked.
     guard CurrentProcess.forkCount == forkCount else { return false }
     return rescue.makeRoom(for: byteCount, after: rescues) { [self] in
-      // What it had stays if it fails.
+      // The record that the key has stays if the store fails.
       $0 == digest || isSpared($0)
     } isStopped: { [self] in
       isStopped.load(ordering: .relaxed)

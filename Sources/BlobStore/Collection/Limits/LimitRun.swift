@@ -1,20 +1,21 @@
 internal import BlobRecord
 internal import Posix
 
-/// What a thread does that keeps the limits: it evicts what is known to be next, or makes a collection that finds out.
+/// The work of a thread that keeps the limits: it evicts the records known to be next, or makes a collection to find
+/// them.
 struct LimitRun {
   let core: StoreCore
   let options: BlobStore.CollectionOptions
   /// Tells of records that must not be evicted, by their digests.
   let isSpared: (UInt64) -> Bool
 
-  /// Removes what has to go for the directory to be within its limits.
+  /// Removes records until the directory is within its limits.
   ///
-  /// First the records that an earlier walk has found to be next, if there are enough of them; else by a whole collection,
-  /// which finds others. Known records go without the collector's lock, because each is judged again under its stripe.
-  /// So a process that is stopped in the middle of a collection keeps no other from making room.
+  /// It begins with the records that an earlier walk has found to be next. If they are too few, it makes a whole
+  /// collection, which finds others. Known records go without the collector's lock, because each is judged again under
+  /// its stripe. So a process that is stopped in the middle of a collection keeps no other from making room.
   ///
-  /// - Parameter room: bytes to be left free, for a record that waits for them; asked again and again.
+  /// - Parameter room: bytes to leave free for a record that waits for them; asked again and again.
   /// - Returns: whether the limits are kept now, as far as this can tell.
   func keepLimits(_ queue: inout EvictionQueue, room: @escaping () -> Int64) throws -> Bool {
     guard let limit = core.limit else { return true }
@@ -33,13 +34,13 @@ struct LimitRun {
       var run = try findCandidates(options, &queue, control, isGoalWanted)
       let suffices = !limit.leavingFree(room()).isExceeded(by: run.tally.left)
       if suffices, run.tally.unmeasured == 0, !run.report.wasStopped, !isKept() {
-        // The counters say too much: another process has removed records, a power cut has, or what was stored during the
-        // walk, and met by it, counts twice. By those counters, what is left would be evicted. A whole look corrects them.
+        // The counters say too much. Another process or a power cut has removed records, or a record that was stored
+        // during the walk counts twice. By those counters, even more would be evicted. A whole look corrects them.
         options.looksAtEverything = true
         run = try findCandidates(options, &queue, control, isGoalWanted)
       }
       if run.report.wasStopped { return true }
-      // What was not seen may be what is too much: another try is of no use for a while.
+      // The unseen files may be those above the limit: another try is of no use for a while.
       if run.tally.unmeasured > 0, !isKept() { return false }
       let left = run.tally.left
       let room = room()
@@ -51,9 +52,9 @@ struct LimitRun {
     }
   }
 
-  /// Evicts what is known, as far as that is needed.
+  /// Evicts the known records, as far as needed.
   ///
-  /// - Returns: whether that is all there is to do: the limits are kept, or this was stopped.
+  /// - Returns: whether the work is done: the limits are kept, or this was stopped.
   private func isKept(afterEvicting queue: inout EvictionQueue, _ limit: StoreLimit, room: () -> Int64) throws -> Bool {
     guard let open = try core.root.opened(), let control = core.countersFile(of: open), control.countersAreKnown else {
       return false
@@ -75,7 +76,8 @@ struct LimitRun {
     return limit
   }
 
-  /// What may lie in the directory for the free space floor to be kept; nil where that does not matter, or is not known.
+  /// The bytes that may lie in the directory for the free space floor to be kept; nil where the floor does not matter,
+  /// or the bytes are not known.
   private func bytesSparedByVolume(_ control: ControlFile) throws -> Int64? {
     let configuration = core.configuration
     guard configuration.limits.size != nil, configuration.limits.freeSpaceFloor != 0, control.countersAreKnown,
@@ -103,7 +105,7 @@ struct LimitRun {
 extension LimitRun {
   /// Finds the records that are next to go ahead of the stores that need room.
   ///
-  /// It walks only if those that are known do not fill the recycling bin. What stores need during the walk, they get from
+  /// It walks only if the known ones do not fill the recycling bin. Stores that need room during the walk get it from
   /// those.
   ///
   /// - Returns: whether a walk was made for it.
@@ -129,7 +131,7 @@ extension LimitRun {
     return true
   }
 
-  /// Evicts, during a walk that looks ahead, what is known already, if stores have exceeded the limits since.
+  /// Evicts known records during a walk that looks ahead, if stores have exceeded the limits since.
   private func evictMeanwhile(
     _ known: inout EvictionQueue, _ options: BlobStore.CollectionOptions, _ control: ControlFile?,
     _ tally: CollectionTally
@@ -152,8 +154,8 @@ extension LimitRun {
 extension LimitRun {
   /// Makes a collection for a file that finds no room on the volume.
   ///
-  /// Where there is a limit, it evicts as much as the file takes, and as much as one does that finds the limit exceeded,
-  /// whether it is or not.
+  /// Under a limit, it evicts as much as the file takes. It also goes down to the target, as if the limit were
+  /// exceeded.
   ///
   /// - Parameter isMade: asked once no other collection can run: whether another thread has made room meanwhile.
   /// - Returns: nil if one has.
@@ -167,6 +169,6 @@ extension LimitRun {
 }
 
 extension StoreCore {
-  /// What the configuration asks for; nil without a limit.
+  /// The limit of the configuration; nil without one.
   var limit: StoreLimit? { StoreLimit(configuration, quarantineBytes: quarantineByteLimit) }
 }

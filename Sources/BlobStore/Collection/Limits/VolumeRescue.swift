@@ -2,8 +2,8 @@ internal import Locks
 internal import Logging
 internal import Synchronization
 
-/// Makes room on a volume that stores have found full, by collections: one for all who need it, and none for a minute after
-/// one that has freed nothing.
+/// Makes room by collections on a volume that stores have found full. One collection serves all stores that wait. After
+/// one that has freed nothing, a minute passes before the next.
 final class VolumeRescue: Sendable {
   /// How long nothing is tried again after a collection that has freed nothing.
   private static let cooldown: Duration = .seconds(60)
@@ -35,7 +35,7 @@ final class VolumeRescue: Sendable {
     var options = BlobStore.CollectionOptions()
     options.waitsForOther = core.configuration.access.lockTimeout
     options.isStopped = isStopped
-    // What is recycled makes no room.
+    // Recycled files make no room.
     options.emptiesBin = true
     var hasFreed = false
     do {

@@ -1,6 +1,6 @@
 internal import Posix
 
-/// What a volume can spare for a directory: all but the free space floor.
+/// The bytes that a volume can spare for a directory: all but the free space floor.
 struct VolumeShare {
   private let total: Int64
   private let available: Int64

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// What the volume can spare for a directory, as of the last look.
+/// The bytes that the volume can spare for a directory, as of the last look.
 ///
 /// A store looks once in so many stored bytes.
 final class VolumeWatch: Sendable {

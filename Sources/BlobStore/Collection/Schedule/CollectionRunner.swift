@@ -3,7 +3,7 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-/// What the thread of a schedule shares with its callers; the thread keeps it alive.
+/// The state that the thread of a schedule shares with its callers. The thread keeps it alive.
 package final class CollectionRunner: Sendable {
   /// What there is to do, and to ask.
   package struct Work: Sendable {

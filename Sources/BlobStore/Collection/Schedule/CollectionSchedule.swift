@@ -10,7 +10,7 @@ public import SystemPackage
 /// one directory: a pass is skipped when the last one is younger than half the interval. A schedule stops with its last
 /// reference.
 public final class CollectionSchedule: Sendable {
-  /// What became of a pass that was due.
+  /// The outcome of a pass that was due.
   public enum Outcome: Sendable {
     case finished(BlobStore.CollectionReport)
     /// Another pass, by whichever process, ended then.
@@ -53,7 +53,8 @@ public final class CollectionSchedule: Sendable {
   ///   - options: what each pass does.
   ///   - slots: shared with other schedules, to bound how many passes are made at once; nil for no bound.
   ///   - logger: for warnings of the schedule itself; a store has its own.
-  ///   - opening: called on the schedule's thread, for each pass that is due. What it throws is a `failed` pass.
+  ///   - opening: called on the schedule's thread, for each pass that is due. An error that it throws makes a `failed`
+  ///     pass.
   ///   - report: receives what became of each pass, on the schedule's thread; nil to log failures.
   public convenience init(
     of directory: FilePath, timing: BlobStore.CollectionTiming = .init(),
@@ -135,7 +136,7 @@ private final class DueStore: Sendable {
   init(_ open: @escaping @Sendable () throws(BlobStoreError) -> BlobStore) { self.open = open }
 
   func lastPass() -> UnixTime? {
-    // What keeps it from being opened or asked will keep the pass from being made, which reports it.
+    // An error here will also stop the pass, which reports it.
     let store = try? open()
     opened.withLock { $0 = store }
     return (try? store?.statistics())?.lastPass?.time

@@ -2,11 +2,11 @@ internal import BlobRecord
 internal import Synchronization
 
 extension ControlFile {
-  /// Runs a change of a header with which the record may expire earlier: no mark may say later, also if the process dies in
-  /// the middle of it.
+  /// Runs a change of a header after which the record may expire earlier. No mark may say later, even if the process
+  /// dies in the middle.
   ///
-  /// A mark that was opened before is lowered. While the change is under way, it is counted, and marks that are opened come to
-  /// nothing. The walk of one that is opened later meets the new header.
+  /// A mark that was opened before is lowered. While the change is under way, it is counted, and no mark is opened. The
+  /// walk of a mark that is opened later meets the new header.
   func loweringMarks(of subdirectory: String, for header: RecordHeader, _ change: () throws -> Void) rethrows {
     guard isMapped, !subdirectory.isEmpty else { return try change() }
     headerChangesHere.wrappingAdd(1, ordering: .sequentiallyConsistent)

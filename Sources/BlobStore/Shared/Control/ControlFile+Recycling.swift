@@ -1,22 +1,22 @@
 internal import Synchronization
 
-// What the processes that share a recycling bin have to know of it.
+// The numbers of a recycling bin that its processes share.
 extension ControlFile {
-  /// Counts what came into the recycling bin, or left it.
+  /// Counts files that came into the recycling bin, or left it.
   func countRecycled(files: Int64, bytes: Int64) {
     guard isMapped else { return }
     counter(ControlLayout.recycledFilesOffset) { _ = $0.wrappingAdd(files, ordering: .relaxed) }
     counter(ControlLayout.recycledBytesOffset) { _ = $0.wrappingAdd(bytes, ordering: .relaxed) }
   }
 
-  /// What the recycling bin holds, by the counts; nil where there are none.
+  /// The content of the recycling bin, by the counts; nil where nothing is counted.
   var recycled: (files: Int64, bytes: Int64)? {
     guard isMapped else { return nil }
     return (word(at: ControlLayout.recycledFilesOffset), word(at: ControlLayout.recycledBytesOffset))
   }
 
-  /// Corrects the counts by a listing: stores that died have left them too low. What others added during the listing
-  /// is taken for not met.
+  /// Corrects the counts by a listing: stores that died have left them too low. Files that others added during the
+  /// listing count as not met.
   func correctRecycled(to found: BlobStore.RemovalReport, since start: (files: Int64, bytes: Int64)) {
     guard let now = recycled else { return }
     countRecycled(

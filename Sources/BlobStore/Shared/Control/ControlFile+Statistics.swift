@@ -3,7 +3,7 @@ internal import Posix
 internal import Synchronization
 
 extension ControlFile {
-  /// What lies there: whatever that is, counts are not below zero.
+  /// The statistics in the file. A count below zero becomes zero.
   var statistics: BlobStore.CollectionStatistics {
     var statistics = BlobStore.CollectionStatistics()
     guard isMapped else { return statistics }
@@ -31,8 +31,7 @@ extension ControlFile {
     return statistics
   }
 
-  /// Adds a collection. By the holder of the collector's lock, but for evictions, which need none: sums are added to as others
-  /// may be.
+  /// Adds a collection. The caller holds the collector's lock. Evictions need none: others may add to the sums at once.
   func record(
     _ report: BlobStore.CollectionReport, _ evictions: EvictionSums, _ kind: CollectionKind, at now: UnixTime
   ) {
@@ -71,12 +70,13 @@ extension ControlFile {
   }
 }
 
-/// What a collection has done.
+/// The work that a collection has done.
 enum CollectionKind {
   /// It has done all that a collection does.
   case whole
   /// It has removed the oldest records, known from an earlier one.
   case eviction
-  /// It has removed what had expired, and found the oldest. It keeps no limits: another one is due as if it had not been.
+  /// It has removed what had expired, and found the oldest. It keeps no limits, so the next collection is due as
+  /// before.
   case lookAhead
 }

@@ -15,7 +15,7 @@ extension ControlFile {
     case diskHits, memoryHits, misses, bytesServed, stores, bytesStored
   }
 
-  /// Counts a load. Nothing of it is lost, whatever others count.
+  /// Counts a load. Counts of other threads and processes never undo it.
   func count(_ load: CountedLoad, of digest: UInt64) {
     guard isMapped else { return }
     switch load {
@@ -47,7 +47,7 @@ extension ControlFile {
     ControlLayout.trafficOffset + block * ControlLayout.trafficBlockByteCount + sum.rawValue * 8
   }
 
-  /// What lies there: whatever that is, counts are not below zero.
+  /// The traffic in the file. A count below zero becomes zero.
   var traffic: BlobStore.Traffic {
     var traffic = BlobStore.Traffic()
     guard isMapped else { return traffic }

@@ -19,7 +19,7 @@ final class ControlFile: Sendable {
 
   private init(_ file: SharedFile) {
     self.file = file
-    // Even, whatever lies there: odd means that something is being changed.
+    // Made even, because odd means that a payload is being changed.
     generationBase =
       file.isMapped
       ? file.withWord(at: ControlLayout.generationBaseOffset, as: UInt64.self) { $0.load(ordering: .relaxed) & ~1 } : 0

@@ -30,7 +30,7 @@ internal import Synchronization
     return sketch(number, opening: open).map(body)
   }
 
-  /// The sketch of a new number, opened once, whatever threads ask for it together.
+  /// The sketch of a new number, opened once, however many threads ask for it.
   private func sketch(_ number: Int64, opening open: () -> UseSketch?) -> UseSketch? {
     all.withLock { all in
       if let last = all.last, last.number == number { return last }

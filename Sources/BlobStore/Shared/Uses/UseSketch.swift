@@ -3,10 +3,10 @@ internal import Synchronization
 
 /// How often keys were used lately, and about when each was used last: numbers that all processes of a directory share.
 ///
-/// A key has four counters and four marks in one cache line. Keys share them, so the least counter and the earliest mark
-/// hold. What is torn, lost or stale costs hits, never truth. Spec/Uses.md.
+/// A key has four counters and four marks in one cache line. Keys share them, so the least counter and the earliest
+/// mark hold. Torn, lost or stale numbers cost hits, never correctness. Spec/Uses.md.
 final class UseSketch: Sendable {
-  /// What is known of a key's uses.
+  /// The known uses of a key.
   struct Uses: Equatable {
     /// About how often it was used lately: 15 at the most.
     var count = 0
@@ -16,7 +16,7 @@ final class UseSketch: Sendable {
 
   private let file: SharedFile
   let layout: UsesLayout
-  /// What the control file called it when it was opened.
+  /// Its number in the control file when it was opened.
   let number: Int64
 
   /// - Parameter file: one that is mapped.
@@ -50,7 +50,7 @@ final class UseSketch: Sendable {
       last: age.flatMap { $0 > now.number ? nil : start(of: UsesEpoch(number: now.number - $0)) })
   }
 
-  /// What a larger file begins with, for it to say the same of every key.
+  /// The words of a larger file that says the same of every key.
   func words(in larger: UsesLayout) -> [UInt64] {
     var words = UsesFile.emptyWords(of: larger)
     words[UsesLayout.agedBlocksOffset / 8] = larger.agedBlocks(atStartOf: epoch)

@@ -11,7 +11,7 @@ enum UsesFile {
       version: UsesLayout.version, byteCount: layout.byteCount, lockedBytes: 0..<1, firstWords: words)
   }
 
-  /// What a file begins with in which nothing was counted.
+  /// The words of a file in which nothing was counted.
   static func emptyWords(of layout: UsesLayout) -> [UInt64] {
     var words = [UInt64](repeating: 0, count: layout.byteCount / 8)
     words[0] = UsesLayout.magic

@@ -46,7 +46,7 @@ struct UsesLayout: Hashable, Sendable {
     blockCount = count
   }
 
-  /// More are not told apart well, whatever the file's size.
+  /// The most records that a file tells apart well, at its largest size.
   static var mostRecords: Int64 { Int64(blockCounts.upperBound * recordsPerBlock) }
 
   var recordCapacity: Int64 { Int64(blockCount * Self.recordsPerBlock) }
@@ -75,7 +75,7 @@ struct UsesEpoch: Hashable, Sendable {
   /// How many are told apart.
   static let count: UInt64 = 15
 
-  /// What stands for it in four bits: 1 to 15; 0 stands for none.
+  /// Its number in four bits: 1 to 15; 0 stands for none.
   var mark: UInt64 { 1 + number % Self.count }
 
   /// How many epochs ago a mark was set.

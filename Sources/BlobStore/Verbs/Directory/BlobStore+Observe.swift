@@ -4,7 +4,7 @@ extension BlobStore {
   /// Tells an observer of collections from now on, instead of the one before.
   package func observeCollections(by observer: CollectionObserver) { core.collectionObservation.observer = observer }
 
-  /// What collections have done in the directory. Zeros where there is no control file, or one without counters.
+  /// The work of collections in the directory. Zeros where there is no control file, or one without counters.
   ///
   /// Dry runs are not recorded, nor are collections of stores with `recordsCollections` off.
   ///

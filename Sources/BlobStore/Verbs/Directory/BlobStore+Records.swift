@@ -4,8 +4,8 @@ internal import Posix
 extension BlobStore {
   /// The records of the directory, in no order, with their headers and without their payloads; nothing is touched.
   ///
-  /// Expired and damaged ones are among them: `state` tells. What cannot be read is an element too, so that nothing is
-  /// left out in silence. Records stored or removed during the enumeration may or may not be met.
+  /// Expired and damaged ones are among them: `state` tells. A file that cannot be read is an element too, so that
+  /// nothing is left out in silence. Records stored or removed during the enumeration may or may not be met.
   ///
   /// - Parameter prefix: what the keys begin with. Without one, all records, those included whose names do not tell
   ///   their keys.

@@ -1,7 +1,7 @@
 extension BlobStore {
   /// Looks whether the root is still the one at the path; if not, it is let go as soon as no operation uses it.
   package func lookAtRoot() {
-    // What keeps it from being looked at, the next operation reports.
+    // An error here is left to the next operation, which reports it.
     _ = try? core.root.forgetIfReplacedNow()
   }
 

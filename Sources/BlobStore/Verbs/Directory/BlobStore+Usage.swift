@@ -4,14 +4,14 @@ internal import Posix
 internal import SystemPackage
 
 extension BlobStore {
-  /// Counts what the directory holds, and changes nothing. What cannot be read is logged, and counted as such.
+  /// Counts what the directory holds, and changes nothing. A file that cannot be read is logged, and counted as such.
   ///
   /// - Complexity: a walk over all records, four system calls each.
   public func usage() throws(BlobStoreError) -> Usage {
     try reporting("usage") { try core.usage() }
   }
 
-  /// What the directory holds by the counters that every change keeps, without looking at a record.
+  /// The content of the directory by its counters, which every change keeps, without a look at a record.
   ///
   /// - Returns: nil if they are not known: before the first whole collection, or where there is no control file.
   /// - Complexity: O(1).
@@ -35,7 +35,7 @@ extension StoreCore {
         if let error = entry.accessError { configuration.logger.warning("\(error)") }
       case .temporary(let name):
         usage.temporaryFiles += 1
-        // One that is gone by now, or whose status cannot be read, is a file of no bytes.
+        // A file that is gone by now, or whose status cannot be read, has zero bytes.
         let status = walk.withCurrentDirectory { try? $0.status(of: name) }
         usage.temporaryBytes.saturatingAdd(status.flatMap { $0 }?.size ?? 0)
       case .foreign: usage.foreignFiles += 1

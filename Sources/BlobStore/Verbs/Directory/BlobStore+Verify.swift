@@ -7,7 +7,7 @@ extension BlobStore {
   /// Checks every record, expired ones too: header, size, payload checksum and key digest.
   ///
   /// - Parameters:
-  ///   - policy: what becomes of damaged files, of whatever kind, later versions' records among them.
+  ///   - policy: the fate of damaged files of any kind, records of later versions among them.
   ///   - visit: receives each finding as it is made.
   /// - Throws: `notACache` for a repair where nothing shows that the directory is a cache; `fileSystem`.
   /// - Complexity: reads every byte of the directory once, 256 KiB at a time.
@@ -105,7 +105,7 @@ extension StoreCore {
     }
   }
 
-  /// What a walk would meet at a path now; nil if that is no sound record.
+  /// The entry that a walk would meet at a path now; nil if it is no sound record.
   private func listed(_ path: RecordPath) throws -> RecordEntry? {
     guard let open = try root.opened(), let subdirectory = try open.subdirectory(path.subdirectory) else { return nil }
     let now = configuration.now()
@@ -115,7 +115,7 @@ extension StoreCore {
     return entry(of: found, at: now)
   }
 
-  /// Reads a whole record, whatever its age, in pieces; a payload without a checksum only by its size.
+  /// Reads a whole record of any age, in pieces. A payload without a checksum is judged only by its size.
   ///
   /// - Throws: `payloadTooLarge` for a payload that no load returns: a file that claims to be endless is not read.
   func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {

@@ -4,9 +4,10 @@ public import SystemPackage
 extension BlobStore.Configuration {
   /// The configuration that a directory asks for.
   ///
-  /// For programs that work on another program's directory. What its settings say holds (`BlobStore.settings(of:)`). Layout, default
-  /// time to live and size limit are else those of the program that last changed it, if it left them there
-  /// (`access.leavesHint`). Removed files are recycled only if the directory has a recycling bin. All else has its default.
+  /// For programs that work on another program's directory. The directory's settings come first
+  /// (`BlobStore.settings(of:)`). Other values for layout, default time to live and size limit are those of the program
+  /// that last changed the directory, if it left them there (`access.leavesHint`). Removed files are recycled only if
+  /// the directory has a recycling bin. All else has its default.
   ///
   /// - Throws: `settingsUnreadable`; `fileSystem` if the directory cannot be read.
   public init(following directory: FilePath) throws(BlobStoreError) {

@@ -4,7 +4,7 @@ public import SystemPackage
 
 /// A record file in detail: each field of its header judged by itself, and the payload.
 ///
-/// It is for people who look into a cache. A load would report the first broken rule alone, `damage`.
+/// It is for looks into a cache. A load would report only the first broken rule, `damage`.
 public struct RecordInspection: Sendable {
   public let path: FilePath
   /// nil where the file name does not tell it.
@@ -13,15 +13,15 @@ public struct RecordInspection: Sendable {
   public let fileSize: Int64
   /// The first 64 bytes, or as many as there are.
   public let headerBytes: [UInt8]
-  /// What they hold; nil where there are fewer than 64.
+  /// Their fields; nil where there are fewer than 64.
   public let storedHeader: StoredHeader?
-  /// The first broken rule, that of the payload included, whatever the record's age.
+  /// The first broken rule, that of the payload included, at any age of the record.
   public let damage: RecordError?
   public let state: RecordState
   /// When an unlocked record expires; nil where the header is not sound.
   public let expiry: UnixTime?
-  /// The CRC-32 of the payload as it is; nil where the header carries none to compare it with, is not sound, or states
-  /// another size or more than `limits.payload`.
+  /// The CRC-32 of the payload as it is. nil if the header carries no checksum, is not sound, or states another size or
+  /// more than `limits.payload`.
   public var payloadChecksum: UInt32? { facts.payloadCRC }
   /// A guess.
   public let payloadKind: PayloadKind
@@ -32,7 +32,7 @@ public struct RecordInspection: Sendable {
   /// The judgement of one field.
   public enum Verdict: Hashable, Sendable {
     case ok
-    /// No rule forbids it, but no program of ours writes it.
+    /// No rule forbids it, but this library never writes it.
     case unusual(String)
     case broken(RecordError)
   }
@@ -118,7 +118,7 @@ extension OpenFile {
 // MARK: - Verdicts
 
 extension RecordInspection {
-  /// Judges one field, whatever the others hold.
+  /// Judges one field, independent of the others.
   ///
   /// - Returns: nil where the file is too short to have the field.
   public func verdict(on field: RecordField) -> Verdict? {

@@ -57,7 +57,7 @@ extension BlobStore {
     below source: consuming Directory, _ options: ImportOptions, _ visit: (ImportFinding) -> Void
   ) throws {
     var descent = DirectoryDescent(from: source)
-    /// Names that have yet to be gone down to, of each directory on the way.
+    /// Names of subdirectories that are still to be imported, for each directory on the way down.
     var subdirectories: [[String]] = [[]]
     try importFiles(in: descent.current().directory, at: "", options, &subdirectories[0], visit)
     while let depth = subdirectories.indices.last {

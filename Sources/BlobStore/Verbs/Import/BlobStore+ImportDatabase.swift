@@ -73,7 +73,7 @@ extension BlobStore {
         }
       }
     } catch {
-      // What came before the damage is imported.
+      // The rows before the damage are imported.
       visit(.failed(FilePath(layout.database), BlobStoreError(error, operation: "import", key: nil)))
     }
   }

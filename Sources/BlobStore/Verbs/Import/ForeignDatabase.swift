@@ -79,7 +79,7 @@ internal import SystemPackage
     return BlobStoreError(.sourceUnreadable, "SQLite cannot read this database: \(text)", path: path)
   }
 
-  /// What has a meaning in a URI is written by its number.
+  /// A character with a meaning in a URI is written by its number.
   private static func escaped(_ path: String) -> String {
     path.replacing("%", with: "%25").replacing("?", with: "%3f").replacing("#", with: "%23")
   }

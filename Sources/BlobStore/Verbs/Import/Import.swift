@@ -42,7 +42,7 @@ extension BlobStore {
 }
 
 extension BlobStore {
-  /// What became of one file of an import. Paths are relative to the directory that is imported.
+  /// The outcome of one file of an import. Paths are relative to the directory that is imported.
   public enum ImportFinding: Sendable {
     case imported(FilePath, BlobKey, byteCount: Int64, lifetime: ImportedLifetime)
     /// There is a live blob under its key, and `replacing` is off.

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 
 extension BlobStore {
-  /// What lies in a directory that is imported, and how it leads to keys and times to live.
+  /// The format of an imported directory, which leads to keys and times to live.
   public enum ImportFormat: String, CaseIterable, Sendable {
     /// Any directory of files. A file's key is its path below the directory.
     case files
