@@ -9,7 +9,7 @@ extension BlobCache {
   public struct Configuration: Sendable {
     /// How the directory is treated: layout, expiry, size limit, durability, clock, logger.
     public var store = BlobStore.Configuration()
-    /// What is kept in memory; nil for nothing.
+    /// The limits of the memory in front of the disk; nil for no memory.
     public var memory: Memory? = Memory()
     /// The number of blocking calls that run at once, of each kind; at least one.
     ///
@@ -84,7 +84,7 @@ extension BlobCache {
 
   /// What is staged in memory, for `Writing.behind`.
   ///
-  /// What is staged is lost if the process ends before it is written: call `flush` or `close`. A store that locks, or
+  /// A staged blob is lost if the process ends before it is written: call `flush` or `close`. A store that locks, or
   /// keeps locks, is never staged: its promise is about power cuts.
   public struct WriteBehind: Hashable, Sendable {
     /// The most bytes that may be staged: payloads, keys, and 512 for each blob.

@@ -34,12 +34,12 @@ public final class BlobCache: Sendable {
 
   /// Takes a directory as a cache. Nothing in it is read or made here; the first store makes the directory.
   ///
-  /// The cache lies where the path leads now: links are followed here, and a relative path is made absolute. What leads
-  /// elsewhere later moves no cache.
+  /// The cache lies where the path leads now: links are followed here, and a relative path is made absolute. A link
+  /// that changes later does not move the cache.
   ///
   /// - Throws: `BlobStoreError` `invalidConfiguration`; `BlobCacheError` `invalidConfiguration` if another cache of this
   ///   process has the directory open and is configured otherwise.
-  /// - Complexity: O(1), whatever the directory holds.
+  /// - Complexity: O(1), at any size of the directory.
   public convenience init(directory: FilePath, configuration: Configuration = Configuration()) throws {
     try self.init(directory: directory, configuration: configuration, files: Files())
   }
@@ -121,7 +121,7 @@ extension BlobCache {
   }
   /// Writes the due uses to disk, and returns when all are written.
   package func writeDueTouches() { engine.touches.write(all: false) }
-  /// What is staged, in the bytes that the limit counts.
+  /// Staged blobs, in the bytes that the limit counts.
   package var stagedByteCount: Int { engine.staging?.stagedByteCount ?? 0 }
   /// The seconds that are kept between two touches of a record from memory.
   package var touchIntervalSeconds: Int64 { engine.touches.intervalSeconds }
@@ -168,10 +168,10 @@ extension CacheEngine {
     return result
   }
 
-  /// What goes on after `shutDown` has ended.
+  /// The work that goes on after `shutDown` has ended.
   fileprivate func departed() async {
     await lanes.closed()
-    // Nobody else uses the directory then, but for the next cache, which waits for this one's shutdownLatch.
+    // Only the next cache uses the directory then, and it waits for this one's `shutdownLatch`.
     if configuration.store.access.sharing == .exclusive { await endCollection() }
     shutdownLatch.finish()
     observer.events.finish()

@@ -7,8 +7,8 @@ public import SystemPackage
   public import Foundation
 #endif
 
-/// Why the cache itself could not do what was asked. What the store could not do is a `BlobStoreError`, what a producer
-/// threw is thrown as it is, and a cancelled task gets `CancellationError`.
+/// Why the cache itself could not do what was asked. A failure of the store is a `BlobStoreError`. An error of a
+/// producer is thrown as it is, and a cancelled task gets `CancellationError`.
 public struct BlobCacheError: Error, Sendable {
   public let code: Code
   /// What happened, in a sentence.
@@ -16,7 +16,7 @@ public struct BlobCacheError: Error, Sendable {
   public let key: BlobKey?
   /// The directory concerned.
   public let path: FilePath?
-  /// What it comes from, such as the error of a decoder.
+  /// The cause, such as the error of a decoder.
   public let cause: (any Error)?
 
   /// The kind of failure. More may be added; switch with a default.

@@ -1,4 +1,4 @@
-/// What a payload seems to be, guessed from its first bytes.
+/// The probable kind of a payload, guessed from its first bytes.
 ///
 /// It helps people to look at a cache; no code depends on it.
 public enum PayloadKind: String, CaseIterable, Sendable {

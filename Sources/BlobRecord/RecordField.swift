@@ -30,7 +30,7 @@ public enum RecordField: String, CaseIterable, Sendable {
     }
   }
 
-  /// What a header holds in this field.
+  /// The value of this field in a header.
   public func value(in header: StoredHeader) -> UInt64 {
     switch self {
     case .magic: UInt64(header.magic)

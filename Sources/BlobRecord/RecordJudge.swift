@@ -10,7 +10,7 @@ public struct RecordJudge: Sendable {
     var defaultExpiration: Int64
   }
 
-  /// Judges records whatever their age.
+  /// Judges records at any age.
   public init() { clock = nil }
 
   /// Judges as a reader does: an expired record is judged by its header alone.
@@ -49,7 +49,7 @@ public struct RecordJudge: Sendable {
   }
 }
 
-/// What a record file is, as far as it was judged.
+/// The verdict on a record file, as far as it was judged.
 public enum RecordVerdict: Hashable, Sendable {
   /// No rule is broken, and the record is live where its age was judged.
   case sound(RecordHeader)

@@ -70,7 +70,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     return completions.contains { accepts(fileName: beginning + $0) }
   }
 
-  /// What the file names of all keys with a prefix begin with.
+  /// The beginning of the file names of all keys with a prefix.
   public func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
     switch self {
     case .encoded: return PercentEncoding.encode(prefix)

@@ -1,7 +1,7 @@
-/// What a sound record file keeps to, in the order of Spec/RecordFormat.md 4.
+/// The rules that a sound record file keeps, in the order of Spec/RecordFormat.md 4.
 ///
-/// The declaration is the order: a file that breaks several rules is damaged by the first. `writableByOthers` is missing
-/// here, because it is about a file's permissions; whatever opens the file judges them.
+/// The declaration is the order: a file that breaks several rules is damaged by the first. `writableByOthers` is
+/// missing here, because it is about a file's permissions, which are judged when the file is opened.
 public enum RecordRule: UInt8, CaseIterable, Sendable {
   /// 105: the file has a whole header.
   case wholeHeader
@@ -76,7 +76,7 @@ extension RecordRule {
   }
 }
 
-/// What is known of a record file besides its header. Rules about what is nil are passed over.
+/// The known facts of a record file besides its header. Rules about what is nil are passed over.
 public struct RecordFacts: Hashable, Sendable {
   /// How many bytes the file has behind its header.
   public var payloadByteCount: Int64?

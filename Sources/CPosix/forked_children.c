@@ -105,8 +105,8 @@ static void before_fork(void) {
 
 static void after_fork_in_parent(void) { atomic_fetch_sub(&forking, 1); }
 
-// Gives up one descriptor. Its number stays taken, by something harmless: whatever owns it will close it, and must not close a file
-// that the child has opened since.
+// Gives up one descriptor. Its number stays taken, by something harmless. Its owner will close it, and must not close a
+// file that the child has opened since.
 static void give_up(int descriptor, int placeholder) {
   if (placeholder >= 0) {
 #if defined(__linux__)

@@ -109,7 +109,7 @@ package struct ControlGroup: Sendable {
     }
   }
 
-  /// What `memory.stat` says, by name.
+  /// The numbers of `memory.stat`, by name.
   private func statistics(of directory: FilePath) throws(FileError) -> [Substring: Int64] {
     var statistics: [Substring: Int64] = [:]
     for line in try files.text(of: directory.appending("memory.stat"))?.split(separator: "\n") ?? [] {

@@ -12,7 +12,7 @@ package enum DefaultLimit {
 
   /// 64 MiB, or less where an eighth of the control groups' tightest limit is less.
   package static func byteCount(root: FilePath, files: Files) -> Int {
-    // What cannot be read here cannot be watched either, and the watch says so.
+    // A group that cannot be read here cannot be watched either, and the watch says so.
     guard let limit = try? ControlGroup(root: root, files: files)?.tightestLimit() else { return mostBytes }
     return min(mostBytes, Int(clamping: limit) / groupFraction)
   }

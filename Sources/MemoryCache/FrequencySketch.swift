@@ -16,7 +16,7 @@ package struct FrequencySketch: Sendable {
   @usableFromInline
   package init() {}
 
-  /// Makes room for so many entries: a word for each, which is sixteen counters. What was counted is forgotten then.
+  /// Makes room for so many entries: a word for each, which is sixteen counters. Earlier counts are forgotten then.
   @usableFromInline
   package mutating func reserve(_ entryCount: Int) {
     sampleSize = max(sampleSize, Self.sampleFactor * entryCount)

@@ -13,7 +13,7 @@ extension MemoryCache {
     Int(clamping: shards.reduce(0 as Int128) { sum, shard in sum + shard.state.withLock { $0.totalCost } })
   }
 
-  /// What happened since the cache was made. O(1).
+  /// Counts since the cache was made. O(1).
   public var statistics: MemoryCacheStatistics {
     shards.reduce(MemoryCacheStatistics()) { sum, shard in sum + shard.state.withLock { $0.statistics } }
   }

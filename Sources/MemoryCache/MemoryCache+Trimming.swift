@@ -10,8 +10,8 @@ extension MemoryCache {
 
   /// Removes the entries that the predicate accepts, reported as `.explicit`.
   ///
-  /// The predicate runs outside the lock. What is set while this runs may or may not be looked at; an entry that is
-  /// replaced after it was looked at stays.
+  /// The predicate runs outside the lock. An entry that is set while this runs may be missed. An entry that is replaced
+  /// after it was looked at stays.
   ///
   /// - Returns: how many were removed.
   /// - Complexity: O(*n*), under the lock for 256 entries at a time.
@@ -187,7 +187,7 @@ private struct SlotWalk {
 
   /// - Returns: the slots to look at; nil behind the last.
   mutating func advance<Key, Value>(in state: borrowing ShardState<Key, Value>) -> Range<Int>? {
-    // What was ahead may lie behind by now.
+    // An entry that was ahead may lie behind by now.
     if state.compactions != compactions { next = 0 }
     compactions = state.compactions
     let first = max(next, SlotStorage<Key, Value>.firstSlot)

@@ -44,7 +44,7 @@ public struct MemoryCacheConfiguration: Sendable {
   /// clock that goes back makes entries live longer.
   public var now: (@Sendable () -> CacheInstant)?
 
-  /// What tells of pressure; another one in tests.
+  /// The source of pressure; tests have another one.
   package var pressureMonitor = MemoryPressureMonitor.shared
 
   public init(limits: MemoryCacheLimits = MemoryCacheLimits(), policy: EvictionPolicy = .lru) {

@@ -5,10 +5,10 @@ public struct MemoryCacheLimits: Hashable, Sendable {
   public var count: Int?
   /// The sum of the entries' costs at the most; nil for no limit.
   public var cost: Int?
-  /// How long an entry stays that is not used; nil for ever. Checked when an entry is asked for, so a stale entry is
-  /// never served, and freed by the automatic trim.
+  /// How long an unused entry stays; nil for no limit. Checked when an entry is asked for, so a stale entry is never
+  /// served, and freed by the automatic trim.
   public var age: Duration?
-  /// The share of the cost limit that one entry may take, from 0 to 1. What is dearer is not kept.
+  /// The share of the cost limit that one entry may take, from 0 to 1. A dearer one is not kept.
   public var maximumCostShare: Double
 
   public init(count: Int? = nil, cost: Int? = nil, age: Duration? = nil, maximumCostShare: Double = 1) {

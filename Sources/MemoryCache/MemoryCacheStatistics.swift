@@ -1,4 +1,4 @@
-/// What a `MemoryCache` has done since it was made. Two of them subtract, to see a span of time.
+/// The work of a `MemoryCache` since it was made. Two of them subtract, to see a span of time.
 public struct MemoryCacheStatistics: Hashable, Sendable {
   /// Values found by `value(forKey:)` and the subscript.
   public var hits: Int

@@ -63,7 +63,7 @@ public final class MemoryPressureMonitor: Sendable {
   /// It is also nil without a limit, and where nothing is watched.
   package func currentPressure() -> MemoryPressure? { state.withLock { $0.watch }?.currentPressure() }
 
-  /// What is watched, and what could not be.
+  /// The sources that are watched, and those that could not be.
   public var sources: [MemoryPressureSource] { state.withLock { $0.watch }?.sources ?? [] }
 
   private func forget(_ number: UInt64) {

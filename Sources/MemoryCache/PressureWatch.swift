@@ -138,7 +138,7 @@ package struct PressureEnvironment: Sendable {
       let ofMachine = root.appending("proc/pressure/memory")
       guard let group else { return ofMachine }
       if group.version == .v2 { return group.stallFile }
-      // What cannot be read here cannot be read by the watch, which says so.
+      // A limit that cannot be read here cannot be read by the watch either, which says so.
       return (try? group.tightestLimit()) == nil ? ofMachine : nil
     }
 
@@ -172,7 +172,7 @@ package struct PressureEnvironment: Sendable {
       }
     }
 
-    /// What the thread does.
+    /// The work of the thread.
     private struct Loop: Sendable {
       var triggers: [Trigger]
       var group: ControlGroup?

@@ -1,4 +1,4 @@
-/// What one lock of a `MemoryCache` protects: entries, their order, totals and counters.
+/// The state under one lock of a `MemoryCache`: entries, their order, totals and counters.
 ///
 /// Everything is decided here; what leaves is handed out in `Removals`, to be reported and released outside the lock.
 @usableFromInline

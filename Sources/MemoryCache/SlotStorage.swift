@@ -26,7 +26,7 @@ struct SlotLinks {
   }
 }
 
-/// What an entry holds.
+/// The content of an entry.
 @usableFromInline
 struct SlotContent<Key, Value> {
   @usableFromInline let key: Key

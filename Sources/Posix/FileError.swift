@@ -21,7 +21,7 @@ extension FileError: CustomStringConvertible {
 }
 
 extension Errno {
-  /// What open(2) says of a socket.
+  /// The error of open(2) for a socket.
   static var openedSocket: Errno {
     #if canImport(Darwin)
       .notSupportedOnSocket

@@ -17,7 +17,7 @@ package import SystemPackage
 /// There, interrupted calls are retried, errno becomes a typed error, and a test may step in. The location of a call is
 /// only computed when it is asked for.
 package final class Files: Sendable {
-  /// What a test makes of a call that is about to happen.
+  /// A test's decision about a call that is about to happen.
   package enum Interception: Sendable {
     /// The call does not happen and fails so.
     case fail(Errno)
@@ -33,7 +33,7 @@ package final class Files: Sendable {
   private let intercept: Interceptor?
   /// Whether there is an interceptor: cheaper to ask than the closure, which would be retained.
   private let isIntercepted: Bool
-  /// What may be kept open from one operation to the next.
+  /// The budget of files that may stay open from one operation to the next.
   package let budget: OpenFileBudget
   /// `AccessTime.tellsOwner`, but for tests.
   private let accessTimeTellsOwner: Bool
@@ -131,7 +131,7 @@ package final class Files: Sendable {
           continue
         }
         if moved == 0 {
-          // A read has met the end of the file. A write that moves nothing and reports nothing would do so for ever.
+          // A read has met the end of the file. A write that moves nothing and reports no error would never end.
           if call == .read { return done }
           failure = .ioError
         }

@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import BlobStore
 
-/// What a look for a blob has come to, and what it took.
+/// The outcome of a look for a blob, and its cost.
 struct BlobFinding: Sendable {
   /// nil if there was none that is live.
   var blob: Blob?

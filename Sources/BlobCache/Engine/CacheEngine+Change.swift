@@ -231,7 +231,7 @@ extension CacheEngine {
         try flushStaged()
         return try wipe()
       }
-      // What a wipe that fails or is stopped has not come to is still to be written.
+      // If the wipe fails or is stopped, blobs that are still staged must be written.
       defer { startWritingStaged() }
       return try staging.replacingAll(wipe) { !$0.wasStopped }
     }

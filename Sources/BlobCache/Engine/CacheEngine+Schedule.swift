@@ -9,10 +9,10 @@ extension CacheEngine {
   func scheduleCollection(_ timing: BlobStore.CollectionTiming, _ options: BlobStore.CollectionOptions) throws {
     let logger = store.configuration.logger
     timing.warnIfRaised(logger)
-    // Weakly, because a schedule is to end with the cache it looks after.
+    // Weakly, so that a schedule ends with the cache it looks after.
     let work = CollectionRunner.Work(
       time: store.configuration.now,
-      // What keeps them from being read will keep the pass from being made, which reports it.
+      // An error here will also stop the pass, which reports it.
       lastPass: { [store] in (try? store.statistics())?.lastPass?.time },
       pass: { [weak self, directory = store.directory] isStopping throws(BlobStoreError) in
         var options = options

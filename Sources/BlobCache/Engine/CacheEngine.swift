@@ -5,7 +5,7 @@ internal import Logging
 internal import MemoryCache
 internal import SystemPackage
 
-/// What all caches of this process on one directory share.
+/// The state that all caches of this process on one directory share.
 ///
 /// It has the store, the blobs in memory, the threads, and the blobs that are being produced or staged. Its operations
 /// block; `BlobCache` takes them to a lane.

@@ -18,7 +18,7 @@ final class CancellationFlag: Sendable {
     }
   }
 
-  /// Asks this and whatever else may stop the call.
+  /// Asks this flag, then the other reason to stop the call.
   func or(_ isStopped: (@Sendable () -> Bool)?) -> @Sendable () -> Bool {
     { self.isSet || isStopped?() == true }
   }

@@ -197,7 +197,7 @@ extension Lane {
 // MARK: - Closing
 
 extension Lane {
-  /// Takes no more work. What waits is still done.
+  /// Takes no more work. Waiting work is still done.
   package func close() {
     let idle = state.withLock { state in
       state.isClosed = true

@@ -2,7 +2,7 @@ internal import BlobStore
 internal import Logging
 internal import Locks
 
-/// A generation in which nothing was being changed. What was read in it is true as long as it is in force.
+/// A generation in which nothing was being changed. A blob that was read in it is current as long as it is in force.
 struct GenerationStamp: Equatable, Sendable {
   fileprivate let value: UInt64
 }

@@ -101,7 +101,7 @@ final class MemoryTier: Sendable {
     cached.use.settle(time)
   }
 
-  /// Takes a key out of memory, whatever is there.
+  /// Takes a key out of memory.
   func discard(_ key: BlobKey) { cache.removeValue(forKey: key) }
 
   private func discard(_ cached: CachedBlob) {

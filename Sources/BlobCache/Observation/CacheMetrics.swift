@@ -46,7 +46,7 @@
       case .stored(let staged):
         stores.increment()
         storedBytes.increment(by: event.byteCount)
-        // What is staged is timed when it is written.
+        // A staged blob is timed when it is written.
         if !staged { storeTimer.recordNanoseconds(event.duration.clampedNanoseconds) }
       case .written: storeTimer.recordNanoseconds(event.duration.clampedNanoseconds)
       case .hit(let tier):

@@ -64,7 +64,7 @@ extension BlobCache {
       }
       if !answer.isOwn { tally.tell(answer, isAcceptable: request.isAcceptable) }
       let blob = try answer.result.get()
-      // Somebody else's producer may have made what will not do here.
+      // The blob of another caller's producer may not be acceptable here.
       if answer.isOwn || request.isAcceptable(blob) { return blob }
     }
   }

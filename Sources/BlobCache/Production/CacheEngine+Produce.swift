@@ -90,11 +90,11 @@ extension CacheEngine {
       {
         failures.note(error, of: key, for: time)
       }
-      // What is refreshed is live, and answered already.
+      // The blob that is refreshed is live, and was answered already.
       if place == .aged || error is CancellationError || Task.isCancelled { throw error }
       return try await staleBlob(for: request, after: error)
     }
-    // Nobody waits for it any more, and what a cancelled producer returns may be half of it.
+    // No caller waits for it any more, and a cancelled producer may return half a blob.
     try Task.checkCancellation()
     observer.tell(
       CacheEvent(
@@ -128,19 +128,19 @@ extension CacheEngine {
         return StoreCondition(history: history, isWanted: isWanted)
       }
       let history = try await lanes.writes.run { _ in
-        // What is staged is older than the production: it is not to be taken for a change that came later.
+        // The staged blob is older than the production, and must not be taken for a later change.
         self.writeStaged(key)
         return try self.store.firstHistory(of: key)
       }
       return StoreCondition(history: history, isWanted: isWanted)
     } catch let error as BlobStoreError {
-      // What keeps it from being read keeps the store from being made, which will report it.
+      // The store of the produced blob will meet the error too, and report it.
       store.configuration.logger.debug("no generation: \(error)")
       return StoreCondition(history: KeyHistory(), isWanted: isWanted)
     }
   }
 
-  /// What was produced and is not stored.
+  /// The answer for a produced blob that is not stored.
   ///
   /// - Throws: `invalidTimeToLive`: such a blob was never meant to be stored.
   private func unstored(_ request: StoreRequest, for key: BlobKey) throws -> Blob {

@@ -6,7 +6,7 @@ public import BlobStore
   public import Foundation
 #endif
 
-/// What a producer has made, and what it says about storing it.
+/// A producer's payload, and how to store it.
 ///
 /// An HTTP client sets `ttl` from `max-age`, and `isStored` to false for `no-store`.
 public struct Produced: Sendable {

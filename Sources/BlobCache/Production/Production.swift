@@ -5,13 +5,13 @@ internal import Synchronization
 /// One production of a key, from the look for its blob to its answer. It is told from another of the same key.
 final class Production: Sendable {
   enum Kind: Sendable {
-    /// Somebody waits for it.
+    /// A caller waits for it.
     case load
     /// A live blob that is old is produced anew.
     case refresh
   }
 
-  /// What a production is found by.
+  /// The key of a production in the table.
   struct Name: Hashable, Sendable {
     let key: BlobKey
     let kind: Kind

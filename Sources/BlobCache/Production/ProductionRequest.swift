@@ -1,16 +1,16 @@
 internal import BlobRecord
 internal import BlobStore
 
-/// What is asked for by a load that produces what is missing.
+/// The request of a load that produces a missing blob.
 struct ProductionRequest: Sendable {
   let key: BlobKey
   let options: ProductionOptions
-  /// Whether a blob will do; one that will not is as good as missing.
+  /// Whether a blob is acceptable; one that is not is as good as missing.
   let isAcceptable: @Sendable (Blob) -> Bool
   let produce: @Sendable () async throws -> Produced
 }
 
-/// What a blob that is produced takes the place of, which decides its locks.
+/// The place that a produced blob takes, which decides its locks.
 enum ProductionPlace: Sendable {
   /// Nothing that is live.
   case empty

@@ -17,7 +17,7 @@ final class BackupExclusion: Sendable {
     isLeft = Atomic(!isWanted)
   }
 
-  /// What cannot be marked is a cache all the same, and is logged. Blocks.
+  /// A directory that cannot be marked is a cache all the same; the failure is logged. Blocks.
   func apply() {
     guard !isLeft.load(ordering: .relaxed), !isLeft.exchange(true, ordering: .relaxed) else { return }
     do {

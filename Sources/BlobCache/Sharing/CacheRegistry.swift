@@ -101,7 +101,7 @@ extension CacheRegistry.Name {
   /// Follows links as far as the path exists; the first store makes the rest.
   init(_ directory: FilePath) throws(BlobStoreError) {
     do {
-      // What is no path is refused by the store.
+      // The store refuses an empty path.
       path = directory.isEmpty ? directory : try Files().canonical(directory)
     } catch {
       throw BlobStoreError(anything: error, operation: "open", key: nil)

@@ -3,7 +3,7 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// An engine as the holder of directories: none of two on one directory may be exclusive.
+/// An engine as the holder of directories: of two engines on one directory, neither may be exclusive.
 ///
 /// When an engine is made, another one on its directory is found by path, and by device and inode. Two paths may lead
 /// to one directory later. So an engine asks before it uses what it finds at its path.

@@ -53,7 +53,7 @@ extension BlobValues {
     for key: BlobKey, options: ProductionOptions = ProductionOptions(),
     orStore produce: @escaping @Sendable () async throws -> Value
   ) async throws -> Value {
-    // What does not decode was stored by an earlier version, perhaps.
+    // A payload that does not decode may be an earlier version's.
     let decoding = SingleDecoding(decode)
     let blob = try await cache.load(
       ProductionRequest(key: key, options: options, isAcceptable: decoding.accepts) {

@@ -8,10 +8,10 @@
 public protocol ValueCoder<Value>: Sendable {
   associatedtype Value: Sendable
 
-  /// - Throws: whatever says why; the cache wraps it as `unencodableValue`.
+  /// - Throws: any error; the cache wraps it as `unencodableValue`.
   func encode(_ value: Value) throws -> Data
 
-  /// - Throws: whatever says why; the cache wraps it as `undecodableValue`.
+  /// - Throws: any error; the cache wraps it as `undecodableValue`.
   func decode(_ payload: Data) throws -> Value
 }
 

@@ -1,7 +1,7 @@
 public import BlobRecord
 public import BlobStore
 
-// What is staged for a key is written before its record is touched, locked or unlocked.
+// A blob staged for a key is written before its record is touched, locked or unlocked.
 extension BlobCache {
   /// Sets the update time of a record with ttl 0 to now.
   ///

@@ -1,5 +1,5 @@
 extension BlobCache {
-  /// What the cache does from now on.
+  /// The events of the cache from now on.
   ///
   /// There may be many listeners, and each gets all events. A slow one loses the oldest events beyond 256. The stream
   /// ends when the cache is closed.
@@ -7,7 +7,7 @@ extension BlobCache {
   /// Without a listener no event is made. A dashboard's counters are better served by the trait `Metrics`.
   public var events: AsyncStream<CacheEvent> { events(bufferSize: 256) }
 
-  /// What the cache does from now on, with another buffer.
+  /// The events of the cache from now on, with another buffer.
   ///
   /// - Parameter bufferSize: events that wait for the listener at the most; at least one.
   public func events(bufferSize: Int) -> AsyncStream<CacheEvent> {

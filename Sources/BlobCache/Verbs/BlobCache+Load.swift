@@ -22,7 +22,7 @@ extension BlobCache {
     }
   }
 
-  /// The blobs of many keys, in their order. What is not in memory is read in one hop.
+  /// The blobs of many keys, in their order. Blobs that are not in memory are read in one hop.
   public func load(_ keys: some Sequence<BlobKey>, touching: Bool = true) async throws -> [LoadResult] {
     let engine = try openEngine()
     var results: [LoadResult?] = []
@@ -48,7 +48,7 @@ extension BlobCache {
   /// - Parameters:
   ///   - prefix: what the keys begin with, byte for byte.
   ///   - touching: whether this is a use of the record that is chosen.
-  ///   - choose: receives those keys, in no order, on a thread of the cache's; never called with none of them.
+  ///   - choose: receives those keys, in no order, on a thread of the cache's. It is called only if there are any.
   /// - Returns: nil if there is no such key, if `choose` answers nil, or if the chosen one is gone by then.
   /// - Throws: as `load`; `writeFailed`.
   public func load(
@@ -90,7 +90,7 @@ extension BlobCache {
   }
 }
 
-/// What a load of one key among several has come to.
+/// The outcome of a load of one key among several.
 public struct LoadResult: Sendable {
   public let key: BlobKey
   /// nil if there is no live record. The error is a `BlobStoreError`.

@@ -1,7 +1,7 @@
 public import BlobRecord
 public import MemoryCache
 
-// What is in memory. None of this concerns the disk.
+// The content of memory. None of this concerns the disk.
 extension BlobCache {
   /// Blobs in memory, outdated ones among them.
   public var memoryCount: Int { engine.memory?.cache.count ?? 0 }
@@ -9,7 +9,7 @@ extension BlobCache {
   /// Bytes that they take, with keys and what it takes to find them.
   public var memoryByteCount: Int { engine.memory?.cache.totalCost ?? 0 }
 
-  /// What memory has done since the cache was made. A hit on an outdated blob counts as a hit here.
+  /// The work of the memory since the cache was made. A hit on an outdated blob counts as a hit here.
   public var memoryStatistics: MemoryCacheStatistics { engine.memory?.cache.statistics ?? MemoryCacheStatistics() }
 
   /// The keys in memory, outdated ones among them, last used first.

@@ -32,7 +32,7 @@ extension BlobCache {
     }
   }
 
-  /// Removes all records whose keys begin with a prefix, whatever their age and locks. Staged blobs are written first.
+  /// Removes all records whose keys begin with a prefix, at any age and with any locks. Staged blobs are written first.
   ///
   /// Records stored during the removal may stay. A cancelled task ends it with the file in hand; the report says so.
   ///
@@ -47,7 +47,7 @@ extension BlobCache {
     }
   }
 
-  /// Removes records whatever their age. A task that is cancelled ends it with the file in hand; the report says so.
+  /// Removes records at any age. A task that is cancelled ends it with the file in hand; the report says so.
   ///
   /// - Throws: as `BlobStore.removeAll`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
   @discardableResult

@@ -38,7 +38,7 @@ extension BlobCache {
     }
   }
 
-  /// What collections have done in the directory, in all processes.
+  /// The work of collections in the directory, in all processes.
   ///
   /// - Throws: as `BlobStore.statistics`; `CancellationError` while it waits for a thread; `closed`.
   /// - Complexity: O(1).

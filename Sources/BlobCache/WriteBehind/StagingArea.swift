@@ -37,7 +37,7 @@ final class StagingArea: Sendable {
   private let byteLimit: Int
   private let delay: Duration
   private let state = Monitor(State())
-  /// What waits and is in hand: loads look at nothing else while it is 0.
+  /// The number of blobs that wait or are in hand. While it is 0, loads look no further.
   private let count = Atomic(0)
 
   /// Failures that are remembered until the next flush; more are only logged.
@@ -48,7 +48,7 @@ final class StagingArea: Sendable {
     self.delay = delay
   }
 
-  /// The bytes that the limit counts: what waits and is in hand.
+  /// The bytes that the limit counts: of blobs that wait or are in hand.
   var stagedByteCount: Int { state.look { $0.byteCount } }
 
   /// The latest blob staged for a key.
@@ -63,8 +63,8 @@ final class StagingArea: Sendable {
 extension StagingArea {
   /// Stages a blob, in the place of one of the same key that waits.
   ///
-  /// - Returns: false if there is no room, or what was produced is not wanted any more. What is too large for the whole area has no
-  ///   room.
+  /// - Returns: false if there is no room, or what was produced is not wanted any more. A blob larger than the whole
+  ///   area has no room.
   func stage(_ blob: Blob, _ request: StoreRequest) -> Bool {
     state.change { state in
       let staged = Staged(blob: blob, request: request)
@@ -224,7 +224,7 @@ extension StagingArea {
     }
   }
 
-  /// What was in hand is on disk, or will never be.
+  /// The blob in hand is on disk, or will never be.
   func finish(_ key: BlobKey, _ failure: (any Error)?) {
     state.change { state in
       guard let staged = state.inHand.removeValue(forKey: key) else { return }

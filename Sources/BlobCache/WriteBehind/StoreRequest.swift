@@ -12,7 +12,7 @@ struct StoreRequest: Sendable {
   private(set) var payload: Data
   var ttl: Duration?
   var locks = BlobStore.LockPolicy.none
-  /// What is produced is stored only if this holds.
+  /// A produced blob is stored only if this holds.
   var condition: StoreCondition?
 
   /// Locks are promised to outlive a power cut, which nothing in memory does.

@@ -1,4 +1,4 @@
-// What the thread sanitizer has to be told of locks that it cannot see.
+// Tells the thread sanitizer of locks that it cannot see.
 
 #ifndef BLOB_THREAD_SANITIZER_H
 #define BLOB_THREAD_SANITIZER_H

@@ -92,7 +92,7 @@ ssize_t blob_list_attributes(int descriptor, char *names, size_t size);
 /// Writes go to new blocks: on a full volume, one to a mapping raises SIGBUS.
 #define BLOB_MAPPING_NEEDS_ROOM 2
 
-/// What keeps a file on this file system from being shared through a mapping.
+/// The reason why a file cannot be shared through a mapping on this file system.
 ///
 /// 0 if nothing does; -1 with errno.
 int blob_mapping_hazard(int descriptor);

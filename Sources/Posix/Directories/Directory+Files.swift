@@ -11,7 +11,7 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// What lies at a name that was opened as a file.
+/// The file at a name, opened, or what else is there.
 package enum OpenedFile: ~Copyable {
   case regular(OpenFile, Stat)
   case absent
@@ -24,7 +24,7 @@ enum OpenedDescriptor {
   case opened(CInt), absent, notRegular
 }
 
-/// What an open file may be used for.
+/// The uses of an open file.
 package enum FileAccess: Sendable {
   case read, readWrite
 

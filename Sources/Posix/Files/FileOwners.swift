@@ -45,7 +45,7 @@ package struct FileOwners: Hashable, Sendable {
   package func expose(_ status: Stat) -> Bool {
     let permissions = status.permissions
     guard !isClosed, !permissions.isDisjoint(with: [.groupWrite, .otherWrite]) else { return false }
-    // What a sticky directory holds, its owners alone take out.
+    // Only the owner of a file takes it out of a sticky directory.
     if status.type == .directory, permissions.contains(.saveText) { return false }
     return permissions.contains(.otherWrite) || status.groupID != group
   }
@@ -64,11 +64,11 @@ package struct FileOwners: Hashable, Sendable {
   }
 }
 
-/// Why a file or directory is not to be gone by.
+/// Why a file or directory is not trusted.
 package enum Distrust: Equatable, Sendable, CustomStringConvertible {
   /// It belongs to another user.
   case owner(UserID)
-  /// Others may write to it than may change the cache.
+  /// Users that may not change the cache may write to it.
   case writers
 
   package var description: String {

@@ -25,7 +25,7 @@ package struct OpenFile: ~Copyable, Sendable {
   }
 
   deinit {
-    // Whoever has something to lose by a failing close calls close().
+    // A caller that must know of a failing close calls close().
     if isOpen { try? files.close(descriptor, location) }
   }
 
@@ -172,7 +172,7 @@ package struct OpenFile: ~Copyable, Sendable {
     }
   }
 
-  /// What keeps the file, on its file system, from being shared through a mapping.
+  /// The reason why the file cannot be shared through a mapping on its file system.
   package func mappingHazard() throws(FileError) -> MappingHazard? {
     let hazard = try files.perform(.volumeStatus, location) { blob_mapping_hazard(descriptor) }
     return MappingHazard(rawValue: hazard)

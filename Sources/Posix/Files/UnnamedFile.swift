@@ -16,17 +16,18 @@ package import SystemPackage
 /// No other process can reach it, and it goes when it is closed, however its process ends. Linux has such files on most
 /// file systems (open(2), `O_TMPFILE`); Darwin has none.
 ///
-/// On ext4, to write one and name it takes a third less time than to create, write and rename: one change of the
-/// directory instead of three.
+/// On ext4, writing one and naming it takes a third less time than a create, a write and a rename. The directory
+/// changes once instead of three times.
 package enum UnnamedFile {
-  /// What errors call it.
+  /// Its name in errors.
   package static let label = ".unnamed"
 }
 
 extension Directory {
-  /// Creates a file that is to get its name here.
+  /// Creates a file without a name, to be named in this directory.
   ///
-  /// - Returns: nil where there are no such files, or none may be made: what a file with a name comes to says why.
+  /// - Returns: nil where there are no such files, or none may be made. The caller's try of a named file then gives the
+  ///   reason.
   package func createUnnamedFile(permissions: FilePermissions) throws(FileError) -> OpenFile? {
     guard !files.refusesUnnamedFiles else { return nil }
     let fileLocation = at(UnnamedFile.label)
@@ -51,7 +52,7 @@ extension Directory {
   /// Gives a file without a name this one, unless that is taken.
   ///
   /// - Returns: false if it is taken.
-  /// - Throws: ENOENT if the directory was removed. What says that no file can be named so is remembered: see
+  /// - Throws: ENOENT if the directory was removed. An error which says that no file can be named so is remembered: see
   ///   `Files.refusesUnnamedFiles`.
   package func name(_ unnamed: borrowing OpenFile, ifAbsent name: String) throws(FileError) -> Bool {
     let unnamedDescriptor = unnamed.descriptor

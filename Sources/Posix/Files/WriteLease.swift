@@ -31,13 +31,13 @@ package enum WriteLease {
   package enum Refusal: Sendable {
     /// The file is open, mapped or leased elsewhere, missing, unwanted, or not regular.
     case file
-    /// Somebody has given the file attributes or an access control list.
+    /// The file has attributes or an access control list.
     case attributes
     /// This process or file system has no leases: another try is of no use.
     case leases
   }
 
-  /// What the caller makes of a file, by its status.
+  /// The caller's judgement of a file, by its status.
   package enum Judgement: Sendable {
     case unwanted
     /// It is the one that is wanted, if the name still leads to it.

@@ -56,7 +56,7 @@ package final class EventWait: Sendable {
     _ = unsafe write(writeEnd, &byte, 1)
   }
 
-  /// Waits for one of the files; for ever without a timeout.
+  /// Waits for one of the files; without a timeout, until one is ready or the wait is stopped.
   ///
   /// System call: poll(2) with POLLPRI.
   package func next(of watched: [WatchedFile], timeoutMilliseconds: CInt?) throws(FileError) -> Outcome {

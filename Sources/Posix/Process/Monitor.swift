@@ -17,7 +17,7 @@
   private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-  /// What a thread that looks at the state makes of it.
+  /// The decision of a thread that looks at the state.
   package enum Finding<Result> {
     case done(Result)
     /// Look again after a change, or after so much time; nil waits for a change alone.

@@ -11,7 +11,7 @@ package import SystemPackage
   internal import Android
 #endif
 
-/// What a descriptor says of the terminal behind it.
+/// The facts of the terminal behind a descriptor.
 package enum Terminal {
   package static func isTerminal(_ descriptor: FileDescriptor) -> Bool {
     isatty(descriptor.rawValue) == 1
