@@ -1,6 +1,5 @@
 import Foundation
 import Posix
-import Synchronization
 import SystemPackage
 import TestSupport
 import Testing
@@ -15,6 +14,7 @@ import Testing
   import Darwin
 #endif
 
+/// Calls on a directory: names, listings, attributes, and the errors of each.
 @Suite struct DirectoryTests {
   let temporary: TemporaryDirectory
   let plan = FaultPlan()
@@ -27,101 +27,8 @@ import Testing
     try openDirectory(at: temporary.path, plan.files())
   }
 
-  #if !os(iOS)
-    /// In a process of its own, because the working directory is the process's.
-    @Test func aRelativeNameIsMadeInTheWorkingDirectory() async {
-      await #expect(processExitsWith: .success) {
-        let temporary = try TemporaryDirectory()
-        #expect(chdir(temporary.path.string) == 0)
-        #expect(try Files().makeDirectories(at: "name", permissions: .ownerReadWriteExecute) == ["."])
-        #expect(try temporary.names() == ["name"])
-      }
-    }
-  #endif
-
   private func put(_ name: String) throws {
     try Data("x".utf8).write(to: temporary.url(name))
-  }
-
-  /// What opening finds, by a name to compare.
-  private static func kind(_ file: consuming OpenedFile) -> String {
-    switch consume file {
-    case .regular: "regular"
-    case .absent: "absent"
-    case .notRegular: "notRegular"
-    }
-  }
-
-  @Test(.timeLimit(.minutes(10)), arguments: [nil, .noFunction, .notPermitted] as [Errno?])
-  func onlyRegularFilesBelowTheRootAreOpenedAndNothingBlocks(refusal: Errno?) throws {
-    if let refusal { plan.refuse(.openBeneath, refusal) }
-    let directory = try directory()
-    _ = try directory.makeSubdirectory("sub", permissions: .ownerReadWriteExecute)
-    for name in ["file", "sub/file"] { try put(name) }
-    // A socket's path is short.
-    let path = temporary.path.string
-    #expect(symlink("file", path + "/link") == 0)
-    #expect(symlink("sub", path + "/linked") == 0)
-    #expect(symlink("nowhere", path + "/dangling") == 0)
-    #expect(symlink("/dev/null", path + "/outside") == 0)
-    #expect(mkfifo(path + "/fifo", 0o600) == 0)
-    #expect(mkfifo(path + "/sub/fifo", 0o600) == 0)
-    let socket = try Self.makeSocket(path + "/socket")
-    defer { close(socket) }
-    var expected = [
-      "file": "regular", "sub/file": "regular", "absent": "absent", "sub/absent": "absent", "absent/file": "absent",
-      "link": "notRegular", "linked/file": "notRegular", "dangling": "notRegular", "outside": "notRegular",
-      "fifo": "notRegular", "sub/fifo": "notRegular", "sub": "notRegular", "file/file": "notRegular",
-      "socket": "notRegular",
-    ]
-    // Only the superuser makes devices.
-    if mknod(path + "/device", S_IFCHR | 0o600, 0x103) == 0 { expected["device"] = "notRegular" }
-    for (name, kind) in expected {
-      for access in [FileAccess.read, .readWrite] {
-        #expect(Self.kind(try directory.openFile(name, for: access)) == kind, "\(name)")
-        let parts = name.split(separator: "/").map(String.init)
-        guard parts.count == 2 else { continue }
-        #expect(Self.kind(try directory.openFile(parts[1], in: parts[0], for: access)) == kind, "\(parts)")
-      }
-    }
-    #expect(refusal == nil || !plan.calls.allSatisfy { $0.kind != .open })
-  }
-
-  private static func makeSocket(_ path: String) throws -> CInt {
-    #if canImport(Glibc)
-      let stream = CInt(SOCK_STREAM.rawValue)
-    #else
-      let stream = SOCK_STREAM
-    #endif
-    let descriptor = socket(AF_UNIX, stream, 0)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-    let result = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
-    try #require(result == 0)
-    return descriptor
-  }
-
-  @Test func refusedOpenBeneathIsNotAskedAgain() throws {
-    try put("file")
-    plan.refuse(.openBeneath, .noFunction)
-    let directory = try directory()
-    for _ in 0..<3 { #expect(Self.kind(try directory.openFile("file", for: .read)) == "regular") }
-    #expect(plan.calls.filter { $0.kind == .openBeneath }.count == 1)
-  }
-
-  @Test func subdirectoriesAreNotReachedThroughLinks() throws {
-    let directory = try directory()
-    #expect(symlink("/tmp", temporary.path.string + "/link") == 0)
-    let error = #expect(throws: FileError.self) {
-      _ = try directory.openSubdirectory("link")
-    }
-    #expect([.notDirectory, .tooManySymbolicLinkLevels].contains(error?.errno))
-    if try directory.openSubdirectory("absent") != nil { Issue.record("there is no such directory") }
   }
 
   @Test func listingTellsNamesThatAreNotUTF8() throws {
@@ -147,32 +54,6 @@ import Testing
     #expect(found[String(describing: Array("a".utf8))]?.kind == .regular)
     #expect(found[String(describing: Array("sub".utf8))]?.kind == .directory)
     #expect(found[String(describing: Array("link".utf8))]?.kind == .other)
-  }
-
-  /// openat2(2) answers EXDEV for a file that is moved out of the directory while it is looked up. Found by the torture: a
-  /// collection came upon a file just when it was moved into the recycling bin.
-  @Test(arguments: [("top", "sub/file"), ("top/sub", "file")])
-  func fileThatIsMovedAwayIsThereOrNot(start: String, path: String) throws {
-    for name in ["top", "top/sub", "elsewhere"] {
-      #expect(mkdir(temporary.path.string + "/" + name, 0o700) == 0)
-    }
-    try put("elsewhere/file")
-    let (inside, elsewhere) = (temporary.path.string + "/top/sub/file", temporary.path.string + "/elsewhere/file")
-    let isDone = Atomic(false)
-    let mover = try OwnedThread {
-      while !isDone.load(ordering: .relaxed) {
-        rename(elsewhere, inside)
-        rename(inside, elsewhere)
-      }
-    }
-    defer {
-      isDone.store(true, ordering: .relaxed)
-      mover.join()
-    }
-    let directory = try openDirectory(at: temporary.path.appending(start), plan.files())
-    var kinds: Set<String> = []
-    for _ in 0..<100_000 { kinds.insert(Self.kind(try directory.openFile(path, for: .read))) }
-    #expect(kinds == ["regular", "absent"])
   }
 
   @Test func renamingIfAbsentReplacesNothing() throws {
@@ -212,33 +93,6 @@ import Testing
     #expect(error?.errno == .fileExists)
     #expect(try Data(contentsOf: temporary.url("file")) == Data("x".utf8))
     #expect(try directory.status(of: "nowhere") == nil)
-  }
-
-  @Test func missingDirectoriesAreMadeAndTheirContainersTold() throws {
-    let files = plan.files()
-    let path = temporary.path.appending("a").appending("b").appending("c")
-    let changed = try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute)
-    #expect(changed == [temporary.path, temporary.path.appending("a"), temporary.path.appending("a").appending("b")])
-    #expect(try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute) == [])
-    let made = try openDirectory(at: path, files)
-    #expect(try made.status().permissions.rawValue & 0o777 == 0o700)
-  }
-
-  /// A path may be of any depth, and a thread's stack small: each directory is made as near to its end as the first.
-  @Test func theDepthOfAPathTakesNoStack() throws {
-    let least = Atomic(Int.max)
-    let most = Atomic(0)
-    let files = Files { call, _ in
-      guard call == .makeDirectory else { return nil }
-      let frames = Thread.callStackReturnAddresses.count
-      _ = (least.min(frames, ordering: .relaxed), most.max(frames, ordering: .relaxed))
-      return nil
-    }
-    let depth = 20
-    let path = FilePath(temporary.path.string + String(repeating: "/d", count: depth))
-    #expect(try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute).count == depth)
-    let (nearest, farthest) = (least.load(ordering: .relaxed), most.load(ordering: .relaxed))
-    #expect(nearest > 0 && farthest - nearest < depth / 2)
   }
 
   @Test(arguments: [
@@ -359,11 +213,6 @@ import Testing
     }
   }
 
-  @Test func directoryThatIsThereIsNotMade() throws {
-    #expect(try Files().makeDirectories(at: ".", permissions: .ownerReadWriteExecute).isEmpty)
-    #expect(try Files().makeDirectories(at: temporary.path, permissions: .ownerReadWriteExecute).isEmpty)
-  }
-
   @Test func fileIsReplacedWholeOrNotAtAll() throws {
     let directory = try directory()
     for bytes in [[1], [2, 3]] as [[UInt8]] {
@@ -380,50 +229,8 @@ import Testing
     #expect(try Set(temporary.names()) == ["file", "link"])
   }
 
-  /// Whatever was there when it was looked at.
-  @Test func onlyPipesAndDevicesAreWrittenToInPlace() throws {
-    let directory = try directory()
-    try put("file")
-    let path = temporary.path.string
-    #expect(symlink("file", path + "/link") == 0)
-    #expect(symlink("/dev/null", path + "/device") == 0)
-    #expect(mkfifo(path + "/fifo", 0o600) == 0)
-    #expect(try directory.openOutput("file") == nil)
-    for name in ["link", "device"] {
-      let error = #expect(throws: FileError.self) { _ = try directory.openOutput(name) == nil }
-      #expect(error?.errno == .tooManySymbolicLinkLevels)
-    }
-    let reader = open(path + "/fifo", O_RDONLY | O_NONBLOCK)
-    defer { close(reader) }
-    #expect(try directory.openOutput("fifo") != nil)
-    #expect(try openDirectory(at: "/dev", Files()).openOutput("null") != nil)
-    #expect(try Data(contentsOf: temporary.url("file")) == Data("x".utf8))
-  }
-
   @Test func statusOfWhatIsNotThereIsNone() throws {
     #expect(try Files().status(of: temporary.path.appending("absent")) == nil)
-  }
-
-  /// Somebody else makes the directory, or the one above it, in between.
-  @Test func directoriesThatOthersMakeMeanwhileAreTaken() throws {
-    let path = temporary.path.appending("above").appending("below")
-    let files = Files { call, location in
-      if call == .makeDirectory, location.path.lastComponent == "above" {
-        mkdir(path.removingLastComponent().string, 0o700)
-      }
-      return nil
-    }
-    _ = try files.makeDirectories(at: path, permissions: .ownerReadWriteExecute)
-    #expect(try Files().status(of: path) != nil)
-    let late = temporary.path.appending("one").appending("two")
-    let racing = Files { call, location in
-      if call == .makeDirectory, location.path.lastComponent == "one" {
-        mkdir(late.removingLastComponent().string, 0o700)
-        mkdir(late.string, 0o700)
-      }
-      return nil
-    }
-    #expect(try racing.makeDirectories(at: late, permissions: .ownerReadWriteExecute).count <= 1)
   }
 }
 

@@ -1,0 +1,111 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, P3, P6, P7: a root that is removed, replaced or changed under a store.
+@Suite struct ReplacedRootTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  /// Long enough for the root to be looked at again.
+  private func waitForNextLook() { Thread.sleep(forTimeInterval: 1.1) }
+
+  /// P6: with subdirectories, without, and from a descriptor.
+  @Test(arguments: [true, false], [true, false]) func removedRootIsMadeAgain(separates: Bool, fromInput: Bool) throws {
+    let store = try cache.store { $0.layout.separatesDirectories = separates }
+    try store.store(payload(5), for: "key")
+    try FileManager.default.removeItem(atPath: cache.path(""))
+    #expect(try store.load("key") == nil)
+    #expect(try store.lock("key") == .notFound)
+    #expect(try store.remove("key") == .notFound)
+    if fromInput {
+      let source = cache.outside.path.appending("source")
+      try payload(6).write(to: URL(filePath: source.string))
+      let input = try FileDescriptor.open(source, .readOnly)
+      try store.store(contentsOf: input, for: "key")
+      try input.close()
+    } else {
+      try store.store(payload(6), for: "key")
+    }
+    #expect(try store.load("key")?.payload == payload(6))
+    #expect(try cache.files() == [separates ? "ke/key" : "key"])
+  }
+
+  /// P6: not only at the beginning.
+  @Test func subdirectoryRemovedUnderAStoreIsMadeAgain() throws {
+    let trace = CallTrace()
+    let cache = cache
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in
+      guard call == .write else { return nil }
+      trace.onCall(nil)
+      try? FileManager.default.removeItem(atPath: cache.path(""))  // seen by what is expected below
+      return nil
+    }
+    try store.store(payload(5), for: "key")
+    #expect(try cache.files() == ["ke/key"])
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// P7: both roots have the key, so that what is found tells which is used.
+  @Test(arguments: ["load", "header", "lock", "remove", "store", "records", "usage"])
+  func replacedRootIsNoticed(operation: String) throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    try check(rename(cache.path(""), cache.outside.path.string + "/moved"), "rename")
+    try cache.store().store(payload(6), for: "key")
+    waitForNextLook()
+    let moved = cache.outside.path.string + "/moved/ke/key"
+    let before = try fileState(moved)
+    switch operation {
+    case "load": #expect(try store.load("key")?.payload == payload(6))
+    case "header": #expect(try store.header(for: "key")?.payloadSize == 6)
+    case "lock":
+      #expect(try store.lock("key") == .done)
+      #expect(try cache.header("ke/key").refCount == 1)
+    case "remove":
+      #expect(try store.remove("key") == .done)
+      #expect(try cache.files() == [])
+    case "store":
+      try store.store(payload(7), for: "key")
+      #expect(try cache.bytes("ke/key").count == 71)
+    case "records": #expect(try store.records().map(\.fileSize) == [70])
+    default: #expect(try store.usage().bytes == 70)
+    }
+    #expect(try fileState(moved) == before)
+  }
+
+  /// P7: looking costs a system call, so it is not done each time.
+  @Test func rootIsLookedAtOnceASecond() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try store.store(payload(5), for: "key")
+    func looks(_ loads: Int) throws -> Int {
+      _ = trace.take()
+      for _ in 0..<loads { _ = try store.load("key") }
+      return trace.take().count { $0.call == .status && $0.path == cache.root.string }
+    }
+    let start = ContinuousClock.now
+    let looked = try looks(100)
+    #expect(Double(looked) <= start.duration(to: .now) / .seconds(1) + 1)
+    waitForNextLook()
+    #expect(try looks(1) == 1)
+  }
+
+  /// P3: files get the permissions that the root has by then.
+  @Test func changedPermissionsAreNoticed() throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    #expect(try cache.state("ke/key")?.permissions == 0o600)
+    try check(chmod(cache.root.string, 0o750), "chmod")
+    waitForNextLook()
+    try store.store(payload(5), for: "other")
+    #expect(try cache.state("ot")?.permissions == 0o750)
+    #expect(try cache.state("ot/other")?.permissions == 0o640)
+  }
+}
