@@ -24,7 +24,7 @@ struct ConfigureCommand: DirectorySubcommand {
 
   @Option(
     parsing: .unconditional,
-    help: ArgumentHelp("Bytes above which collections remove the longest unused blobs, or none.", valueName: "s"),
+    help: ArgumentHelp("Bytes above which collections remove blobs, or none.", valueName: "s"),
     transform: SettingLimit<ByteCount>.read)
   var sizeLimit: SettingLimit<ByteCount>?
 
@@ -51,6 +51,11 @@ struct ConfigureCommand: DirectorySubcommand {
     help: ArgumentHelp("Bytes of the volume that collections with a limit leave free.", valueName: "s"),
     transform: ByteCount.read)
   var keepFree: ByteCount?
+
+  @Option(
+    parsing: .unconditional,
+    help: "Which blobs go first above a limit: the least used for long, or those stored or touched the longest ago.")
+  var eviction: BlobStore.Eviction?
 
   @Flag(help: "Begin with no settings, rather than those that are there.")
   var reset = false
@@ -96,6 +101,7 @@ struct ConfigureCommand: DirectorySubcommand {
     if let countLimit { settings.countLimit = .init(countLimit.value?.value) }
     if let defaultTimeToLive { settings.defaultTimeToLive = .seconds(defaultTimeToLive.seconds) }
     if let keepFree { settings.freeSpaceFloor = keepFree.bytes }
+    if let eviction { settings.eviction = eviction }
     if let naming { settings.naming = naming }
     if let layout { settings.separatesDirectories = layout.separatesDirectories }
     return settings
@@ -114,7 +120,7 @@ extension EffectiveSettings.Row {
     return switch setting {
     case .defaultTimeToLive: TimeSpan(seconds: number).description
     case .sizeLimit, .freeSpaceFloor: ByteCount(number).exact
-    case .countLimit, .naming, .layout: value
+    case .countLimit, .eviction, .naming, .layout: value
     }
   }
 }

@@ -118,6 +118,7 @@ extension BlobCache.Configuration {
       ("layout", differ(\.store.layout)), ("format", differ(\.store.format)),
       ("default expiration", differ(\.store.expiry.defaultTimeToLive)), ("size limit", differ(\.store.limits.size)),
       ("count limit", differ(\.store.limits.count)), ("eviction target", differ(\.store.limits.evictionTarget)),
+      ("eviction", differ(\.store.limits.eviction)),
       ("`collectsOnStore`", differ(\.store.limits.collectsOnStore)),
       ("`recordsCollections`", differ(\.store.access.recordsCollections)),
       ("free space floor", differ(\.store.limits.freeSpaceFloor)), ("maximum payload", differ(\.store.limits.payload)),

@@ -8,6 +8,7 @@ package enum DirectorySetting: String, CaseIterable, Sendable {
   case sizeLimit = "size-limit"
   case countLimit = "count-limit"
   case freeSpaceFloor = "keep-free"
+  case eviction
   case naming
   case layout
 
@@ -18,6 +19,7 @@ package enum DirectorySetting: String, CaseIterable, Sendable {
     case .sizeLimit: "a number of bytes above zero, or none"
     case .countLimit: "a number of records above zero, or none"
     case .freeSpaceFloor: "a number of bytes"
+    case .eviction: BlobStore.Eviction.allCases.map(\.rawValue).joined(separator: ", ")
     case .naming: RecordNaming.allCases.map(\.rawValue).joined(separator: ", ")
     case .layout: "prefix or flat"
     }
@@ -34,6 +36,7 @@ extension BlobStore.DirectorySettings {
     case .sizeLimit: sizeLimit.map(\.text)
     case .countLimit: countLimit.map(\.text)
     case .freeSpaceFloor: freeSpaceFloor.map { "\($0)" }
+    case .eviction: eviction?.rawValue
     case .naming: naming?.rawValue
     case .layout: separatesDirectories.map { $0 ? "prefix" : "flat" }
     }
@@ -57,6 +60,9 @@ extension BlobStore.DirectorySettings {
     case .freeSpaceFloor:
       guard let floor = Int64(decimal: text) else { return false }
       freeSpaceFloor = floor
+    case .eviction:
+      guard let eviction = BlobStore.Eviction(rawValue: text) else { return false }
+      self.eviction = eviction
     case .naming:
       guard let naming = RecordNaming(rawValue: text) else { return false }
       self.naming = naming

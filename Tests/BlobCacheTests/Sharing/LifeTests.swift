@@ -100,6 +100,7 @@ import Testing
     ("default expiration", { $0.store.expiry.defaultTimeToLive = .seconds(700) }),
     ("size limit", { $0.store.limits.size = 1 << 20 }), ("count limit", { $0.store.limits.count = 10 }),
     ("eviction target", { $0.store.limits.evictionTarget = 0.5 }),
+    ("eviction", { $0.store.limits.eviction = .oldest }),
     ("collectsOnStore", { $0.store.limits.collectsOnStore = false }),
     ("recordsCollections", { $0.store.access.recordsCollections = false }),
     ("free space floor", { $0.store.limits.freeSpaceFloor = 1 }), ("maximum payload", { $0.store.limits.payload = 1 }),

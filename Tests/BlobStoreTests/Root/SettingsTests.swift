@@ -34,6 +34,7 @@ import Testing
     settings.sizeLimit = .atMost(1 << 31)
     settings.countLimit = .unlimited
     settings.freeSpaceFloor = 0
+    settings.eviction = .oldest
     settings.naming = .sha256
     settings.separatesDirectories = false
     return settings
@@ -53,8 +54,9 @@ import Testing
     let lines = try text().split(separator: "\n")
     #expect(
       lines.dropLast() == [
-        "blobcache 1", "default-ttl never", "size-limit 2147483648", "count-limit none", "keep-free 0", "naming sha256",
-        "layout flat",
+        "blobcache 1", "default-ttl never", "size-limit 2147483648", "count-limit none", "keep-free 0",
+        "eviction oldest",
+        "naming sha256", "layout flat",
       ])
     #expect(lines.last?.wholeMatch(of: /check [0-9a-f]{8}/) != nil)
   }
@@ -131,7 +133,7 @@ import Testing
   @Test(arguments: [
     "size-limit 0", "size-limit -1", "size-limit 01", "size-limit 9223372036854775808", "size-limit", "size-limit  1",
     "count-limit never", "keep-free none", "keep-free -1", "default-ttl 59", "default-ttl none", "naming plain",
-    "layout spread", "colour red", "", "blobcache 1",
+    "eviction newest", "eviction", "layout spread", "colour red", "", "blobcache 1",
   ])
   func alineThatIsNoSettingIsNamed(line: String) throws {
     try plant("blobcache 1", "size-limit none", line)
@@ -201,10 +203,12 @@ import Testing
     var settings = BlobStore.DirectorySettings()
     settings.countLimit = .atMost(7)
     settings.defaultTimeToLive = .seconds(86_400)
+    settings.eviction = .oldest
     try write(settings)
     let configuration = try BlobStore.Configuration(following: cache.root)
     #expect(configuration.limits.count == 7)
     #expect(configuration.expiry.defaultTimeToLive == .seconds(86_400))
+    #expect(configuration.limits.eviction == .oldest)
     // What the directory does not say, the program's hint does.
     #expect(configuration.limits.size == 5 << 20)
   }
@@ -241,13 +245,16 @@ import Testing
   @Test func aDifferenceIsToldOnceAndTheProgramsHolds() throws {
     var settings = BlobStore.DirectorySettings()
     settings.sizeLimit = .atMost(1 << 20)
+    settings.eviction = .oldest
     try write(settings)
     let log = RecordedLog()
     let store = try cache.store { $0.logger = log.logger }
     try store.store(payload(1), for: "key")
     #expect(try store.load("key") != nil)
     #expect(log.warnings.count == 1)
-    #expect(log.warnings.first?.contains("says size-limit 1048576; this program says none") == true)
+    #expect(
+      log.warnings.first?.contains("says size-limit 1048576, eviction oldest; this program says none, frequency")
+        == true)
     let visitor = RecordedLog()
     _ = try cache.store {
       $0.logger = visitor.logger

@@ -24,10 +24,10 @@ import Testing
       rows == [
         ["default-ttl", "7d", "directory"], ["size-limit", "2147483648 bytes", "directory"],
         ["count-limit", "12", "environment (for collect)"], ["keep-free", "a tenth, 4GiB at most", "built in"],
-        ["naming", "encoded", "built in"], ["layout", "prefix", "built in"],
+        ["eviction", "frequency", "built in"], ["naming", "encoded", "built in"], ["layout", "prefix", "built in"],
       ])
     let objects = try await configure("--json").objects()
-    #expect(objects.map { $0["name"] }.count == 6)
+    #expect(objects.map { $0["name"] }.count == 7)
     #expect(objects.first { $0["name"] == "size-limit" }?["value"] == 2_147_483_648)
     #expect(objects.first { $0["name"] == "size-limit" }?["source"] == "directory")
   }
@@ -56,6 +56,50 @@ import Testing
     #expect(try run.objects().first?["evicted"] == 2, "\(run.error)")
     let other = try await tool.run("collect", "cache", "--json", environment: ["BLOBCACHE_SIZE_LIMIT": "1000"])
     #expect(try other.objects().first?["evicted"] == 1)
+  }
+
+  @Test(arguments: [("frequency", "used"), ("oldest", "newer")])
+  func theEvictionOfADirectoryNeedsNoFlag(eviction: String, kept: String) async throws {
+    // Nine tenths of two leave one.
+    #expect(try await configure("--count-limit", "2", "--eviction", eviction, "--quiet").status == 0)
+    let rows = try await configure("--json").objects()
+    #expect(rows.first { $0["name"] == "eviction" }?["value"] == .string(eviction))
+    #expect(rows.first { $0["name"] == "eviction" }?["source"] == "directory")
+    for (key, time) in [("used", 0), ("new", 10), ("newer", 20)] as [(String, Int64)] {
+      let run = try await tool.run(
+        "store", "cache", key, "--ttl", "1h", now: Tool.now + time, input: Data("12345".utf8))
+      #expect(run.status == 0, "\(run.error)")
+      guard key == "used" else { continue }
+      for _ in 0..<4 { #expect(try await tool.run("load", "cache", "used").text == "12345") }
+    }
+    #expect(try await tool.run("collect", "cache", now: Tool.now + 30).status == 0)
+    let listed = try await tool.run("list", "cache", "--json", now: Tool.now + 30).objects()
+    #expect(listed.map { $0["key"] } == [.string(kept)])
+  }
+
+  @Test func theEnvironmentComesBeforeTheDirectorysEviction() async throws {
+    #expect(try await configure("--eviction", "oldest", "--quiet").status == 0)
+    let rows = try await configure("--json", environment: ["BLOBCACHE_EVICTION": "frequency"]).objects()
+    #expect(rows.first { $0["name"] == "eviction" }?["value"] == "frequency")
+    #expect(rows.first { $0["name"] == "eviction" }?["source"] == "environment (for collect)")
+  }
+
+  @Test(arguments: [true, false])
+  func changesOfManyProcessesAllSurvive(isUsed: Bool) async throws {
+    if isUsed { try await tool.store("12345", for: "key") }
+    let options = [
+      ["--size-limit", "1MB"], ["--count-limit", "7"], ["--default-ttl", "never"], ["--keep-free", "0"],
+      ["--eviction", "oldest"], ["--naming", "encoded"], ["--layout", "prefix"],
+    ]
+    let runs = try await withThrowingTaskGroup(of: Tool.Run.self) { group in
+      for option in options {
+        group.addTask { [tool] in try await tool.run(arguments: ["configure", "cache", "--quiet"] + option, now: nil) }
+      }
+      return try await group.reduce(into: []) { $0.append($1) }
+    }
+    for run in runs { #expect(run.status == 0, "\(run.error)") }
+    let rows = try await configure("--json").objects()
+    #expect(rows.allSatisfy { $0["source"] == "directory" }, "\(rows)")
   }
 
   @Test func theLayoutOfADirectoryNeedsNoFlag() async throws {
@@ -96,6 +140,7 @@ import Testing
   @Test(arguments: [
     ["--size-limit", "0"], ["--size-limit", "many"], ["--count-limit", "-1"], ["--default-ttl", "59s"],
     ["--default-ttl", "0"], ["--layout", "spread"], ["--naming", "plain"], ["--keep-free", "none"],
+    ["--eviction", "newest"],
   ])
   func wrongValuesAreWrongUsage(options: [String]) async throws {
     let run = try await tool.run(arguments: ["configure", "cache"] + options, now: nil)

@@ -73,11 +73,11 @@ import Testing
       """
       {
         "every": "6m", "jitter": 0, "firstDelay": "1s", "parallel": 3, "metricsFile": "DIR/metrics",
-        "sizeLimit": 2147483648, "maxTime": "1h", "defaultTTL": "2d", "naming": "encoded", "flat": false,
+        "sizeLimit": 2147483648, "maxTime": "1h", "defaultTTL": "2d", "eviction": "oldest", "naming": "encoded", "flat": false,
         "directories": {
           "DIR/one": {
             "every": "7m", "jitter": "1m", "sizeLimit": "1GiB", "countLimit": 9, "maxTime": 60, "defaultTTL": "1d", "naming": "encoded",
-            "flat": false
+            "flat": false, "eviction": "frequency"
           }
         }
       }
@@ -98,6 +98,7 @@ import Testing
       (#"{"sizelimit": 1, "directories": {"/a": {}}}"#, "sizelimit: there is no such field"),
       (#"{"parallel": 0, "directories": {"/a": {}}}"#, "parallel: must be a number from 1 to 64"),
       (#"{"naming": "md5", "directories": {"/a": {}}}"#, "naming: must be one of encoded, verbatim, sha256"),
+      (#"{"eviction": "newest", "directories": {"/a": {}}}"#, "eviction: must be one of frequency, oldest"),
       (#"{"flat": "perhaps", "directories": {"/a": {}}}"#, "flat: must be true or false"),
       (#"{"metricsFile": "metrics", "directories": {"/a": {}}}"#, "metricsFile: must be an absolute path"),
       (#"{"directories": ["/a"]}"#, "directories: must be an object"),
@@ -129,6 +130,7 @@ import Testing
   @Test(arguments: [
     ("BLOBCACHE_SIZE_LIMIT", "much"), ("BLOBCACHE_EVERY", ""), ("BLOBCACHE_DEFAULT_TTL", "-1"),
     ("BLOBCACHE_MAX_TIME", "1.5"), ("BLOBCACHE_PARALLEL", "65"), ("BLOBCACHE_FLAT", "1"), ("BLOBCACHE_NAMING", "x"),
+    ("BLOBCACHE_EVICTION", "newest"),
   ])
   func aMistakeInTheEnvironmentIsNamed(variable: String, value: String) async throws {
     let run = try await tool.run("collect", "cache", environment: [variable: value])

@@ -83,6 +83,7 @@ extension CollectionPlan.Directory {
     settings.sizeLimit = sizeLimit.map { .atMost($0.bytes) }
     settings.countLimit = countLimit.map { .atMost($0) }
     settings.freeSpaceFloor = keepFree?.bytes
+    settings.eviction = eviction
     settings.defaultTimeToLive = defaultTimeToLive?.duration
     settings.naming = naming
     settings.separatesDirectories = isFlat.map { !$0 }

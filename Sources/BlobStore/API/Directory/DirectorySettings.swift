@@ -14,6 +14,8 @@ extension BlobStore {
     public var countLimit: Limit?
     /// Bytes of the volume that a collection with a size limit leaves free.
     public var freeSpaceFloor: Int64?
+    /// Which records go first where a limit is exceeded.
+    public var eviction: Eviction?
     /// How keys become file names.
     public var naming: RecordNaming?
     /// Whether records lie in subdirectories.
@@ -46,6 +48,7 @@ extension BlobStore.DirectorySettings {
     sizeLimit = Limit(configuration.limits.size)
     countLimit = Limit(configuration.limits.count)
     freeSpaceFloor = configuration.limits.freeSpaceFloor
+    eviction = configuration.limits.eviction
     naming = configuration.layout.naming
     separatesDirectories = configuration.layout.separatesDirectories
   }
@@ -69,6 +72,7 @@ extension BlobStore.Configuration {
     if let limit = settings.sizeLimit { limits.size = limit.value }
     if let limit = settings.countLimit { limits.count = limit.value }
     if let floor = settings.freeSpaceFloor { limits.freeSpaceFloor = floor }
+    if let eviction = settings.eviction { limits.eviction = eviction }
     layout.follow(settings)
   }
 }

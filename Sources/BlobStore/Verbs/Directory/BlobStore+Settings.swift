@@ -27,7 +27,8 @@ extension BlobStore {
   /// - Returns: the new settings.
   /// - Throws: `directoryMissing`; `settingsUnreadable`; `invalidConfiguration` for a limit of zero or less, a time to live
   ///   below a minute, a floor below zero, and a layout or naming by which records that lie there would not be found;
-  ///   `collectionRunning` if a collection goes on for longer than half a minute; `fileSystem`.
+  ///   `collectionRunning` if a collection goes on for longer than half a minute; `busy` if other changes do for longer
+  ///   than ten seconds; `fileSystem`.
   @discardableResult
   public static func changeSettings(
     of directory: FilePath, resetting: Bool = false, allowsWorldWritable: Bool = false,
@@ -37,16 +38,22 @@ extension BlobStore {
       of: directory, resetting: resetting, allowsWorldWritable: allowsWorldWritable, files: Files(), change)
   }
 
-  /// - Parameter files: where tests put their faults.
+  /// - Parameters:
+  ///   - lockTimeout: how long to wait for other changes.
+  ///   - files: where tests put their faults.
+  @discardableResult
   package static func changeSettings(
-    of directory: FilePath, resetting: Bool = false, allowsWorldWritable: Bool = false, files: Files,
+    of directory: FilePath, resetting: Bool = false, allowsWorldWritable: Bool = false,
+    lockTimeout: Duration = Configuration.Access().lockTimeout, files: Files,
     _ change: (inout DirectorySettings) -> Void
   ) throws(BlobStoreError) -> DirectorySettings {
     try reporting("configure") {
       let root = CacheRoot(
         path: directory, absolutePath: try files.absolute(directory), files: files, creates: false,
         allowsWorldWritable: allowsWorldWritable, holder: nil, agreement: nil)
-      return try SettingsChange(StoreCore(root, Configuration())).make(resetting: resetting, change)
+      var configuration = Configuration()
+      configuration.access.lockTimeout = lockTimeout
+      return try SettingsChange(StoreCore(root, configuration)).make(resetting: resetting, change)
     }
   }
 }

@@ -3,6 +3,10 @@ internal import Posix
 internal import SystemPackage
 
 /// A change of a directory's settings, while no collection and no other change of them is under way.
+///
+/// The collector's byte keeps collections off, where there is a control file. A change makes none: a control file says that
+/// a directory is a cache, and this one may be any. `flock(2)` on the root keeps other changes off, also those that began
+/// before there was a control file.
 struct SettingsChange {
   private let core: StoreCore
 
@@ -20,6 +24,8 @@ struct SettingsChange {
     options.waitsForOther = .seconds(30)
     return try core.withCollectorLock(options) { control in
       guard let open = try core.root.opened() else { throw noDirectory }
+      let root = try open.directory.reopened()
+      try lock(root, needsIt: control == nil || !open.ownership.isOpenToReaders)
       let old = try resetting ? BlobStore.DirectorySettings() : open.settings() ?? BlobStore.DirectorySettings()
       var new = old
       change(&new)
@@ -33,6 +39,25 @@ struct SettingsChange {
       }
       try write(new, in: open)
       return new
+    }
+  }
+
+  /// Locks the root until it is closed.
+  ///
+  /// - Parameter needsIt: false where any reader can have the lock for ever, and the collector's byte is held. Whoever has
+  ///   the lock all the time is such a reader then: a change takes some milliseconds.
+  /// - Throws: `busy` if somebody has the lock as long as this one waits, and it is needed.
+  private func lock(_ root: borrowing Directory, needsIt: Bool) throws {
+    let timeout = core.configuration.access.lockTimeout
+    var backoff = Backoff(timeout: timeout)
+    while try !root.tryLock() {
+      if backoff.wait() { continue }
+      guard !needsIt else {
+        throw BlobStoreError(
+          .busy, "others have been changing this directory, or have kept it locked, for \(timeout)",
+          path: core.root.path)
+      }
+      return
     }
   }
 
