@@ -48,7 +48,17 @@ let package = Package(
     .executableTarget(
       name: "HitBenchmarks",
       dependencies: [
-        "ReplacementPolicies", "Workbench",
+        "Measuring", "ReplacementPolicies", "Workbench",
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .executableTarget(
+      name: "UseBenchmarks",
+      dependencies: [
+        "CRawFiles", "Measuring", "Workbench",
+        .product(name: "BlobCache", package: "BlobCache"),
         .product(name: "BlobStore", package: "BlobCache"),
         .product(name: "BlobRecord", package: "BlobCache"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -81,7 +91,7 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .target(name: "Measuring"),
-    .target(name: "ReplacementPolicies"),
+    .target(name: "ReplacementPolicies", dependencies: ["Measuring"]),
     .target(name: "CLRU"),
     .target(name: "CRawFiles", linkerSettings: [.linkedLibrary("z")]),
   ] + installedPeers.map { .systemLibrary(name: $0.target) },

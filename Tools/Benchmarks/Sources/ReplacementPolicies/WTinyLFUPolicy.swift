@@ -12,13 +12,18 @@ package struct WTinyLFUPolicy: ReplacementPolicy {
   private let mainCapacity: Int
   private let protectedCapacity: Int
   private var entries = KeyQueues(queueCount: 3)
-  private var sketch: FrequencySketch
+  private let sketch: FrequencySketch
 
   package init(capacity: Int, entryCount: Int) {
+    self.init(capacity: capacity, sketch: FrequencySketch(capacity: entryCount))
+  }
+
+  /// - Parameter sketch: counts what is asked for here, and perhaps in other caches.
+  package init(capacity: Int, sketch: FrequencySketch) {
     windowCapacity = max(capacity / 100, 1)
     mainCapacity = capacity - windowCapacity
     protectedCapacity = mainCapacity * 8 / 10
-    sketch = FrequencySketch(capacity: entryCount)
+    self.sketch = sketch
   }
 
   package mutating func access(_ key: Int, weight: Int) -> Bool {
@@ -64,14 +69,15 @@ package struct WTinyLFUPolicy: ReplacementPolicy {
 }
 
 /// How often keys were asked for lately, about: a count-min sketch of counters that go to 15.
-private struct FrequencySketch {
+package final class FrequencySketch {
   private static let rowCount = 4
   private let mask: Int
   private let sampleSize: Int
   private var counters: [UInt8]
   private var additions = 0
 
-  init(capacity: Int) {
+  /// - Parameter capacity: entries that it tells apart; it forgets half after ten times as many uses.
+  package init(capacity: Int) {
     var width = 8
     while width < capacity * 2 { width *= 2 }
     mask = width - 1
@@ -90,7 +96,7 @@ private struct FrequencySketch {
     (0..<Self.rowCount).reduce(15) { min($0, counters[index(key, row: $1)]) }
   }
 
-  mutating func count(_ key: Int) {
+  func count(_ key: Int) {
     for row in 0..<Self.rowCount {
       let index = index(key, row: row)
       counters[index] = min(counters[index] + 1, 15)
