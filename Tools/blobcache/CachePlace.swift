@@ -43,7 +43,7 @@ struct CachePlace {
   static func isSubdirectory(_ name: String) -> Bool { (2...3).contains(name.utf16.count) }
 
   private static func isRoot(_ directory: FilePath) -> Bool {
-    // What cannot be looked at is found out by the work itself.
+    // If the directory cannot be looked at, the work itself finds out.
     signs.contains { (try? Files().status(of: directory.appending($0)))?.type == .regular }
   }
 }

@@ -11,7 +11,7 @@ enum ChangeOfOwner {
   /// - Parameter error: the failure; nil where a lack of permission is known.
   static func report(_ directory: FilePath, after error: (any Error)? = nil) {
     if let error, !isLackOfPermission(error) { return }
-    // What could not be done has been reported. What keeps this from being known changes nothing of it.
+    // The failure itself has been reported. An error here changes nothing about that.
     guard let text = try? text(for: directory) else { return }
     StandardError.report(text)
   }

@@ -2,7 +2,7 @@ internal import ArgumentParser
 internal import BlobStore
 internal import Posix
 
-/// What could not be done, where the tool itself finds out: exit status 2.
+/// A failure that the tool itself finds: exit status 2.
 struct CommandFailure: Error, CustomStringConvertible {
   let description: String
 
@@ -12,7 +12,7 @@ struct CommandFailure: Error, CustomStringConvertible {
 }
 
 extension BlobStoreError {
-  /// What failed, in the words of the subcommand.
+  /// The failure, in the words of the subcommand.
   ///
   /// The library's own name of an operation, such as `removeAll`, means nothing to users of the tool.
   func text(for subcommand: String) -> String {

@@ -4,7 +4,7 @@ internal import BlobStore
 internal import Logging
 internal import SystemPackage
 
-/// What every subcommand on a directory takes.
+/// The options of every subcommand on a directory.
 struct DirectoryOptions: ParsableArguments {
   @Option(
     name: .customLong("default-ttl"), parsing: .unconditional,

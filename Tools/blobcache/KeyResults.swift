@@ -4,7 +4,7 @@ internal import BlobStore
 /// Prints what became of each of several keys.
 struct KeyResults {
   let operation: String
-  /// What people read where it was done, such as `locked`.
+  /// The word for success that people read, such as `locked`.
   let done: String
   let store: BlobStore
   let options: DirectoryOptions
@@ -68,7 +68,7 @@ struct KeyResults {
 }
 
 extension JSONObject {
-  /// What became of one key.
+  /// The result for one key.
   init(operation: String, key: String, result: String) {
     self.init(type: "result")
     add("operation", operation)

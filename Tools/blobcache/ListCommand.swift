@@ -75,7 +75,7 @@ extension ListCommand {
   ])
 
   private static func row(_ entry: RecordEntry, _ now: UnixTime, _ style: Style) -> String {
-    // Where the name does not tell the key, the file is all there is to call it by.
+    // A record whose name does not tell its key is called by its file.
     var name = (entry.key?.string ?? entry.file).printable
     if let damage = entry.damage { name += "  (\(damage.name))" }
     if entry.isStampedAhead { name += "  (stamped by a clock that was ahead)" }

@@ -47,7 +47,7 @@ struct OutputFile {
     do {
       try append(payload, to: file)
     } catch {
-      // What failed is the write, not the closing after it.
+      // The write failed, which is reported, and not the close after it.
       try? file.close()
       throw error
     }

@@ -10,7 +10,7 @@ internal import ArgumentParser
   internal import Android
 #endif
 
-/// What has to be right about the process before anything else happens.
+/// The state of the process that must be right before anything else happens.
 enum ProcessSetup {
   static func prepare() {
     // A reader that goes away and a file size limit are errors of a write, not reasons to die in the middle.

@@ -4,7 +4,7 @@ struct ProgressLine {
   /// Files there are; nil where that is not known.
   var total: Int64?
   var files: Int64 = 0
-  /// What the bytes are, such as `freed`.
+  /// The word for the bytes, such as `freed`.
   let bytesName: String
   var bytes: Int64 = 0
   var elapsed: Duration = .zero
@@ -14,7 +14,7 @@ struct ProgressLine {
     let counts = counts
     let fraction = fraction
     let percentage = fraction.map { "\(Int($0 * 100))%".padded(to: 4, .right) + " " } ?? ""
-    // What is left for the label and the bar, which give way to the figures.
+    // The characters left for the label and the bar, which give way to the figures.
     let rest = width - counts.count - percentage.count - 1
     guard rest >= Self.shortestLabel else { return String((percentage + counts).prefix(width)) }
     let bar = fraction.map { Self.bar($0, width: min(rest - min(label.count, 30) - 1, 40)) } ?? ""

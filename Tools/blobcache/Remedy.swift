@@ -2,7 +2,7 @@ internal import BlobStore
 internal import Posix
 internal import SystemPackage
 
-/// What mends what failed, where that can be told from the error.
+/// Tells how to mend a failure, where its error tells.
 enum Remedy {
   static let ofDamage = "`blobcache dump` shows the bytes, `remove` or `verify --repair remove` removes the file"
 
@@ -39,11 +39,11 @@ enum Remedy {
 
   private static let makesRoom = "blobcache collect, with --size-limit or --empty-bin, makes room"
 
-  /// Whether the volume that a path is to lie on has no inode left for another file.
+  /// Whether the volume for a path has no inode left for another file.
   private static func hasNoInodes(_ path: FilePath) -> Bool {
     var place = path
     while !place.isEmpty {
-      // What cannot be opened says nothing; the directory above it may.
+      // A directory that cannot be opened tells nothing; the one above it may.
       if let directory = try? Directory(at: place, files: Files()), let free = try? directory.freeInodes() {
         return free == 0
       }

@@ -39,7 +39,7 @@ struct RemoveCommand: DirectorySubcommand {
     if purge { configuration.recycling = .off }
     let store = try BlobStore(directory: directory, configuration: configuration)
     let answer = try scope.map { try remove($0, from: store, &output) } ?? removeKeys(from: store, &output)
-    // Last, so that what was removed is told whatever becomes of it. Earlier blobs of the keys may lie there.
+    // Last, so that the removals are printed even if it fails. Earlier blobs of the keys may lie there.
     if purge { try store.emptyRecyclingBin() }
     return answer
   }

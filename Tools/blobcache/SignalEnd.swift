@@ -49,7 +49,7 @@ enum SignalEnd {
     return unsafeBitCast(handler, to: Int.self) == 1
   }
 
-  /// Whoever started the process sees which signal it was.
+  /// Ends the process by the signal, so that its parent sees which one it was.
   private static func end(by number: CInt) -> Never {
     signal(number, SIG_DFL)
     var set = sigset_t()

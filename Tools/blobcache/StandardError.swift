@@ -1,9 +1,9 @@
 internal import Locks
 internal import SystemPackage
 
-/// Standard error, for all that is no result.
+/// Standard error, for all output that is no result.
 enum StandardError {
-  /// What is shown for the moment at the end of a terminal, below all messages.
+  /// The line that is shown for a moment at the end of a terminal, below all messages.
   private static let status = Lock("")
 
   /// ECMA-48: to the start of the line, and erase it.

@@ -59,7 +59,7 @@ struct StatsCommand: DirectorySubcommand {
     return rows.map { $0.name.padded(to: 20) + "  " + $0.value }
   }
 
-  /// What has happened from one of the last collections to the next.
+  /// A row for each of the last collections, with the traffic since the one before.
   private static func table(_ passes: [BlobStore.RecentPass]) -> [String] {
     guard !passes.isEmpty else { return [] }
     let columns = FixedColumns(columns: [

@@ -72,7 +72,7 @@ struct StoreCommand: DirectorySubcommand {
   /// A store that cannot but fail makes no directory.
   private func checkInput() throws {
     let input = file.flatMap { $0 == "-" ? nil : $0 }
-    // Whatever else there is to say of it, the store finds.
+    // The store finds every other fault of the input.
     guard (try? Files().status(of: input ?? "/dev/stdin"))?.type == .directory else { return }
     throw CommandFailure(
       "store \"\(key)\": read(2) of the input: \(Errno.isDirectory): \(input?.string ?? "standard input")")

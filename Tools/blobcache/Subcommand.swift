@@ -17,7 +17,7 @@ enum Answer: Int32, Comparable {
 
 /// A subcommand that prints results and answers with an exit status.
 protocol Subcommand: ParsableCommand {
-  /// What its help ends with.
+  /// The end of its help.
   static var examples: [Example] { get }
 
   func answer(_ output: inout Output) throws -> Answer
@@ -50,7 +50,7 @@ extension Subcommand {
       StandardError.report(Self.text(of: error))
       reportOwner(after: error)
     }
-    // What was found before a failure is printed all the same.
+    // Results from before a failure are printed all the same.
     output.flush()
     if status != .done { throw ExitCode(status.rawValue) }
   }

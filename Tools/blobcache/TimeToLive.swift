@@ -24,7 +24,7 @@ extension TimeToLive: WrittenValue {
 }
 
 extension TimeToLive: CustomStringConvertible {
-  /// What a record's header holds for it.
+  /// Its number in a record's header.
   var seconds: Int64 {
     switch self {
     case .directoryDefault: 0

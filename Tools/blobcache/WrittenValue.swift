@@ -2,7 +2,7 @@ internal import ArgumentParser
 
 /// A value that people write in one of several forms.
 protocol WrittenValue: ExpressibleByArgument {
-  /// What is accepted, in words that follow "must be".
+  /// The accepted values, in words that follow "must be".
   static var forms: String { get }
 }
 

@@ -3,7 +3,7 @@ internal import SystemPackage
 
 /// A directory in which nothing was found, and nothing else shows that it is a cache: perhaps its path is wrong.
 enum WrongDirectory {
-  /// What a cache has at its root besides records: any of these shows that it is one.
+  /// Names that a cache has at its root besides records: each of them shows that it is one.
   private static let signs = [".blobcache", ".blobcache.conf", "CACHEDIR.TAG", ".recycled", ".quarantine"]
 
   /// Says so where a directory without a record is no cache.
@@ -36,7 +36,7 @@ enum WrongDirectory {
     var contents = Contents.nothing
     var entries = try directory.entries()
     while let entry = try entries.next() {
-      // What removed records have left, on a file system without control files.
+      // Leftovers of removed records, on a file system without control files.
       guard entry.kind == .directory, CachePlace.isSubdirectory(entry.name) else { return .otherFiles }
       contents = .cache
     }

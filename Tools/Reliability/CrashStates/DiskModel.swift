@@ -43,8 +43,8 @@ package enum DiskModel: String, CaseIterable, Sendable {
 // MARK: - Subsets
 
 extension DiskModel {
-  /// Sets of pending changes that a power cut may leave on the medium: all such sets if they are no more than `limit`,
-  /// else the plainest and others by chance.
+  /// Sets of pending changes that a power cut may leave on the medium. These are all such sets, up to `limit`; above
+  /// that, the plainest and a random choice of others.
   func survivors(
     of pending: [DiskChange], limit: Int, using generator: inout some RandomNumberGenerator
   ) -> [Set<Int>] {

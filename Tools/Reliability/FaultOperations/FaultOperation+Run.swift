@@ -13,7 +13,7 @@ public struct StoreSettings: Sendable {
   public var lockTimeout: Duration = .seconds(5)
   public var format = BlobStore.RecordFormat.checksummed
   public var recycles = true
-  /// Whether who stores has changed something before: the first change takes nothing from the recycling bin.
+  /// Whether the store has made a change before: the first change takes nothing from the recycling bin.
   public var warmsUp = false
   /// Where a test that watches the calls does so.
   package var files = Files()

@@ -3,8 +3,8 @@ public import BlobStore
 /// One operation of a store, as the fault tests run it.
 public enum FaultOperation: Hashable, Sendable {
   case store(String, PayloadName, locks: BlobStore.LockPolicy = .none)
-  /// With a limit that the blob fills alone, so that the store starts a collection, for whose end it waits: everything else
-  /// that may be evicted is.
+  /// With a limit that the blob fills alone, so that the store starts a collection. It waits for its end. Every other
+  /// record that may be evicted is.
   case storeAtLimit(String, PayloadName)
   case load(String, touching: Bool)
   case touch(String)
@@ -15,7 +15,7 @@ public enum FaultOperation: Hashable, Sendable {
   /// With a limit, one that is exceeded by any record: everything that may be evicted is.
   case collect(evicting: Bool)
   case verify
-  /// A load whose policy is to move what is damaged to the quarantine.
+  /// A load whose policy is to move damaged files to the quarantine.
   case quarantine(String)
 }
 

@@ -11,8 +11,9 @@ public struct PowerCutOracle: Sendable {
     var current: KeyState
     /// What may be found: the last state that must be on the medium, and those after it.
     var possible: Set<KeyState>
-    /// Whether a store or a removal without durability came after it: then the record may be missing, damaged, or a blob of
-    /// that time with any header. After a removal it may be back, and its file may have been overwritten with another blob.
+    /// Whether a store or a removal without durability came after it. Then the record may be missing, damaged, or a
+    /// blob of that time with any header. After a removal it may be back, and its file may have been overwritten with
+    /// another blob.
     var mayMiss = false
   }
 

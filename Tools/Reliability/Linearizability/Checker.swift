@@ -92,8 +92,8 @@ private struct Search {
   private let cut: Int?
   /// The time of the call or return that is being met.
   var now: UInt64 = 0
-  /// When the last load that saw a value was called. Every value is stored once: one that gives way to another is never
-  /// seen again, so it does not give way while such a load is still to come.
+  /// When the last load that saw a value was called. Every value is stored once, so one that gives way is never seen
+  /// again. It does not give way while such a load is still to come.
   private var lastSight: [UInt64: UInt64] = [:]
   private var possibilities: [Possibility] = [Possibility(register: .absent, effective: 0)]
   /// Operations under way, each in a place with a bit.
@@ -141,7 +141,7 @@ private struct Search {
   mutating func finish(_ index: UInt32, _ operation: Operation) -> Violation? {
     guard let place = places.firstIndex(where: { $0?.index == index }) else { return nil }
     let bit: UInt64 = 1 << UInt64(place)
-    // What need not take effect has, for all that is known, not done so.
+    // An operation that need not take effect may not have done so.
     var explained = operation.isOptional ? Set(possibilities.filter { $0.effective & bit == 0 }) : []
     var met = Set(possibilities)
     // Those in which little took effect that need not have yet come first: they leave most open.
@@ -195,7 +195,7 @@ private struct Search {
     } while possibility.register != before
   }
 
-  /// Whether everybody who saw the value has seen it.
+  /// Whether all loads that saw the value have been met.
   private func mayGiveWay(_ possibility: Possibility) -> Bool {
     let value = possibility.register.value
     guard value != 0, let sight = lastSight[value] else { return true }

@@ -11,8 +11,7 @@ public struct Operation: Sendable, Hashable {
     case lock
     case unlock
     case remove
-    /// A collection, seen from one key: it may have removed a record that was not locked, and that was expired or is
-    /// one of those that were evicted.
+    /// A collection, seen from one key. It may have removed an unlocked record that was expired, or that it evicted.
     case collect(evicting: Bool)
     /// A wipe of all records that are locked, or of all that are not, seen from one key. It is a walk: a record that
     /// came while it was under way it may have missed.
@@ -46,15 +45,15 @@ public struct Operation: Sendable, Hashable {
     }
   }
 
-  /// Who asked: only for reports.
+  /// The caller's name, only for reports.
   public var caller: String
   public var request: Request
   public var response: Response
   /// Nanoseconds of a clock that all callers share and that never goes back.
   public var called: UInt64
   public var returned: UInt64
-  /// The seconds that the store's clock showed at the call and at the return. What it showed when the store looked
-  /// lies between.
+  /// The seconds that the store's clock showed at the call and at the return. The second that the store saw lies
+  /// between.
   public var firstSecond: UInt32
   public var lastSecond: UInt32
 

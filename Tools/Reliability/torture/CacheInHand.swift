@@ -3,7 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Foundation
 
-/// What a worker works on: a store, or with `--memory` the cache that has it, with its memory tier in front.
+/// The object of a worker's calls: a store, or with `--memory` the cache that has it, with its memory tier in front.
 struct CacheInHand: Sendable {
   let store: BlobStore
   private let cache: BlobCache?
@@ -18,10 +18,10 @@ struct CacheInHand: Sendable {
     self.cache = cache
   }
 
-  /// What memory answers, as no use of the record: the checker's model has none that comes late.
+  /// The blob in memory. It does not count as a use of the record, because the checker's model has no late ones.
   func residentBlob(_ key: BlobKey) -> Blob? { cache?.cachedBlob(for: key, touching: false) }
 
-  /// What the disk answers; the cache keeps it.
+  /// The blob on disk; the cache keeps it.
   func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
     if let cache { return try cache.readBlob(key, touching: touching) }
     return try store.load(key, touching: touching)

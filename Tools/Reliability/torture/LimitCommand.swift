@@ -4,8 +4,8 @@ internal import BlobStore
 internal import Foundation
 internal import SystemPackage
 
-/// Processes that store as fast as they can, each keeping the same limit: what lies in the directory at any time must
-/// stay within the limit and its slack.
+/// Processes store as fast as they can, and each keeps one limit. At any time, the directory must stay within the limit
+/// and its slack.
 struct LimitCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "limit",

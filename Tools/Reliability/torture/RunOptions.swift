@@ -52,7 +52,7 @@ extension RunOptions {
     return arguments
   }
 
-  /// What is run again to see the same.
+  /// The command that makes this run again.
   var command: String { "torture run " + arguments.joined(separator: " ") }
 
   var cachePath: FilePath { FilePath(directory).appending("cache") }
@@ -96,7 +96,7 @@ extension RunOptions {
       // A history knows of the collections that its collector makes, and not of those that a store begins.
       configuration.limits.collectsOnStore = false
     }
-    // In place, the payload's checksum would tell the mix before anybody looked into it.
+    // For changes in place, the payload's checksum would tell the mix before the check looks into it.
     if plant == .inPlace { configuration.format = .reference }
     // A history says that a collection failed on a file, and only this says why.
     configuration.logger = Logger(label: "torture") { StreamLogHandler.standardError(label: $0) }

@@ -8,8 +8,7 @@ internal import Randomness
 internal import Synchronization
 internal import SystemPackage
 
-/// A part of a soak: a store that is made for it, threads that use it while some of its calls fail, and a collection in
-/// the end.
+/// A part of a soak. Threads use a store that is made for it, while some of its calls fail. A collection ends it.
 final class SoakRound: Sendable {
   static let keyCount = 64
 
@@ -56,7 +55,7 @@ final class SoakRound: Sendable {
     // With calls that do not fail: what failing ones have left goes.
     let sound = try BlobStore(directory: FilePath(directory), configuration: Self.configuration)
     var options = BlobStore.CollectionOptions()
-    // What waits to be overwritten is bounded, but not by the number of keys: it would hide what has been left.
+    // The recycling bin is bounded, but not by the number of keys, so its files would hide leftovers.
     options.emptiesBin = true
     try sound.collect(options)
     return Result(

@@ -1,6 +1,6 @@
 internal import Randomness
 
-/// What a thread of a worker asks for, one after the other: the seed's choice, whatever the answers are.
+/// The requests of a worker's thread, one after the other. The seed chooses them, independent of the answers.
 struct WorkerRequests {
   struct Request {
     var kind: HistoryEntry.Kind

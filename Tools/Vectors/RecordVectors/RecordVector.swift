@@ -12,7 +12,7 @@ struct RecordVector {
     case forever
     /// Locked, so live at any time.
     case locked
-    /// The header is sound and the payload is not: expired records are not found, before anybody looks.
+    /// The header is sound and the payload is not. An expired record is not found, and its payload is not looked at.
     case damaged(until: Int64)
     /// Damaged at any time: the header is, or the record is locked.
     case unreadable

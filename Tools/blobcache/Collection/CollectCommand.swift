@@ -86,7 +86,7 @@ struct CollectCommand: Subcommand {
     return .done
   }
 
-  /// What command line, environment and configuration file say now.
+  /// The plan of command line, environment and configuration file as they are now.
   private func plan() throws -> CollectionPlan {
     try CollectionPlan(
       directories: directories, commandLine: commandLine, file: try schedule.config.map(ConfigurationFile.init))

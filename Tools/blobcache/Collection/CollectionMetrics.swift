@@ -16,7 +16,7 @@ struct CollectionMetrics {
     var sum: BlobStore.CollectionReport
     var last: BlobStore.CollectionReport?
     var lastEnd: UnixTime?
-    /// What all processes have asked of the directory; nil before it was read.
+    /// The traffic of the directory, by all processes; nil before it was read.
     var traffic: BlobStore.Traffic?
   }
 

@@ -77,7 +77,7 @@ extension CollectionPlan.Directory {
     jitter = try settings.value(.jitter)
   }
 
-  /// What is said of things that a directory can say of itself.
+  /// The plan's values for settings that a directory can keep too.
   var settings: BlobStore.DirectorySettings {
     var settings = BlobStore.DirectorySettings()
     settings.sizeLimit = sizeLimit.map { .atMost($0.bytes) }

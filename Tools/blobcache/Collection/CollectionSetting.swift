@@ -46,7 +46,7 @@ enum CollectionSetting: String, CaseIterable {
     }
   }
 
-  /// What is accepted, in words that follow "must be".
+  /// The accepted values, in words that follow "must be".
   var expectation: String {
     switch self {
     case .interval, .jitter, .firstDelay, .maximumTime, .defaultTimeToLive: TimeSpan.forms

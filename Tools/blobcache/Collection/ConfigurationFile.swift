@@ -67,7 +67,7 @@ struct ConfigurationFile {
     }
   }
 
-  /// What the decoder says, without the names of its types.
+  /// The decoder's message, without the names of its types.
   private static func message(_ error: any Error) -> String {
     guard let error = error as? DecodingError else { return "\(error)" }
     let context: DecodingError.Context

@@ -2,7 +2,7 @@ internal import Locks
 internal import Posix
 internal import SystemPackage
 
-/// The file that shows metrics to others. Whoever reads it finds it whole, and never older than before.
+/// The file that shows metrics to others. A reader finds it whole, and never older than before.
 final class MetricsFile: Sendable {
   private struct State {
     var metrics: CollectionMetrics

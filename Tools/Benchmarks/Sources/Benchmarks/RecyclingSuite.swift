@@ -4,10 +4,9 @@ import Workbench
 
 /// The cost of a store that overwrites dead files, against raw system calls that make and unlink files.
 ///
-/// As everywhere, both sides take turns in small rounds; the raw side frees what it made, since that is what a cache at
-/// its limit does all the time. Files that are replaced, removed or evicted lie on the medium by then. They do so in
-/// every cache that lasts longer than the kernel waits before it writes. Without blocks on the medium, an unlink would
-/// cost little.
+/// As everywhere, both sides take turns in small rounds. The raw side frees its files, as a cache at its limit does all
+/// the time. Files that are replaced, removed or evicted lie on the medium by then. They do so in every cache that
+/// lasts longer than the kernel waits before it writes. Without blocks on the medium, an unlink would cost little.
 struct RecyclingSuite {
   let plan: Plan
   /// Stores of a churn, half of which come before it is timed.

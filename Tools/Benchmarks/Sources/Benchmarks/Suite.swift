@@ -17,8 +17,8 @@ struct Plan {
 
 /// All measurements of a run.
 ///
-/// Contenders take turns in small rounds, each round in the opposite order of the one before, so that what the machine
-/// does besides meets all of them alike.
+/// Contenders take turns in small rounds, each in the opposite order of the one before. So other work of the machine
+/// meets all of them alike.
 struct Suite {
   let plan: Plan
   /// Called with what is about to be measured.

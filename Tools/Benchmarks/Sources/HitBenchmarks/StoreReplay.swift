@@ -8,7 +8,7 @@ import Workbench
 
 /// Replays a trace through a store with a size limit: a load for each request, and a store where it finds nothing.
 ///
-/// The clock moves on by a second with each request, and records have a time to live that is never over: so no load moves
+/// The clock moves on by a second with each request. Records have a time to live that is never over, so no load moves
 /// an update time. Each store's eviction ends before the next request, as it would with time between them.
 struct StoreReplay {
   let directory: FilePath

@@ -47,9 +47,9 @@ struct Measurement {
 
 /// All measurements of a run.
 ///
-/// Peers take turns in small rounds, each round in the opposite order of the one before, so that what the machine does
-/// besides meets all of them alike. What others have left to be written is written before the turn of a peer that waits
-/// for the medium, lest it pay for them.
+/// Peers take turns in small rounds, each in the opposite order of the one before. So other work of the machine meets
+/// all of them alike. What others have left to be written is written before the turn of a peer that waits for the
+/// medium, lest it pay for them.
 struct PeerSuite {
   let plan: Plan
   /// Called with what is about to be measured.
