@@ -66,7 +66,7 @@ struct Manifest: Decodable {
     try JSONDecoder().decode(Manifest.self, from: Data(Specification.bytes("vectors/manifest.json")))
   }
 
-  /// For the arguments of tests, which cannot throw: `theManifestIsThere` tells why there is none.
+  /// For the arguments of tests, which cannot throw. If it is nil, `theManifestIsThere` tells why.
   static let loaded = try? load()
 }
 

@@ -121,7 +121,7 @@ private struct ReferenceCache {
       Manifest.self, from: Data(contentsOf: original.appending(path: "manifest.json")))
     copy = try directory.get().url("copy")
     try FileManager.default.copyItem(at: original.appending(path: "separated"), to: copy)
-    // The original may be read-only, and its copy is to be changed.
+    // The original may be read-only, and the test changes its copy.
     try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: copy.path)
     for name in try FileManager.default.subpathsOfDirectory(atPath: copy.path) {
       try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: copy.appending(path: name).path)

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A control file that is none, as a power cut may leave it, is replaced by the next change.
+/// The next change replaces a damaged control file, as a power cut may leave it.
 @Suite(.timeLimit(.minutes(10))) struct ControlFileHealingTests {
   static let payload = Data("x".utf8)
 
@@ -29,7 +29,7 @@ import Testing
     let healed = try content(cache)
     #expect(healed.count == Int(ControlBytes.count))
     #expect(healed.starts(with: ControlBytes.header))
-    // Counters are unknown again until somebody has counted.
+    // Counters are unknown again until a collection has counted.
     #expect(try store.usageEstimate() == nil)
     try store.collect()
     #expect(try store.usageEstimate()?.records == 3)

@@ -5,8 +5,8 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Every operation, in a directory with every odd thing: no crash, no hang, a typed error or an answer; nothing is
-/// touched outside the root, nothing foreign is changed, and the rest of the cache goes on.
+/// Every operation, in a directory with every odd thing. It ends with an answer or a typed error, without a crash or a
+/// hang. Nothing is touched outside the root, nothing foreign is changed, and the rest of the cache goes on.
 @Suite struct HostileDirectoryTests {
   /// How long an operation may take. The aim is 50 ms; what takes longer is printed, for a busy machine proves nothing.
   static let limit = 5.0

@@ -55,7 +55,7 @@ import Testing
     #expect(found.map(\.calls) == [[.openBeneath, .read, .close]])
   }
 
-  /// A sound record under the key's name that somebody else has planted there is none.
+  /// A sound record that another user has planted under the key's name does not count.
   @Test func anothersIsNotFoundAndFromThenOnAllAreAskedFor() throws {
     let cache = try HostileCache(user: FileSystemUser.nobody)
     try cache.makeStore().store(Data("planted".utf8), for: HostileCache.oddKey)

@@ -124,7 +124,8 @@ import Testing
   }
 }
 
-/// The definition of linearizability, tried out: every order that respects time, with every choice of what was cut off.
+/// The definition of linearizability, tried out: every order that respects time, with every choice for the operations
+/// that were cut off.
 private struct AllOrders {
   let operations: [Operation]
 

@@ -11,7 +11,7 @@ package struct FaultScript: Sendable, CustomStringConvertible {
     case damage(BlobKey, StoreModel.Damage, isAged: Bool)
     /// Puts a temporary file there whose writer is gone.
     case temporary(BlobKey)
-    /// Puts somebody else's file there.
+    /// Puts another user's file there.
     case foreign(BlobKey)
     /// Gives the record's file another name outside, as a backup by `cp -al` does.
     case link(BlobKey)

@@ -6,7 +6,7 @@ internal import SystemPackage
 /// One operation of a store as a value, so that it can be chosen by chance, printed, and done to a store and a model.
 package enum StoreOperation: Sendable {
   case store(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
-  /// The same, from a descriptor.
+  /// A store from a descriptor.
   case storeContents(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   case load(BlobKey, touching: Bool)
   /// Loads the key whose bytes come first.

@@ -19,7 +19,7 @@ public final class TemporaryDirectory: Sendable {
   }
 
   deinit {
-    // A directory left behind in the temporary directory harms nobody.
+    // A leftover in the temporary directory does no harm.
     try? FileManager.default.removeItem(atPath: path.string)
   }
 

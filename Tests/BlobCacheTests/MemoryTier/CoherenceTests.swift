@@ -61,7 +61,7 @@ import Testing
     #expect(try await cache.load("a") == nil)
   }
 
-  /// Until then its generations say nothing of what others change.
+  /// Until then its generations miss the changes of others.
   @Test func aControlFileThatWasDeletedIsNoticedWithinASecond() async throws {
     try await cache.store(payload(10, 1), for: "a")
     try FileManager.default.removeItem(atPath: test.path(".blobcache"))

@@ -12,7 +12,7 @@ import Testing
 
   init() throws { test = try TestCache() }
 
-  /// Indices from 0 on, and none of what the caller's bytes are a slice of.
+  /// Indices from 0 on, and no bytes beside the caller's slice.
   @Test(arguments: [true, false]) func aSliceIsKeptAsACopy(isStaged: Bool) async throws {
     let cache = try test.cache {
       guard isStaged else { return }

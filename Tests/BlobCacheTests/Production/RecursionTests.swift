@@ -14,7 +14,7 @@ import Testing
     cache = try test.cache()
   }
 
-  /// What somebody begins in a producer and does not wait for.
+  /// A load that is begun in a producer, and that the producer does not wait for.
   private func loadBegun(
     by key: BlobKey, loading other: BlobKey, after latch: Latch
   ) async throws -> Task<Data, any Error> {
@@ -51,7 +51,7 @@ import Testing
     #expect(try await second.value.payload == payload(2))
   }
 
-  /// What a production still waits for when it ends binds nobody who has waited for it.
+  /// A wait that a production has at its end does not bind its former waiters.
   @Test func whatATaskWaitsForAfterTheEndClosesNoCircle() async throws {
     let (begun, end) = (Latch(), Latch())
     let tasks = Log<Task<Data, any Error>>()

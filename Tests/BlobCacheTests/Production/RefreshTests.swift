@@ -119,7 +119,7 @@ private struct Refusal: Error, Equatable {
     #expect(try await late.value.payload == payload(2))
   }
 
-  /// A view of values produces what does not decode; who is content with the bytes has none produced beside it.
+  /// A view of values produces a blob anew that does not decode. A load of the bytes starts no refresh beside that.
   @Test func nothingIsRefreshedThatIsBeingProduced() async throws {
     try await cache.store(Data("none".utf8), for: "a", ttl: .seconds(600))
     test.clock.advance(by: 100)
@@ -172,7 +172,7 @@ private struct Refusal: Error, Equatable {
     #expect(errors.all == [.recursiveProduction])
   }
 
-  /// What is live on disk is answered, though what takes its place waits for who asks.
+  /// The live blob on disk is the answer, though the production of its successor waits for the caller.
   @Test func aProducerIsAnsweredWhatIsBeingRefreshed() async throws {
     let test = try TestCache()
     let cache = try test.cache { $0.memory = nil }

@@ -236,7 +236,7 @@ private struct Refusal: Error {}
     let second = Task { try await cache.load("a") { throw CancellationError() } }
     try await until { cache.waiterCount(of: "a") == 2 }
     try await make(pair.change, cache, test)
-    // Else the next would wait for what waits for it here.
+    // Else the next load would wait for a producer that waits for it here.
     try #require(cache.waiterCount(of: "a") == 0)
     #expect(try await cache.load("a") { Self.new }.payload == Self.new)
     latch.open()

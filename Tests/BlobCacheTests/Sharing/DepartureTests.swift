@@ -109,7 +109,7 @@ import Testing
     try await next.close()
   }
 
-  /// A13: whoever is the last, who closes a cache has what is staged on disk when that returns.
+  /// A13: when `close` returns, the staged blobs are on disk, whether or not the cache was the last.
   @Test func oneIsClosedWhileTheOtherIsLetGo() async throws {
     for round in 0..<200 as Range<UInt64> {
       let first = try test.cache(behind)

@@ -23,7 +23,7 @@ import Testing
 
   /// Has a link lead to a directory, wherever it has led before.
   private func link(_ name: String, to target: String) throws {
-    // The first time there is none.
+    // The first time there is no link.
     try? FileManager.default.removeItem(atPath: path(name).string)
     try FileManager.default.createSymbolicLink(atPath: path(name).string, withDestinationPath: path(target).string)
   }
@@ -154,7 +154,7 @@ import Testing
     await expectTaken("another cache") { _ = try await second.load("a") }
     #expect(second.cachedBlob(for: "a") == nil)
     #expect(try await first.load("a")?.payload == payload(10, 1))
-    // Closed, it has the directory no longer, though somebody holds on to it.
+    // Closed, it has the directory no longer, though there is still a reference to it.
     try await first.close()
     #expect(try await second.load("a")?.payload == payload(10, 1))
     try await second.store(payload(10, 2), for: "a")

@@ -109,7 +109,7 @@ import Testing
     #expect(try await cache.load("b") == nil)
   }
 
-  /// What was removed waits to be overwritten, where files are recycled, unless it is to be gone at once.
+  /// The files of removed blobs wait to be overwritten, where files are recycled, unless they are purged.
   @Test func purgedBytesAreGone() async throws {
     func waiting() -> Int { (try? FileManager.default.contentsOfDirectory(atPath: test.path(".recycled")).count) ?? 0 }
     func fill() async throws {

@@ -39,7 +39,7 @@ import Testing
     #expect((closed as (any Error)?)?.localizedDescription.contains("the cache was closed") == true)
   }
 
-  /// Each verb says its own name, whatever it asks the store first.
+  /// Each verb says its own name, and not that of the store's first call.
   @Test func anErrorNamesTheVerb() async throws {
     let cache = try test.cache()
     func operation(_ body: () async throws -> Void) async -> String? {

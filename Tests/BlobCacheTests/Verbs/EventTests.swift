@@ -15,7 +15,7 @@ import Testing
     cache = try test.cache()
   }
 
-  /// The events of what `body` does, in a word each.
+  /// The events of `body`, in a word each.
   private func events(_ body: () async throws -> Void) async throws -> [String] {
     let events = cache.events
     try await body()
@@ -83,7 +83,7 @@ import Testing
     #expect(events == ["stored abc 10", "damaged abc"])
   }
 
-  /// A13: the cache is gone, and so is nobody who could flush.
+  /// A13: the cache is gone, and cannot be flushed.
   @Test func whatFailsAfterTheCacheIsGoneIsTold() async throws {
     let test = try TestCache()
     var cache: BlobCache? = try test.cache {

@@ -138,7 +138,7 @@ import Testing
       #expect(event.key == "a")
       break
     }
-    // Told once; then the old blob is there again, which is none.
+    // Told once; then the key is as before, without a blob.
     try await cache.flush()
     #expect(try await cache.load("a") == nil)
     test.disk.fail(.write, nil)

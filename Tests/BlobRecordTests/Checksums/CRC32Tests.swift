@@ -57,8 +57,8 @@ import Testing
     #expect(CRC32.checksum(of: bytes) == UInt32(crc32(0, bytes, uInt(byteCount))), "seed \(seed)")
   }
 
-  /// Libraries take other ways for what is short, for what is not aligned, and for what is left at the end. And none may look
-  /// at the page behind, which is not there.
+  /// Libraries take other ways for short bytes, for unaligned ones, and for the rest at the end. None may look at the
+  /// page behind, which is not there.
   @Test func everyLengthEndsWithTheMemory() throws {
     let seed = SeededGenerator.announcedSeed(for: "everyLengthEndsWithTheMemory")
     var generator = SeededGenerator(seed: seed)

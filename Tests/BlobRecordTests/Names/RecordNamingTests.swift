@@ -54,7 +54,7 @@ import Testing
     let escape = "%" + (byte < 16 ? "0" : "") + hexadecimal
     let isEscaped = byte < 0x20 || byte == 0x7F || character == "/" || character == "%"
     #expect(try RecordNaming.encoded.fileName(for: BlobKey("x" + character)) == "x" + (isEscaped ? escape : character))
-    // A name that has the byte itself, or an escape where none is due, is nobody's.
+    // A name that has the byte itself, or an escape where none is due, is no key's.
     #expect(RecordNaming.encoded.accepts(fileName: "x" + character) == !isEscaped)
     #expect(RecordNaming.encoded.accepts(fileName: "x" + escape) == isEscaped)
     // Keys are looked at by eight bytes: wherever it is, and whatever is beside it.
@@ -199,7 +199,7 @@ import Testing
 
   // MARK: Properties
 
-  /// Keys made of what is awkward: separators, dots, escapes, control bytes, accents in both forms, wide scalars.
+  /// Keys of awkward characters: separators, dots, escapes, control bytes, accents in both forms, wide scalars.
   static func randomKey(using generator: inout SeededGenerator) -> String {
     let awkward: [UnicodeScalar] = [
       "/", "%", ".", "2", "F", "E", "5", "0", " ", "a", "\u{0}", "\u{1}", "\n", "\u{1F}", "\u{7F}", "\u{80}", "\u{E9}",

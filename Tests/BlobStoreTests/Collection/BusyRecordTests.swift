@@ -325,7 +325,7 @@ import Testing
 
   // MARK: Repairs
 
-  /// G, C26: a repair comes back too, and tells of what it has left.
+  /// G, C26: a repair comes back too, and reports the records that it has left.
   @Test(arguments: [true, false]) func aRepairComesBackToWhatWasBusy(isFreed: Bool) throws {
     let keys = BlobKey.sharingStripe(3)
     _ = try fill(keys, ttl: .seconds(1000))

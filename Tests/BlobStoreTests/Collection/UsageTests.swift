@@ -158,7 +158,7 @@ import Testing
     let counting = try cache.store(files: others.files)
     let (hasLooked, hasCounted) = (Gate(), Gate())
     others.onCall { call, _ in
-      // All stripes are held by nobody, or there is a try for them while the store has one.
+      // All stripes are free, or the others try for them while the store has one.
       if call == .lockByte { hasLooked.open() }
       return nil
     }

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// What may lie where a record belongs and is none.
+/// Things that may lie in the place of a record and are no record.
 enum Oddity: String, CaseIterable {
   case directory, fifo, unixSocket, device, linkToRecord, linkToOutside, danglingLink, linkToDevice, ownedByAnother
 
@@ -72,7 +72,7 @@ enum Oddity: String, CaseIterable {
 
   init() throws { cache = try Cache() }
 
-  /// F1, R2, S8, W4, C5: every operation, on what is no record, in a subdirectory and at the root.
+  /// F1, R2, S8, W4, C5: every operation, on a thing that is no record, in a subdirectory and at the root.
   @Test(.timeLimit(.minutes(10)), arguments: Oddity.allCases.filter(\.isPossible), ["ke/key", "k"])
   func noOperationTouchesTheForeignOrWaitsForIt(oddity: Oddity, file: String) throws {
     try oddity.make(at: file, in: cache)

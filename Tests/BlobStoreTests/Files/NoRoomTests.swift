@@ -236,7 +236,7 @@ extension NoRoomTests {
     #expect(try keys(store) == ["key 20"])
   }
 
-  /// M8: without a limit, or with a floor of none, nobody asks.
+  /// M8: without a limit, or with a floor of zero, no store asks.
   @Test(arguments: [(nil, 1 << 60), (1 << 30, 0)] as [(Int64?, Int64)])
   func nobodyAsksForWhatDoesNotMatter(limit: Int64?, floor: Int64) throws {
     let store = try store {
@@ -270,7 +270,7 @@ extension NoRoomTests {
     #expect(looks() > first && looks() <= first + 64)
   }
 
-  /// M8: a volume that does not answer keeps nobody from storing.
+  /// M8: a volume that does not answer stops no store.
   @Test func aLookThatFailsCostsNothing() throws {
     let store = try store { $0.limits.freeSpaceFloor = 1 }
     let root = cache.root

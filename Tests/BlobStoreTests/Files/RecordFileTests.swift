@@ -37,7 +37,7 @@ import Testing
       expect(.busy) { try hasty.remove("key") }
       expect(.busy) { try hasty.withExclusiveAccess(to: "key") { _ in #expect(Bool(false), "not to be called") } }
       cache.clock.advance(by: 1000)
-      // Expired, and to be removed by whoever gets the stripe.
+      // Expired, and removed by the first that gets the stripe.
       #expect(try hasty.collect().failed == 1)
       cache.clock.advance(by: -1000)
       #expect(try hasty.load("key")?.payload == payload(10, 1))

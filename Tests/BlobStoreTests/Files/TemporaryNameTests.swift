@@ -76,7 +76,7 @@ import Testing
     for end in [input, readEnd, writeEnd] { try end.close() }
   }
 
-  /// What is being written, and by which name, is known to who asked for it before, and to nobody else.
+  /// The names of files that are being written are known only to a watcher that asked before.
   @Test(arguments: [true, false]) func whatIsAbandonedIsUnlinked(isWatched: Bool) throws {
     let store = try cache.store(files: trace.files)
     if isWatched { store.temporaryNames.watch() }
@@ -101,7 +101,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// What is published, or was given up, is nobody's to unlink.
+  /// A file that is published, or was given up, is not unlinked.
   @Test func whatIsPublishedStays() throws {
     let store = try cache.store(files: trace.files)
     store.temporaryNames.watch()

@@ -120,7 +120,7 @@ import Testing
     #expect(plan.start(freeing: -1) == false)
   }
 
-  /// More is to be freed than was measured: locked records are most of it.
+  /// More must be freed than was measured: locked records are most of it.
   @Test func allGoesWhereAllDoesNotSuffice() {
     #expect(evictions(of: [1, 5, 3], bytes: 1, freeing: 100, 16).count == 3)
   }
@@ -128,7 +128,7 @@ import Testing
 
 /// Runs a plan to its end.
 ///
-/// - Returns: indices of what was evicted, each once.
+/// - Returns: indices of the evicted records, each once.
 private func evictions(
   of times: [Int64], _ sizes: [Int64]? = nil, bytes: Int64 = 1, freeing goal: Int64, _ maximumCandidates: Int
 ) -> [Int] {

@@ -147,7 +147,7 @@ import Testing
     #expect(try left() == expected)
   }
 
-  /// C7: all times at the end of what a header can say.
+  /// C7: all times at the end of a header's range.
   @Test func timesAtTheEndOfTheRange() throws {
     // Of no clock that was ahead (C25): it has come that far.
     cache.clock.now = UnixTime(seconds: .max)

@@ -63,7 +63,7 @@ import Testing
         for key in 0..<10 {
           #expect(throws: Never.self) { try store.store(payload(36), for: "late \(key)") }
         }
-        // Time for its thread to find that somebody else is collecting.
+        // Time for its thread to find that another process is collecting.
         if !isOwn { usleep(50_000) }
       })
     // It holds the store, which holds it.
@@ -75,7 +75,7 @@ import Testing
     #expect(try store.contains("late 9"))
   }
 
-  /// M1: without the option, somebody else collects.
+  /// M1: without the option, stores collect nothing.
   @Test func aStoreMayLeaveItToOthers() throws {
     let store = try cache.store { $0.limits.size = 1000 }
     for key in 0..<30 { try store.store(payload(36), for: "key \(key)") }

@@ -22,7 +22,7 @@ import Testing
     remembered: Int, replacement: Replacement
   ) throws {
     let (cache, trace) = (cache, trace)
-    // The same bytes in another file; or other bytes in what may be the same file, within the same tick.
+    // Equal bytes in another file; or other bytes, perhaps in the same file, within the same tick.
     let anew = payload(36, replacement == .removedAndStored ? 2 : 1)
     let other = try cache.store { $0.recycling = replacement == .recycled ? .automatic : .off }
     try other.store(payload(36), for: "aged")
@@ -79,7 +79,7 @@ import Testing
     #expect(left == Set([2, 5, 6, 7, 8, 9, 10, 11, 12].map { "key \($0)" }))
   }
 
-  /// C27, C7: what nobody has changed goes.
+  /// C27, C7: an unchanged record goes.
   @Test func anUnchangedVictimGoes() throws {
     let other = try cache.store()
     let store = try cache.store {

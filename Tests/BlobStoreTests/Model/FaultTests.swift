@@ -53,7 +53,7 @@ import Testing
     try Self.expectHarmless(script, durability, errorsPerCall: durability == .full ? Self.errorsPerCall : 1, seed: seed)
   }
 
-  /// The same on a kernel without `openat2`, `renameat2` and files without a name.
+  /// Failed calls on a kernel without `openat2`, `renameat2` and files without a name.
   @Test(.timeLimit(.minutes(10)), arguments: FaultScript.all)
   func everyFailedCallIsReportedAndHarmlessOnOldKernels(script: FaultScript) throws {
     let seed = SeededGenerator.announcedSeed(

@@ -125,7 +125,7 @@
 
     // MARK: Trouble
 
-    /// P10: what lies in the bin and is none of ours stays.
+    /// P10: foreign things in the bin stay.
     @Test func foreignThingsInTheBinStay() throws {
       let store = try bench.store()
       _ = try bench.warm(store)

@@ -134,7 +134,7 @@
       #expect(try recycledFiles == recycled)
     }
 
-    /// The same, when nobody has looked yet: it is taken for what was there.
+    /// Without a look before, the other program's file is taken for the old record.
     @Test func nameThatSomebodyTookIsReplaced() throws {
       let path = cache.path("ke/key")
       trace.onCall { call, _ in

@@ -40,8 +40,8 @@
       }
     }
 
-    /// The first time, a whole collection goes down to nine tenths; after it, what is known to be next goes by portions of
-    /// a quarter of the bin, by bytes or files, if that keeps the limit.
+    /// The first time, a whole collection goes down to nine tenths. After it, the records known to be next go by
+    /// portions of a quarter of the bin, by bytes or files, if that keeps the limit.
     @Test(
       arguments: [
         (.bounded(bytes: 6000, files: 1000), 98_600), (.bounded(bytes: 1 << 20, files: 60), 98_600),
@@ -117,7 +117,7 @@
       let store = try store(limit: 100_000, .bounded(bytes: 20_000, files: 1000), evictionTarget: 0.8)
       try self.store(0..<4000, in: store)
       let statistics = try store.statistics()
-      // The first store's, and the one that found the first victims: looks ahead are none.
+      // The first store's, and the one that found the first victims. Looks ahead do not count.
       #expect(statistics.passes == 2)
       #expect(statistics.evictions > 45)
       // The first whole collection, and the portions.

@@ -93,8 +93,8 @@
       #expect(try store.load("key")?.payload == payload(1000, 2))
     }
 
-    /// A durable change that comes while the key's own file is displaced may have been made before the medium has that: a power
-    /// cut must not bring back from before it what the file holds next.
+    /// A durable change during the displacement of the key's own file may be on the medium first. A power cut must not
+    /// bring back, from before that change, the bytes that the file holds next.
     @Test func durableChangeWhileTheFileIsDisplaced() throws {
       let store = try bench.store()
       let other = try cache.store { $0.durability = .full }
@@ -122,9 +122,9 @@
       bench.trace.onCall(nil)
     }
 
-    /// A process remembers the file that it has put into the bin, where another one has then written to it, for the key whose
-    /// turn it is, and has not published it: nobody may ever see that, so the key does not take this file. Not even if the other
-    /// process has written to it so shortly after this one that the file has the same time.
+    /// A process remembers a file that it has put into the bin. Another process has then written a blob of the key to
+    /// it, and has not published it. No reader may ever see that blob, so the key does not take this file. This holds
+    /// even if the other process wrote so soon that the file has the same time.
     @Test(arguments: [10, -10]) func fileThatAnotherProcessHasWrittenToIsNotTheKeysOwn(age: Int64) throws {
       let keys = Self.keys.sorted {
         KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string)
@@ -166,7 +166,7 @@
 
     /// Stores a record, and has it displaced.
     ///
-    /// - Parameter age: of what it holds by then.
+    /// - Parameter age: gives the displaced record its age.
     private func displace(_ displacement: Displacement, with store: BlobStore, _ age: (BlobKey) throws -> Void) throws {
       let key = RecyclingBench.dead
       try store.store(payload(1000), for: key, ttl: .seconds(60))
@@ -194,7 +194,7 @@
       return calls.contains(.read)
     }
 
-    /// What a process has put into the bin, and nobody has written to since, it overwrites without reading it.
+    /// A process overwrites its own file in the bin without reading it, if no other has written to it since.
     @Test(arguments: Displacement.allCases, [10, -10])
     func ownFileIsReadIfItMayHaveBeenWrittenTo(displacement: Displacement, age: Int64) throws {
       let store = try bench.store()
@@ -209,7 +209,7 @@
       #expect(try readsBeforeOverwriting(with: store))
     }
 
-    /// The same by two threads, one of which lists the bin while the other one has the file in hand.
+    /// Another thread has written to the file: one lists the bin while the other one has the file in hand.
     @Test func fileThatAnotherThreadHasWrittenToIsNotTheKeysOwn() throws {
       let store = try bench.store()
       let other = try bench.store()
@@ -278,8 +278,9 @@
       return found.sorted { KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string) }
     }
 
-    /// Of the files that a record may overwrite, it takes the one whose digest is next below its own: so the files get
-    /// through more records until none may overwrite them. Whether there are any of the record's own first bits, or not.
+    /// Of the files that a record may overwrite, it takes the one whose digest is next below its own. So the files get
+    /// through more records until none may overwrite them. This holds with and without files of the record's own first
+    /// bits.
     @Test(arguments: [20, 21]) func nearestFileIsTaken(bits: UInt64) throws {
       let store = try bench.store()
       let keys = ascendingKeys(beginningWith: 20, count: 5)

@@ -24,8 +24,8 @@
 
     init() throws { bench = try RecyclingBench() }
 
-    /// B3, P1: whatever call of a store a load comes before, it sees the old blob or the new one, without waiting; and
-    /// loads of the key whose file is overwritten see nothing.
+    /// B3, P1: before each call of a store, a load sees the old blob or the new one, without waiting. Loads of the key
+    /// whose file is overwritten see nothing.
     @Test(arguments: [true, false]) func loadBeforeAnyCallSeesOldOrNew(replaces: Bool) throws {
       let store = try bench.store()
       let reader = try cache.store()
@@ -57,8 +57,8 @@
       #expect(call > 8)
     }
 
-    /// P9: a store that has opened a file of the bin which another one is just publishing holds no lease on the record,
-    /// however long it is held up before it tries to lock that.
+    /// P9: a store opens a file of the bin while another one is publishing it. It holds no lease on the record, however
+    /// long it is held up before it tries to lock the file.
     @Test(.timeLimit(.minutes(10))) func heldUpStoreHasNoLeaseOnARecord() throws {
       let (slowTrace, trace) = (CallTrace(), trace)
       let (slow, store, reader) = try (cache.store(files: slowTrace.files), bench.store(), cache.store())

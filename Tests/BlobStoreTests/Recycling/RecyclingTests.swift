@@ -184,7 +184,7 @@
       } else {
         try store.store(payload(900, 2), for: "key", locks: locks)
       }
-      // What nobody will ever overwrite is unlinked, and a new file may be given its number.
+      // A file that no process may ever overwrite is unlinked, and a new file may be given its number.
       let isWorn = obstacle == .link || obstacle == .mode
       #expect(try isWorn || bench.inode("ke/key") != inode)
       #expect(try fileState(cache.path(name)) == (isWorn ? nil : before))
@@ -251,7 +251,7 @@
       }
     }
 
-    /// B4: attributes that somebody has given a record are not the next one's.
+    /// B4: attributes that another program has given a record are not the next one's.
     @Test func filesWithAttributesAreNotOverwritten() throws {
       let store = try bench.store()
       try store.store(payload(1000), for: RecyclingBench.dead)

@@ -6,8 +6,8 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/ControlFile.md, "Who may write to it": a control file is mapped only where nobody can truncate it, or write into it,
-/// who could not change the cache; and who may only read the cache can lock nothing that a change waits for.
+/// Spec/ControlFile.md, "Who may write to it": a control file is mapped only if users that may not change the cache can
+/// neither truncate it nor write to it. Users that may only read the cache can lock nothing that a change waits for.
 @Suite struct ControlFileTrustTests {
   let cache: Cache
 
@@ -53,7 +53,7 @@ import Testing
     let log = RecordedLog()
     let store = try cache.store { $0.logger = log.logger }
     try store.store(payload(5), for: "key")
-    // In a sticky directory it is so for whoever made it, and no reason to warn.
+    // In a sticky directory every other user's file is so, and no reason to warn.
     let warnings = root == 0o1777 ? 0 : 1
     #expect(log.warnings.count == warnings)
     #expect(log.warnings.allSatisfy { $0.contains("it belongs to user 54321") })
@@ -92,7 +92,8 @@ import Testing
     return root
   }
 
-  /// Where all who share a sticky directory lock the file, nobody maps it, its owner neither: all come to the same answer.
+  /// Where all users of a sticky directory lock the file, no process maps it, not even its owner's: all come to one
+  /// answer.
   @Test(arguments: [0o1777, 0o1770] as [mode_t]) func underASharedStickyRootThereAreLocksOnly(root: mode_t) throws {
     try makeRoot(root)
     let log = RecordedLog()
@@ -165,7 +166,7 @@ import Testing
 
   // MARK: - Readers
 
-  /// Who may read a directory can lock it: where there is no control file yet, that keeps nobody from making one.
+  /// A user that may read a directory can lock it. That stops no process from making the first control file.
   @Test(arguments: [0o755, 0o750, 0o1775] as [mode_t]) func aReadersLockOfTheRootKeepsNobodyOut(mode: mode_t) throws {
     try makeRoot(mode)
     let reader = try rootDirectory()

@@ -108,7 +108,7 @@ import Testing
       let inode = try cache.state(".recycled/\(name)")?.inode
       for key in ["key4", "key5"] as [BlobKey] { try other.store(payload(5), for: key) }
       #expect(try cache.state(".recycled/\(name)")?.inode == inode)
-      // It counts all the same, and whoever empties the bin unlinks it.
+      // It counts all the same, and an emptying of the bin unlinks it.
       #expect(try other.usage().recycledFiles == 1)
       #expect(try other.emptyRecyclingBin().files == 1)
     #endif

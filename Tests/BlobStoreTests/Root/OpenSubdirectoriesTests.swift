@@ -91,7 +91,7 @@ import Testing
     #expect(try store.load("kelp")?.payload == payload(7))
   }
 
-  /// Where a store looks for what it replaces, nothing is left to be found.
+  /// Where a store looks for the record that it replaces, nothing is left.
   @Test(arguments: Making.allCases) func storeReplacesWhatIsInASubdirectoryThatSomebodyMadeAgain(making: Making) throws
   {
     let store = try store(making)
@@ -240,7 +240,7 @@ import Testing
     #expect((table.find("aa") != nil) == (look == .unchanged))
   }
 
-  /// What the others are known by does not hold for it: somebody may have moved it away before they were opened.
+  /// The look that confirms the others does not cover it: it may have been moved away before they were opened.
   @Test func whatWasOpenedBeforeTheOthersIsNotKept() throws {
     let directory = try Directory(at: cache.outside.path, files: Files())!
     for name in ["aa", "ab"] { #expect(try directory.makeSubdirectory(name, permissions: .ownerReadWriteExecute)) }

@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, C12 and G4: no record is evicted for what lies in the quarantine and cannot be removed from it.
+/// Spec/Semantics.md, C12 and G4: no record is evicted for files that cannot be removed from the quarantine.
 @Suite struct QuarantineTrustTests {
   let cache: Cache
 
@@ -37,8 +37,8 @@ import Testing
 
   enum Plant: CaseIterable, Sendable { case directory, ownOpenDirectory, file }
 
-  /// A directory that a stranger has made is none of ours, nor one of ours that strangers may take files out of; a stranger's file
-  /// in ours is not counted.
+  /// A stranger's directory is no quarantine, nor is one out of which strangers may take files. A stranger's file in
+  /// the quarantine is not counted.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: Plant.allCases)
   func aStrangersQuarantineEvictsNothing(plant kind: Plant) throws {
     let store = try store()

@@ -7,7 +7,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, P1, P3, P4: owner, group and permissions of what a store makes.
+/// Spec/Semantics.md, P1, P3, P4: owner, group and permissions of the files and directories that a store makes.
 @Suite struct RootOwnershipTests {
   let cache: Cache
 
@@ -82,7 +82,7 @@ import Testing
 
   enum Swap: CaseIterable, Sendable { case filled, foreign, removed }
 
-  /// P4. Between the making of a subdirectory and its opening, somebody who may write to the root puts another one there: the
+  /// P4. Between the making of a subdirectory and its opening, another user of the root puts another one there. The
   /// superuser does not give that away.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: Swap.allCases)
   func onlyWhatWasJustMadeIsGivenAway(swap: Swap) throws {
@@ -134,8 +134,8 @@ import Testing
       if call == .makeDirectory { made.add(1) }
       guard call == .openDirectory, made.value == 1 else { return nil }
       opened.add(1)
-      // Opened first for what lies in it, then for a list of that. Of a directory that is gone some systems say so, others
-      // list nothing.
+      // Opened first for its files, then for a list of them. Some systems say that a directory is gone, others list
+      // nothing.
       guard opened.value == 2 else { return nil }
       #expect(rmdir(path) == 0)
       return saysSo ? .fail(.noSuchFileOrDirectory) : nil
@@ -213,7 +213,7 @@ import Testing
     #expect(try cache.state("ke/key")?.permissions == 0o640)
   }
 
-  /// P1: what the superuser makes in somebody's directory belongs to that user; in its own, to itself.
+  /// P1: files that the superuser makes in a user's directory belong to that user; in its own, to itself.
   @Test(
     .enabled(if: geteuid() == 0, "only the superuser gives files away"),
     arguments: ["cache", "some/where/cache"], [0, 12_345] as [uid_t])
@@ -240,7 +240,7 @@ import Testing
     #expect(try other.state("ke/key")?.owner == 0)
   }
 
-  /// P1: what the user puts in the place of what was just made stays whose it is.
+  /// P1: a thing that the user puts in the place of the new root keeps its owner.
   @Test(.enabled(if: geteuid() == 0, "only the superuser gives files away"), arguments: ["link", "full", "another's"])
   func whatTookThePlaceOfANewRootIsNotGivenAway(what: String) throws {
     let cache = try Cache("home/cache")

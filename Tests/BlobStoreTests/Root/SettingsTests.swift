@@ -213,7 +213,7 @@ import Testing
     #expect(configuration.limits.size == 5 << 20)
   }
 
-  /// It must outlast the control file, and hold where there is none.
+  /// Settings must outlast the control file, and hold without one.
   @Test func settingsOutliveTheControlFileAndTheBlobs() throws {
     try cache.store().store(payload(1), for: "key")
     var settings = BlobStore.DirectorySettings()

@@ -57,7 +57,8 @@ import Testing
     #expect(try cache.files() == ["ot/other"])
   }
 
-  /// C12, P14: under a sticky root the system lets nobody remove another user's subdirectory. That is no failure there.
+  /// C12, P14: under a sticky root the system lets no user remove another user's subdirectory. That is no failure
+  /// there.
   @Test(arguments: [0o1777, 0o755] as [mode_t]) func anothersSubdirectoryStays(root: mode_t) throws {
     try makeRoot(root)
     let trace = CallTrace()
@@ -85,7 +86,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
-  /// P13, C2: such a record goes with the damaged ones, and what is no record at all stays.
+  /// P13, C2: such a record goes with the damaged ones, and a file that is no record stays.
   @Test func aCollectionRemovesARecordThatStrangersMayWriteTo() throws {
     try makeRoot(0o755)
     let store = try cache.store()
@@ -129,8 +130,8 @@ import Testing
     }
   }
 
-  /// P14: under a sticky root that others may write to, a subdirectory out of which they may take records is mended by its
-  /// owner's next change, and till then nothing in it is believed.
+  /// P14: under a sticky root that others may write to, they may take records out of a subdirectory that is not sticky.
+  /// Its owner's next change mends it, and till then nothing in it is believed.
   @Test(arguments: ["store", "collect", "wipe"]) func anOpenSubdirectoryIsMadeSticky(change: String) throws {
     try makeRoot(0o1777)
     try cache.store().store(payload(5), for: "key")

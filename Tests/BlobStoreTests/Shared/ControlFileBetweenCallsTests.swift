@@ -126,7 +126,7 @@ import Testing
     #expect(expect(.fileSystem) { try store.lock("key") }?.errno == .permissionDenied)
   }
 
-  /// As long as somebody holds a byte of a damaged control file, it stays: its locks are the ones that count.
+  /// A damaged control file stays while a process holds a byte of it: its locks are the ones that count.
   @Test func damagedControlFileStaysWhileItIsLocked() throws {
     try cache.write(record(RecordHeader(updateTime: UInt64(cache.now), payloadSize: 0), [1]), to: "ke/key")
     let damaged = [UInt8](repeating: 0, count: 5000)

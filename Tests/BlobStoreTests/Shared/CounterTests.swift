@@ -29,7 +29,7 @@ import Testing
     }
   }
 
-  /// M1: somebody else has removed half of the records, in subdirectories that are marked as known otherwise. The first
+  /// M1: another program has removed half of the records, in subdirectories that the marks know differently. The first
   /// collection that finds less than the counters say looks at everything.
   @Test func countersThatSayTooMuchAreCorrected() throws {
     let store = try limited(100_000)
@@ -179,7 +179,7 @@ import Testing
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 1, bytes: 100))
   }
 
-  /// Marks that say what cannot be, as nobody of ours would write them.
+  /// Marks with impossible values, which no store writes.
   @Test func marksWhoseSumIsNoNumberAreNotBelieved() throws {
     try store(10..<20, in: try cache.store())
     usleep(150_000)

@@ -25,7 +25,7 @@
           return operations.count { !throwsForkedChild($0) }
         }
         #expect(failures == 0)
-        // What the child has tried concerns nobody else.
+        // The child's tries have changed nothing.
         #expect(try store.load("key")?.payload == payload(10))
         #expect(try store.unlock("key") == .done)
       }
@@ -185,8 +185,8 @@
   }
 
   private func forkProcess() throws -> pid_t {
-    // Swift does not let `fork` be called by its name, because of what a child must not do; these keep to it as far as
-    // the process that forks has no other threads at work.
+    // Swift does not let `fork` be called by its name, because a child of several threads may do very little. The
+    // process that forks here has no other threads at work.
     typealias Fork = @convention(c) () -> pid_t
     return unsafeBitCast(try #require(dlsym(nil, "fork")), to: Fork.self)()
   }

@@ -10,7 +10,7 @@
 
   /// Spec/Semantics.md, C15, and Spec/ControlFile.md, "Marks": what processes that are killed leave to the next collection.
   @Suite struct KilledProcessTests {
-    /// A change of a header that is on disk, of which its process has told nobody; a collection came just before.
+    /// A change of a header that is on disk, but that its process has not told; a collection came just before.
     @Test(.timeLimit(.minutes(10))) func aKilledChangeOfAHeaderHidesNothing() async {
       await #expect(processExitsWith: .success) {
         for change in HeaderChangeScene.allCases {

@@ -12,7 +12,7 @@ import Testing
   /// More than any of these operations makes.
   private static let mostCalls = 120
 
-  /// Caches of which each is to be used once, old enough for marks.
+  /// Caches for one use each, old enough for marks.
   private func settledCaches(_ change: HeaderChangeScene? = nil) throws -> [Cache] {
     let caches = try (0..<Self.mostCalls).map { _ in
       let cache = try Cache()
@@ -23,7 +23,7 @@ import Testing
     return caches
   }
 
-  /// Does something before each call in turn, until there is none of that number.
+  /// Does something before each call in turn, until the number exceeds the calls.
   private func atEachCall(
     _ caches: [Cache], _ run: (Cache, Files, _ isOver: @escaping @Sendable () -> Bool) throws -> Void,
     _ action: @escaping @Sendable (Cache) throws -> Bool
@@ -155,7 +155,7 @@ enum HeaderChangeScene: CaseIterable {
     }
   }
 
-  /// The same, as it lies on disk.
+  /// Writes the change as it lies on disk.
   func write(in cache: Cache) throws {
     try cache.changeHeader("ke/key") { header in
       switch self {

@@ -53,7 +53,8 @@ import Testing
     #expect(next.report.examined == 2 && next.report.expired == 1 && next.report.bytesAfter == 100)
   }
 
-  /// C15: without a time to live of its own, by the collector's default expiration, whatever it was when the mark was made.
+  /// C15: a record without a time to live of its own expires by the collector's default expiration, also if that has
+  /// changed since the mark was made.
   @Test func theDefaultExpirationIsTheCollectors() throws {
     _ = try marked(ttl: nil)
     cache.clock.advance(by: 600)
@@ -66,7 +67,7 @@ import Testing
     case store, remove, create, delete, replace, rename, linkAway
   }
 
-  /// C15: whoever it is that changes what is there.
+  /// C15: a change by any process or program.
   @Test(arguments: Change.allCases) func aChangedSubdirectoryIsLookedAt(change: Change) throws {
     let other = try marked()
     switch change {

@@ -33,7 +33,7 @@ import Testing
     again()
   }
 
-  /// It keeps nobody from changing the record, nor from producing another.
+  /// It stops no change of the record, nor a production of another.
   @Test func itConcernsNothingElse() throws {
     let taken = try #require(try store.tryProductionLock(of: "key"))
     try other.store(payload(5), for: "key")

@@ -9,7 +9,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// A cache directory that nobody has made yet, a clock that stands still, and ways to the files that go past the store.
+/// A cache directory that is not made yet, a clock that stands still, and ways to the files that go past the store.
 struct Cache {
   /// What the root lies in, and what else a test puts outside of it.
   let outside: TemporaryDirectory
@@ -264,7 +264,7 @@ final class CallTrace: Sendable {
       self.location = location
     }
 
-    /// Joined only when somebody looks: without optimization, that takes longer than the calls themselves.
+    /// Joined only when it is read: without optimization, that takes longer than the calls themselves.
     var path: String { location.path.string }
     var description: String { "\(call) \(path)" }
   }

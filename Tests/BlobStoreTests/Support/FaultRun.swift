@@ -164,7 +164,7 @@ struct FaultRun {
 }
 
 extension FaultPlan.Call {
-  /// Whether the call is a lock that was had by somebody else, as far as this error tells.
+  /// Whether the call is a lock that another process had, as far as this error tells.
   fileprivate func isBusy(_ errno: Errno) -> Bool {
     // POSIX has two errors for bytes.
     kind == .lock && errno == .wouldBlock
@@ -199,7 +199,7 @@ extension FaultRun {
     } else {
       expected = after.perform(operation)
     }
-    // What nobody may read is no candidate; what cannot be read might be one.
+    // A file that may not be read is no candidate; one that cannot be read might be one.
     if case .loadFirst = operation, errno == .permissionDenied, result.error == nil,
       result.answer.comparable != expected.comparable
     {
@@ -277,7 +277,7 @@ extension FaultRun {
     if call.kind == .close || call.kind == .unlockByte || errno == .interrupted || call.isBusy(errno) {
       return true
     }
-    // What cannot be recycled is made or unlinked; what somebody holds a lease on is looked up again.
+    // A file that cannot be recycled is made or unlinked. A leased one is looked up again.
     if call.kind == .lease || call.path.string.hasPrefix(root.appending(".recycled").string) { return true }
     // Where no file may be given a name later, it has one from the start.
     if [.openUnnamed, .linkUnnamed].contains(call.kind), errno == .permissionDenied { return true }
@@ -313,7 +313,7 @@ extension FaultRun {
       return errno == .permissionDenied || call.path == file(of: key) || call.path == root.appending(".blobcache")
     // What cannot be read is removed all the same, as if it were locked.
     case (.remove, _): return [.open, .openBeneath, .status, .read].contains(call.kind)
-    // The same; and one sound record elsewhere is enough to show that it is a cache.
+    // As for `remove`; and one sound record elsewhere is enough to show that it is a cache.
     case (.removeAll(.all), _): return [.open, .openBeneath, .openDirectory, .status, .read].contains(call.kind)
     default: return false
     }

@@ -4,8 +4,8 @@ import Foundation
 import SystemPackage
 import TestSupport
 
-/// A directory of files that no store wrote: records of every age and kind, damage, left-overs and strangers, chosen by
-/// chance, and the model of what a collection must make of them.
+/// A directory of files that no store wrote, chosen by chance: records of every age and kind, damage, leftovers and
+/// strangers. With the model of a collection's work on them.
 struct RandomCache {
   private static let names: [BlobKey] = ["a", "ab", "abc", "abd", "b", "key 1", "key 2", "image.png", "é", "zz-top"]
 

@@ -31,7 +31,7 @@
       try cache.store(files: trace.files, change)
     }
 
-    /// Names of what lies in the bin.
+    /// Names of the things in the bin.
     func bin() throws -> [String] {
       guard try cache.exists(".recycled") else { return [] }
       return try FileManager.default.contentsOfDirectory(atPath: cache.path(".recycled")).sorted()
@@ -54,7 +54,7 @@
 
     /// A store whose bin holds the file of a record of so many payload bytes.
     ///
-    /// - Parameter age: in seconds, of what the file holds by then.
+    /// - Parameter age: of the file's record, in seconds.
     /// - Returns: the file's inode.
     func warm(
       _ store: BlobStore, _ byteCount: Int = 1000, key: BlobKey = Self.dead, age: Int64 = 0

@@ -190,7 +190,7 @@ import Testing
     for digest in digests { #expect(large.uses(of: digest) == small.uses(of: digest)) }
   }
 
-  /// A second opening would be calls that nobody needs, and that another run of the same operations does not make.
+  /// A second opening would make needless calls, which another run of the same operations does not make.
   @Test func threadsThatAskTogetherOpenTheFileOnce() throws {
     let sketch = try sketch(of: store())
     let uses = OpenUses()

@@ -16,7 +16,8 @@ import Testing
 
   // MARK: Storing
 
-  /// S2, P9: somebody else locks the record whenever this one is being written to the medium. After some tries, they wait.
+  /// S2, P9: another store locks the record whenever this one is being written to the medium. After some tries, they
+  /// wait.
   @Test func aStoreThatKeepsLocksComesToAnEnd() throws {
     let store = try tracedStore { $0.durability = .full }
     let other = try cache.store { $0.access.lockTimeout = .zero }
@@ -36,7 +37,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(6))
   }
 
-  /// C4: a collection comes between the calls that make a temporary file, and takes what nobody has locked yet. The store,
+  /// C4: a collection comes between the calls that make a temporary file, and takes it before it is locked. The store,
   /// which cannot read its input again, makes another.
   @Test(arguments: [SystemCall.lock, .status, .write], [true, false])
   func aTemporaryFileThatACollectionTakesIsMadeAgain(call: SystemCall, isStreamed: Bool) throws {
@@ -92,7 +93,7 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
-  /// The same, when the collection has removed it already.
+  /// The collection has removed the file already.
   @Test func temporaryFileThatACollectionHasRemovedIsMadeAnew() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "key")

@@ -61,7 +61,7 @@ import Testing
     let isStored = try self.store(9, store, if: history)
     #expect(isStored == !change.mustTell)
     #expect(try other.load("key", touching: false)?.payload == (isStored ? payload(9) : before))
-    // Nobody has changed anything since that was.
+    // Nothing has changed since that history.
     #expect(try self.store(10, store, if: try store.firstHistory(of: "key")))
     #expect(try other.load("key", touching: false)?.payload == payload(10))
   }
@@ -157,7 +157,7 @@ import Testing
     #expect(try other.load("key")?.payload == payload(9))
   }
 
-  /// What a try that fails has changed is nobody else's change.
+  /// The changes of a failed try are the store's own.
   @Test func itIsMadeThoughItHasToBeTriedAgain() throws {
     let (store, other) = (try cache.store(files: trace.files), try cache.store())
     let history = try store.firstHistory(of: "key")
@@ -174,7 +174,7 @@ import Testing
     #expect(try other.load("key")?.payload == payload(9))
   }
 
-  /// Without a control file nobody can tell, and the store is made.
+  /// Without a control file changes do not show, and the store is made.
   @Test func whereThereIsNoRoomForAControlFileItIsMade() throws {
     let store = try cache.store(files: trace.files)
     try cache.makeDirectory("")

@@ -15,7 +15,7 @@ import Testing
 
   /// How a new record gets its name.
   private let publication = "\(SystemCall.publication) record"
-  /// The same where something has the name: the file gets one beside it first.
+  /// The publication where something has the name: the file gets one beside it first.
   private let publicationInVain =
     ["\(SystemCall.publication) record"] + (SystemCall.hasUnnamedFiles ? ["linkUnnamed file"] : [])
 
@@ -181,7 +181,7 @@ import Testing
     #expect(synced == [outside, outside + "/a", outside + "/a/b"])
   }
 
-  /// D3: the record is there, and locked by somebody else, when the directory finds no room on the medium: it is not
+  /// D3: the record is there, and locked by another store, when the directory finds no room on the medium. It is not
   /// stored a second time.
   @Test func aStoreTakesEffectOnce() throws {
     let store = try store(.full)

@@ -213,7 +213,7 @@ extension ImportTests {
     #expect(try store.header(for: "object")?.ttl == ttl)
   }
 
-  /// The `ttl` field of what never expires.
+  /// The `ttl` field of a record that never expires.
   private static let never = UInt64(Int64.max)
 }
 

@@ -263,7 +263,7 @@ import Testing
     #expect(try cache.header("ke/key2").updateTime == UInt64(cache.now - 5))
   }
 
-  /// P10: neither memory nor time for a large payload that is expired, or is none.
+  /// P10: neither memory nor time for a large payload that is expired, or is no payload.
   @Test(arguments: ["expired", "zeros", "other size"]) func largeFilesAreJudgedByTheirHeaders(what: String) throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)

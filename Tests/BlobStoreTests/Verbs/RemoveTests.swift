@@ -78,7 +78,7 @@ import Testing
     #expect(locks.withLock { $0 } == 1)
   }
 
-  /// R1: what a link leads to is none of ours; not every system says so in the same way.
+  /// R1: a link's target is not the cache's, which systems report in two ways.
   @Test(arguments: [Errno.notDirectory, .tooManySymbolicLinkLevels])
   func subdirectoryThatIsNoneHasNoRecord(errno: Errno) throws {
     try cache.store().store(payload(5), for: "key")

@@ -270,7 +270,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(5))
   }
 
-  /// The same by a path, and from a descriptor that somebody has made non-blocking.
+  /// By a path, and from a descriptor that is non-blocking.
   @Test func storesAFileByItsPath() throws {
     let store = try cache.store()
     let source = cache.outside.url("source")

@@ -50,7 +50,7 @@ struct Fault: CustomStringConvertible {
     }
   }
 
-  /// Whether nobody may notice: interruptions and short transfers are everyday events.
+  /// Whether no caller may notice: interruptions and short transfers are everyday events.
   var mustBeInvisible: Bool {
     switch kind {
     case .none, .short, .fail("EINTR", once: true): true

@@ -2,8 +2,8 @@ import BlobStore
 import FaultOperations
 import Testing
 
-/// The checks themselves are checked: each finds the bugs that it is there for, in a probe that has them built in, and
-/// finds nothing wrong with those where there is no fault.
+/// The checks themselves are checked. Each finds its bugs in a probe that has them built in, and finds nothing wrong
+/// with that probe where there is no fault.
 @Suite(.whereTracingWorks, .serialized) struct PlantedBugTests {
   let directories: StartDirectories
 

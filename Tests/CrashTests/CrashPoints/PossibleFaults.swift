@@ -11,9 +11,9 @@ enum PossibleFaults {
     calls.flatMap { call -> [Fault] in
       var faults = [Fault(call: call.number, kind: .kill)]
       guard let count = call.bytes, count > 1 else { return faults }
-      // A header that is changed where it lies is 64 bytes of one page: the kernel copies them without looking at
-      // signals, so a process cannot be killed half-way, and RELIABILITY's 145 million reads never saw it torn. A
-      // short count, which a full volume gives, is another matter.
+      // A header that is changed in place is 64 bytes of one page. The kernel copies them without looking at signals,
+      // so a process cannot be killed half-way. 145 million reads of the torture never saw it torn. A short count,
+      // which a full volume gives, is another matter.
       let isNew = call.path.contains(".tmp-") || call.path.contains("/#")
       let isHeaderInPlace = call.effect == "write" && !isNew
       if call.effect == "write", !isHeaderInPlace {

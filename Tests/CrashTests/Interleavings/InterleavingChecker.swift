@@ -155,8 +155,8 @@ struct InterleavingChecker {
 }
 
 extension [TracedRun.Call] {
-  /// Calls before which it makes a difference what another operation has done: not those that close or ask for a
-  /// status that nobody changes.
+  /// Calls before which another operation makes a difference. Without closes, and without looks at a status that no
+  /// operation changes.
   var decisive: [TracedRun.Call] {
     filter { call in
       switch call.effect {

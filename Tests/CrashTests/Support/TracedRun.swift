@@ -77,7 +77,7 @@ struct TracedRun {
     ] + (plant.map { ["--plant", $0] } ?? []) + scenario.operation.arguments
   }
 
-  /// The same as a line for a shell; nothing in it needs more quoting than this.
+  /// The arguments as a line for a shell; nothing in it needs more quoting than this.
   static func shellLine(_ arguments: [String]) -> String {
     arguments.map { "'\($0)'" }.joined(separator: " ")
   }

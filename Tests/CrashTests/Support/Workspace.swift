@@ -17,7 +17,7 @@ final class Workspace: Sendable {
   }
 
   deinit {
-    // What stays in a directory of temporary files harms nobody.
+    // A leftover in a directory of temporary files does no harm.
     try? FileManager.default.removeItem(at: root)
   }
 

@@ -43,7 +43,7 @@ enum FileSystemUser {
 
   static let nobody: UInt32 = 65_534
 
-  /// The library's call, which Swift's C library module does not show; nil where there is none.
+  /// The library's call, which Swift's C library module does not show; nil if the library lacks it.
   private static let set: SetUser? = dlsym(nil, "setfsuid").map { unsafeBitCast($0, to: SetUser.self) }
 
   static var isAvailable: Bool { geteuid() == 0 && set != nil }

@@ -22,7 +22,7 @@ struct TreeSnapshot: Equatable {
     var modifiedSeconds: Int64
     var modifiedNanoseconds: Int64
     var linkTarget: [CChar]?
-    /// nil for what is no file, or may not be read, or is too large to be.
+    /// nil for a thing that is no file, may not be read, or is too large to be read.
     var checksum: UInt32?
   }
 

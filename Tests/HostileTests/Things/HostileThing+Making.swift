@@ -18,7 +18,7 @@ enum OddKind: String, CaseIterable {
   case directory, fullDirectory, fifo, unixSocket, linkToGood, linkOutside, linkDangling, linkLoop, linkToRoot,
     linkToDevice
 
-  /// Puts it at a name, in the place of what is there.
+  /// Puts it at a name, in the place of the thing that is there.
   func make(_ name: String, in cache: HostileCache) throws {
     let path = try cache.clear(name)
     func link(to target: String) throws {

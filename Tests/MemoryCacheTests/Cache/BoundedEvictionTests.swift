@@ -86,7 +86,7 @@ import Testing
     watcher.forget()
   }
 
-  /// What is to be spared may be gone by the second hold of the lock, and all else with it.
+  /// The spared entry may be gone by the second hold of the lock, and all others with it.
   @Test(arguments: EvictionPolicy.allCases, [true, false])
   func dearValueThatIsRemovedMeanwhile(policy: EvictionPolicy, removesAll: Bool) {
     let watcher = Watcher()

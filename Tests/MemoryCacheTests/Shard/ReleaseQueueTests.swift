@@ -39,7 +39,7 @@ struct ReleaseQueueTests {
     case .criticalPressure: cache.respond(to: .critical)
     case .removeWhere: cache.removeAll { _ in true }
     case .removeWhereOfOthers:
-      // Whoever looks keeps them alive while somebody else removes them.
+      // The look keeps them alive while another call removes them.
       cache.removeAll { entry in
         if entry.key % 256 == 0 { cache.removeAll() }
         return false

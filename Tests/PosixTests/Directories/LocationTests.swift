@@ -9,7 +9,7 @@ import Testing
 
   init() throws { temporary = try TemporaryDirectory() }
 
-  /// However deep: what was opened below what is joined when somebody looks.
+  /// At any depth: the names on the way are joined when the path is read.
   @Test func errorsNameTheWholePath() throws {
     let root = try openDirectory(at: temporary.path, plan.files())
     func make(_ name: String, in directory: borrowing Directory) throws -> Directory {

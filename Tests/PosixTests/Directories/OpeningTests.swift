@@ -15,7 +15,7 @@ import Testing
   import Darwin
 #endif
 
-/// What lies at a name, opened: regular files alone, and nothing outside of the directory.
+/// Opening a name: only regular files are opened, and nothing outside of the directory.
 @Suite struct OpeningTests {
   let temporary: TemporaryDirectory
   let plan = FaultPlan()

@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// Those of the last read; the very last, which closes the directory, is none of them.
+  /// Those of the last read, without the very last call, which closes the directory.
   private var calls: [SystemCall] { plan.calls.map(\.kind).dropLast() }
 
   private func put(_ content: String) throws {

@@ -10,7 +10,7 @@
     let temporary: TemporaryDirectory
     private static let longAgo = 1_000_000_000
 
-    /// A file that was last read before it was written: whoever reads it next changes the former.
+    /// A file that was last read before it was written, so the next read changes its access time.
     init() throws {
       temporary = try TemporaryDirectory()
       try Data("content".utf8).write(to: temporary.url("file"))

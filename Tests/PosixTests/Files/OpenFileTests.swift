@@ -173,7 +173,7 @@ import Testing
     #expect(error?.errno == errno)
   }
 
-  /// Names that do not fit are somebody's; a file system without attributes has none.
+  /// Names that do not fit are attributes too; a file system without attributes has none.
   @Test(arguments: [(.notSupported, false), (.outOfRange, true), (.ioError, nil)] as [(Errno, Bool?)])
   func attributesThatCannotBeListed(errno: Errno, answer: Bool?) throws {
     let file = try newFile()

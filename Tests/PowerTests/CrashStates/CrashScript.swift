@@ -12,7 +12,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     /// Not even the directory.
     case nothing
     case absent, unlocked, locked, expired
-    /// The same, and the recycling bin holds a file for each size that is stored.
+    /// As above, with a file in the recycling bin for each size that is stored.
     case warmAbsent, warmUnlocked, warmLocked
 
     var isWarm: Bool { [.warmAbsent, .warmUnlocked, .warmLocked].contains(self) }
@@ -29,7 +29,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     "\(durability) from \(start): \(operations.map(\.description).joined(separator: ", "))"
   }
 
-  /// The same operations, recorded as they run, and what they answered.
+  /// The operations, recorded as they run, and their answers.
   struct Run: Sendable {
     var recording: Recording
     var before: DirectoryState

@@ -85,7 +85,7 @@ import Testing
 }
 
 extension DirectoryState {
-  /// The same with no keys but these.
+  /// The state of only these keys.
   func only(_ keys: [String]) -> DirectoryState {
     var state = self
     state.keys = state.keys.filter { keys.contains($0.key) }

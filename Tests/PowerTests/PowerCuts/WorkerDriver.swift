@@ -3,7 +3,7 @@ import FaultOperations
 import Foundation
 import Synchronization
 
-/// Keeps a worker busy from a thread of its own, and keeps account of what it has answered.
+/// Keeps a worker busy from a thread of its own, and keeps account of its answers.
 final class WorkerDriver: Sendable {
   private struct State: ~Copyable {
     var oracle: PowerCutOracle

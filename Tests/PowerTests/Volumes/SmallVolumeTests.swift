@@ -93,7 +93,7 @@ import Testing
     #expect(try store.usage().records == 10)
   }
 
-  /// The floor is kept while there is room, not only when there is none.
+  /// The floor is kept while there is room, and not only on a full volume.
   @Test(.canMount(.tmpfs)) func theFloorIsKept() throws {
     let volume = try volume()
     let store = try store(on: volume, limit: 1 << 30) {

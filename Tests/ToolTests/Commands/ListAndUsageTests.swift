@@ -114,7 +114,7 @@ import Testing
     #expect(try await tool.run("list", "cache").text.hasPrefix("STATE"))
   }
 
-  /// L4, C28: whoever takes a cache for one of another layout leaves its counters.
+  /// L4, C28: a collection with another layout leaves the counters.
   @Test func anotherLayoutLeavesTheCounters() async throws {
     try await fill()
     #expect(try await tool.run("collect", "cache").status == 0)

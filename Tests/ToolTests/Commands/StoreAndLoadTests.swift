@@ -209,7 +209,7 @@ import Testing
     let run = try await tool.run("load", "--output", "/dev/null", "--json", "cache", "key")
     #expect(run.status == 0, "\(run.error)")
     #expect(try run.objects().first?["payloadSize"] == 7)
-    // Where nobody opens the pipe for writing, its reader waits for ever.
+    // If the pipe is not opened for writing, its reader waits without end.
     let script = #"mkfifo pipe; cat pipe >copy & "$0" "$@"; status=$?; [ $status = 0 ] || kill $!; wait; exit $status"#
     let wrapper = ["sh", "-c", script]
     let piped = try await tool.run("load", "--output", "pipe", "cache", "key", wrapper: wrapper)

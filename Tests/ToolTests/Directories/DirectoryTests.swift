@@ -58,14 +58,14 @@ import Testing
 
   // MARK: Permissions
 
-  /// Root ignores permissions, so the tool is run as somebody else there.
+  /// The superuser ignores permissions, so the tool is run as another user there.
   private static let unprivileged =
     geteuid() == 0 ? ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] : []
 
-  /// Whether somebody else can be become, and may run the tool where it was built.
+  /// Whether the process can become another user, and that user may run the tool where it was built.
   private static let canRunUnprivileged: Bool = {
     guard geteuid() == 0 else { return true }
-    // Where setpriv cannot be run, nobody can be become.
+    // Without setpriv, the process cannot become another user.
     return (try? ChildProcess.run(unprivileged + [Tool.executable.path, "--help"]).status) == 0
   }()
 

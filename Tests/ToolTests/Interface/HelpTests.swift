@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The help of every subcommand is part of the contract: a change of it is to be seen in review.
+/// The help of every subcommand is part of the contract, so that a review sees each change.
 ///
 /// To renew the snapshots: `BLOBCACHE_RENEW_SNAPSHOTS=1 swift test --filter HelpTests`.
 @Suite struct HelpTests {

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Messages are for who gave the subcommand: the methods of the library that it calls are nothing to them.
+/// Messages are for the user of the subcommand, and name no method of the library.
 @Suite struct MessageTests {
   let tool: Tool
 

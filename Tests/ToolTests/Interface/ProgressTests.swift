@@ -76,7 +76,7 @@ import Testing
   }
 }
 
-/// A terminal with nobody before it but the test.
+/// A terminal with only the test before it.
 final class PseudoTerminal {
   /// What programs write to.
   let device: FileHandle

@@ -28,13 +28,13 @@ import Testing
   func systemdFindsNothingWrong(units: [String]) async throws {
     let directory = try copies()
     let run = try await Tool().execute([Self.analyzer, "verify"] + units.map { directory.url($0).path })
-    // What it says of the machine's own units is none of ours.
+    // Its complaints about the machine's own units do not matter here.
     let complaints = run.error.split(separator: "\n").filter { $0.contains("blobcache") }
     #expect(complaints == [])
     #expect(run.status == 0)
   }
 
-  /// 0 is none, 10 all; above 2 something that keeps the service in has been lost.
+  /// 0 is no exposure, 10 all of it; above 2, something that confines the service has been lost.
   @Test(
     .enabled(if: canAnalyze, "systemd-analyze is not installed"),
     arguments: ["blobcache-collect.service", "blobcache-collect@.service"])

@@ -14,7 +14,7 @@ import TestSupport
 
 /// The tool as a service: a process that goes on until it is told to stop. Its output can be waited for.
 ///
-/// Who waits does so for something that must come; the suite's time limit is for what never does.
+/// A test waits for something that must come. If it never does, the suite's time limit ends the test.
 final class ToolService: Sendable {
   private let process: ChildProcess
   /// Lines of the standard output and of the standard error.

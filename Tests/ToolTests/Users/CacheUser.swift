@@ -14,7 +14,7 @@ import Testing
   import Android
 #endif
 
-/// The users who share a machine in tests of who may do what. Their numbers need no entry in a password file.
+/// The users that share a machine in tests of permissions. Their numbers need no entry in a password file.
 ///
 /// Their programs are processes of their own (`SharedRoot.run`); their other calls are made by a thread that has their
 /// rights over files and no others (`act`).
@@ -38,7 +38,7 @@ enum CacheUser: String, CaseIterable, CustomTestStringConvertible {
     }
   }
 
-  /// The group of what the user makes, where the directory says nothing else.
+  /// The group of the user's new files, where the directory does not set another.
   var group: UInt32 {
     switch self {
     case .superuser: 0
@@ -72,7 +72,7 @@ extension CacheUser {
   /// Whether this process may become each of them, and they may run what was built.
   static let areAvailable: Bool = {
     guard geteuid() == 0, setUser != nil, setGroup != nil else { return false }
-    // Where setpriv cannot be run, nobody can be become.
+    // Without setpriv, the process cannot become another user.
     return (try? ChildProcess.run(stranger.wrapper() + [Tool.executable.path, "--help"]).status) == 0
   }()
 

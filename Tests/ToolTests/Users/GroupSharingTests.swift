@@ -13,8 +13,8 @@ import Testing
   import Android
 #endif
 
-/// Spec/Semantics.md, P4, P11 and P12: a cache that a group shares, used by its members and by strangers, each by processes
-/// of their own, with every verb and in both directions.
+/// Spec/Semantics.md, P4, P11 and P12: a cache that a group shares. Members and strangers use it, each by processes of
+/// their own, with every verb and in both directions.
 @Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(10)))
 struct GroupSharingTests {
   /// A root, who stores in it, and who meets that.
@@ -192,7 +192,7 @@ struct GroupSharingTests {
     try await expectTheSecondHasIt("private")
   }
 
-  /// P11, P5: who is in the group of neither the root nor the files reads what the mode lets everybody read.
+  /// P11, P5: a user that is in the group of neither the root nor the files reads what the mode lets all users read.
   @Test func strangersReadWhatTheModeLetsThem() async throws {
     let root = try SharedRoot(0o2775)
     try await root.store("owner's", for: "a", as: .owner)
@@ -305,7 +305,8 @@ struct GroupSharingTests {
     }
   }
 
-  /// P12: what the superuser has restored, and nobody else may enter, is named by whoever meets it.
+  /// P12: a directory that the superuser has restored, and that no other user may enter, is named in each user's
+  /// message.
   @Test func whatTheSuperuserHasRestoredIsNamed() async throws {
     let root = try SharedRoot(0o700)
     try await root.store("payload", for: "key", as: .owner)

@@ -71,8 +71,8 @@ struct SeveralUsersTests {
     #expect(run.error.contains("Permission denied"), "\(run.error)")
   }
 
-  /// Spec/ControlFile.md, "Who may write to it": who may only read locks nothing that a change waits for, neither before there is a
-  /// control file nor later.
+  /// Spec/ControlFile.md, "Who may write to it": a user that may only read locks nothing that a change waits for,
+  /// before the control file is made and later.
   @Test(arguments: [(.member, 0o755), (.stranger, 0o755), (.member, 0o750)] as [(CacheUser, mode_t)])
   func readersKeepNobodyOut(user: CacheUser, mode: mode_t) async throws {
     let root = try SharedRoot(mode)

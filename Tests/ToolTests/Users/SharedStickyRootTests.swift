@@ -14,8 +14,8 @@ import Testing
   import Android
 #endif
 
-/// Spec/Semantics.md, P3, P13 and P14, and Spec/ControlFile.md, "Who may write to it": a root in which everybody may make names, and
-/// nobody may take away another's.
+/// Spec/Semantics.md, P3, P13 and P14, and Spec/ControlFile.md, "Who may write to it": a root in which all users may
+/// make names, and none may take away another's.
 @Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(10)))
 struct SharedStickyRootTests {
   private func root() throws -> SharedRoot { try SharedRoot(0o1777) }
@@ -73,7 +73,7 @@ struct SharedStickyRootTests {
     #expect(try await root.load("key", as: writer) == (mayReplace ? nil : "payload"))
   }
 
-  /// The same of the verbs that write headers, of dump and of import.
+  /// The verbs that write headers, dump and import.
   @Test(arguments: CacheUser.allCases, CacheUser.allCases)
   func headersAreWrittenByThoseWhoMay(writer: CacheUser, reader: CacheUser) async throws {
     let root = try root()
@@ -98,7 +98,7 @@ struct SharedStickyRootTests {
     #expect(try await root.load("other", as: reader) == "imported")
   }
 
-  /// P13: a record that its owner has made when all could write to it is not believed, whoever has written to it.
+  /// P13: a record that was made when all users could write to it is not believed.
   @Test(arguments: [CacheUser.superuser, .owner]) func aForgedRecordIsNotLoaded(victim: CacheUser) async throws {
     let root = try root()
     try await root.store("payload", for: "key", as: victim)
@@ -128,7 +128,7 @@ struct SharedStickyRootTests {
     #expect(try await root.load("key", as: victim) == "new")
   }
 
-  /// The bytes of a sound record of that key, of the length of what is there.
+  /// The bytes of a sound record of that key, of the same length as the one that is there.
   private func forgery(of key: String) async throws -> Data? {
     let other = try SharedRoot(0o700)
     try await other.store("forgery", for: key, as: .owner)
