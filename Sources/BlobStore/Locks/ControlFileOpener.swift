@@ -2,11 +2,11 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-/// Finds the control file of a root, and makes, mends or replaces it for those who change something.
+/// Finds the control file of a root. For changes, it makes, mends or replaces it.
 struct ControlFileOpener: Sendable {
   let names: TemporaryNames
   let logger: Logger
-  /// What the first change leaves there; nil where it leaves nothing.
+  /// The hint that the first change leaves there; nil where it leaves none.
   let hint: DirectoryHint?
 
   init(names: TemporaryNames, _ configuration: BlobStore.Configuration, defaultExpiration: Int64) {
@@ -19,12 +19,12 @@ struct ControlFileOpener: Sendable {
       : nil
   }
 
-  /// The control file as it is; nil if there is none.
+  /// The control file as it is; nil if it is missing.
   func found(in open: OpenRoot) throws -> ControlFile? { try open.controlFile(logger) }
 
-  /// The control file, for a change if it is to be made.
+  /// The control file. With `makesIt`, for a change: a missing one is made, and a damaged one replaced.
   ///
-  /// - Returns: nil if there is none, and it was not to be made or could not be.
+  /// - Returns: nil if it is missing, and is not made or finds no room.
   func controlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
     let control = try openedControlFile(of: open, makesIt: makesIt)
     if makesIt, let control {
@@ -39,19 +39,19 @@ struct ControlFileOpener: Sendable {
     if let found, !found.file.isDamaged || !makesIt { return found }
     guard makesIt else { return nil }
     if open.ownership.isOpenToReaders {
-      // Who may only read could hold the directory's lock for ever, so nothing may need it: the new file takes its name only
-      // if that is free, and who replaces a damaged one holds all of its bytes.
+      // A process that may only read could hold the directory's lock without end, so nothing may need that lock. The
+      // new file takes its name only if that is free. A process that replaces a damaged one holds all of its bytes.
       return try newControlFile(of: open, replacing: found)
     }
-    // Keeps those off who change something under this lock for want of a control file.
+    // Keeps off changes that are made under this lock for want of a control file.
     let directory = try open.directory.reopened()
     guard try directory.tryLock() else { return found }
     return try newControlFile(of: open, replacing: found)
   }
 
-  /// The control file that takes the place of one that is damaged, or of none.
+  /// The new control file, in the place of a damaged or a missing one.
   ///
-  /// - Returns: the damaged one, or nil, if there is no room for another or somebody is changing something.
+  /// - Returns: the damaged one, or nil, if there is no room for another or a change is under way.
   private func newControlFile(of open: OpenRoot, replacing found: ControlFile?) throws -> ControlFile? {
     do {
       if let found {

@@ -41,7 +41,7 @@ struct BusyRecords<Record> {
   }
 }
 
-/// What became of a record that was to be removed.
+/// The outcome of the removal of a record.
 enum RecordRemoval {
   /// As it was.
   case removed(RecordEntry)

@@ -3,14 +3,14 @@ package import Posix
 
 /// The entries of a directory in the order of their names' digests, from one on and round.
 ///
-/// The order stays, whatever is made and removed meanwhile. The directory is listed once for each `batchCount` entries,
-/// so memory is bounded. Entries of one digest are in one batch, and a walk that goes on from there meets all of them.
+/// The order stays while entries are made and removed. The directory is listed once for each `batchCount` entries, so
+/// memory is bounded. Entries of one digest are in one batch, and a walk that goes on from there meets all of them.
 package struct OrderedEntries {
   private typealias Entry = (digest: UInt64, entry: DirectoryEntry)
 
   let start: UInt64
   private let batchCount: Int
-  /// What the next batch begins with; nil when all have been met.
+  /// The first digest of the next batch; nil when all have been met.
   private var position: UInt64?
   private var hasWrapped = false
   /// In falling order.
@@ -55,7 +55,7 @@ package struct OrderedEntries {
     func cut() {
       batch.sort { $0.digest > $1.digest }
       var surplus = max(0, batch.count - batchCount)
-      // What is kept begins with all entries of its first digest.
+      // The kept entries begin with all those of the first digest.
       while surplus > 0, batch[surplus - 1].digest == batch[surplus].digest { surplus -= 1 }
       batch.removeFirst(surplus)
       cutAt = batch.count + batchCount

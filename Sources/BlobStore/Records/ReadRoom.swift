@@ -3,10 +3,10 @@ internal import Synchronization
 
 /// How a load reads a file: whole into a buffer, or its payload into its place.
 ///
-/// There are two sizes of buffer. Up to the larger, copying a payload costs less than a read by a second vector (250
-/// ns), or than asking for the file's size (400 ns).
+/// There are two sizes of buffer. Up to the larger, a copy of the payload costs less than a second vector of the read
+/// (250 ns), or than a look at the file's size (400 ns).
 enum ReadRoom: UInt8, AtomicRepresentable {
-  /// What Swift's temporary allocations take from the stack, on any thread: 1024 bytes.
+  /// The most that Swift's temporary allocations take from the stack, on any thread: 1024 bytes.
   case stack
   /// Payloads up to 8 KiB.
   case heap
@@ -34,8 +34,8 @@ enum ReadRoom: UInt8, AtomicRepresentable {
 
   /// How to read the next file, after one that needed this.
   ///
-  /// After a file larger than the stack's buffer, that buffer is not used again unasked: with alternating sizes it
-  /// would cost more than the allocation does (50 ns).
+  /// After a file larger than the stack's buffer, that buffer is not tried again unasked. With alternating sizes it
+  /// would cost more than the allocation (50 ns).
   func next(_ needed: ReadRoom) -> ReadRoom {
     needed == .stack && self != .stack ? .heap : needed
   }

@@ -11,14 +11,14 @@ struct Records {
 
   init(_ core: StoreCore) { files = FileRecords(core: core) }
 
-  /// What lies where a record would; read without a lock, unless the key is held.
+  /// Looks at a record's place, without a lock unless the key is held.
   func find(
     _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) -> Finding {
     files.find(name, in: directory, of: open, by: judge)
   }
 
-  /// Makes a place to write a record to, without a lock. It is gone in the end, unless it is committed.
+  /// Makes a place to write a record to, without a lock. It vanishes in the end, unless it is committed.
   func draft(
     _ header: RecordHeader, for name: RecordPath, _ attempts: DraftAttempts, in subdirectory: OpenSubdirectory,
     of open: OpenRoot
@@ -29,7 +29,7 @@ struct Records {
   /// Puts a written record in its place.
   ///
   /// - Parameters:
-  ///   - found: the record that it replaces; nil if there is none, as far as that is known.
+  ///   - found: the record that it replaces; nil if none is known.
   ///   - isSureOfName: whether the name was looked at.
   func commit(
     _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,

@@ -1,6 +1,6 @@
 package import BlobRecord
 
-/// What a store has put on disk.
+/// The header and generation that a store has put on disk.
 package struct StoreReceipt: Sendable {
   /// The header as it was written, kept locks included.
   package let header: RecordHeader

@@ -16,7 +16,7 @@ package struct AgeHistogram {
   package struct Boundary: Equatable, Sendable {
     package let times: ClosedRange<UnixTime>
     package let bucket: Bucket
-    /// What is in the buckets before.
+    /// The sum of the buckets before.
     package let olderBytes: Int64
     package let olderRecords: Int64
   }

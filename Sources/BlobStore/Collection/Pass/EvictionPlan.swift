@@ -19,14 +19,14 @@ package struct EvictionPlan<Record> {
   private var boundary: ClosedRange<UnixTime>?
   /// Before this, earlier walks have decided.
   private var decidedBefore: UnixTime?
-  /// What still has to go of a boundary one second wide.
+  /// The part of a boundary one second wide that still has to go.
   private var boundaryBytes: Int64 = 0
   private var boundaryRecords: Int64 = 0
   private var holdsCandidates = false
   /// Where those records lie that go next, should more have to be freed later.
   private var nextTimes: ClosedRange<UnixTime>?
   private var candidates: [(time: UnixTime, record: Record)] = []
-  /// What is still to be freed.
+  /// The amount that must still be freed.
   package private(set) var bytesToFree: Int64 = 0
   package private(set) var recordsToFree: Int64 = 0
 

@@ -2,8 +2,8 @@
 ///
 /// They are known from its walk, so that a steady stream of stores does not walk the directory each time.
 ///
-/// Whatever has happened to a record since is found out when it is removed. A record that was unlocked since the walk
-/// is not among them, however old: the next walk finds it.
+/// Later changes of a record are found out when it is removed. A record that was unlocked since the walk is not among
+/// them, however old: the next walk finds it.
 struct EvictionQueue {
   /// Some ten MiB of them.
   static let capacity = 65_536

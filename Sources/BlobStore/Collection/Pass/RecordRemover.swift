@@ -33,7 +33,7 @@ struct RecordRemover {
     return count(removal, met: size, path, for: cause)
   }
 
-  /// What became of a record.
+  /// The outcome for a record.
   enum Removal {
     case removed(RecordSize)
     /// It is gone already, or not what had to go.

@@ -1,11 +1,11 @@
 internal import BlobRecord
 internal import Posix
 
-/// When more is left than may stay, the oldest go.
+/// Removes the oldest records when more are left than may stay.
 ///
-/// The expiry pass has it `measure` what stays; then it is run.
+/// The expiry pass has it `measure` the records that stay. Then it is run.
 final class SizePass {
-  /// What is asked of it beside the limits.
+  /// The demands on it beside the limits.
   struct Aim {
     /// Tells of records that must not be evicted, by their digests.
     var isSpared: (UInt64) -> Bool = { _ in false }
@@ -26,14 +26,14 @@ final class SizePass {
   private let rule: ExpiryRule
   private let aim: Aim
   private(set) var order: EvictionOrder
-  /// Whether what stays is measured, because the oldest of it may have to go.
+  /// Whether the records that stay are measured, because the oldest may have to go.
   private let hasLimit: Bool
   private var plan = EvictionPlan<EvictionCandidate>()
   /// The oldest, where it seems that some have to go.
   private var oldest: EvictionCandidates?
   /// Those that are next to go; nil where they are not remembered.
   private(set) var queue: EvictionQueue?
-  /// What the quarantine holds.
+  /// The bytes in the quarantine.
   var quarantineBytes: Int64 = 0
 
   init(
@@ -64,7 +64,7 @@ final class SizePass {
     if tally.report.wasCutShort { try measureAll() }
     if try !startPlan() { return }
     if tally.passedOver > 0, !tally.report.wasCutShort {
-      // What was passed over has to be looked at after all, to see how old it is.
+      // Subdirectories that were passed over must be looked at after all, for the age of their records.
       try measureAll()
       if try !startPlan() { return }
     }
@@ -73,7 +73,7 @@ final class SizePass {
     try evictByWalking(open)
   }
 
-  /// Removes what has to go, if it is all known from the walk that was made.
+  /// Removes the records that have to go, if the walk that was made has found them all.
   ///
   /// - Returns: false if another walk is needed.
   private func evictOldest(_ open: OpenRoot) -> Bool {
@@ -110,7 +110,8 @@ final class SizePass {
     return plan.isDone || isComplete || tally.isStopped
   }
 
-  /// The oldest that were met are next, if that was all. What has to go by now, the next store sees to, by portions.
+  /// The oldest that were met are next, if the walk met all. Records above the limit are left to the next store, which
+  /// evicts them in batches.
   private func rememberOldest() {
     guard tally.passedOver == 0, !tally.isStopped, var oldest, oldest.isUsable else { return }
     self.oldest = nil
@@ -118,7 +119,7 @@ final class SizePass {
     queue?.seal(keeping: queueCount)
   }
 
-  /// How many of those that are next are worth remembering: once more of them are gone, others would be next.
+  /// How many of the next records are worth remembering. Once more of them are gone, others would be next.
   private var queueCount: Int64 {
     core.configuration.limits.eviction == .oldest ? .max : max(tally.report.recordsAfter / 4, EvictionBatch.perBin * 8)
   }
@@ -166,7 +167,7 @@ final class SizePass {
     return plan.start(freeing: bytes, records: records)
   }
 
-  /// What asks for an eviction: of several causes, the first.
+  /// The cause of an eviction: the first of several.
   private func evictionCause(over target: Int64?) -> EvictionCause {
     if aim.roomWanted != nil { return .freeSpace }
     let limits = core.configuration.limits
@@ -209,7 +210,7 @@ final class SizePass {
     guard let limit = core.configuration.limits.size else { return nil }
     guard let open = try core.root.opened() else { return limit }
     let share = try VolumeShare(of: open.directory, floor: core.configuration.limits.freeSpaceFloor)
-    // What a dry run would have removed is still there.
+    // Records that a dry run would have removed are still there.
     let spared = share.spares(
       forOneHolding: tally.report.bytesAfter, freed: options.dryRun ? tally.report.bytesFreed : 0)
     return min(limit, max(0, spared - room(on: share)))
@@ -223,8 +224,8 @@ final class SizePass {
     return roomWanted
   }
 
-  /// What has to go for a file that finds no room; 0 if there would be none for it even then. More than it takes, so that
-  /// the next store does not find the volume full.
+  /// The bytes that have to go for a file that finds no room; 0 if that would not make room. They are more than the
+  /// file takes, so that the next store does not find the volume full.
   private func excess(for byteCount: Int64) throws -> Int64 {
     guard let open = try core.root.opened() else { return 0 }
     guard try room(on: VolumeShare(of: open.directory, floor: 0)) > 0 else { return 0 }
@@ -232,8 +233,8 @@ final class SizePass {
     return max(byteCount, portion).saturatingSubtracting(tally.report.bytesFreed)
   }
 
-  /// What has to go; 0 where the limit is kept. More than the excess itself, so that the next store does not call for
-  /// the next collection.
+  /// The amount that has to go; 0 where the limit is kept. It is more than the excess, so that the next store does not
+  /// call for the next collection.
   private func excess(of amount: Int64, over limit: Int64) -> Int64 {
     amount > limit ? amount - limit.share(core.configuration.limits.evictionTarget) : 0
   }
@@ -261,7 +262,7 @@ extension SizePass {
   func distrust(_ digest: UInt64) { order.distrust(digest) }
 
   /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
-  /// that was cut short; but what a dry run has counted as removed already is gone for it.
+  /// that was cut short. A record that a dry run has counted as removed is gone for it.
   private func isEvictable(_ state: RecordState) -> Bool {
     switch state {
     case .live: true

@@ -3,7 +3,7 @@ package import Posix
 public import SystemPackage
 
 extension BlobStore {
-  /// What a directory says of itself; nothing if it keeps no settings, or is absent.
+  /// The settings of a directory; empty if it keeps none, or is absent.
   ///
   /// - Throws: `settingsUnreadable` for a file that is damaged, changed by hand or another user's; `fileSystem`.
   /// - Complexity: O(1).
