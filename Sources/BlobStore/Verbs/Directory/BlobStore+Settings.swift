@@ -25,10 +25,10 @@ extension BlobStore {
   ///   - allowsWorldWritable: as `Configuration.Access.allowsWorldWritable`.
   ///   - change: receives the settings, and changes what it wants.
   /// - Returns: the new settings.
-  /// - Throws: `directoryMissing`; `settingsUnreadable`; `invalidConfiguration` for a limit of zero or less, a time to live
-  ///   below a minute, a floor below zero, and a layout or naming by which records that lie there would not be found;
-  ///   `collectionRunning` if a collection goes on for longer than half a minute; `busy` if other changes do for longer
-  ///   than ten seconds; `fileSystem`.
+  /// - Throws: `directoryMissing`; `settingsUnreadable`; `collectionRunning` if a collection goes on for longer than
+  ///   half a minute; `busy` if other changes do for longer than ten seconds; `fileSystem`. `invalidConfiguration` for
+  ///   a limit of zero or less, a time to live below a minute, or a floor below zero. It is also thrown for a layout or
+  ///   naming by which records that lie there would not be found.
   @discardableResult
   public static func changeSettings(
     of directory: FilePath, resetting: Bool = false, allowsWorldWritable: Bool = false,
