@@ -35,6 +35,15 @@ internal import SystemPackage
   /// Receives what is read of a file that is skimmed.
   private let head = UnsafeMutableRawBufferPointer.allocate(byteCount: RecordHeader.byteCount, alignment: 8)
 
+  private let start: WalkPosition?
+  /// How many entries of a subdirectory an ordered walk must have met to be left in its middle.
+  var smallestPart = Int.max
+  private var entriesOfSubdirectory = 0
+  /// Whether the beginning of the current subdirectory is left out, because an earlier walk has met it.
+  private(set) var leavesOutBeginning = false
+  /// Whether that was so for any subdirectory.
+  private(set) var hasLeftOutBeginning = false
+
   private var rootStream: DirectoryStream?
   /// The root's entries in order, where an order is wanted.
   private var orderedEntries: OrderedEntries?
@@ -53,17 +62,18 @@ internal import SystemPackage
   ///   - start: where to begin, for a walk in the order of `OrderedEntries`; nil for the order of the file system.
   init(
     _ open: OpenRoot, layout: RecordLayout, defaultExpiration: Int64, now: UnixTime,
-    fileNamePrefix: String = "", from start: UInt64? = nil
+    fileNamePrefix: String = "", from start: WalkPosition? = nil
   ) throws {
     self.open = open
     self.layout = layout
     self.defaultExpiration = defaultExpiration
     self.now = now
     self.fileNamePrefix = fileNamePrefix
+    self.start = start
     // A prefix of two characters or more lies in one subdirectory, and the root need not be listed.
     let only = layout.subdirectory(ofFileName: fileNamePrefix)
     if let start {
-      orderedEntries = OrderedEntries(from: start)
+      orderedEntries = OrderedEntries(from: start.digest)
     } else if only.isEmpty {
       rootStream = try open.directory.entries()
     } else {
@@ -87,6 +97,7 @@ internal import SystemPackage
               subdirectoryStream = nil
               return .endOfSubdirectory(subdirectoryName)
             }
+            entriesOfSubdirectory += 1
           } catch {
             // One subdirectory that cannot be listed to its end does not end the walk over the others.
             subdirectoryStream = nil
@@ -137,14 +148,26 @@ internal import SystemPackage
   private func entry(of stream: borrowing DirectoryStream) -> DirectoryEntry { stream.entry }
 
   /// Where another ordered walk goes on: with what was not met to its end.
-  var position: UInt64 {
-    guard let orderedEntries else { return 0 }
-    return isBetweenEntries ? orderedEntries.digest &+ 1 : orderedEntries.digest
+  var position: WalkPosition {
+    guard let orderedEntries else { return WalkPosition(digest: 0) }
+    if isBetweenEntries { return WalkPosition(digest: orderedEntries.digest &+ 1) }
+    var position = WalkPosition(digest: orderedEntries.digest)
+    // What cannot be identified is walked again.
+    if hasMetPart, let inode = try? subdirectory?.status().inodeNumber {
+      position.inode = inode
+      position.offset = offset(in: subdirectoryStream!)
+    }
+    return position
   }
+
+  private func offset(in stream: borrowing DirectoryStream) -> Int64 { stream.position }
+
+  /// Whether an ordered walk has met so much of the current subdirectory that another one goes on in its middle.
+  var hasMetPart: Bool { DirectoryStream.keepsPositions && entriesOfSubdirectory >= smallestPart }
 
   /// What an ordered walk that is between two entries has met.
   var walkedPart: OrderedEntries.Part? {
-    orderedEntries.map { OrderedEntries.Part(start: $0.start, end: position) }
+    orderedEntries.map { OrderedEntries.Part(start: $0.start, end: position.digest) }
   }
 
   /// Whether nothing of an entry of the root is left to be met; nor, in an ordered walk, another of its digest.
@@ -179,7 +202,14 @@ internal import SystemPackage
       guard try open.distrust(ofSubdirectory: opened) == nil else {
         return fileNamePrefix.isEmpty ? .foreign(name) : nil
       }
-      subdirectoryStream = try opened.entries()
+      var stream = try opened.entries()
+      leavesOutBeginning = try isWhereToGoOn(opened)
+      if leavesOutBeginning, let start {
+        try stream.move(to: start.offset)
+        hasLeftOutBeginning = true
+      }
+      entriesOfSubdirectory = 0
+      subdirectoryStream = consume stream
       subdirectory = consume opened
     } catch {
       switch error.errno {
@@ -193,6 +223,12 @@ internal import SystemPackage
     subdirectoryName = name
     subdirectoryBytes = Array(name.utf8)
     return nil
+  }
+
+  /// Whether an earlier walk has ended in the middle of a subdirectory.
+  private func isWhereToGoOn(_ opened: borrowing Directory) throws(FileError) -> Bool {
+    guard let start, start.inode != 0, orderedEntries?.digest == start.digest else { return false }
+    return try opened.status().inodeNumber == start.inode
   }
 
   private func rootItem(for entry: DirectoryEntry) throws -> Item? {

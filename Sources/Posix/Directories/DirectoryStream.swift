@@ -85,6 +85,29 @@ package struct DirectoryEntry: Sendable {
     }
   }
 
+  /// Whether the position of one stream means something to another stream of the directory.
+  package static var keepsPositions: Bool {
+    #if canImport(Darwin)
+      false
+    #else
+      true
+    #endif
+  }
+
+  /// Where the listing goes on behind the entry that `advance` has come to.
+  package var position: Int64 { unsafe Int64(telldir(handle)) }
+
+  /// Goes to where another stream of the directory has been.
+  ///
+  /// What was made or removed since then may be left out or met again, by the ways of the file system. A position that it
+  /// refuses is the beginning.
+  package mutating func move(to position: Int64) throws(FileError) {
+    try files.perform(.listDirectory, location) {
+      unsafe seekdir(handle, Int(position))
+      return 0
+    }
+  }
+
   /// The entry that `advance` has come to.
   package var entry: DirectoryEntry {
     let exact = unsafe String(validatingCString: entryName)

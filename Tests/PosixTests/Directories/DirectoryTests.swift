@@ -56,6 +56,22 @@ import Testing
     #expect(found[String(describing: Array("link".utf8))]?.kind == .other)
   }
 
+  /// Another stream goes on where the first one was.
+  @Test(.enabled(if: DirectoryStream.keepsPositions), arguments: 0...6)
+  func anotherStreamGoesOnAtThePositionOfTheFirst(count: Int) throws {
+    let all = ["1", "2", "3", "4", "5", "6"]
+    for name in all { try put(name) }
+    var first = try directory().entries()
+    var names: [String] = []
+    for _ in 0..<count { names.append(try #require(try first.next()).name) }
+    var second = try directory().entries()
+    try second.move(to: first.position)
+    while let entry = try second.next() { names.append(entry.name) }
+    #expect(names.sorted() == all)
+    plan.arm(FaultPlan.Fault(.ioError, call: 1, of: [.listDirectory]))
+    #expect(throws: FileError.self) { try second.move(to: first.position) }
+  }
+
   @Test func renamingIfAbsentReplacesNothing() throws {
     let directory = try directory()
     for name in ["a", "b"] { try put(name) }

@@ -5,8 +5,9 @@ extension BlobStore {
     public var dryRun = false
     /// How long the expiry pass may take; nil without a limit.
     ///
-    /// A pass that is cut short leaves its place in the directory, and the next one with a maximum goes on there. Each
-    /// does at least one subdirectory.
+    /// A pass that is cut short leaves its place in the directory, and the next one with a maximum goes on there. Each looks
+    /// at 256 files at least, or at one subdirectory with fewer. A dry run does at least one subdirectory, and so does
+    /// a pass where processes share no memory.
     public var maximumTime: Duration?
     /// Whether to look at every file.
     ///
@@ -44,6 +45,11 @@ extension BlobStore {
     ///
     /// Each takes about 200 bytes. An eviction of up to so many takes one walk over the directory, a larger one two.
     package var rememberedRecords = 1 << 17
+
+    /// Files of a subdirectory that a pass must have met to end in its middle: few enough to take no time.
+    ///
+    /// A subdirectory that is walked in parts gets no mark by which later passes could pass over it.
+    package var smallestPart = 256
 
     /// Files between two calls of `progress`: some milliseconds' worth.
     public static let progressStep = 1024

@@ -43,12 +43,13 @@ final class ExpiryPass {
     }
   }
 
-  /// - Parameter isTimeUp: asked once a subdirectory was done at least.
+  /// - Parameter isTimeUp: asked once the pass has come far enough to end.
   func run(until isTimeUp: @escaping () -> Bool) throws {
     let isTimed = options.maximumTime != nil
     guard let open = try core.root.opened(), let walk = try core.walk(from: isTimed ? startPosition : nil) else {
       return
     }
+    if keepsPlace { walk.smallestPart = options.smallestPart }
     let knownMarks = knowsMarks ? marks : nil
     let mustEnd = { [unowned walk] in
       self.tally.isStopped || (isTimed && self.mayEnd(walk) && isTimeUp())
@@ -67,8 +68,10 @@ final class ExpiryPass {
         break
       }
     }
+    // It has come round to where it began, in the middle of a subdirectory whose beginning it has not seen.
+    if walk.hasLeftOutBeginning { tally.report.wasCutShort = true }
     let wasCutShort = tally.report.wasCutShort
-    if isTimed, !options.dryRun { startPosition = wasCutShort ? walk.position : 0 }
+    if isTimed, keepsPlace { control?.nextPosition = wasCutShort ? walk.position : WalkPosition(digest: 0) }
     if wasCutShort, options.dryRun { tally.walked = walk.walkedPart }
     if !wasCutShort, tally.passedOver == 0, tally.unmeasured == 0, marks != nil {
       control?.setWord(core.configuration.now().seconds, at: ControlLayout.lastWholePassTimeOffset)
@@ -84,19 +87,16 @@ final class ExpiryPass {
   ///
   /// A dry run ends between two subdirectories: then it is known of every record whether it was met.
   private func mayEnd(_ walk: RecordWalk) -> Bool {
-    walk.isBetweenEntries || (!options.dryRun && walk.entriesBegun > 1)
+    walk.isBetweenEntries || (!options.dryRun && (walk.entriesBegun > 1 || walk.hasMetPart))
   }
 
+  /// Whether a pass that is cut short tells the next one where it stopped.
+  private var keepsPlace: Bool { !options.dryRun && control?.isMapped == true }
+
   /// Where the last pass that was cut short stopped.
-  private var startPosition: UInt64 {
-    get {
-      guard let control, control.isMapped else { return .random(in: 0 ... .max) }
-      return UInt64(bitPattern: control.word(at: ControlLayout.nextNameOffset))
-    }
-    set {
-      guard let control, control.isMapped else { return }
-      control.setWord(Int64(bitPattern: newValue), at: ControlLayout.nextNameOffset)
-    }
+  private var startPosition: WalkPosition {
+    guard let control, control.isMapped else { return WalkPosition(digest: .random(in: 0 ... .max)) }
+    return options.dryRun ? WalkPosition(digest: control.nextPosition.digest) : control.nextPosition
   }
 
   private func collect(_ item: RecordWalk.Item, in walk: RecordWalk, _ open: OpenRoot) throws {
@@ -126,7 +126,7 @@ final class ExpiryPass {
       }
       if try removeIfEmpty(name, open) {
         tally.report.subdirectories += 1
-      } else if let mark {
+      } else if let mark, !walk.leavesOutBeginning {
         marks?.close(name, mark)
       }
     case .foreign(let file):

@@ -62,6 +62,10 @@ package enum ControlLayout {
   package static let evictedAgeOffset = 392
   package static let evictedAgedOffset = 400
 
+  // Where in a subdirectory a collection that was cut short goes on: which one it is, and how far its listing had come.
+  package static let nextInodeOffset = 408
+  package static let nextOffsetOffset = 416
+
   package static let trafficOffset = 1024
   /// One of a cache line each: keys are spread over them, so that processors rarely meet.
   package static let trafficBlockCount = 16

@@ -23,7 +23,7 @@ extension StoreCore {
   }
 
   /// - Returns: nil if there is no directory.
-  func walk(fileNamePrefix: String = "", from start: UInt64? = nil) throws -> RecordWalk? {
+  func walk(fileNamePrefix: String = "", from start: WalkPosition? = nil) throws -> RecordWalk? {
     guard let open = try root.opened() else { return nil }
     return try RecordWalk(
       open, layout: configuration.layout, defaultExpiration: defaultExpiration, now: configuration.now(),
