@@ -1,44 +1,86 @@
 /// Where the records of a directory lie: their naming, and whether there are subdirectories.
 public struct RecordLayout: Hashable, Sendable {
   public var naming: RecordNaming
-  /// Whether records lie in subdirectories.
-  ///
-  /// A subdirectory is named by the first two UTF-16 code units of the file name.
-  public var separatesDirectories: Bool
+  public var arrangement: RecordArrangement
 
-  public init(naming: RecordNaming = .encoded, separatesDirectories: Bool = true) {
+  public init(naming: RecordNaming = .encoded, arrangement: RecordArrangement = .prefix) {
     self.naming = naming
-    self.separatesDirectories = separatesDirectories
+    self.arrangement = arrangement
+  }
+
+  public init(naming: RecordNaming = .encoded, separatesDirectories: Bool) {
+    self.init(naming: naming, arrangement: separatesDirectories ? .prefix : .flat)
+  }
+
+  /// Whether records lie in subdirectories: `useDirectorySeparation` of SPTPersistentCache.
+  ///
+  /// To set it changes a flat arrangement to the one by prefix, and no other.
+  public var separatesDirectories: Bool {
+    get { arrangement != .flat }
+    set {
+      if newValue != separatesDirectories { arrangement = newValue ? .prefix : .flat }
+    }
   }
 
   /// - Complexity: O(*n*) for *n* bytes of key; no allocation where the file name is the key itself.
   public func path(for key: BlobKey) throws(KeyError) -> RecordPath {
     let fileName = try naming.fileName(for: key)
-    return RecordPath(subdirectory: subdirectory(ofFileName: fileName), fileName: fileName)
+    let digest = KeyDigest.digest(ofFileName: fileName)
+    return RecordPath(
+      subdirectory: subdirectory(ofFileName: fileName, digest: digest), fileName: fileName, digest: digest)
   }
 
   /// The path of a file in `subdirectory`, if its name places a record there.
   ///
   /// An empty `subdirectory` is the root.
   public func path(ofFileName fileName: String, in subdirectory: String) -> RecordPath? {
-    guard naming.accepts(fileName: fileName),
-      self.subdirectory(ofFileName: fileName).utf8.elementsEqual(subdirectory.utf8)
-    else { return nil }
-    return RecordPath(subdirectory: subdirectory, fileName: fileName)
+    guard naming.accepts(fileName: fileName) else { return nil }
+    let digest = KeyDigest.digest(ofFileName: fileName)
+    guard self.subdirectory(ofFileName: fileName, digest: digest).utf8.elementsEqual(subdirectory.utf8) else {
+      return nil
+    }
+    return RecordPath(subdirectory: subdirectory, fileName: fileName, digest: digest)
   }
 
   /// Whether a directory of this name at the root is one in which records lie.
   public func isSubdirectory(_ name: String) -> Bool {
-    guard separatesDirectories, !name.isEmpty, naming.accepts(fileNameBeginning: name) else { return false }
-    return subdirectory(ofFileName: name).utf8.elementsEqual(name.utf8)
+    switch arrangement {
+    case .flat: return false
+    case .spread: return DigestByte.isName(name)
+    case .prefix:
+      guard !name.isEmpty, naming.accepts(fileNameBeginning: name) else { return false }
+      return Self.start(ofFileName: name).utf8.elementsEqual(name.utf8)
+    }
+  }
+
+  /// The subdirectory of a file; empty for the root.
+  public func subdirectory(ofFileName fileName: String) -> String {
+    subdirectory(ofFileName: fileName, digest: KeyDigest.digest(ofFileName: fileName))
+  }
+
+  private func subdirectory(ofFileName fileName: String, digest: UInt64) -> String {
+    switch arrangement {
+    case .prefix: Self.start(ofFileName: fileName)
+    case .spread: DigestByte(digest).name
+    case .flat: ""
+    }
+  }
+
+  /// The only subdirectory in which files of this beginning may lie; empty if there are several, or none.
+  package func subdirectory(ofFileNamesBeginning beginning: String) -> String {
+    arrangement == .prefix ? Self.start(ofFileName: beginning) : ""
+  }
+
+  /// Whether files of this beginning may lie in a subdirectory of this name.
+  package func mayHold(fileNamesBeginning beginning: String, in subdirectory: String) -> Bool {
+    arrangement != .prefix || subdirectory.utf8.starts(with: beginning.utf8)
   }
 
   /// The first two UTF-16 code units of a name, rounded up to whole scalars.
   ///
   /// It is empty for a shorter name.
-  public func subdirectory(ofFileName fileName: String) -> String {
-    guard separatesDirectories else { return "" }
-    if let start = Self.asciiStart(of: fileName) { return start }
+  private static func start(ofFileName fileName: String) -> String {
+    if let start = asciiStart(of: fileName) { return start }
     var units = 0
     var end = fileName.unicodeScalars.startIndex
     while units < 2, end < fileName.unicodeScalars.endIndex {
@@ -63,16 +105,16 @@ public struct RecordLayout: Hashable, Sendable {
   /// A glance suffices for names of printing ASCII characters without an escape, which almost all are. An empty
   /// subdirectory is the root.
   ///
+  /// - Parameter digest: `KeyDigest` of the file name.
   /// - Returns: false also where only `path(ofFileName:in:)` can tell.
-  package func isPlain(fileName: Span<UInt8>, in subdirectory: Span<UInt8>) -> Bool {
+  package func isPlain(fileName: Span<UInt8>, digest: UInt64, in subdirectory: Span<UInt8>) -> Bool {
     let count = fileName.count
     guard count >= 2, count <= RecordNaming.maximumFileNameBytes, fileName[0] != UInt8(ascii: ".") else { return false }
-    if separatesDirectories {
-      guard subdirectory.count == 2, subdirectory[0] == fileName[0], subdirectory[1] == fileName[1] else {
-        return false
-      }
-    } else {
+    if arrangement == .flat {
       guard subdirectory.isEmpty else { return false }
+    } else {
+      let start = arrangement == .prefix ? (fileName[0], fileName[1]) : DigestByte(digest).digits
+      guard subdirectory.count == 2, subdirectory[0] == start.0, subdirectory[1] == start.1 else { return false }
     }
     for index in fileName.indices {
       let byte = fileName[index]

@@ -6,10 +6,10 @@ public struct RecordPath: Sendable {
   /// `KeyDigest` of the file name.
   public let digest: UInt64
 
-  init(subdirectory: String, fileName: String) {
+  init(subdirectory: String, fileName: String, digest: UInt64) {
     self.subdirectory = subdirectory
     self.fileName = fileName
-    digest = KeyDigest.digest(ofFileName: fileName)
+    self.digest = digest
   }
 
   /// The path relative to the root, such as `ab/abcdef`.

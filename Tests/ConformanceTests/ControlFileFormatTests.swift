@@ -22,7 +22,7 @@ import Testing
       ("generationBase", ControlLayout.generationBaseOffset),
       ("hintIsSet", ControlLayout.hintOffsets[0]), ("hintDefaultExpiration", ControlLayout.hintOffsets[1]),
       ("hintSizeLimit", ControlLayout.hintOffsets[2]), ("hintNaming", ControlLayout.hintOffsets[3]),
-      ("hintSeparation", ControlLayout.hintOffsets[4]), ("countersAreKnown", ControlLayout.countersAreKnownOffset),
+      ("hintArrangement", ControlLayout.hintOffsets[4]), ("countersAreKnown", ControlLayout.countersAreKnownOffset),
       ("records", ControlLayout.recordsOffset), ("bytes", ControlLayout.bytesOffset),
       ("lockedRecords", ControlLayout.lockedRecordsOffset), ("lockedBytes", ControlLayout.lockedBytesOffset),
       ("passes", ControlLayout.passesOffset), ("evictions", ControlLayout.evictionsOffset),

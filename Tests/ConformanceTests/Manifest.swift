@@ -40,6 +40,7 @@ struct Manifest: Decodable {
     var key: String
     var fileName: String?
     var subdirectory: String?
+    var spreadSubdirectory: String?
     var digest: String?
     var stripe: UInt64?
     var error: String?

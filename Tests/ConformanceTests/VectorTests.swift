@@ -111,6 +111,9 @@ import Testing
       let fileName = name.fileName ?? ""
       #expect(path.fileName.utf8.elementsEqual(fileName.utf8))
       #expect(path.subdirectory.utf8.elementsEqual((name.subdirectory ?? "?").utf8))
+      let spread = try RecordLayout(naming: naming, arrangement: .spread).path(for: BlobKey(name.key))
+      #expect(spread.subdirectory == name.spreadSubdirectory)
+      #expect(spread.fileName.utf8.elementsEqual(fileName.utf8))
       #expect(hexadecimal(path.digest) == name.digest)
       #expect(path.digest % 4096 == name.stripe)
       #expect(naming.accepts(fileName: fileName))

@@ -43,8 +43,12 @@ struct ConfigureCommand: DirectorySubcommand {
   @Option(parsing: .unconditional, help: "How keys become file names.")
   var naming: RecordNaming?
 
-  @Option(parsing: .unconditional, help: "Where records lie: in subdirectories, or in the directory itself.")
-  var layout: SettingLayout?
+  @Option(
+    parsing: .unconditional,
+    help:
+      "Where records lie: in subdirectories by the beginnings of their names, in 256 by digests, or in the directory itself."
+  )
+  var layout: RecordArrangement?
 
   @Option(
     parsing: .unconditional,
@@ -103,7 +107,7 @@ struct ConfigureCommand: DirectorySubcommand {
     if let keepFree { settings.freeSpaceFloor = keepFree.bytes }
     if let eviction { settings.eviction = eviction }
     if let naming { settings.naming = naming }
-    if let layout { settings.separatesDirectories = layout.separatesDirectories }
+    if let layout { settings.arrangement = layout }
     return settings
   }
 }

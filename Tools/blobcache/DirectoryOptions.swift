@@ -44,6 +44,8 @@ struct DirectoryOptions: ParsableArguments {
 
 extension RecordNaming: ExpressibleByArgument {}
 
+extension RecordArrangement: ExpressibleByArgument {}
+
 extension BlobStore.Eviction: ExpressibleByArgument {}
 
 extension DirectoryOptions {

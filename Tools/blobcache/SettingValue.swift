@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import BlobStore
 
 /// A limit as people write it: a value, or `none`.
 struct SettingLimit<Value: WrittenValue>: WrittenValue {
@@ -28,16 +27,4 @@ struct RecordCount: WrittenValue {
     guard let value = Int64(digits: argument), value > 0 else { return nil }
     self.value = value
   }
-}
-
-/// Where records lie, as people write it.
-enum SettingLayout: String, CaseIterable, ExpressibleByArgument {
-  /// In subdirectories, by the first two characters of their names.
-  case prefix
-  /// In the directory itself.
-  case flat
-
-  init(_ separatesDirectories: Bool) { self = separatesDirectories ? .prefix : .flat }
-
-  var separatesDirectories: Bool { self == .prefix }
 }

@@ -70,8 +70,8 @@ internal import SystemPackage
     self.now = now
     self.fileNamePrefix = fileNamePrefix
     self.start = start
-    // A prefix of two characters or more lies in one subdirectory, and the root need not be listed.
-    let only = layout.subdirectory(ofFileName: fileNamePrefix)
+    // By prefix, names that begin with the same two characters lie in one subdirectory, and the root need not be listed.
+    let only = layout.subdirectory(ofFileNamesBeginning: fileNamePrefix)
     if let start {
       orderedEntries = OrderedEntries(from: start.digest)
     } else if only.isEmpty {
@@ -233,7 +233,9 @@ internal import SystemPackage
 
   private func rootItem(for entry: DirectoryEntry) throws -> Item? {
     if entry.isNameExact, entry.kind == .directory || entry.kind == .unknown, layout.isSubdirectory(entry.name) {
-      guard entry.name.utf8.starts(with: fileNamePrefix.utf8), try enters?(entry.name) ?? true else { return nil }
+      guard layout.mayHold(fileNamesBeginning: fileNamePrefix, in: entry.name), try enters?(entry.name) ?? true else {
+        return nil
+      }
       beginEntry()
       return try enter(entry.name)
     }
@@ -312,7 +314,8 @@ extension RecordWalk {
     let layout = layout
     let subdirectory = subdirectoryBytes
     let digest = stream.withEntryName { name in
-      layout.isPlain(fileName: name, in: subdirectory.span) ? KeyDigest.digest(ofFileName: name) : nil
+      let digest = KeyDigest.digest(ofFileName: name)
+      return layout.isPlain(fileName: name, digest: digest, in: subdirectory.span) ? digest : nil
     }
     guard let digest else { return .toBeMet }
     let start: FileStart

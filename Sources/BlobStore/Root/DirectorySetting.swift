@@ -21,7 +21,7 @@ package enum DirectorySetting: String, CaseIterable, Sendable {
     case .freeSpaceFloor: "a number of bytes"
     case .eviction: BlobStore.Eviction.allCases.map(\.rawValue).joined(separator: ", ")
     case .naming: RecordNaming.allCases.map(\.rawValue).joined(separator: ", ")
-    case .layout: "prefix or flat"
+    case .layout: RecordArrangement.allCases.map(\.rawValue).joined(separator: ", ")
     }
   }
 
@@ -38,7 +38,7 @@ extension BlobStore.DirectorySettings {
     case .freeSpaceFloor: freeSpaceFloor.map { "\($0)" }
     case .eviction: eviction?.rawValue
     case .naming: naming?.rawValue
-    case .layout: separatesDirectories.map { $0 ? "prefix" : "flat" }
+    case .layout: arrangement?.rawValue
     }
   }
 
@@ -67,8 +67,8 @@ extension BlobStore.DirectorySettings {
       guard let naming = RecordNaming(rawValue: text) else { return false }
       self.naming = naming
     case .layout:
-      guard text == "prefix" || text == "flat" else { return false }
-      separatesDirectories = text == "prefix"
+      guard let arrangement = RecordArrangement(rawValue: text) else { return false }
+      self.arrangement = arrangement
     }
     return true
   }

@@ -62,5 +62,5 @@ final class SettingsAgreement: Sendable {
 
 extension RecordLayout {
   /// As the settings file has it.
-  var words: String { "\(naming.rawValue), \(separatesDirectories ? "prefix" : "flat")" }
+  var words: String { "\(naming.rawValue), \(arrangement.rawValue)" }
 }

@@ -5,9 +5,55 @@ import Testing
 @Suite struct RecordLayoutTests {
   static let separated = RecordLayout()
   static let flat = RecordLayout(separatesDirectories: false)
+  static let spread = RecordLayout(arrangement: .spread)
 
   @Test func theDefaultIsEncodedAndSeparated() {
     #expect(RecordLayout() == RecordLayout(naming: .encoded, separatesDirectories: true))
+    #expect(RecordLayout() == RecordLayout(naming: .encoded, arrangement: .prefix))
+  }
+
+  /// To separate what is separated changes nothing.
+  @Test(arguments: RecordArrangement.allCases) func separationKeepsTheArrangementWhereItCan(before: RecordArrangement) {
+    var layout = RecordLayout(arrangement: before)
+    #expect(layout.separatesDirectories == (before != .flat))
+    layout.separatesDirectories = true
+    #expect(layout.arrangement == (before == .flat ? .prefix : before))
+    layout.separatesDirectories = false
+    #expect(layout.arrangement == .flat)
+  }
+
+  @Test(
+    arguments: [
+      ("foobar", "e8/foobar"), ("a/b", "bf/a%2Fb"), ("a", "8c/a"), ("é", "01/é"),
+    ])
+  func spreadRecordsLieWhereTheirDigestsSay(key: String, relative: String) throws {
+    let path = try Self.spread.path(for: BlobKey(key))
+    #expect(path.relative == relative)
+    #expect(Self.spread.isSubdirectory(path.subdirectory))
+    #expect(Self.spread.subdirectory(ofFileName: path.fileName) == path.subdirectory)
+    #expect(Self.spread.path(ofFileName: path.fileName, in: path.subdirectory) == path)
+    for other in ["", "00", "fo", path.fileName] {
+      #expect(Self.spread.path(ofFileName: path.fileName, in: other) == nil)
+    }
+  }
+
+  @Test(arguments: 0...255) func everyByteNamesASubdirectory(byte: Int) {
+    let name = (byte < 16 ? "0" : "") + String(byte, radix: 16)
+    #expect(DigestByte(UInt64(byte) | 0xFFFF_FF00).name == name)
+    #expect(Self.spread.isSubdirectory(name))
+  }
+
+  @Test(arguments: ["", "a", "A0", "0A", "g0", "0g", "/0", ":0", "000", "é", ".0", "日"])
+  func otherNamesAreNoSubdirectoriesOfDigests(name: String) {
+    #expect(!Self.spread.isSubdirectory(name))
+  }
+
+  @Test func beginningsTellTheSubdirectoryOfPrefixesAlone() {
+    #expect(Self.separated.subdirectory(ofFileNamesBeginning: "abc") == "ab")
+    #expect(Self.spread.subdirectory(ofFileNamesBeginning: "abc") == "")
+    #expect(Self.separated.mayHold(fileNamesBeginning: "a", in: "ab"))
+    #expect(!Self.separated.mayHold(fileNamesBeginning: "b", in: "ab"))
+    #expect(Self.spread.mayHold(fileNamesBeginning: "b", in: "a0"))
   }
 
   @Test(
@@ -92,9 +138,17 @@ import Testing
   func whatIsPlainIsARecord(fileName: String, subdirectory: String, isSeparated: Bool, isFlat: Bool) {
     for (layout, isPlain) in [(Self.separated, isSeparated), (Self.flat, isFlat)] {
       let (name, place) = (Array(fileName.utf8), Array(subdirectory.utf8))
-      #expect(layout.isPlain(fileName: name.span, in: place.span) == isPlain)
+      let digest = KeyDigest.digest(ofFileName: fileName)
+      #expect(layout.isPlain(fileName: name.span, digest: digest, in: place.span) == isPlain)
       if isPlain { #expect(layout.path(ofFileName: fileName, in: subdirectory) != nil) }
     }
+  }
+
+  @Test(arguments: [("e8", true), ("e9", false), ("f8", false), ("", false), ("e80", false)])
+  func whatIsPlainInASpreadLayoutIsARecord(subdirectory: String, isPlain: Bool) {
+    let (name, place) = (Array("foobar".utf8), Array(subdirectory.utf8))
+    let digest = KeyDigest.digest(ofFileName: "foobar")
+    #expect(Self.spread.isPlain(fileName: name.span, digest: digest, in: place.span) == isPlain)
   }
 
   @Test(

@@ -36,7 +36,7 @@ import Testing
   /// A change of each setting.
   private static let changes: [@Sendable (inout BlobStore.DirectorySettings) -> Void] = [
     { $0.defaultTimeToLive = .never }, { $0.sizeLimit = .atMost(1 << 30) }, { $0.countLimit = .atMost(7) },
-    { $0.freeSpaceFloor = 1 }, { $0.eviction = .oldest }, { $0.naming = .encoded }, { $0.separatesDirectories = true },
+    { $0.freeSpaceFloor = 1 }, { $0.eviction = .oldest }, { $0.naming = .encoded }, { $0.arrangement = .prefix },
   ]
 
   @Test(arguments: State.allCases)

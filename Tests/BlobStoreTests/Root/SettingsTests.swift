@@ -36,7 +36,7 @@ import Testing
     settings.freeSpaceFloor = 0
     settings.eviction = .oldest
     settings.naming = .sha256
-    settings.separatesDirectories = false
+    settings.arrangement = .flat
     return settings
   }
 
@@ -133,7 +133,7 @@ import Testing
   @Test(arguments: [
     "size-limit 0", "size-limit -1", "size-limit 01", "size-limit 9223372036854775808", "size-limit", "size-limit  1",
     "count-limit never", "keep-free none", "keep-free -1", "default-ttl 59", "default-ttl none", "naming plain",
-    "eviction newest", "eviction", "layout spread", "colour red", "", "blobcache 1",
+    "eviction newest", "eviction", "layout tree", "colour red", "", "blobcache 1",
   ])
   func alineThatIsNoSettingIsNamed(line: String) throws {
     try plant("blobcache 1", "size-limit none", line)
@@ -281,7 +281,7 @@ import Testing
 
   @Test func recordsKeepTheirLayout() throws {
     try cache.store().store(payload(1), for: "a/key")
-    for change in [{ $0.naming = .sha256 }, { $0.separatesDirectories = false }, { $0.naming = .verbatim }]
+    for change in [{ $0.naming = .sha256 }, { $0.arrangement = .flat }, { $0.naming = .verbatim }]
       as [(inout BlobStore.DirectorySettings) -> Void]
     {
       let error = #expect(throws: BlobStoreError.self) { try BlobStore.changeSettings(of: cache.root, change) }
@@ -289,7 +289,7 @@ import Testing
       #expect(error?.message.contains("a%/a%2Fkey") == true)
     }
     #expect(try !cache.exists(Self.file))
-    try BlobStore.changeSettings(of: cache.root) { $0.separatesDirectories = true }
+    try BlobStore.changeSettings(of: cache.root) { $0.arrangement = .prefix }
     #expect(try cache.store().load("a/key") != nil)
   }
 

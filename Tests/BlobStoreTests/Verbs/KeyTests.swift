@@ -7,7 +7,7 @@ import Testing
 /// Spec/Semantics.md, N: keys through a store.
 @Suite struct KeyTests {
   static let layouts = RecordNaming.allCases.flatMap { naming in
-    [true, false].map { RecordLayout(naming: naming, separatesDirectories: $0) }
+    RecordArrangement.allCases.map { RecordLayout(naming: naming, arrangement: $0) }
   }
 
   /// Keys that every naming but `verbatim` takes; and whether that does.

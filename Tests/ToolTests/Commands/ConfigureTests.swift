@@ -114,6 +114,18 @@ import Testing
     #expect(mixed.error.contains("keep their layout"), "\(mixed.error)")
   }
 
+  @Test func aSpreadDirectoryNeedsNoFlagEither() async throws {
+    #expect(try await configure("--layout", "spread").status == 0)
+    try await tool.store("12345", for: "foobar")
+    #expect(try tool.directory.names(in: "cache/e8") == ["foobar"])
+    for flags in [[], ["--no-flat"]] {
+      #expect(try await tool.run(arguments: ["load", "cache", "foobar"] + flags).text == "12345")
+    }
+    let listed = try await tool.run("list", "cache", "--prefix", "foo", "--json")
+    #expect(try listed.objects().map { $0["key"] } == ["foobar"])
+    #expect(try await configure("--layout", "prefix").status == 2)
+  }
+
   @Test func aDamagedFileStopsEverySubcommand() async throws {
     #expect(try await configure("--size-limit", "1MB").status == 0)
     try tool.damage("cache/.blobcache.conf", at: 14)
@@ -139,7 +151,7 @@ import Testing
 
   @Test(arguments: [
     ["--size-limit", "0"], ["--size-limit", "many"], ["--count-limit", "-1"], ["--default-ttl", "59s"],
-    ["--default-ttl", "0"], ["--layout", "spread"], ["--naming", "plain"], ["--keep-free", "none"],
+    ["--default-ttl", "0"], ["--layout", "tree"], ["--naming", "plain"], ["--keep-free", "none"],
     ["--eviction", "newest"],
   ])
   func wrongValuesAreWrongUsage(options: [String]) async throws {

@@ -18,12 +18,18 @@ struct NameVector {
       let digest = KeyDigest.digest(ofFileName: fileName)
       return .object(
         start + [
-          ("fileName", .string(fileName)), ("subdirectory", .string(subdirectory)), ("digest", .hexadecimal(digest)),
+          ("fileName", .string(fileName)), ("subdirectory", .string(subdirectory)),
+          ("spreadSubdirectory", .string(Self.spreadSubdirectory(of: digest))), ("digest", .hexadecimal(digest)),
           ("stripe", .number(digest % 4096)),
         ])
     case .error(let error):
       return .object(start + [("error", .string(error))])
     }
+  }
+
+  private static func spreadSubdirectory(of digest: UInt64) -> String {
+    let text = String(digest % 256, radix: 16)
+    return text.count < 2 ? "0" + text : text
   }
 
   static let all: [NameVector] =

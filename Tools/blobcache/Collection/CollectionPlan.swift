@@ -86,7 +86,7 @@ extension CollectionPlan.Directory {
     settings.eviction = eviction
     settings.defaultTimeToLive = defaultTimeToLive?.duration
     settings.naming = naming
-    settings.separatesDirectories = isFlat.map { !$0 }
+    settings.arrangement = isFlat.map { $0 ? .flat : .prefix }
     return settings
   }
 

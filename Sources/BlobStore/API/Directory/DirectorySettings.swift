@@ -18,8 +18,8 @@ extension BlobStore {
     public var eviction: Eviction?
     /// How keys become file names.
     public var naming: RecordNaming?
-    /// Whether records lie in subdirectories.
-    public var separatesDirectories: Bool?
+    /// Which subdirectories records lie in.
+    public var arrangement: RecordArrangement?
 
     public init() {}
   }
@@ -50,7 +50,7 @@ extension BlobStore.DirectorySettings {
     freeSpaceFloor = configuration.limits.freeSpaceFloor
     eviction = configuration.limits.eviction
     naming = configuration.layout.naming
-    separatesDirectories = configuration.layout.separatesDirectories
+    arrangement = configuration.layout.arrangement
   }
 }
 
@@ -61,7 +61,7 @@ extension BlobStore.DirectorySettings {
     defaultTimeToLive = .seconds(hint.defaultExpiration)
     sizeLimit = Limit(hint.sizeLimit)
     naming = hint.layout.naming
-    separatesDirectories = hint.layout.separatesDirectories
+    arrangement = hint.layout.arrangement
   }
 }
 
@@ -81,6 +81,6 @@ extension RecordLayout {
   /// Takes over what a directory says of where its records lie.
   mutating func follow(_ settings: BlobStore.DirectorySettings) {
     if let naming = settings.naming { self.naming = naming }
-    if let separates = settings.separatesDirectories { separatesDirectories = separates }
+    if let arrangement = settings.arrangement { self.arrangement = arrangement }
   }
 }

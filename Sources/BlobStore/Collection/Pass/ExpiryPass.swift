@@ -38,7 +38,7 @@ final class ExpiryPass {
       configuration.access.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
     marks = (usesMarks ? control : nil).flatMap {
       SubdirectoryMarks(
-        $0, naming: configuration.layout.naming, defaultExpiration: core.defaultExpiration,
+        $0, configuration.layout, defaultExpiration: core.defaultExpiration,
         sharing: configuration.access.sharing)
     }
   }

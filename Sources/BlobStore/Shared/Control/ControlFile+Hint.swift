@@ -4,26 +4,28 @@ internal import Synchronization
 extension ControlFile {
   /// Numbers that stand for the namings in the hint.
   private static let namings: [RecordNaming] = [.encoded, .verbatim, .sha256]
+  private static let arrangements: [RecordArrangement] = [.flat, .prefix, .spread]
 
   var hint: DirectoryHint? {
     guard let words = hintWords(), words[0] == 1, let naming = Int(exactly: words[3]),
-      Self.namings.indices.contains(naming)
+      Self.namings.indices.contains(naming), let arrangement = Int(exactly: words[4]),
+      Self.arrangements.indices.contains(arrangement)
     else { return nil }
     return DirectoryHint(
       defaultExpiration: words[1], sizeLimit: words[2] > 0 ? words[2] : nil,
-      layout: RecordLayout(naming: Self.namings[naming], separatesDirectories: words[4] != 0))
+      layout: RecordLayout(naming: Self.namings[naming], arrangement: Self.arrangements[arrangement]))
   }
 
   /// Programs that see a directory differently overwrite each other's hint word by word: it is only a hint.
   func setHint(_ hint: DirectoryHint) {
     let words = [
       1, hint.defaultExpiration, hint.sizeLimit ?? 0, Int64(Self.namings.firstIndex(of: hint.layout.naming) ?? 0),
-      hint.layout.separatesDirectories ? 1 : 0,
+      Int64(Self.arrangements.firstIndex(of: hint.layout.arrangement) ?? 0),
     ]
     setHintWords(words)
   }
 
-  /// The hint's words as they lie: whether it is set, default expiration, size limit, naming, separation.
+  /// The hint's words as they lie: whether it is set, default expiration, size limit, naming, arrangement.
   func hintWords() -> [Int64]? {
     guard isMapped else { return nil }
     return ControlLayout.hintOffsets.map { counter($0) { $0.load(ordering: .relaxed) } }

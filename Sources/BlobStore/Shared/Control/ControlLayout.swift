@@ -10,7 +10,7 @@ package enum ControlLayout {
   package static let generationBaseOffset = 16
 
   // The hint: how the last program that opened the directory for writing sees it.
-  // Whether it is set; default expiration in seconds; size limit in bytes, 0 for none; naming; separation.
+  // Whether it is set; default expiration in seconds; size limit in bytes, 0 for none; naming; arrangement.
   package static let hintOffsets = [64, 72, 80, 88, 96]
 
   // What the directory holds, counted by every change.

@@ -36,20 +36,23 @@ struct SubdirectoryMarks {
   }
 
   private let control: ControlFile
-  /// Which files count as records here: a digest of the believed owners and of the naming.
+  /// Which files count as records here: a digest of the believed owners and of the layout.
   private let judge: Int64
   private let defaultExpiration: Int64
   private let sharing: BlobStore.Sharing
 
   /// - Returns: nil where the control file is not mapped.
-  init?(_ control: ControlFile, naming: RecordNaming, defaultExpiration: Int64, sharing: BlobStore.Sharing) {
+  init?(_ control: ControlFile, _ layout: RecordLayout, defaultExpiration: Int64, sharing: BlobStore.Sharing) {
     guard control.isMapped else { return nil }
     self.control = control
     self.sharing = sharing
     self.defaultExpiration = defaultExpiration
     let owners = control.file.owners
     let group = owners.group.map { "\($0.rawValue)" } ?? ""
-    let text = "\(owners.caller.rawValue):\(owners.directoryOwner.rawValue):\(group):\(naming.rawValue)"
+    // Marks of the arrangement by prefix are older than the others.
+    let arrangement = layout.arrangement == .prefix ? "" : ":\(layout.arrangement.rawValue)"
+    let text =
+      "\(owners.caller.rawValue):\(owners.directoryOwner.rawValue):\(group):\(layout.naming.rawValue)\(arrangement)"
     judge = Int64(bitPattern: KeyDigest.digest(ofFileName: text))
   }
 

@@ -30,7 +30,7 @@ struct SettingsChange {
       var new = old
       change(&new)
       try validate(new)
-      if old.naming != new.naming || old.separatesDirectories != new.separatesDirectories {
+      if old.naming != new.naming || old.arrangement != new.arrangement {
         var current = control?.hint?.layout ?? RecordLayout()
         current.follow(old)
         var layout = RecordLayout()
@@ -84,8 +84,8 @@ struct SettingsChange {
     of layout: RecordLayout, _ current: RecordLayout, in open: OpenRoot
   ) throws {
     for naming in RecordNaming.allCases {
-      for separates in [true, false] {
-        let other = RecordLayout(naming: naming, separatesDirectories: separates)
+      for arrangement in RecordArrangement.allCases {
+        let other = RecordLayout(naming: naming, arrangement: arrangement)
         guard other != layout else { continue }
         try forEachRecord(of: other, in: open) { path in
           let place = layout.path(ofFileName: path.fileName, in: path.subdirectory)

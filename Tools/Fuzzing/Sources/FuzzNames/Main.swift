@@ -10,8 +10,8 @@ struct FuzzNames {
       // Keys are text: what is not UTF-8 becomes text as it does everywhere, with U+FFFD for the rest.
       let text = String(decoding: bytes, as: UTF8.self)
       for naming in RecordNaming.allCases {
-        for separates in [true, false] {
-          let layout = RecordLayout(naming: naming, separatesDirectories: separates)
+        for arrangement in RecordArrangement.allCases {
+          let layout = RecordLayout(naming: naming, arrangement: arrangement)
           FuzzNames.testKey(text, layout)
           FuzzNames.testFileName(text, layout)
         }
@@ -69,12 +69,16 @@ struct FuzzNames {
   static func checkPlacement(_ path: RecordPath, _ layout: RecordLayout) {
     if path.subdirectory.isEmpty {
       require(path.relative.utf8.elementsEqual(path.fileName.utf8))
-      require(!layout.separatesDirectories || path.fileName.utf16.count < 2)
+      require(layout.arrangement == .flat || layout.arrangement == .prefix && path.fileName.utf16.count < 2)
     } else {
-      require(layout.separatesDirectories)
+      require(layout.arrangement != .flat)
       checkSafe(path.subdirectory)
-      require(path.fileName.utf8.starts(with: path.subdirectory.utf8))
-      require((2...3).contains(path.subdirectory.utf16.count))
+      if layout.arrangement == .prefix {
+        require(path.fileName.utf8.starts(with: path.subdirectory.utf8))
+        require((2...3).contains(path.subdirectory.utf16.count))
+      } else {
+        require(UInt64(path.subdirectory, radix: 16) == path.digest % 256 && path.subdirectory.utf8.count == 2)
+      }
       require(path.relative.utf8.elementsEqual((path.subdirectory + "/" + path.fileName).utf8))
       require(layout.isSubdirectory(path.subdirectory), "a walk would not enter a record's directory")
     }

@@ -1,0 +1,11 @@
+/// Which subdirectory a record lies in. Spec/RecordFormat.md, "Subdirectories".
+public enum RecordArrangement: String, CaseIterable, Sendable {
+  /// The one named by the first two UTF-16 code units of the file name, as in SPTPersistentCache; the default.
+  ///
+  /// Keys with a common start, such as URLs, all lie in one. There, a collection looks at all of them after one has changed.
+  case prefix
+  /// One of 256, named by the last two hexadecimal digits of the file name's digest.
+  case spread
+  /// None: all records lie at the root.
+  case flat
+}
