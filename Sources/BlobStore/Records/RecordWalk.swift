@@ -2,21 +2,21 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A walk over everything in a cache directory, one entry at a time: what is read of a file is its header, and what is
-/// held in memory are two open directories.
+/// A walk over everything in a cache directory, one entry at a time. It reads only the header of a file, and holds two
+/// open directories.
 ///
-/// Whoever walks over very many records and is interested in few has the walk `skim` them.
+/// With `skim`, a walk over very many records of which few matter allocates nothing for the others.
 ///
 /// Entries made or removed during the walk may or may not be met.
 @safe final class RecordWalk {
-  /// What the walk meets.
+  /// An entry that the walk meets.
   enum Item {
     case record(RecordEntry)
     /// A temporary file, in the current directory.
     case temporary(name: String)
-    /// Something that is not ours, by its path below the root.
+    /// Something that is not the cache's, by its path below the root.
     case foreign(String)
-    /// What would be a record, were it not somebody else's.
+    /// A file that is not a record only because it is another user's.
     case foreignRecord(BlobStore.ForeignRecord)
     /// All of a subdirectory was met; it is still the current directory.
     case endOfSubdirectory(String)
@@ -27,8 +27,8 @@ internal import SystemPackage
   private let defaultExpiration: Int64
   private let now: UnixTime
   private let fileNamePrefix: String
-  /// Called with each sound record whose name is plain, before anything is allocated for it. True if that was all there
-  /// is to it; else the walk meets it.
+  /// Called with each sound record whose name is plain, before anything is allocated for it. True if the record is done
+  /// with; else the walk meets it.
   var skim: ((RecordGlance) throws -> Bool)?
   /// Asked before a subdirectory is entered, by its name.
   var enters: ((String) throws -> Bool)?
@@ -54,7 +54,7 @@ internal import SystemPackage
   private(set) var subdirectoryName = ""
   private var subdirectoryBytes: [UInt8] = []
   private var subdirectoryStream: DirectoryStream?
-  /// What opening the only subdirectory has come to, if not to a listing.
+  /// The item of an only subdirectory that cannot be listed.
   private var pending: Item?
 
   /// - Parameters:
@@ -124,7 +124,7 @@ internal import SystemPackage
     }
   }
 
-  /// What the next entry of the root comes to.
+  /// The result of the next entry of the root.
   private enum Step {
     case end, nothing
     case item(Item)
@@ -152,7 +152,7 @@ internal import SystemPackage
     guard let orderedEntries else { return WalkPosition(digest: 0) }
     if isBetweenEntries { return WalkPosition(digest: orderedEntries.digest &+ 1) }
     var position = WalkPosition(digest: orderedEntries.digest)
-    // What cannot be identified is walked again.
+    // A subdirectory that cannot be identified is walked again.
     if hasMetPart, let inode = try? subdirectory?.status().inodeNumber {
       position.inode = inode
       position.offset = offset(in: subdirectoryStream!)
@@ -165,7 +165,7 @@ internal import SystemPackage
   /// Whether an ordered walk has met so much of the current subdirectory that another one goes on in its middle.
   var hasMetPart: Bool { DirectoryStream.keepsPositions && entriesOfSubdirectory >= smallestPart }
 
-  /// What an ordered walk that is between two entries has met.
+  /// The part of the root that an ordered walk between two entries has met.
   var walkedPart: OrderedEntries.Part? {
     orderedEntries.map { OrderedEntries.Part(start: $0.start, end: position.digest) }
   }
@@ -266,7 +266,7 @@ internal import SystemPackage
     // Where case does not count in names, "abcd" lies in "AB" if "ABcd" came first.
     let own = layout.subdirectory(ofFileName: name)
     guard own.utf8.count == subdirectoryName.utf8.count, let path = layout.path(ofFileName: name, in: own),
-      // What cannot be looked at is foreign, and stays.
+      // A file that cannot be looked at is foreign, and stays.
       let status = try? open.directory.status(of: own), let current = try? subdirectory!.status()
     else { return nil }
     return status.inode == current.inode && status.deviceID == current.deviceID ? path : nil
@@ -344,7 +344,7 @@ extension RecordWalk {
 }
 
 extension Directory {
-  /// nil if nobody can tell.
+  /// The status of a file that cannot be read; nil if the system refuses that too.
   fileprivate func statusOfUnreadable(_ name: String) -> Stat? {
     // Why it cannot be read is reported already.
     (try? status(of: name)) ?? nil

@@ -99,8 +99,8 @@ package struct DirectoryEntry: Sendable {
 
   /// Goes to where another stream of the directory has been.
   ///
-  /// What was made or removed since then may be left out or met again, by the ways of the file system. A position that it
-  /// refuses is the beginning.
+  /// Entries that were made or removed since then may be left out or met again, depending on the file system. A
+  /// position that it refuses is the beginning.
   package mutating func move(to position: Int64) throws(FileError) {
     try files.perform(.listDirectory, location) {
       unsafe seekdir(handle, Int(position))

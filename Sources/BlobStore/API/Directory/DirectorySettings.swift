@@ -1,10 +1,10 @@
 public import BlobRecord
 
 extension BlobStore {
-  /// What a directory says of itself, to every program and tool that follows it.
+  /// The settings that a directory keeps, for every program and tool that follows it.
   ///
-  /// The settings lie in `.blobcache.conf` at the root, and outlive programs, blobs and the control file. What is nil is
-  /// not said there.
+  /// The settings lie in `.blobcache.conf` at the root, and outlive programs, blobs and the control file. A value of
+  /// nil is not set there.
   public struct DirectorySettings: Hashable, Sendable {
     /// How long blobs without a time to live last after their last access: a minute at least, or `.never`.
     public var defaultTimeToLive: Duration?
@@ -55,7 +55,7 @@ extension BlobStore.DirectorySettings {
 }
 
 extension BlobStore.DirectorySettings {
-  /// What the hint of a directory's program says.
+  /// The values in the hint of a directory's program.
   package init(hint: DirectoryHint) {
     self.init()
     defaultTimeToLive = .seconds(hint.defaultExpiration)

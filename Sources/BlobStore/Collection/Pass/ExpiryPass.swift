@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// One walk that removes what is due whatever the size, and has the size pass measure what stays.
+/// One walk that removes records which are due at any size, and has the size pass measure the rest.
 final class ExpiryPass {
   private let core: StoreCore
   private let options: BlobStore.CollectionOptions
@@ -13,9 +13,9 @@ final class ExpiryPass {
   private let sizes: SizePass
   /// When the collection began.
   private let now: UnixTime
-  /// What earlier passes knew, and this one leaves; nil where it cannot be used.
+  /// The marks of earlier passes, and those that this one leaves; nil where they cannot be used.
   private let marks: SubdirectoryMarks?
-  /// What the subdirectory in hand gets as a mark; nil if the next pass must walk it again.
+  /// The mark that the subdirectory in hand gets; nil if the next pass must walk it again.
   private var mark: SubdirectoryMarks.Mark?
   /// Whether something was left in the subdirectory in hand.
   private var subdirectoryHoldsSomething = false
@@ -33,7 +33,7 @@ final class ExpiryPass {
     self.sizes = sizes
     self.now = now
     let configuration = core.configuration
-    // Marks are for those who share a clock. At the root there are no subdirectories.
+    // Marks are for stores that share a clock. At the root there are no subdirectories.
     let usesMarks =
       configuration.access.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
     marks = (usesMarks ? control : nil).flatMap {
@@ -83,9 +83,9 @@ final class ExpiryPass {
     tally.noteFailure(error)
   }
 
-  /// Whether the walk has come far enough for a pass whose time is up to end, which is to get somewhere each time.
+  /// Whether a pass whose time is up may end here. Each pass must make some progress.
   ///
-  /// A dry run ends between two subdirectories: then it is known of every record whether it was met.
+  /// A dry run ends between two subdirectories, so that it is known of every record whether it was met.
   private func mayEnd(_ walk: RecordWalk) -> Bool {
     walk.isBetweenEntries || (!options.dryRun && (walk.entriesBegun > 1 || walk.hasMetPart))
   }
@@ -104,7 +104,7 @@ final class ExpiryPass {
     defer { if stays, walk.isInSubdirectory { subdirectoryHoldsSomething = true } }
     switch item {
     case .record(let entry):
-      // Where case does not count in names, what changes its header may look for another mark.
+      // Where case does not count in names, a change of its header may look for another mark.
       defer { if let path = entry.path, path.subdirectory != walk.subdirectoryName { mark = nil } }
       stays = try !expire(entry, in: walk, open)
     case .temporary(let name):
@@ -150,7 +150,7 @@ final class ExpiryPass {
     }
   }
 
-  /// - Returns: whether that was all there is to the record: it stays.
+  /// - Returns: whether the record is done with: it stays.
   private func skim(_ record: RecordGlance, in walk: RecordWalk) -> Bool {
     guard record.state != .expired, record.state != .live || !rule.excludes(record.header),
       !record.header.isStampedAhead(of: now)
@@ -174,7 +174,7 @@ final class ExpiryPass {
     tally.advance()
     var isRemoved = false
     var header = entry.header
-    // What cannot be removed stays, and counts.
+    // A record that cannot be removed stays, and counts.
     defer { if !isRemoved { stay(entry, header) } }
     if let cause = rule.cause(toRemove: entry) {
       isRemoved = try remove(entry, for: cause, in: walk, open)
@@ -224,17 +224,17 @@ final class ExpiryPass {
     guard let path = entry.path, let header = entry.header, header.isStampedAhead(of: now) else { return entry.header }
     tally.report.stampedAhead += 1
     sizes.distrust(path.digest)
-    // What cannot be written now, a later pass is to look at again.
+    // A header that cannot be written now is looked at again by a later pass.
     defer { mark = nil }
-    // A clock of its own is not to stamp what others go by.
+    // A store with a clock of its own must not stamp records that others read.
     guard !options.dryRun, core.configuration.access.recordsCollections else { return header }
     return try core.stampAnew(path) ?? header
   }
 
   private func countUnread(_ entry: RecordEntry, _ error: BlobStoreError) {
     if entry.isMeasured { return stay(entry, entry.header) }
-    // Who may not list a subdirectory never will. Those who may have counted it, or nobody has, and then limits that leave
-    // it out are better than none.
+    // A process without the permission to list a subdirectory never gets further. Another process with it may have
+    // counted the subdirectory. If none has, limits that leave it out are better than no limits.
     if error.isLackOfPermission, control?.countersAreKnown == false { return }
     tally.unmeasured += 1
   }
@@ -244,10 +244,10 @@ final class ExpiryPass {
     switch (entry.state, header) {
     case (.live, let header?), (.locked, let header?): mark?.add(header, byteCount: entry.fileSize)
     case (.damaged, _): mark?.add(damaged: entry.modified, byteCount: entry.fileSize)
-    // It was to be removed, and is still there, or is another by now.
+    // It was due and is still there, or is another record by now.
     default: mark = nil
     }
-    // What this pass has written itself is no longer the file that it met.
+    // A file that this pass has written is no longer as it was met.
     sizes.measure(
       header, entry.state, entry.size, header == entry.header ? entry.fileState : nil, entry.path?.digest, entry.path)
   }
@@ -256,13 +256,13 @@ final class ExpiryPass {
 // MARK: - Subdirectories that are known
 
 extension ExpiryPass {
-  /// Whether marks are gone by: a day after everything was looked at, it is again. So it is while nobody knows how much there
-  /// is: only who looks at everything can tell.
+  /// Whether marks are used. A day after the last look at everything, a pass looks at everything again. It does so too
+  /// while the counters are unknown, because only a whole look can tell them.
   private var knowsMarks: Bool {
     guard let control, control.isMapped, control.countersAreKnown, !options.looksAtEverything else { return false }
     let last = control.word(at: ControlLayout.lastWholePassTimeOffset)
     let now = core.configuration.now()
-    // A time in the future is none.
+    // A time in the future does not count.
     return last > 0 && UnixTime(seconds: last) <= now && now < UnixTime(seconds: last).advanced(bySeconds: 86_400)
   }
 

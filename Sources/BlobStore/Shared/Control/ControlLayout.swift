@@ -6,21 +6,21 @@ package enum ControlLayout {
 
   package static let magicOffset = 0
   package static let versionOffset = 8
-  /// What is added to each of the generations: random, and even.
+  /// The base that is added to each of the generations: random, and even.
   package static let generationBaseOffset = 16
 
   // The hint: how the last program that opened the directory for writing sees it.
   // Whether it is set; default expiration in seconds; size limit in bytes, 0 for none; naming; arrangement.
   package static let hintOffsets = [64, 72, 80, 88, 96]
 
-  // What the directory holds, counted by every change.
+  // The content of the directory, counted by every change.
   package static let countersAreKnownOffset = 128
   package static let recordsOffset = 136
   package static let bytesOffset = 144
   package static let lockedRecordsOffset = 152
   package static let lockedBytesOffset = 160
 
-  // What collections have done since the file was made.
+  // The work of collections since the file was made.
   package static let passesOffset = 192
   package static let evictionsOffset = 200
   package static let expiredOffset = 208
@@ -39,7 +39,7 @@ package enum ControlLayout {
   /// Where a collection that was cut short goes on: the digest of a name at the root.
   package static let nextNameOffset = 296
 
-  // What the recycling bin holds.
+  // The content of the recycling bin.
   package static let recycledFilesOffset = 304
   package static let recycledBytesOffset = 312
 
@@ -55,7 +55,7 @@ package enum ControlLayout {
   /// Which file of uses is the newest: random; 0 for none yet.
   package static let usesNumberOffset = 344
 
-  // What was asked of the directory: since when that is counted, and blocks of sums, which are added up.
+  // The loads and stores of the directory: since when they are counted, and blocks of sums, which are added up.
   package static let countedSinceOffset = 352
   // Before the traffic: what was evicted, by cause; how old that was, in seconds; and how many that is the sum of.
   package static let evictedForOffsets = [360, 368, 376, 384]
@@ -83,7 +83,7 @@ package enum ControlLayout {
   /// So many that after 100,000 changes of other keys, nine of ten blobs in memory are still valid.
   package static let generationCount = 1 << 20
 
-  /// What collections know of subdirectories: sets of slots, of 64 bytes each.
+  /// The marks of subdirectories: sets of slots, of 64 bytes each.
   package static let marksOffset = generationsOffset + generationCount * 4
   package static let markByteCount = 64
   package static let marksPerSet = 4
@@ -94,7 +94,7 @@ package enum ControlLayout {
   /// How many locks keys are spread over.
   package static let stripeCount = 4096
 
-  /// The bytes that are locked, whatever they hold: one a stripe, and one for the collector.
+  /// The bytes that are locked, independent of their content: one a stripe, and one for the collector.
   package static let stripeBytes: Range<Int64> = 0..<Int64(stripeCount)
   package static let collectorByte = Int64(stripeCount)
 

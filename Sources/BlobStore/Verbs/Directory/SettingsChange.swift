@@ -44,9 +44,9 @@ struct SettingsChange {
 
   /// Locks the root until it is closed.
   ///
-  /// - Parameter needsIt: false where any reader can have the lock for ever, and the collector's byte is held. Whoever has
-  ///   the lock all the time is such a reader then: a change takes some milliseconds.
-  /// - Throws: `busy` if somebody has the lock as long as this one waits, and it is needed.
+  /// - Parameter needsIt: false where any reader can hold the lock without end, and this process holds the collector's
+  ///   byte. A process that has the lock all the time is such a reader then: a change takes some milliseconds.
+  /// - Throws: `busy` if another process has the lock as long as this one waits, and it is needed.
   private func lock(_ root: borrowing Directory, needsIt: Bool) throws {
     let timeout = core.configuration.access.lockTimeout
     var backoff = Backoff(timeout: timeout)
