@@ -27,6 +27,7 @@ internal import SystemPackage
   private let defaultExpiration: Int64
   private let now: UnixTime
   private let fileNamePrefix: String
+  private let fileNamePrefixBytes: [UInt8]
   /// Called with each sound record whose name is plain, before anything is allocated for it. True if the record is done
   /// with; else the walk meets it.
   var skim: ((RecordGlance) throws -> Bool)?
@@ -69,6 +70,7 @@ internal import SystemPackage
     self.defaultExpiration = defaultExpiration
     self.now = now
     self.fileNamePrefix = fileNamePrefix
+    fileNamePrefixBytes = Array(fileNamePrefix.utf8)
     self.start = start
     // By prefix, names that begin with the same two characters lie in one subdirectory, and the root need not be listed.
     let only = layout.subdirectory(ofFileNamesBeginning: fileNamePrefix)
@@ -117,10 +119,19 @@ internal import SystemPackage
   }
 
   private func subdirectoryItem() throws -> Item? {
-    switch try skimEntry(of: subdirectoryStream!, in: subdirectory!) {
+    // Of very many names, few may begin so: the others cost no text.
+    guard fileNamePrefix.isEmpty || doesNameMatch(in: subdirectoryStream!) else { return nil }
+    return switch try skimEntry(of: subdirectoryStream!, in: subdirectory!) {
     case .done: nil
     case .item(let item): item
     case .toBeMet: try item(for: entry(of: subdirectoryStream!))
+    }
+  }
+
+  private func doesNameMatch(in stream: borrowing DirectoryStream) -> Bool {
+    let prefix = fileNamePrefixBytes
+    return stream.withEntryName { name in
+      name.count >= prefix.count && prefix.indices.allSatisfy { name[$0] == prefix[$0] }
     }
   }
 
