@@ -8,17 +8,17 @@ import Testing
 
 /// Random operations, done to a store and to a dictionary: every answer and every byte of the directory must agree.
 @Suite struct ModelTests {
-  /// Operations of each of the twelve ways to lay out and write records: about 24,000 in all.
+  /// Operations of each of the eighteen ways to lay out and write records: about 36,000 in all.
   static let operationsPerRun = 2_000
 
-  @Test(.timeLimit(.minutes(10)), arguments: RecordNaming.allCases, [true, false])
-  func storeIsADictionaryWithClockAndLocks(naming: RecordNaming, separatesDirectories: Bool) throws {
+  @Test(.timeLimit(.minutes(10)), arguments: RecordNaming.allCases, RecordArrangement.allCases)
+  func storeIsADictionaryWithClockAndLocks(naming: RecordNaming, arrangement: RecordArrangement) throws {
     let seed = SeededGenerator.announcedSeed(
       for: "storeIsADictionaryWithClockAndLocks", environment: ProcessInfo.processInfo.environment)
     for format in [BlobStore.RecordFormat.checksummed, .reference] {
       for eviction in [nil, .oldest, .frequency] as [BlobStore.Eviction?] {
         var configuration = ModelRun.configuration(
-          RecordLayout(naming: naming, separatesDirectories: separatesDirectories), format)
+          RecordLayout(naming: naming, arrangement: arrangement), format)
         if let eviction {
           configuration.limits.size = 20_100
           configuration.limits.eviction = eviction
@@ -27,7 +27,7 @@ import Testing
         }
         var run = try ModelRun(seed: seed, configuration: configuration)
         let mismatches = try run.compare(operations: Self.operationsPerRun / 3)
-        #expect(mismatches.isEmpty, "seed \(seed), \(naming), \(separatesDirectories), \(format)")
+        #expect(mismatches.isEmpty, "seed \(seed), \(naming), \(arrangement), \(format)")
       }
     }
   }

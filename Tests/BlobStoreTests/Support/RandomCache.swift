@@ -20,9 +20,9 @@ struct RandomCache {
     generator = SeededGenerator(seed: seed)
     let now = UnixTime(seconds: 1_700_000_000)
     var configuration = BlobStore.Configuration()
-    let separates = Bool.random(using: &generator)
     configuration.layout = RecordLayout(
-      naming: [.encoded, .verbatim].randomElement(using: &generator)!, separatesDirectories: separates)
+      naming: [.encoded, .verbatim].randomElement(using: &generator)!,
+      arrangement: RecordArrangement.allCases.randomElement(using: &generator)!)
     configuration.format = [.checksummed, .reference].randomElement(using: &generator)!
     configuration.durability = .none
     configuration.expiry.defaultTimeToLive = .seconds([60, 600, 100_000].randomElement(using: &generator)!)
@@ -38,7 +38,9 @@ struct RandomCache {
     for number in 0..<3 {
       if chance(20) { model.foreign[BlobKey(".hidden-\(number)")] = bytes(upTo: 100) }
       // In subdirectories it would lie elsewhere, and without them this would be a record's name.
-      if separates, chance(20) { model.foreign[BlobKey("misplaced-\(number)")] = bytes(upTo: 100) }
+      if configuration.layout.arrangement != .flat, chance(20) {
+        model.foreign[BlobKey("misplaced-\(number)")] = bytes(upTo: 100)
+      }
       if chance(20) { model.temporary[BlobKey(".tmp-\(number)")] = bytes(upTo: 300) }
     }
     try write()
