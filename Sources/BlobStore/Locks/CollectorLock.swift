@@ -12,10 +12,10 @@ final class CollectionGate: Sendable {
 }
 
 extension StoreCore {
-  /// Runs a collection while nobody else collects the directory: no thread of this store, and no other process.
+  /// Runs a collection while no other thread of this store and no other process collects the directory.
   ///
-  /// - Parameter body: receives the control file; nil if there is none, or none that may be used.
-  /// - Throws: `collectionRunning` if somebody is at it, and stays at it as long as this one waits; `notACache`.
+  /// - Parameter body: receives the control file; nil if it is missing, or may not be used.
+  /// - Throws: `collectionRunning` if another collection runs as long as this one waits; `notACache`.
   func withCollectorLock<Result>(
     _ options: BlobStore.CollectionOptions, _ body: (ControlFile?) throws -> Result
   ) throws -> Result {
@@ -37,7 +37,7 @@ extension StoreCore {
   ) throws -> Result {
     guard isCollecting.enter() else { throw CollectorIsBusy(process: CurrentProcess.identifier) }
     defer { isCollecting.leave() }
-    // No directory: then there is nothing to collect, and nobody who might.
+    // Without a directory, there is nothing to collect, and no other collection.
     guard let open = try root.opened() else { return try body(nil) }
     let byte = ControlLayout.collectorByte..<ControlLayout.collectorByte + 1
     while let control = try collectorControlFile(of: open, makesIt: makesControlFile) {
@@ -51,7 +51,7 @@ extension StoreCore {
       case nil: open.forget(control)
       }
     }
-    // No control file, and none to be made: then nobody else can tell, and removals are judged one by one anyway.
+    // Without a control file, other processes cannot tell. Removals are judged one by one anyway.
     return try body(nil)
   }
 
@@ -59,15 +59,15 @@ extension StoreCore {
     do {
       return try controlFiles.controlFile(of: open, makesIt: makesIt)
     } catch  where !makesIt {
-      // Who removes nothing needs no lock, so what lies there instead of a control file is no hindrance.
+      // A collection that removes nothing needs no lock, so a thing in the control file's place does not stop it.
       return nil
     }
   }
 }
 
-/// Somebody is collecting the directory.
+/// Another collection of the directory is under way.
 private struct CollectorIsBusy: Error {
-  /// nil where it has not said yet who it is.
+  /// The process that collects; nil where it has not said so yet.
   let process: Int32?
 
   func error(at directory: FilePath) -> BlobStoreError {

@@ -5,7 +5,7 @@ internal import SystemPackage
 /// the stripe's byte of the control file, which the kernel frees when a process dies.
 ///
 /// Where the control file cannot be made because the volume is full, the root directory itself is locked instead, for
-/// all keys together. Whoever makes the control file holds that lock too, so the two ways exclude each other.
+/// all keys together. The process that makes the control file holds that lock too, so the two ways exclude each other.
 final class StripeLocks: Sendable {
   private let table = StripeTable()
   private let root: CacheRoot
@@ -36,7 +36,7 @@ final class StripeLocks: Sendable {
     throw BlobStoreError(.busy, "others have been changing this key, or one that shares its lock, for \(timeout)")
   }
 
-  /// The same, but only if it can be had at once.
+  /// Runs a change if the stripe is free at once.
   ///
   /// - Parameter makesControlFile: whether the change is one that makes the control file where there is none, and fails where
   ///   there can be none.
@@ -66,7 +66,8 @@ final class StripeLocks: Sendable {
         continue
       } catch {
         guard !makesControlFile else { throw error }
-        // Somebody who only looks, in a directory that may not be written to: what cannot be locked is not available.
+        // The caller only looks, in a directory that it may not write to: a stripe that cannot be locked is not
+        // available.
         return nil
       }
       guard let control else { return try tryDirectoryLock(open, digest, body) }
@@ -77,7 +78,7 @@ final class StripeLocks: Sendable {
         defer { control.file.unlock(bytes) }
         return try body(KeyHold(control: control, digest: digest))
       case nil:
-        // The file was deleted under us, and whoever comes now makes a new one.
+        // The file was deleted meanwhile: this change, or another one, makes a new file.
         open.forget(control)
       }
     }

@@ -32,7 +32,7 @@ extension KeyHold {
 
   /// Begins a change that replaces or removes the payload, so that memory tiers and late readers notice.
   ///
-  /// - Returns: what ends it, whether it succeeds or not.
+  /// - Returns: the change, which must be ended whether it succeeds or not.
   func beginPayloadChange(_ level: BlobStore.Durability.Level) -> PayloadChange {
     willChange(level)
     return PayloadChange(generation: control?.beginChange(of: digest))
@@ -42,7 +42,7 @@ extension KeyHold {
     if let generation = change.generation { control?.endChange(generation) }
   }
 
-  /// Tells those who watch the key that it has changed, though nothing of it is on disk.
+  /// Tells watchers of the key that it has changed, though it has nothing on disk.
   func noteChange() { end(beginPayloadChange(.none)) }
 
   /// A change is about to be made, also one of a header alone.
@@ -62,7 +62,7 @@ extension KeyHold {
 // MARK: - Counting
 
 extension KeyHold {
-  /// What counting a record ahead of its place has come to.
+  /// The outcome of counting a record ahead of its place.
   enum CountedAhead {
     /// The record may take its place. If there is more than may stay then, or it is not known how much, that is in it.
     case counted(exceeding: BlobStore.UsageEstimate?)
@@ -72,7 +72,7 @@ extension KeyHold {
 
   /// Counts a record before it has its place. A record that does not get it must be uncounted.
   ///
-  /// So the count is never less than what is there, and of stores that come at once, not one too many finds room.
+  /// So the count is never less than the content, and of many stores at once, not one too many finds room.
   func countAhead(from before: RecordSize?, to after: RecordSize, within limit: StoreLimit?) -> CountedAhead {
     guard let control, let usage = control.count(from: before, to: after) else { return .counted(exceeding: nil) }
     let isKnown = control.countersAreKnown
@@ -83,7 +83,7 @@ extension KeyHold {
     return .counted(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
   }
 
-  /// What there would be after such a change, if that is more than there may ever be; nothing is counted for it.
+  /// The usage after such a change, if that is more than there may ever be. Nothing is counted for it.
   func usageBeyondBounds(
     from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?
   ) -> BlobStore.UsageEstimate? {

@@ -21,11 +21,11 @@ internal import SystemPackage
 extension BlobStore {
   /// The blob stored under a key, if it is live.
   ///
-  /// A load of a record with ttl 0 moves its update time to now: at most once per second of change, never back, only
-  /// the 64 bytes of the header, and only if that can be done without waiting.
+  /// A load of a record with ttl 0 moves its update time to now, never back, and at most once a second. It writes only
+  /// the 64 bytes of the header, and only if it need not wait.
   ///
-  /// System calls of a hit: open, fstat, read, close, of which ordinary users need no fstat up to 8 KiB; one more above a MiB;
-  /// where the update time moves, eight more for that. All cases: Spec/Performance.md.
+  /// System calls of a hit: open, fstat, read, close. Up to 8 KiB, ordinary users need no fstat; above a MiB, there is
+  /// one call more. A move of the update time takes eight more. All cases: Spec/Performance.md.
   ///
   /// - Parameters:
   ///   - key: the key of the record.
@@ -46,9 +46,9 @@ extension BlobStore {
   /// The blob of one of the live keys that begin with a prefix.
   ///
   /// - Parameters:
-  ///   - prefix: what the keys begin with; empty for all.
+  ///   - prefix: the beginning of the keys; empty for all.
   ///   - touching: whether to move the update time.
-  ///   - choose: receives those keys, in no order; never called with none of them.
+  ///   - choose: receives those keys, in no order. It is called only if there are any.
   /// - Returns: nil if there is no such key, if `choose` answers nil, or if the chosen one is gone by then.
   /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
   public func load(
@@ -57,7 +57,7 @@ extension BlobStore {
     try reporting("load") {
       var keys: [BlobKey] = []
       for entry in try core.recordSequence(prefix: prefix) {
-        // A file that is not for the caller is not among the candidates. What else cannot be read may be one.
+        // A file that is not for the caller is not among the candidates. Any other file that cannot be read may be one.
         if let error = entry.accessError, entry.path == nil || !error.isLackOfPermission { throw error }
         if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
       }
@@ -79,9 +79,9 @@ extension BlobStore {
 
 // MARK: - Reading
 
-/// What lies where a record is looked for.
+/// The result of a look at a record's place.
 enum Reading<Content> {
-  /// Nothing, or nothing of ours, or a record that is not live.
+  /// Nothing, or a foreign file, or a record that is not live.
   case absent
   case live(RecordHeader, Content)
   case damaged(RecordError)
@@ -91,7 +91,7 @@ extension StoreCore {
   fileprivate func blob(for key: BlobKey, touching: Bool, at time: UnixTime? = nil) throws -> Blob? {
     let path = try path(for: key)
     let now = time ?? configuration.now()
-    // Where it was read, the load is counted.
+    // The directory that was read, where the load is counted.
     var place: OpenRoot?
     guard
       let (header, payload) = try settled(
@@ -115,8 +115,8 @@ extension StoreCore {
     return try settled(path, .report) { open, _ throws in try readHeader(path, in: open, now) }?.0
   }
 
-  /// Reads until the answer can be believed: a change in place may be seen half done, so what looks damaged is read
-  /// again, then once more while nobody changes it, if that can be had at once.
+  /// Reads until the answer can be believed. A change in place may be seen half done, so a record that looks damaged is
+  /// read again. If it still does, it is read once more under its stripe, if that is free at once.
   ///
   /// - Parameter read: told whether it is the first to read.
   private func settled<Content>(
@@ -144,7 +144,7 @@ extension StoreCore {
     }
   }
 
-  /// Reads what the name led to, if it still was the record when it was opened.
+  /// Reads the file that the name led to, if it still was the record when it was opened.
   ///
   /// Between the kernel's look at the name and its opening the file, that may have been displaced, overwritten with a
   /// blob for the same key, and not published yet: not a damaged one, but one that was not stored so far. The key's
@@ -174,7 +174,7 @@ extension StoreCore {
     }
   }
 
-  /// Opens what lies at a path, if it is a file of ours.
+  /// Opens the file at a path, if it is the cache's.
   ///
   /// - Throws: `DamagedRecord` if others may write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
@@ -237,8 +237,8 @@ extension StoreCore {
     let expectedCount = status.size - Int64(RecordHeader.byteCount)
     let isTooLarge = expectedCount > configuration.limits.payload
     if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
-      // Neither memory nor time for what is expired, or whatever the file may be. The payload's checksum is asked for before
-      // the name's digest, where the payload is read.
+      // The header is judged first, so that an expired record or a strange file takes neither memory nor time. Where
+      // the payload is read, its checksum is judged before the name's digest.
       let facts = RecordFacts(fileSize: status.size, nameDigest: isTooLarge ? path.digest : nil)
       switch try file.judgeHeader(judge(at: now), facts) {
       case .expired: return .absent
@@ -253,7 +253,7 @@ extension StoreCore {
         throw FileError(.read, file.location, .noMemory)
       }
       let readCount = try unsafe file.read(into: start, payload.bytes)
-      // Fewer bytes than the file had a moment ago: it is being truncated by somebody.
+      // Fewer bytes than a moment ago mean that another program truncates the file.
       let payloadCount = max(readCount - RecordHeader.byteCount, 0)
       switch unsafe judge(at: now).judge(
         RawSpan(_unsafeBytes: start.prefix(readCount)),
@@ -267,8 +267,8 @@ extension StoreCore {
     }
   }
 
-  /// The largest payload that is read together with its header, before that was looked at: beyond this, a call more does not
-  /// count.
+  /// The largest payload that is read together with its header, which is judged afterwards. Above this, a further call
+  /// does not matter.
   private static var unseenPayloadByteCount: Int64 { 1 << 20 }
 
   private func readHeader(
@@ -327,7 +327,7 @@ extension OpenFile {
   /// - Parameter byteCount: above zero.
   /// - Returns: nil where there is no memory.
   init?(byteCount: Int) {
-    // malloc, because Data frees so what it is given.
+    // malloc, because Data frees the memory by free.
     guard let base = unsafe malloc(byteCount) else { return nil }
     unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
   }

@@ -9,11 +9,11 @@ struct Publisher {
   /// nil where stores start no collections.
   let keeper: LimitEnforcer?
 
-  /// Makes room for a file: what waits to be overwritten goes first, then what a collection may remove.
+  /// Makes room for a file: the recycling bin is emptied first, then a collection removes records.
   ///
   /// - Parameters:
   ///   - byteCount: of the file, as far as it is known.
-  ///   - digest: of the record, which is not to lose what it has for it.
+  ///   - digest: of the record, whose old blob must not be removed for the room.
   ///   - rescues: collections that had been made for want of room when it was tried last.
   /// - Returns: whether another try is worth it.
   func makesRoom(for byteCount: Int64, of digest: UInt64, after rescues: Int) -> Bool {
@@ -21,7 +21,7 @@ struct Publisher {
       || keeper?.makeRoomOnFullVolume(for: byteCount, of: digest, after: rescues) == true
   }
 
-  /// Runs what may find no room, until it does or none can be made.
+  /// Runs a call again and again until it finds room, or none can be made.
   func makingRoom<Result>(for byteCount: Int64, of digest: UInt64, _ body: () throws -> Result) throws -> Result {
     while true {
       let rescues = keeper?.rescue.collections ?? 0
@@ -38,7 +38,7 @@ struct Publisher {
   /// - Parameters:
   ///   - mayRecycle: whether the header has the payload's size and checksum, so that a recycled file may be overwritten.
   ///   - canWriteAgain: whether `write` may be called more than once.
-  ///   - condition: without which nothing is stored.
+  ///   - condition: must hold for anything to be stored.
   ///   - write: fills the file, and may complete the header.
   /// - Throws: `ConditionFailed`.
   func publish(
@@ -49,7 +49,7 @@ struct Publisher {
     var (header, condition) = (header, condition)
     if core.configuration.format == .checksummed { header.keyDigest = path.digest }
     var attempts = DraftAttempts(mayRecycle: mayRecycle, canWriteAgain: canWriteAgain)
-    // Kept while the record is written again: a collection is not to end meanwhile, as if nobody waited for room.
+    // Kept while the record is written again, so that a collection does not end as if no store waited for room.
     var wait: LimitEnforcer.Wait?
     defer { keeper?.stopAsking(&wait) }
     while true {
@@ -77,10 +77,10 @@ struct Publisher {
     }
   }
 
-  /// What one try to publish under the key's hold has come to.
+  /// The outcome of one try to publish under the key's hold.
   private enum Publication {
     case done(BlobStore.Durability.Level, exceeding: BlobStore.UsageEstimate?, generation: UInt64?)
-    /// There is too much in the directory.
+    /// The directory holds too much.
     case mustWait(BlobStore.UsageEstimate)
     /// The record must be on the medium before it is published, which is not done while the key is held.
     case mustSync(BlobStore.Durability.Level)
@@ -179,7 +179,7 @@ struct Publisher {
   ) throws -> CommitOutcome {
     let limit = keeper?.limit
     if let keeper, wait != nil {
-      // Who waits looks first: what it counted for a moment, the collection that makes room would make room for too.
+      // A store that waits looks before it counts. A collection would make room for its short count too.
       if let usage = hold.usageBeyondBounds(from: Predecessor(found)?.size, to: size, limit) { return .mustWait(usage) }
       keeper.stopAsking(&wait)
     }
@@ -187,8 +187,9 @@ struct Publisher {
       &draft, as: path, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
   }
 
-  /// Sees to it that a record which has just taken its place may stay there. A wipe holds no key of which it finds no record: it
-  /// may have begun, and passed the place, since the condition was found to hold. If so, the record is removed for it.
+  /// Checks that a record which has just taken its place may stay there. A wipe holds no key of which it finds no
+  /// record. So it may have begun, and passed the place, since the condition was checked. If so, the record is removed
+  /// for it.
   ///
   /// - Throws: `ConditionFailed`.
   private func keep(
@@ -206,21 +207,22 @@ struct Publisher {
     throw ConditionFailed()
   }
 
-  /// How often a record is written and synced while others lock and unlock the one it is to replace. After that they wait
-  /// for it: else, if they are at it without end, so would it be.
+  /// How often a record is written and synced while others lock and unlock the one it replaces. After that the others
+  /// wait for it. Otherwise a store beside endless changes would never end.
   private static let syncsBesideOthers = 3
 
-  /// Whether a file may take its name, if that is free, before anything has looked whether it is.
+  /// Whether a file may try to take its name before a look whether that is free.
   ///
-  /// Looking first wastes a call for new keys, trying first one for replaced keys. So a new file tries, and a recycled one
-  /// guesses from the last store: once it has tried, nothing may write to it, as a store that keeps locks may have to.
+  /// Looking first wastes a call for new keys, trying first one for replaced keys. So a new file tries, and a recycled
+  /// one guesses from the last store. Nothing may write to a recycled file once it has tried, and a store that keeps
+  /// locks may have to.
   private func mayTryWithoutLooking(_ draft: borrowing FileDraft, locks: BlobStore.LockPolicy) -> Bool {
     guard draft.isRecycled else { return true }
     return !locks.keepsLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && draft.isStillSafe
   }
 
   /// - Returns: nil if there is no record.
-  /// - Throws: `foreignFile` if what lies there is none of the cache's, and so not to be replaced.
+  /// - Throws: `foreignFile` if the file there is not the cache's, and so must not be replaced.
   private func recordToReplace(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
   ) throws -> FoundRecord? {
@@ -240,7 +242,7 @@ struct Publisher {
   }
 }
 
-/// The record has taken its place, and is not known to be on the medium, or was to be taken back.
+/// The record has taken its place. But it may not be on the medium, or could not be taken back.
 ///
 /// It must not be stored again: others may have locked the record meanwhile.
 private struct Published: Error {
