@@ -101,6 +101,19 @@ import Testing
     #expect(try cache.files() == ["ke/key"])
   }
 
+  /// A store that fails unlinks its file, which may be half made or whole.
+  @Test(arguments: [SystemCall.lock, .status, .write])
+  func aStoreThatFailsLeavesNoFile(call: SystemCall) throws {
+    let store = try cache.store(files: trace.files)
+    trace.onCall { made, path in
+      if made == .openUnnamed { return .fail(.notSupported) }
+      return made == call && path.string.contains("/ke/") ? .fail(.ioError) : nil
+    }
+    #expect(expect(.fileSystem) { try store.store(payload(5), for: "key") }?.errno == .ioError)
+    #expect(trace.count { $0.path.contains("/ke/.tmp-") } > 0)
+    #expect(try cache.files().isEmpty)
+  }
+
   /// A file that is published, or was given up, is not unlinked.
   @Test func whatIsPublishedStays() throws {
     let store = try cache.store(files: trace.files)

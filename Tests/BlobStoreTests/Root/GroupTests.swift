@@ -257,16 +257,19 @@ import Testing
     #endif
   }
 
-  /// C15, P11: what a collection has learnt that believes the group is nothing to one that does not.
-  @Test func marksAreOfThoseWhoBelieveTheSameFiles() throws {
-    try makeRoot(0o770)
-    let store = try cache.store()
+  /// C15, P11: a collection that does not believe the group takes nothing from the marks of one that does. A root that
+  /// loses its group's right to write gets another control file; one that others may write to keeps it.
+  @Test(arguments: [(0o770, 0o750, group), (0o777, 0o777, otherGroup)] as [(mode_t, mode_t, gid_t)])
+  func marksAreOfThoseWhoBelieveTheSameFiles(before: mode_t, after: mode_t, groupAfter: gid_t) throws {
+    try makeRoot(before)
+    let store = try cache.store { $0.access.allowsWorldWritable = true }
     try store.store(payload(5), for: "key")
     try giveAway("ke/key")
     usleep(150_000)
     #expect(try store.collect().recordsAfter == 1)
-    try check(chmod(cache.path(""), 0o750), "chmod")
-    let report = try cache.store().collect()
+    try check(chown(cache.path(""), Self.owner, groupAfter), "chown")
+    try check(chmod(cache.path(""), after), "chmod")
+    let report = try cache.store { $0.access.allowsWorldWritable = true }.collect()
     #expect(report.recordsAfter == 0)
     #expect(report.foreignRecords.files == 1)
   }

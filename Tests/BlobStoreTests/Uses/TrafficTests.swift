@@ -1,8 +1,11 @@
 import BlobRecord
-import BlobStore
 import Foundation
+import Posix
+import Synchronization
 import TestSupport
 import Testing
+
+@testable import BlobStore
 
 /// Spec/Semantics.md, O: what was asked of a directory is counted, for all processes.
 @Suite struct TrafficTests {
@@ -152,5 +155,26 @@ import Testing
     }
     #expect(try stores[0].traffic().hits == 1600)
     #expect(try stores[1].traffic().bytesServed == 16_000)
+  }
+
+  /// Threads that do nothing else than count one number, begun together: an addition in two steps would lose some.
+  @Test func nothingIsLostOfOneNumber() throws {
+    let stores = try [cache.store(), cache.store()]
+    try stores[0].store(payload(10), for: "key")
+    let controls = try stores.map { store in
+      _ = try store.load("key")
+      let open = try #require(try store.core.root.opened())
+      return try #require(open.openedControlFile)
+    }
+    let ready = Atomic(0)
+    let threads = try controls.map { control in
+      try OwnedThread {
+        ready.add(1, ordering: .acquiringAndReleasing)
+        while ready.load(ordering: .acquiring) < controls.count { sched_yield() }
+        for _ in 0..<300_000 { control.count(.miss, of: 7) }
+      }
+    }
+    for thread in threads { thread.join() }
+    #expect(try stores[0].traffic().misses == 600_000)
   }
 }

@@ -209,6 +209,18 @@ import Testing
     #expect(opened.load(ordering: .relaxed) == 1)
   }
 
+  /// A thread that has looked before another one has opened the file.
+  @Test func aThreadThatWaitsForAnotherFindsWhatThatHasOpened() throws {
+    let sketch = try sketch(of: store())
+    let uses = OpenUses()
+    #expect(uses.sketch(sketch.number) { sketch } === sketch)
+    let found = uses.sketch(sketch.number) {
+      Issue.record("opened again")
+      return nil
+    }
+    #expect(found === sketch)
+  }
+
   /// Keys of different blocks lose nothing to each other, but what aging halves.
   @Test func threadsCountAtOnce() throws {
     let sketches = try (0..<4).map { _ in try sketch(of: store()) }

@@ -139,6 +139,25 @@ import Testing
     #expect(kinds == ["regular", "absent"])
   }
 
+  /// The kernel's answers for a file in the middle of a move: it is looked at sixteen times more.
+  @Test(arguments: [Errno.improperLink, .wouldBlock], [1, 16, 17])
+  func fileInTheMiddleOfAMoveIsLookedAtAgain(answer: Errno, times: Int) throws {
+    try put("file")
+    let looks = Atomic(0)
+    let files = Files(accessTimeTellsOwner: false) { call, _ in
+      guard [.openBeneath, .open].contains(call) else { return nil }
+      return looks.add(1, ordering: .relaxed).newValue <= times ? .fail(answer) : nil
+    }
+    let directory = try openDirectory(at: temporary.path, files)
+    if times <= 16 {
+      #expect(Self.kind(try directory.openFile("file", for: .read)) == "regular")
+    } else {
+      let error = #expect(throws: FileError.self) { _ = Self.kind(try directory.openFile("file", for: .read)) }
+      #expect(error?.errno == answer)
+    }
+    #expect(looks.load(ordering: .relaxed) == min(times + 1, 17))
+  }
+
   /// Whatever was there when it was looked at.
   @Test func onlyPipesAndDevicesAreWrittenToInPlace() throws {
     let directory = try directory()

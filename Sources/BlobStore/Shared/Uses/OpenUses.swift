@@ -31,7 +31,9 @@ internal import Synchronization
   }
 
   /// The sketch of a new number, opened once, however many threads ask for it.
-  private func sketch(_ number: Int64, opening open: () -> UseSketch?) -> UseSketch? {
+  ///
+  /// A thread comes here if `newest` has not had the number. Another thread may have opened it since.
+  func sketch(_ number: Int64, opening open: () -> UseSketch?) -> UseSketch? {
     all.withLock { all in
       if let last = all.last, last.number == number { return last }
       guard failed.load(ordering: .relaxed) != number else { return nil }
