@@ -51,13 +51,27 @@ import Testing
     #expect(try left(.oldest) == [7, 8, 9])
   }
 
-  /// C29: three uses make a record's age count for a ninth.
+  /// Loads records as often as is said, by their numbers.
+  private func use(_ counts: [Int: Int], in store: BlobStore) throws {
+    for (index, count) in counts { for _ in 0..<count { _ = try store.load(BlobKey("key \(index)")) } }
+  }
+
+  /// C29: three uses make a record's age count for a ninth, two for a quarter.
   @Test func agesAreDividedByTheSquareOfUses() throws {
     let store = try store()
     try fill(store)
-    for index in 0..<4 { for _ in 0..<3 { _ = try store.load(BlobKey("key \(index)")) } }
-    // Ages of 100 s to 70 s, and of 10 s for the youngest of those that were not used.
-    #expect(try left(.frequency) == [1, 2, 3])
+    // Their ages are 100 s, 60 s, 20 s and 10 s.
+    try use([0: 3, 4: 2, 8: 3, 9: 3], in: store)
+    #expect(try left(.frequency) == [0, 8, 9])
+  }
+
+  /// C29: records that are used twice outlive those that are used once or never, up to 32 times their age.
+  @Test func oneUseMakesAgesCountForEight() throws {
+    let store = try store()
+    try fill(store)
+    // Ages of 100 s to 80 s count for 25 s to 20 s. The youngest two are 20 s and 10 s old, which count for more.
+    try use([0: 2, 1: 2, 2: 2, 8: 1], in: store)
+    #expect(try left(.frequency) == [0, 1, 2])
   }
 
   /// C30.

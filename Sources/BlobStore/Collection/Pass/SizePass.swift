@@ -121,7 +121,7 @@ final class SizePass {
 
   /// How many of the next records are worth remembering. Once more of them are gone, others would be next.
   private var queueCount: Int64 {
-    core.configuration.limits.eviction == .oldest ? .max : max(tally.report.recordsAfter / 4, EvictionBatch.perBin * 8)
+    core.configuration.limits.eviction == .oldest ? .max : max(tally.report.recordsAfter / 4, EvictionBatch.perBin * 4)
   }
 
   private func evictByWalking(_ open: OpenRoot) throws {

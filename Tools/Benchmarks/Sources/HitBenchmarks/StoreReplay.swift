@@ -9,7 +9,8 @@ import Workbench
 /// Replays a trace through a store with a size limit: a load for each request, and a store where it finds nothing.
 ///
 /// The clock moves on by a second with each request. Records have a time to live that is never over, so no load moves
-/// an update time. Each store's eviction ends before the next request, as it would with time between them.
+/// an update time. Each store's eviction ends before the next request, as it would with time between them. So does the walk
+/// that looks for the next ones, about: the order of uses changes meanwhile.
 struct StoreReplay {
   let directory: FilePath
   let eviction: BlobStore.Eviction
@@ -17,6 +18,8 @@ struct StoreReplay {
   /// Bytes of a record whose key has none of its own.
   private static let unitByteCount = 256
   private static let patience: Duration = .seconds(60)
+  /// A walk takes about as long for each record.
+  private static let microsecondsPerRecord = 5
 
   init(in directory: FilePath, eviction: BlobStore.Eviction) {
     self.directory = directory
@@ -37,7 +40,9 @@ struct StoreReplay {
       if !isHit, weight <= capacity {
         try store.store(
           payload.prefix(weight * unit - RecordHeader.byteCount), for: blobKey, ttl: .seconds(1 << 32))
-        try waitForEviction(store, limit)
+        if try waitForEviction(store, limit), eviction == .frequency {
+          usleep(UInt32(capacity / trace.meanWeight * Self.microsecondsPerRecord))
+        }
       }
       clock.advance()
     }
@@ -53,12 +58,16 @@ struct StoreReplay {
     return try BlobStore(directory: directory, configuration: configuration)
   }
 
-  private func waitForEviction(_ store: BlobStore, _ limit: Int64) throws {
+  /// - Returns: whether there was one to wait for.
+  private func waitForEviction(_ store: BlobStore, _ limit: Int64) throws -> Bool {
+    var waits = false
     let end = ContinuousClock.now + Self.patience
     while let usage = try store.usageEstimate(), usage.bytes > limit {
       try BenchmarkFailure.require(.now < end, "\(directory): \(usage.bytes) bytes stay above \(limit)")
+      waits = true
       usleep(50)
     }
+    return waits
   }
 
   /// Spread over subdirectories as keys usually are.
