@@ -107,10 +107,10 @@ extension StoreCore {
     }
     guard policy != .report else { return }
     do {
-      _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
-        guard case .damaged(let settled) = try verifyRecord(path), settled == error else { return }
-        try discard(path, policy, hold)
-      }
+      guard let hold = try stripes.holdIfAvailable(path.digest), case .damaged(let settled) = try verifyRecord(path),
+        settled == error
+      else { return }
+      try discard(path, policy, hold)
     } catch {
       configuration.logger.warning(
         "a damaged file was left in place: \(BlobStoreError(error, operation: policy.rawValue, key: nil))")

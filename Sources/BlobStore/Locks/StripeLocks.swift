@@ -1,7 +1,7 @@
 internal import Posix
 internal import SystemPackage
 
-/// The locks that serialize changes of a key among all threads of all processes: the process's own mutex first, then
+/// The locks that serialize changes of a key among all threads of all processes: the process's own flag first, then
 /// the stripe's byte of the control file, which the kernel frees when a process dies.
 ///
 /// Where the control file cannot be made because the volume is full, the root directory itself is locked instead, for
@@ -20,18 +20,13 @@ final class StripeLocks: Sendable {
     timeout = configuration.access.lockTimeout
   }
 
-  /// Runs a change when no other change of the key is under way, anywhere.
+  /// Holds a key, once no other change of it is under way anywhere.
   ///
   /// - Throws: `busy` if others were at it until the deadline.
-  func withStripe<Result: ~Copyable>(of digest: UInt64, _ body: (borrowing KeyHold) throws -> Result) throws -> Result {
+  func hold(_ digest: UInt64) throws -> KeyHold {
     var backoff = Backoff(timeout: timeout)
     repeat {
-      let result = try table.withStripeIfAvailable(of: digest) {
-        var result = try tryFileLock(digest, makesControlFile: true, body)
-        while result == nil, backoff.wait() { result = try tryFileLock(digest, makesControlFile: true, body) }
-        return result
-      }
-      if let result { return result }
+      if let hold = try holdIfAvailable(digest, makesControlFile: true) { return hold }
     } while backoff.wait()
     throw BlobStoreError(.busy, "others have been changing this key, or one that shares its lock, for \(timeout)")
   }
@@ -40,23 +35,12 @@ final class StripeLocks: Sendable {
   ///
   /// - Parameter makesControlFile: whether the change is one that makes the control file where there is none, and fails where
   ///   there can be none.
-  /// - Returns: nil, without calling `body`, if another change of the key is under way.
-  func withStripeIfAvailable<Result>(
-    of digest: UInt64, makesControlFile: Bool = false, _ body: (borrowing KeyHold) throws -> Result
-  ) throws -> Result? {
-    try table.withStripeIfAvailable(of: digest) {
-      try tryFileLock(digest, makesControlFile: makesControlFile, body)
-    }
-  }
-
-  /// - Returns: nil, without calling `body`, if another process has the stripe.
-  private func tryFileLock<Result: ~Copyable>(
-    _ digest: UInt64, makesControlFile: Bool, _ body: (borrowing KeyHold) throws -> Result
-  ) throws -> Result? {
-    let bytes = ControlLayout.stripeByte(of: digest)
+  /// - Returns: nil if another change of the key is under way.
+  func holdIfAvailable(_ digest: UInt64, makesControlFile: Bool = false) throws -> KeyHold? {
+    guard let stripe = table.stripe(of: digest) else { return nil }
     while true {
       // Without a directory there is nothing to change, and nothing to lock.
-      guard let open = try root.opened() else { return try body(KeyHold(control: nil, digest: digest)) }
+      guard let open = try root.opened() else { return KeyHold(digest, stripe, nil, .none) }
       let control: ControlFile?
       do {
         control = try controlFiles.controlFile(of: open, makesIt: makesControlFile)
@@ -70,31 +54,29 @@ final class StripeLocks: Sendable {
         // available.
         return nil
       }
-      guard let control else { return try tryDirectoryLock(open, digest, body) }
-      if sharing == .exclusive { return try body(KeyHold(control: control, digest: digest)) }
-      switch try control.file.tryLock(bytes, in: open.directory) {
+      guard let control else {
+        guard let directory = try lockedRoot(open) else { return nil }
+        return KeyHold(digest, stripe, nil, .root(directory))
+      }
+      if sharing == .exclusive { return KeyHold(digest, stripe, control, .none) }
+      switch try control.file.tryLock(ControlLayout.stripeByte(of: digest), in: open.directory) {
       case false: return nil
-      case true:
-        defer { control.file.unlock(bytes) }
-        return try body(KeyHold(control: control, digest: digest))
+      case true: return KeyHold(digest, stripe, control, .stripeByte)
       case nil:
         // The file was deleted meanwhile: this change, or another one, makes a new file.
         open.forget(control)
       }
     }
   }
-}
 
-extension StripeLocks {
-  /// Locks the directory for want of a control file.
-  private func tryDirectoryLock<Result: ~Copyable>(
-    _ open: OpenRoot, _ digest: UInt64, _ body: (borrowing KeyHold) throws -> Result
-  ) throws -> Result? {
+  /// The root, locked for want of a control file.
+  ///
+  /// - Returns: nil if another has it, or a control file was made meanwhile: then its locks are the ones that count.
+  private func lockedRoot(_ open: OpenRoot) throws -> Directory? {
     let directory = try open.directory.reopened()
     guard try sharing == .exclusive || directory.tryLock() else { return nil }
-    // Made meanwhile: then its locks are the ones that count.
     guard try controlFiles.found(in: open) == nil else { return nil }
-    return try body(KeyHold(control: nil, digest: digest))
+    return directory
   }
 }
 

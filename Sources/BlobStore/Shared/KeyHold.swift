@@ -1,17 +1,39 @@
 internal import BlobRecord
+internal import Posix
 
-/// Proof that a key is held: no other thread and no other process changes its record meanwhile.
+/// A key that is held: no other thread and no other process changes its record until this value ends, which frees it.
 ///
-/// `StripeLocks` alone makes one, and lends it. Whatever changes a record borrows it, counts the change in it, and moves
-/// the key's generation on by it.
+/// `StripeLocks` alone makes one. Whatever changes a record borrows it, counts the change in it, and moves the key's
+/// generation on by it.
 struct KeyHold: ~Copyable {
+  private let digest: UInt64
+  private let stripe: StripeTable.Stripe
   /// nil where there is none.
   private let control: ControlFile?
-  private let digest: UInt64
+  /// What keeps other processes off.
+  private let exclusion: Exclusion
 
-  init(control: ControlFile?, digest: UInt64) {
-    self.control = control
+  /// What keeps other processes off a key.
+  enum Exclusion: ~Copyable {
+    /// Nothing does: there are none, or nothing to change.
+    case none
+    /// The stripe's byte of the control file, which is locked.
+    case stripeByte
+    /// The root, locked for want of a control file until it is closed.
+    case root(Directory)
+  }
+
+  init(_ digest: UInt64, _ stripe: consuming StripeTable.Stripe, _ control: ControlFile?, _ exclusion: consuming Exclusion)
+  {
     self.digest = digest
+    self.stripe = stripe
+    self.control = control
+    self.exclusion = exclusion
+  }
+
+  deinit {
+    // Before the stripe, which ends after this: threads of one process share the locks of its file.
+    if case .stripeByte = exclusion { control?.file.unlock(ControlLayout.stripeByte(of: digest)) }
   }
 
   /// The key's generation, which no other change can move meanwhile; nil where there are none.

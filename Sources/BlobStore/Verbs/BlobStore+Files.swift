@@ -35,7 +35,9 @@ extension BlobStore {
       let path = try core.path(for: key)
       let file = core.root.absolutePath.appending(path.relative)
       // An error of the closure goes to the caller as it is, and is no error of the store.
-      return try core.stripes.withStripe(of: path.digest) { _ in Swift.Result { try body(file) } }
+      let hold = try core.stripes.hold(path.digest)
+      defer { extendLifetime(hold) }
+      return Swift.Result { try body(file) }
     }
     return try result.get()
   }

@@ -69,7 +69,7 @@ extension BlobStore {
     try reporting("load", key) {
       let path = try core.path(for: key)
       _ = try core.root.openedOrMade()
-      return try core.stripes.withStripe(of: path.digest) { $0.history }
+      return try core.stripes.hold(path.digest).history
     }
   }
 

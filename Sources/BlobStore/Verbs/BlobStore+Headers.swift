@@ -133,9 +133,8 @@ extension StoreCore {
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome {
     let path = try path(for: key)
-    let written = try stripes.withStripe(of: path.digest) { hold throws in
-      try writeHeader(at: path, now, level, hold, change)
-    }
+    // The hold ends with this line: what is synced is synced beside others.
+    let written = try writeHeader(at: path, now, level, stripes.hold(path.digest), change)
     switch consume written {
     case .none(let outcome): return outcome
     case .inPlace(let file, let entry):
@@ -195,20 +194,19 @@ extension StoreCore {
   ///
   /// - Returns: the header as it is then; nil if it was not written.
   func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
+    guard let hold = try stripes.holdIfAvailable(path.digest) else { return nil }
     var stamped: RecordHeader?
-    _ = try stripes.withStripeIfAvailable(of: path.digest) { hold in
-      // The change of generation makes memory read the new time.
-      let change = hold.beginPayloadChange(.none)
-      defer { hold.end(change) }
-      let written = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
-        guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
-        header.updateTime = UInt64(clamping: configuration.now().seconds)
-        stamped = header
-        return .changed
-      }
-      // It has another name.
-      if case .none = written { stamped = nil }
+    // The change of generation makes memory read the new time.
+    let change = hold.beginPayloadChange(.none)
+    defer { hold.end(change) }
+    let written = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
+      guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
+      header.updateTime = UInt64(clamping: configuration.now().seconds)
+      stamped = header
+      return .changed
     }
+    // It has another name.
+    if case .none = written { return nil }
     return stamped
   }
 
@@ -219,19 +217,17 @@ extension StoreCore {
   @discardableResult
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) -> UnixTime? {
     do {
-      let update = try stripes.withStripeIfAvailable(of: path.digest) { hold -> UnixTime? in
-        var update: UnixTime?
-        var mustWrite = false
-        let written = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { header in
-          let change = header.touchedByLoad(at: now)
-          update = header.lastUpdate
-          if case .changed = change { mustWrite = true }
-          return change
-        }
-        if case .none = written, mustWrite { return nil }
-        return update
+      guard let hold = try stripes.holdIfAvailable(path.digest) else { return nil }
+      var update: UnixTime?
+      var mustWrite = false
+      let written = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { header in
+        let change = header.touchedByLoad(at: now)
+        update = header.lastUpdate
+        if case .changed = change { mustWrite = true }
+        return change
       }
-      return update ?? nil
+      if case .none = written, mustWrite { return nil }
+      return update
     } catch {
       configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")
       return nil

@@ -130,10 +130,9 @@ extension StoreCore {
     }
     func again(_ open: OpenRoot) throws -> Reading<Content> { try read(open, false) }
     var reading = try current(path, again)
-    if case .damaged = reading,
-      let settled = try stripes.withStripeIfAvailable(of: path.digest, { _ throws in try current(path, again) })
-    {
-      reading = settled
+    if case .damaged = reading, let hold = try stripes.holdIfAvailable(path.digest) {
+      defer { extendLifetime(hold) }
+      reading = try current(path, again)
     }
     switch reading {
     case .absent: return nil

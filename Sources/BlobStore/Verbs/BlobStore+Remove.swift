@@ -119,7 +119,7 @@ extension StoreCore {
     }
     // Without a control file, no production for the directory is under way.
     if mustTell, try controlFiles.controlFile(of: open, makesIt: false) != nil {
-      try stripes.withStripe(of: path.digest) { $0.noteChange() }
+      try stripes.hold(path.digest).noteChange()
     }
     return .notFound
   }
@@ -128,15 +128,14 @@ extension StoreCore {
   private func remove(
     _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool
   ) throws -> BlobStore.Durability.Level? {
-    try stripes.withStripe(of: path.digest) { hold throws -> BlobStore.Durability.Level? in
-      guard let found = try recordToRemove(at: path, in: directory, of: open) else {
-        // A producer may be at it, and must learn that it was removed.
-        hold.noteChange()
-        return nil
-      }
-      let level = configuration.durability.level(concernsLock: found.mayBeLocked)
-      return try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) ? level : nil
+    let hold = try stripes.hold(path.digest)
+    guard let found = try recordToRemove(at: path, in: directory, of: open) else {
+      // A producer may be at it, and must learn that it was removed.
+      hold.noteChange()
+      return nil
     }
+    let level = configuration.durability.level(concernsLock: found.mayBeLocked)
+    return try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) ? level : nil
   }
 
   fileprivate func remove(
@@ -310,22 +309,20 @@ extension StoreCore {
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
-    let removal = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold -> RecordRemoval in
-      let now = configuration.now()
-      guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)) else {
-        return .stays
-      }
-      let current = entry(of: found, at: now)
-      guard isDue(current) else {
-        // Unreadable now: whether it is due is not known, and that must not pass for an answer.
-        if let error = current.accessError { throw error }
-        return .stays
-      }
-      let level = configuration.durability.level(concernsLock: found.isLocked)
-      guard try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) else { return .stays }
-      return .removed(current)
+    guard let hold = try stripes.holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
+    let now = configuration.now()
+    guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)) else {
+      return .stays
     }
-    return removal ?? .busy
+    let current = entry(of: found, at: now)
+    guard isDue(current) else {
+      // Unreadable now: whether it is due is not known, and that must not pass for an answer.
+      if let error = current.accessError { throw error }
+      return .stays
+    }
+    let level = configuration.durability.level(concernsLock: found.isLocked)
+    guard try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) else { return .stays }
+    return .removed(current)
   }
 
   /// Removes a record that was met a while ago, if it is due.

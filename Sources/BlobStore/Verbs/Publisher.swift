@@ -86,77 +86,49 @@ struct Publisher {
     case mustSync(BlobStore.Durability.Level)
   }
 
+  /// A record that is written, on its way to its place.
+  private struct Pending {
+    var header: RecordHeader
+    /// Of the header as it was asked for: without the locks of the record that is replaced.
+    let askedRefCount: UInt32
+    let locks: BlobStore.LockPolicy
+    /// What the record is to be on the medium by.
+    var level: BlobStore.Durability.Level
+    /// Whether it is, as it is now.
+    var isSynced = false
+    var syncs = 0
+
+    var size: RecordSize { RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked) }
+  }
+
   private func publish(
     _ draft: inout FileDraft, at path: RecordPath, of open: OpenRoot, _ header: RecordHeader,
     locks: BlobStore.LockPolicy, if condition: inout StoreCondition?, _ wait: inout LimitEnforcer.Wait?
   ) throws -> StoreReceipt {
-    let askedRefCount = header.refCount
-    var header = header
-    var level = core.configuration.durability.level(concernsLock: header.isLocked)
-    var isSynced = false
-    var syncs = 0
+    var pending = Pending(
+      header: header, askedRefCount: header.refCount, locks: locks,
+      level: core.configuration.durability.level(concernsLock: header.isLocked))
     keeper?.willStore(path.digest)
     while true {
-      if level > .none, !isSynced {
+      if pending.level > .none, !pending.isSynced {
         // After a failure the file is given up, never synced again.
-        try draft.synchronize(level)
-        isSynced = true
-        syncs += 1
+        try draft.synchronize(pending.level)
+        pending.isSynced = true
+        pending.syncs += 1
       }
-      let publication = try core.stripes.withStripe(of: path.digest) { hold throws -> Publication in
-        if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
-        // A try that fails, and is made again, changes the generation too.
-        defer { condition?.noteOwnChange(hold.generation) }
-        if header.refCount == askedRefCount, mayTryWithoutLooking(draft, locks: locks) {
-          let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
-          let outcome = try commit(
-            &draft, as: path, size, replacing: nil, isSureOfName: false, level, of: open, &wait, hold)
-          if case .done(let usage) = outcome {
-            try keep(path.fileName, size, level, in: draft.subdirectory, hold, if: condition)
-            return .done(level, exceeding: usage, generation: hold.generation)
-          }
-          // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
-        }
-        let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: open)
-        let before = Predecessor(found)
-        core.lastStoreReplaced.store(before != nil, ordering: .relaxed)
-        // Counted anew on each try: between two, while this one syncs, others lock and unlock.
-        let refCount = locks.refCount(replacing: before?.refCount ?? 0)
-        if refCount != header.refCount {
-          header.refCount = refCount
-          try header.withEncodedBytes { head throws(FileError) in try draft.file.write(head, at: 0) }
-          isSynced = false
-        }
-        let concernsLock = header.isLocked || before?.size.isLocked ?? false
-        let needed = core.configuration.durability.level(concernsLock: concernsLock)
-        if draft.isRecycled, needed > .none || header.isLocked || !draft.isStillSafe {
-          throw UnfitForRecycling()
-        }
-        if needed > .none, !isSynced || needed > level {
-          guard syncs >= Self.syncsBesideOthers else { return .mustSync(needed) }
-          try draft.synchronize(needed)
-          (level, isSynced) = (needed, true)
-        }
-        let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
-        switch try commit(&draft, as: path, size, replacing: found, isSureOfName: true, needed, of: open, &wait, hold) {
-        case .mustWait(let usage): return .mustWait(usage)
-        case .done(let usage):
-          try keep(path.fileName, size, needed, in: draft.subdirectory, hold, if: condition)
-          return .done(needed, exceeding: usage, generation: hold.generation)
-        case .nameIsTaken: return .done(needed, exceeding: nil, generation: nil)
-        }
-      }
+      let publication = try place(
+        &draft, &pending, at: path, of: open, if: &condition, &wait, core.stripes.hold(path.digest))
       switch publication {
       case .mustSync(let needed):
-        level = needed
-        isSynced = false
+        pending.level = needed
+        pending.isSynced = false
       case .mustWait(let usage):
-        try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
+        try keeper?.waitForRoom(&wait, usage, for: pending.header.fileByteCount)
       case .done(let reached, let usage, let generation):
         // First, as it may make the file of uses: a collection that is started would walk beside that.
-        core.countStore(of: path.digest, byteCount: Int64(clamping: header.payloadSize), in: open)
+        core.countStore(of: path.digest, byteCount: Int64(clamping: pending.header.payloadSize), in: open)
         if let usage { keeper?.start(usage) }
-        keeper?.didStore(header.fileByteCount)
+        keeper?.didStore(pending.header.fileByteCount)
         if reached == .full {
           do throws(FileError) {
             try draft.subdirectory.directory.synchronize()
@@ -165,8 +137,56 @@ struct Publisher {
             throw Published(cause: error)
           }
         }
-        return StoreReceipt(header: header, generation: generation)
+        return StoreReceipt(header: pending.header, generation: generation)
       }
+    }
+  }
+
+  /// Puts a record in its place, its key held; unless there is no room, or it must be synced first.
+  private func place(
+    _ draft: inout FileDraft, _ pending: inout Pending, at path: RecordPath, of open: OpenRoot,
+    if condition: inout StoreCondition?, _ wait: inout LimitEnforcer.Wait?, _ hold: borrowing KeyHold
+  ) throws -> Publication {
+    if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
+    // A try that fails, and is made again, changes the generation too.
+    defer { condition?.noteOwnChange(hold.generation) }
+    if pending.header.refCount == pending.askedRefCount, mayTryWithoutLooking(draft, locks: pending.locks) {
+      let outcome = try commit(
+        &draft, as: path, pending.size, replacing: nil, isSureOfName: false, pending.level, of: open, &wait, hold)
+      if case .done(let usage) = outcome {
+        try keep(path.fileName, pending.size, pending.level, in: draft.subdirectory, hold, if: condition)
+        return .done(pending.level, exceeding: usage, generation: hold.generation)
+      }
+      // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
+    }
+    let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: open)
+    let before = Predecessor(found)
+    core.lastStoreReplaced.store(before != nil, ordering: .relaxed)
+    // Counted anew on each try: between two, while this one syncs, others lock and unlock.
+    let refCount = pending.locks.refCount(replacing: before?.refCount ?? 0)
+    if refCount != pending.header.refCount {
+      pending.header.refCount = refCount
+      try pending.header.withEncodedBytes { head throws(FileError) in try draft.file.write(head, at: 0) }
+      pending.isSynced = false
+    }
+    let concernsLock = pending.header.isLocked || before?.size.isLocked ?? false
+    let needed = core.configuration.durability.level(concernsLock: concernsLock)
+    if draft.isRecycled, needed > .none || pending.header.isLocked || !draft.isStillSafe {
+      throw UnfitForRecycling()
+    }
+    if needed > .none, !pending.isSynced || needed > pending.level {
+      guard pending.syncs >= Self.syncsBesideOthers else { return .mustSync(needed) }
+      try draft.synchronize(needed)
+      (pending.level, pending.isSynced) = (needed, true)
+    }
+    switch try commit(
+      &draft, as: path, pending.size, replacing: found, isSureOfName: true, needed, of: open, &wait, hold)
+    {
+    case .mustWait(let usage): return .mustWait(usage)
+    case .done(let usage):
+      try keep(path.fileName, pending.size, needed, in: draft.subdirectory, hold, if: condition)
+      return .done(needed, exceeding: usage, generation: hold.generation)
+    case .nameIsTaken: return .done(needed, exceeding: nil, generation: nil)
     }
   }
 

@@ -71,12 +71,10 @@ extension StoreCore {
   private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> BlobStore.VerificationFinding? {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
     do {
-      let isDone = try stripes.withStripeIfAvailable(of: path.digest, makesControlFile: true) { hold in
-        guard case .damaged = try verifyRecord(path) else { return false }
-        try discard(path, policy, hold)
-        return true
-      }
-      return isDone.map { $0 ? .repaired(entry) : .record(entry) }
+      guard let hold = try stripes.holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
+      guard case .damaged = try verifyRecord(path) else { return .record(entry) }
+      try discard(path, policy, hold)
+      return .repaired(entry)
     } catch {
       // One file that is in use or cannot be removed does not keep the others from it.
       logNotRepaired(entry, error)
@@ -90,8 +88,9 @@ extension StoreCore {
     do {
       var reading = try verifyRecord(path)
       if case .damaged = reading { reading = try verifyRecord(path) }
-      if case .damaged = reading {
-        reading = try stripes.withStripeIfAvailable(of: path.digest) { _ in try verifyRecord(path) } ?? reading
+      if case .damaged = reading, let hold = try stripes.holdIfAvailable(path.digest) {
+        defer { extendLifetime(hold) }
+        reading = try verifyRecord(path)
       }
       // A record that was replaced or removed since it was listed is judged as it was then. Damage that does not show
       // again was a change under way.
