@@ -9,9 +9,14 @@ public import Synchronization
 /// The code that locks a `Mutex` is in the standard library, which is not instrumented. So the sanitizer does not see
 /// one thread wait for another. With `THREAD_SANITIZER` this type tells it. In any other build it is the mutex alone.
 ///
+/// Debug builds assert the order in which a thread takes locks.
+///
 /// It is public for inlined generic code; no product exports this module.
 public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
   @usableFromInline let mutex: Mutex<Value>
+  #if DEBUG
+    @usableFromInline let rank: LockOrder.Rank
+  #endif
   #if THREAD_SANITIZER
     /// Its address stands for the lock, because Swift does not tell a mutex's.
     @usableFromInline let tag = Tag()
@@ -20,8 +25,12 @@ public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
     }
   #endif
 
-  @inlinable public init(_ value: consuming sending Value) {
+  /// - Parameter rank: the lock's place in the order; that of a mutex within one type if nothing is said.
+  @inlinable public init(_ value: consuming sending Value, rank: LockOrder.Rank = .mutex) {
     mutex = Mutex(value)
+    #if DEBUG
+      self.rank = rank
+    #endif
   }
 
   /// Runs the body when no other thread has the lock.
@@ -48,12 +57,27 @@ public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
 }
 
 extension Lock where Value: ~Copyable {
+  @inlinable @inline(__always) borrowing func didLock() {
+    #if DEBUG
+      LockOrder.didTake(rank)
+    #endif
+    #if THREAD_SANITIZER
+      tellAcquired()
+    #endif
+  }
+
+  @inlinable @inline(__always) borrowing func willUnlock() {
+    #if THREAD_SANITIZER
+      tellReleased()
+    #endif
+    #if DEBUG
+      LockOrder.willFree(rank)
+    #endif
+  }
+
   #if THREAD_SANITIZER
     private var address: UInt { UInt(bitPattern: ObjectIdentifier(tag)) }
-    @usableFromInline borrowing func didLock() { blob_sanitizer_acquire(address) }
-    @usableFromInline borrowing func willUnlock() { blob_sanitizer_release(address) }
-  #else
-    @inlinable @inline(__always) borrowing func didLock() {}
-    @inlinable @inline(__always) borrowing func willUnlock() {}
+    @usableFromInline borrowing func tellAcquired() { blob_sanitizer_acquire(address) }
+    @usableFromInline borrowing func tellReleased() { blob_sanitizer_release(address) }
   #endif
 }

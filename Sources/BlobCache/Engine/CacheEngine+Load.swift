@@ -64,21 +64,14 @@ extension CacheEngine {
 
   private func readAndKeep(_ key: BlobKey, touching: Bool) throws -> Blob? {
     guard let memory else { return try store.load(key, touching: touching) }
-    let digest = try store.digest(of: key, for: "load")
+    let path = try store.path(of: key, for: "load")
     // Before the disk is read: what changes afterwards makes the blob outdated.
-    let stamp = generations.stamp(of: digest)
-    let header = memory.headerStamp(of: digest)
-    guard let blob = try store.load(key, touching: false) else { return nil }
-    let update = touching ? try touchAfterRead(blob) : nil
-    if let stamp { memory.keep(blob, digest: digest, in: stamp, since: header, update: update) }
+    let stamp = generations.stamp(of: path.digest)
+    let header = memory.headerStamp(of: path.digest)
+    var receipt = LoadReceipt()
+    guard let blob = try store.load(key, at: path, touching: touching, &receipt) else { return nil }
+    if let stamp { memory.keep(blob, digest: path.digest, in: stamp, since: header, update: receipt.update) }
     return blob
-  }
-
-  /// Touches a record as the store's load does, and returns its update time.
-  private func touchAfterRead(_ blob: Blob) throws -> UnixTime? {
-    let now = store.configuration.now()
-    guard blob.header.ttl == 0, blob.header.lastUpdate < now else { return nil }
-    return try store.refresh(blob.key, to: now)
   }
 
   /// The blob that a chooser takes from among the live keys with a prefix. Blocks.

@@ -26,7 +26,7 @@ final class TouchBatch: Sendable {
   /// Held while a batch is written: after a write, all uses noted before are on disk.
   ///
   /// This holds also for those that another thread writes.
-  private let writing = Lock(())
+  private let writing = Lock((), rank: .touches)
 
   init(of store: BlobStore, interval: Duration, lane: Lane) {
     let longest = max(store.effectiveDefaultExpiration / 4, 1)

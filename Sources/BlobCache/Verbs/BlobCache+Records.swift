@@ -55,7 +55,7 @@ private final class RecordCursor: Sendable {
   /// Some hundred microseconds' worth: a hop costs little beside it, and others get their turn.
   private static let batchSize = 64
 
-  private let state = Lock(State(next: nil))
+  private let state = Lock(State(next: nil), rank: .listing)
 
   func nextBatch(of engine: CacheEngine, prefix: String) throws -> [RecordEntry] {
     try state.withLock { state in

@@ -172,7 +172,7 @@ struct FileDraft: ~Copyable {
     try releaseLease()
     switch place {
     case .inBin(let recycled): try recycled.bin.directory.rename(name, to: fileName, in: subdirectory.directory)
-    default: try subdirectory.directory.rename(name, to: fileName)
+    default: try subdirectory.directory.rename(name, to: fileName, in: subdirectory.directory)
     }
     didPublish()
   }

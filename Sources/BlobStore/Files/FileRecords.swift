@@ -63,21 +63,17 @@ extension FileRecords {
     let change = hold.beginPayloadChange(level)
     defer { hold.end(change) }
     switch found {
-    case let found?: try replace(found, by: &draft, level, of: open)
+    case let found?:
+      if let room = supply.roomInBin(for: found, level, of: open) {
+        if let failure = try draft.exchange(with: name.fileName, into: room) { supply.noteFailure(failure, of: open) }
+      } else {
+        try draft.replace(name.fileName)
+      }
     case nil where isSureOfName: try draft.commitNew(as: name.fileName)
     case nil: if try draft.commit(as: name.fileName) != true { return .nameIsTaken }
     }
     isInPlace = true
     return .done(exceeding: exceeding)
-  }
-
-  private func replace(
-    _ found: borrowing FoundRecord, by draft: inout FileDraft, _ level: BlobStore.Durability.Level,
-    of open: OpenRoot
-  ) throws {
-    let fileName = found.name.fileName
-    guard let room = supply.roomInBin(for: found, level, of: open) else { return try draft.replace(fileName) }
-    if let failure = try draft.exchange(with: fileName, into: room) { supply.noteFailure(failure, of: open) }
   }
 
   /// Writes another header into a record, or puts a copy with it in its place if the file has another name.

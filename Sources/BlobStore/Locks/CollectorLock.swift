@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import Locks
 internal import Posix
 internal import Synchronization
 internal import SystemPackage
@@ -7,8 +8,16 @@ internal import SystemPackage
 final class CollectionGate: Sendable {
   private let isEntered = Atomic(false)
 
-  func enter() -> Bool { isEntered.exchange(true, ordering: .acquiring) == false }
-  func leave() { isEntered.store(false, ordering: .releasing) }
+  func enter() -> Bool {
+    guard !isEntered.exchange(true, ordering: .acquiring) else { return false }
+    LockOrder.didTake(.collection)
+    return true
+  }
+
+  func leave() {
+    LockOrder.willFree(.collection)
+    isEntered.store(false, ordering: .releasing)
+  }
 }
 
 extension StoreCore {

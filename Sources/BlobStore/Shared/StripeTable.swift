@@ -1,3 +1,4 @@
+internal import Locks
 internal import Synchronization
 
 /// The locks that serialize changes within the process: a flag for each stripe.
@@ -26,6 +27,7 @@ internal import Synchronization
   func stripe(of digest: UInt64) -> Stripe? {
     let index = Int(digest % UInt64(Self.count))
     guard unsafe !taken[index].exchange(true, ordering: .acquiring) else { return nil }
+    LockOrder.didTake(.stripe)
     return Stripe(table: self, index: index)
   }
 
@@ -34,7 +36,10 @@ internal import Synchronization
     fileprivate let table: StripeTable
     fileprivate let index: Int
 
-    deinit { unsafe table.taken[index].store(false, ordering: .releasing) }
+    deinit {
+      LockOrder.willFree(.stripe)
+      unsafe table.taken[index].store(false, ordering: .releasing)
+    }
   }
 }
 

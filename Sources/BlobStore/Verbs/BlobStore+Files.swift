@@ -1,4 +1,5 @@
 public import BlobRecord
+internal import Locks
 public import SystemPackage
 
 // Records as files, for programs that hand them to readers of files.
@@ -37,7 +38,7 @@ extension BlobStore {
       // An error of the closure goes to the caller as it is, and is no error of the store.
       let hold = try core.stripes.hold(path.digest)
       defer { extendLifetime(hold) }
-      return Swift.Result { try body(file) }
+      return Swift.Result { try LockOrder.outside { try body(file) } }
     }
     return try result.get()
   }

@@ -73,6 +73,13 @@ extension BlobStore {
     }
   }
 
+  /// Where a key's record lies.
+  ///
+  /// - Parameter operation: the caller's verb, which an error names.
+  package func path(of key: BlobKey, for operation: String) throws(BlobStoreError) -> RecordPath {
+    try reporting(operation, key) { try core.path(for: key) }
+  }
+
   /// The digest of a key's file name, by which generations are found.
   ///
   /// - Parameter operation: the caller's verb, which an error names.

@@ -214,7 +214,6 @@ extension StoreCore {
   /// load. A record with another name stays as it is: a load does not copy payloads.
   ///
   /// - Returns: the record's update time afterwards; nil if it is not known.
-  @discardableResult
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) -> UnixTime? {
     do {
       guard let hold = try stripes.holdIfAvailable(path.digest) else { return nil }

@@ -33,14 +33,27 @@ extension BlobStore {
   /// - Returns: nil if there is no record, or it is expired and not locked.
   /// - Throws: `damaged`, after `damagePolicy` was followed; `payloadTooLarge`; `fileSystem`; `invalidKey`.
   public func load(_ key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> Blob? {
-    try reporting("load", key) { try core.blob(for: key, touching: touching) }
+    try reporting("load", key) {
+      var receipt = LoadReceipt()
+      return try core.blob(for: key, at: try core.path(for: key), touching: touching, &receipt)
+    }
+  }
+
+  /// The same, for a memory tier in front, which has resolved the key to its path.
+  package func load(
+    _ key: BlobKey, at path: RecordPath, touching: Bool, _ receipt: inout LoadReceipt
+  ) throws(BlobStoreError) -> Blob? {
+    try reporting("load", key) { try core.blob(for: key, at: path, touching: touching, &receipt) }
   }
 
   /// The blob that a load at an earlier time would find, in the record that is there now; it is not touched.
   ///
   /// - Throws: as `load`.
   package func load(_ key: BlobKey, liveAt time: UnixTime) throws(BlobStoreError) -> Blob? {
-    try reporting("load", key) { try core.blob(for: key, touching: false, at: time) }
+    try reporting("load", key) {
+      var receipt = LoadReceipt()
+      return try core.blob(for: key, at: try core.path(for: key), touching: false, now: time, &receipt)
+    }
   }
 
   /// The blob of one of the live keys that begin with a prefix.
@@ -62,7 +75,8 @@ extension BlobStore {
         if let key = entry.key, entry.state == .live || entry.state == .locked { keys.append(key) }
       }
       guard !keys.isEmpty, let chosen = choose(keys) else { return nil }
-      return try core.blob(for: chosen, touching: touching)
+      var receipt = LoadReceipt()
+      return try core.blob(for: chosen, at: try core.path(for: chosen), touching: touching, &receipt)
     }
   }
 
@@ -88,8 +102,10 @@ enum Reading<Content> {
 }
 
 extension StoreCore {
-  fileprivate func blob(for key: BlobKey, touching: Bool, at time: UnixTime? = nil) throws -> Blob? {
-    let path = try path(for: key)
+  /// - Parameter time: when the load is made; nil for now.
+  fileprivate func blob(
+    for key: BlobKey, at path: RecordPath, touching: Bool, now time: UnixTime? = nil, _ receipt: inout LoadReceipt
+  ) throws -> Blob? {
     let now = time ?? configuration.now()
     // The directory that was read, where the load is counted.
     var place: OpenRoot?
@@ -105,7 +121,7 @@ extension StoreCore {
       return nil
     }
     count(.hit(byteCount: payload.count), of: path.digest, isUse: touching, at: now, in: place)
-    if touching, header.ttl == 0, header.lastUpdate < now { touchAfterLoad(path, now) }
+    if touching, header.ttl == 0, header.lastUpdate < now { receipt.update = touchAfterLoad(path, now) }
     return Blob(key: key, payload: payload, header: header)
   }
 

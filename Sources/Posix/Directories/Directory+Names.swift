@@ -24,10 +24,6 @@ extension Directory {
     }
   }
 
-  package func rename(_ name: String, to newName: String) throws(FileError) {
-    try rename(name, to: newName, in: self)
-  }
-
   package func rename(_ name: String, to newName: String, in target: borrowing Directory) throws(FileError) {
     let targetDescriptor = target.descriptor
     try files.perform(.rename, target.at(newName)) {

@@ -16,7 +16,7 @@ extension Directory {
     do {
       try file.write(bytes, at: 0)
       try file.close()
-      try rename(temporaryName, to: name)
+      try rename(temporaryName, to: name, in: self)
     } catch {
       // The error at hand is the one to report; a file that cannot be unlinked either stays under its own name.
       _ = try? unlink(temporaryName)

@@ -72,25 +72,14 @@ import Testing
 
   /// V1: the generation that counts is from before the disk was read.
   @Test(arguments: [true, false]) func whatAnotherChangesWhileItIsReadIsNotKept(isRemoved: Bool) async throws {
-    let (other, clock) = (other, test.clock)
-    let callsLeft = Atomic(0)
-    try await cache.close()
-    let cache = try test.cache { configuration in
-      // A load asks for the time when it begins, and when the store has read the record.
-      configuration.store.now = {
-        if callsLeft.load(ordering: .relaxed) > 0, callsLeft.subtract(1, ordering: .relaxed).newValue == 0 {
-          #expect(throws: Never.self) {
-            if isRemoved { try other.remove("a") } else { try other.store(payload(10, 2), for: "a") }
-          }
-        }
-        return clock.now
-      }
-    }
     try other.store(payload(10, 1), for: "a")
-    callsLeft.store(2, ordering: .relaxed)
-    #expect(try await cache.load("a")?.payload == payload(10, 1))
-    let left = callsLeft.load(ordering: .relaxed)
-    #expect(left == 0)
+    // The record is closed once it was read.
+    test.disk.hold(.close)
+    async let loaded = cache.load("a")
+    try await test.disk.waitForHeld(1)
+    if isRemoved { try other.remove("a") } else { try other.store(payload(10, 2), for: "a") }
+    test.disk.letGo()
+    #expect(try await loaded?.payload == payload(10, 1))
     #expect(cache.cachedBlob(for: "a") == nil)
     #expect(try await cache.load("a")?.payload == (isRemoved ? nil : payload(10, 2)))
   }

@@ -24,13 +24,16 @@ import Testing
     #expect(try await cache.traffic() == test.otherStore().traffic())
   }
 
-  @Test(arguments: [true, false]) func hitsInMemoryAreUses(touching: Bool) async throws {
+  @Test(arguments: [true, false], [true, false]) func hitsAreUses(touching: Bool, fromDisk: Bool) async throws {
     let cache = try test.cache { $0.store.limits.size = 100_000 }
     for index in 0..<10 {
       try await cache.store(payload(36), for: BlobKey("key \(index)"), ttl: .seconds(1_000_000))
       test.clock.advance(by: 10)
     }
-    for _ in 0..<5 { #expect(try await cache.load("key 0", touching: touching) != nil) }
+    for _ in 0..<5 {
+      if fromDisk { cache.removeAllFromMemory() }
+      #expect(try await cache.load("key 0", touching: touching) != nil)
+    }
     var configuration = test.storeConfiguration
     configuration.limits.size = 340
     #expect(try BlobStore(directory: test.root, configuration: configuration).collect().evicted == 7)

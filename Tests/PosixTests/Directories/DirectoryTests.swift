@@ -82,7 +82,7 @@ import Testing
       plan.arm(FaultPlan.Fault(errno, call: 1, of: [.renameNoReplace]))
       #expect(try directory.renameIfAbsent("b", to: "d") == nil)
     }
-    try directory.rename("b", to: "c")
+    try directory.rename("b", to: "c", in: directory)
     #expect(try temporary.names() == ["c"])
   }
 
@@ -148,7 +148,7 @@ import Testing
       _ = try directory.unlink("victim")
       return "victim"
     case .rename:
-      try ignoringAbsence { try directory.rename("file", to: "renamed") }
+      try ignoringAbsence { try directory.rename("file", to: "renamed", in: directory) }
       return "renamed"
     case .renameNoReplace:
       try ignoringAbsence { _ = try directory.renameIfAbsent("file", to: "renamed") }

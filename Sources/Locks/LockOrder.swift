@@ -1,0 +1,91 @@
+#if DEBUG
+  internal import CLocks
+#endif
+
+/// The order in which a thread takes locks; debug builds assert it.
+///
+/// Threads that take their locks in one order never wait for each other in a circle. Spec/Architecture.md says what each
+/// rank stands for.
+public enum LockOrder {
+  /// A thread takes a lock only while those that it holds have lower ranks, but for a nestable one.
+  public enum Rank: Int, CaseIterable, Sendable {
+    /// The gate of one collection in a process, and the collector's byte.
+    case collection
+    /// An enumeration between its batches.
+    case listing
+    /// A batch of noted uses, while it is written.
+    case touches
+    /// A key's stripe.
+    case stripe
+    /// A mutex within one type.
+    case mutex
+
+    /// Whether one may be taken within another.
+    ///
+    /// A mutex within another type's, which calls out to nobody; the collection of another directory, which a caller's
+    /// closure starts, and which waits for none.
+    @usableFromInline var isNestable: Bool { self == .mutex || self == .collection }
+  }
+
+  /// The locks that a thread holds: a count for each rank.
+  public struct Held: Equatable, Sendable {
+    /// A byte for each rank.
+    @usableFromInline var counts: UInt64 = 0
+
+    public init() {}
+
+    /// Whether the order allows a lock of the rank now.
+    public func allows(_ rank: Rank) -> Bool {
+      let refusing = UInt64.max << UInt64(8 * (rank.rawValue + (rank.isNestable ? 1 : 0)))
+      return counts & refusing == 0
+    }
+
+    public mutating func take(_ rank: Rank) { counts += 1 << UInt64(8 * rank.rawValue) }
+    public mutating func free(_ rank: Rank) { counts -= 1 << UInt64(8 * rank.rawValue) }
+  }
+}
+
+#if DEBUG
+  extension LockOrder {
+    /// Notes that the thread has a lock.
+    ///
+    /// Traps where the order does not allow it.
+    public static func didTake(_ rank: Rank) {
+      let held = held
+      precondition(held.allows(rank), "a lock of rank \(rank) is out of order: \(held)")
+      self.held.take(rank)
+    }
+
+    public static func willFree(_ rank: Rank) { held.free(rank) }
+
+    /// Runs code that is nobody's business here as if the thread held nothing: a caller's, or a test's in place of another
+    /// process.
+    public static func outside<Result: ~Copyable, Failure: Error>(
+      _ body: () throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+      let before = held
+      held = Held()
+      defer { held = before }
+      return try body()
+    }
+
+    private static var held: Held {
+      get {
+        var held = Held()
+        unsafe held.counts = blob_lock_order_word().pointee
+        return held
+      }
+      set { unsafe blob_lock_order_word().pointee = newValue.counts }
+    }
+  }
+#else
+  extension LockOrder {
+    @inlinable @inline(__always) public static func didTake(_ rank: Rank) {}
+    @inlinable @inline(__always) public static func willFree(_ rank: Rank) {}
+    @inlinable @inline(__always) public static func outside<Result: ~Copyable, Failure: Error>(
+      _ body: () throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+      try body()
+    }
+  }
+#endif

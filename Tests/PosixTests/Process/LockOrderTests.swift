@@ -1,0 +1,39 @@
+import Locks
+import Testing
+
+/// The order in which a thread may take locks.
+@Suite struct LockOrderTests {
+  typealias Rank = LockOrder.Rank
+
+  @Test(arguments: Rank.allCases, Rank.allCases)
+  func aLockIsTakenOnlyUnderThoseOfLowerRanks(held: Rank, next: Rank) {
+    var locks = LockOrder.Held()
+    #expect(locks.allows(next))
+    locks.take(held)
+    #expect(locks.allows(next) == (held.rawValue < next.rawValue || (held == next && [.mutex, .collection].contains(next))))
+    locks.free(held)
+    #expect(locks == LockOrder.Held())
+  }
+
+  @Test func whatIsFreedLeavesWhatIsStillHeld() {
+    var locks = LockOrder.Held()
+    locks.take(.stripe)
+    locks.take(.mutex)
+    locks.take(.mutex)
+    locks.free(.mutex)
+    #expect(!locks.allows(.stripe))
+    locks.free(.mutex)
+    #expect(!locks.allows(.touches))
+    #expect(locks.allows(.mutex))
+  }
+
+  /// A thread's locks are its own, and a caller's code runs as if it held none: else these would trap in a debug build.
+  @Test func aCallersCodeStandsOutsideOfTheOrder() {
+    let inner = Lock(0, rank: .mutex)
+    let outer = Lock(0, rank: .collection)
+    inner.withLock { _ in LockOrder.outside { outer.withLock { $0 += 1 } } }
+    outer.withLock { _ in inner.withLock { $0 += 1 } }
+    #expect(outer.withLock { $0 } == 1)
+    #expect(inner.withLock { $0 } == 1)
+  }
+}
