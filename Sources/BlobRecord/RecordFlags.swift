@@ -10,7 +10,7 @@ public struct RecordFlags: OptionSet, Hashable, Sendable {
   public static let streamIncomplete = RecordFlags(rawValue: 0x1)
   /// `reserved3` holds the CRC-32 of the payload.
   public static let payloadChecksum = RecordFlags(rawValue: 0x2)
-  /// `reserved2` holds the `KeyDigest` of the file name.
+  /// `reserved2` holds the `NameDigest` of the file name.
   public static let keyDigest = RecordFlags(rawValue: 0x4)
 
   /// Every flag this version understands; a record with another is a later version's.

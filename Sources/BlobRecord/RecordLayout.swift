@@ -25,7 +25,7 @@ public struct RecordLayout: Hashable, Sendable {
   /// - Complexity: O(*n*) for *n* bytes of key; no allocation where the file name is the key itself.
   public func path(for key: BlobKey) throws(KeyError) -> RecordPath {
     let fileName = try naming.fileName(for: key)
-    let digest = KeyDigest.digest(ofFileName: fileName)
+    let digest = NameDigest.digest(ofFileName: fileName)
     return RecordPath(
       subdirectory: subdirectory(ofFileName: fileName, digest: digest), fileName: fileName, digest: digest)
   }
@@ -35,7 +35,7 @@ public struct RecordLayout: Hashable, Sendable {
   /// An empty `subdirectory` is the root.
   public func path(ofFileName fileName: String, in subdirectory: String) -> RecordPath? {
     guard naming.accepts(fileName: fileName) else { return nil }
-    let digest = KeyDigest.digest(ofFileName: fileName)
+    let digest = NameDigest.digest(ofFileName: fileName)
     guard self.subdirectory(ofFileName: fileName, digest: digest).utf8.elementsEqual(subdirectory.utf8) else {
       return nil
     }
@@ -55,7 +55,7 @@ public struct RecordLayout: Hashable, Sendable {
 
   /// The subdirectory of a file; empty for the root.
   public func subdirectory(ofFileName fileName: String) -> String {
-    subdirectory(ofFileName: fileName, digest: KeyDigest.digest(ofFileName: fileName))
+    subdirectory(ofFileName: fileName, digest: NameDigest.digest(ofFileName: fileName))
   }
 
   private func subdirectory(ofFileName fileName: String, digest: UInt64) -> String {
@@ -105,7 +105,7 @@ public struct RecordLayout: Hashable, Sendable {
   /// A glance suffices for names of printing ASCII characters without an escape, which almost all are. An empty
   /// subdirectory is the root.
   ///
-  /// - Parameter digest: `KeyDigest` of the file name.
+  /// - Parameter digest: `NameDigest` of the file name.
   /// - Returns: false also where only `path(ofFileName:in:)` can tell.
   package func isPlain(fileName: Span<UInt8>, digest: UInt64, in subdirectory: Span<UInt8>) -> Bool {
     let count = fileName.count

@@ -3,7 +3,7 @@ public struct RecordPath: Sendable {
   /// Empty for a record at the root.
   public let subdirectory: String
   public let fileName: String
-  /// `KeyDigest` of the file name.
+  /// `NameDigest` of the file name.
   public let digest: UInt64
 
   init(subdirectory: String, fileName: String, digest: UInt64) {

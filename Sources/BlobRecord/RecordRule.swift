@@ -82,7 +82,7 @@ public struct RecordFacts: Hashable, Sendable {
   public var payloadByteCount: Int64?
   /// The CRC-32 of these bytes.
   public var payloadCRC: UInt32?
-  /// `KeyDigest` of the file's name.
+  /// `NameDigest` of the file's name.
   public var nameDigest: UInt64?
 
   public init(payloadByteCount: Int64? = nil, payloadCRC: UInt32? = nil, nameDigest: UInt64? = nil) {
@@ -94,7 +94,7 @@ public struct RecordFacts: Hashable, Sendable {
   /// - Parameters:
   ///   - fileSize: bytes of the whole file, header included.
   ///   - payloadCRC: the CRC-32 of the bytes behind the header.
-  ///   - nameDigest: `KeyDigest` of the file's name.
+  ///   - nameDigest: `NameDigest` of the file's name.
   public init(fileSize: Int64, payloadCRC: UInt32? = nil, nameDigest: UInt64? = nil) {
     self.init(
       payloadByteCount: fileSize - Int64(RecordHeader.byteCount), payloadCRC: payloadCRC, nameDigest: nameDigest)

@@ -31,7 +31,7 @@ public final class BlobStore: Sendable {
     directory: FilePath, configuration: Configuration, files: Files, holder: (any RootHolder)? = nil
   ) throws(BlobStoreError) {
     try configuration.validate(for: directory)
-    let absolutePath = try reporting("open") { try files.absolute(directory) }
+    let absolutePath = try withErrorContext("open") { try files.absolute(directory) }
     let root = CacheRoot(
       path: directory, absolutePath: absolutePath, files: files, creates: configuration.access.createsDirectory,
       allowsWorldWritable: configuration.access.allowsWorldWritable, holder: holder,

@@ -27,7 +27,7 @@ final class StoreCore: Sendable {
   /// The next one with a recycled file looks then, before it tries to do without.
   let lastStoreReplaced = Atomic(false)
   /// The room that the last loaded record needed, with which the next read begins.
-  let lastReadRoom = Atomic(ReadRoom.stack)
+  let lastReadStrategy = Atomic(ReadStrategy.stack)
 
   /// - Parameter configuration: one that is valid.
   init(_ root: CacheRoot, _ configuration: BlobStore.Configuration) {

@@ -27,7 +27,7 @@ import Testing
     _ bytes: [UInt8], fileName: String, at now: UnixTime?, defaultExpiration: Int64
   ) throws(RecordError) -> String {
     let judge = now.map { RecordJudge(at: $0, defaultExpiration: defaultExpiration) } ?? RecordJudge()
-    let facts = RecordFacts(nameDigest: KeyDigest.digest(ofFileName: fileName))
+    let facts = RecordFacts(nameDigest: NameDigest.digest(ofFileName: fileName))
     switch judge.judge(bytes, facts, payload: Array(bytes.dropFirst(RecordHeader.byteCount))) {
     case .sound(let header): return header.isLocked ? "locked" : "live"
     case .expired: return "expired"

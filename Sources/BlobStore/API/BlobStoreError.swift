@@ -154,7 +154,7 @@ extension BlobStoreError {
 }
 
 /// Runs an operation. Its errors get the operation's name and its key.
-func reporting<Result: ~Copyable>(
+func withErrorContext<Result: ~Copyable>(
   _ operation: String, _ key: BlobKey? = nil, _ body: () throws -> Result
 ) throws(BlobStoreError) -> Result {
   do {

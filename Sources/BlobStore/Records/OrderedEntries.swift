@@ -61,7 +61,7 @@ package struct OrderedEntries {
       cutAt = batch.count + batchCount
     }
     while let entry = try entries.next() {
-      let digest = KeyDigest.digest(ofFileName: entry.name)
+      let digest = NameDigest.digest(ofFileName: entry.name)
       guard digest >= start, digest < end ?? .max || end == nil else { continue }
       batch.append((digest, entry))
       if batch.count >= cutAt { cut() }
@@ -81,7 +81,7 @@ extension OrderedEntries {
 
     /// Whether a record is among them, or in one of them.
     func contains(_ path: RecordPath) -> Bool {
-      let digest = KeyDigest.digest(ofFileName: path.subdirectory.isEmpty ? path.fileName : path.subdirectory)
+      let digest = NameDigest.digest(ofFileName: path.subdirectory.isEmpty ? path.fileName : path.subdirectory)
       return start < end ? digest >= start && digest < end : digest >= start || digest < end
     }
   }

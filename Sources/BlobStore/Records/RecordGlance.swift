@@ -9,7 +9,7 @@ struct RecordGlance {
   let header: RecordHeader
   let fileSize: Int64
   let fileState: FileState
-  /// `KeyDigest` of the file name.
+  /// `NameDigest` of the file name.
   let digest: UInt64
   /// Live, locked or expired.
   let state: RecordState

@@ -325,7 +325,7 @@ extension RecordWalk {
     let layout = layout
     let subdirectory = subdirectoryBytes
     let digest = stream.withEntryName { name in
-      let digest = KeyDigest.digest(ofFileName: name)
+      let digest = NameDigest.digest(ofFileName: name)
       return layout.isPlain(fileName: name, digest: digest, in: subdirectory.span) ? digest : nil
     }
     guard let digest else { return .toBeMet }

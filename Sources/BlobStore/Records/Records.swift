@@ -18,6 +18,27 @@ struct Records {
     files.find(name, in: directory, of: open, by: judge)
   }
 
+  /// Opens what lies at a name, if it is a file of the cache's.
+  ///
+  /// - Throws: `DamagedRecord` if others may write to it.
+  func open(_ name: RecordPath, in open: OpenRoot, for access: FileAccess) throws -> OpenedFile {
+    try files.open(name, in: open, for: access)
+  }
+
+  /// Walks over everything that lies in the directory.
+  ///
+  /// - Parameters:
+  ///   - layout: tells which names are records', and where.
+  ///   - fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
+  ///   - start: where to begin, for a walk in the order of `OrderedEntries`; nil for the order of the file system.
+  func walk(
+    _ open: OpenRoot, by layout: RecordLayout, fileNamePrefix: String = "", from start: WalkPosition? = nil
+  ) throws -> RecordWalk {
+    try RecordWalk(
+      open, layout: layout, defaultExpiration: files.core.defaultExpiration, now: files.core.configuration.now(),
+      fileNamePrefix: fileNamePrefix, from: start)
+  }
+
   /// Makes a place to write a record to, without a lock. It vanishes in the end, unless it is committed.
   func draft(
     _ header: RecordHeader, for name: RecordPath, _ attempts: DraftAttempts, in subdirectory: OpenSubdirectory,

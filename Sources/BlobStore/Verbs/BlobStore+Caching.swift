@@ -9,7 +9,7 @@ extension BlobStore {
   ///
   /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`.
   package func checkStore(byteCount: Int, for key: BlobKey, ttl: Duration?) throws(BlobStoreError) {
-    try reporting("store", key) {
+    try withErrorContext("store", key) {
       _ = try core.path(for: key)
       _ = try storedTimeToLive(ttl)
       try core.checkSize(Int64(byteCount))
@@ -38,7 +38,7 @@ extension BlobStore {
   /// - Returns: the update time afterwards; nil if it is not known, because the record is being changed or is gone.
   /// - Throws: `invalidKey`.
   package func refresh(_ key: BlobKey, to time: UnixTime) throws(BlobStoreError) -> UnixTime? {
-    try reporting("touch", key) { core.touchAfterLoad(try core.path(for: key), time) }
+    try withErrorContext("touch", key) { core.touchAfterLoad(try core.path(for: key), time) }
   }
 
   /// When a record with this header ceases to be current unless it is locked.

@@ -12,7 +12,7 @@ extension BlobStore {
   /// - Throws: `invalidKey`.
   /// - Complexity: no system call.
   public func filePath(for key: BlobKey) throws(BlobStoreError) -> FilePath {
-    try reporting("filePath", key) { core.root.absolutePath.appending(try core.path(for: key).relative) }
+    try withErrorContext("filePath", key) { core.root.absolutePath.appending(try core.path(for: key).relative) }
   }
 
   /// Runs a closure while no other thread or process changes a key's record.
@@ -32,7 +32,7 @@ extension BlobStore {
   /// - Throws: what `body` throws; `busy` if others were changing the key for `lockTimeout`, `body` not having been
   ///   called; `invalidKey`, `fileSystem`.
   public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
-    let result = try reporting("withExclusiveAccess", key) {
+    let result = try withErrorContext("withExclusiveAccess", key) {
       let path = try core.path(for: key)
       let file = core.root.absolutePath.appending(path.relative)
       // An error of the closure goes to the caller as it is, and is no error of the store.

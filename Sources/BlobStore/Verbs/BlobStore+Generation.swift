@@ -19,7 +19,7 @@ extension BlobStore {
 
   /// The generation of a key, by its digest.
   package func generation(ofDigest digest: UInt64) throws(BlobStoreError) -> UInt64? {
-    try reporting("load") {
+    try withErrorContext("load") {
       guard let open = try core.root.opened() else { return nil }
       return try core.controlFiles.controlFile(of: open, makesIt: false)?.generation(of: digest)
     }
@@ -35,7 +35,7 @@ extension BlobStore {
   package func answers(
     _ hit: MemoryHit?, ofDigest digest: UInt64, if isCurrent: (UInt64) -> Bool
   ) throws(BlobStoreError) -> Bool? {
-    try reporting("load") {
+    try withErrorContext("load") {
       guard let open = try core.root.opened(),
         let control = try core.controlFiles.controlFile(of: open, makesIt: false),
         let generation = control.generation(of: digest)
@@ -53,7 +53,7 @@ extension BlobStore {
   ///
   /// - Returns: nil where there is no control file yet, or none that counts.
   package func history(of key: BlobKey) throws(BlobStoreError) -> KeyHistory? {
-    try reporting("load", key) {
+    try withErrorContext("load", key) {
       let digest = try core.path(for: key).digest
       guard let open = try core.root.opened(),
         let control = try core.controlFiles.controlFile(of: open, makesIt: false),
@@ -66,7 +66,7 @@ extension BlobStore {
   /// The history of a key, with the control file made where it is missing, and the root too. From then on, a change by
   /// any process shows in the history.
   package func firstHistory(of key: BlobKey) throws(BlobStoreError) -> KeyHistory {
-    try reporting("load", key) {
+    try withErrorContext("load", key) {
       let path = try core.path(for: key)
       _ = try core.root.openedOrMade()
       return try core.stripes.hold(path.digest).history
@@ -77,14 +77,14 @@ extension BlobStore {
   ///
   /// - Parameter operation: the caller's verb, which an error names.
   package func path(of key: BlobKey, for operation: String) throws(BlobStoreError) -> RecordPath {
-    try reporting(operation, key) { try core.path(for: key) }
+    try withErrorContext(operation, key) { try core.path(for: key) }
   }
 
   /// The digest of a key's file name, by which generations are found.
   ///
   /// - Parameter operation: the caller's verb, which an error names.
   package func digest(of key: BlobKey, for operation: String) throws(BlobStoreError) -> UInt64 {
-    try reporting(operation, key) { try core.path(for: key).digest }
+    try withErrorContext(operation, key) { try core.path(for: key).digest }
   }
 }
 

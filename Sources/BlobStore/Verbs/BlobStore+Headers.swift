@@ -11,7 +11,7 @@ extension BlobStore {
   /// - Throws: as `load`. When it throws for a sync, the change is made but not known to be on the medium.
   @discardableResult
   public func touch(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
-    try reporting("touch", key) {
+    try withErrorContext("touch", key) {
       let now = core.configuration.now()
       return try core.changeHeader(
         of: key, now, syncsEntry: false, level: core.configuration.durability.level(concernsLock: false)
@@ -29,7 +29,7 @@ extension BlobStore {
   ///   `fsync(2)`), the lock is added but not known to be on the medium.
   @discardableResult
   public func lock(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
-    try reporting("lock", key) {
+    try withErrorContext("lock", key) {
       // The record may have been stored with no durability: its name must be on the medium too.
       try core.changeHeader(
         of: key, core.configuration.now(), syncsEntry: true,
@@ -53,7 +53,7 @@ extension BlobStore {
   /// - Throws: as `load`. When it throws for a sync, the lock is off, but the change may not be on the medium.
   @discardableResult
   public func unlock(_ key: BlobKey, force: Bool = false) throws(BlobStoreError) -> Outcome {
-    try reporting("unlock", key) {
+    try withErrorContext("unlock", key) {
       try core.changeHeader(
         of: key, core.configuration.now(), syncsEntry: false,
         level: core.configuration.durability.level(concernsLock: true)

@@ -33,7 +33,7 @@ extension BlobStore {
   /// - Returns: nil if there is no record, or it is expired and not locked.
   /// - Throws: `damaged`, after `damagePolicy` was followed; `payloadTooLarge`; `fileSystem`; `invalidKey`.
   public func load(_ key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> Blob? {
-    try reporting("load", key) {
+    try withErrorContext("load", key) {
       var receipt = LoadReceipt()
       return try core.blob(for: key, at: try core.path(for: key), touching: touching, &receipt)
     }
@@ -43,14 +43,14 @@ extension BlobStore {
   package func load(
     _ key: BlobKey, at path: RecordPath, touching: Bool, _ receipt: inout LoadReceipt
   ) throws(BlobStoreError) -> Blob? {
-    try reporting("load", key) { try core.blob(for: key, at: path, touching: touching, &receipt) }
+    try withErrorContext("load", key) { try core.blob(for: key, at: path, touching: touching, &receipt) }
   }
 
   /// The blob that a load at an earlier time would find, in the record that is there now; it is not touched.
   ///
   /// - Throws: as `load`.
   package func load(_ key: BlobKey, liveAt time: UnixTime) throws(BlobStoreError) -> Blob? {
-    try reporting("load", key) {
+    try withErrorContext("load", key) {
       var receipt = LoadReceipt()
       return try core.blob(for: key, at: try core.path(for: key), touching: false, now: time, &receipt)
     }
@@ -67,7 +67,7 @@ extension BlobStore {
   public func load(
     prefix: String, touching: Bool = true, choosing choose: ([BlobKey]) -> BlobKey?
   ) throws(BlobStoreError) -> Blob? {
-    try reporting("load") {
+    try withErrorContext("load") {
       var keys: [BlobKey] = []
       for entry in try core.recordSequence(prefix: prefix) {
         // A file that is not for the caller is not among the candidates. Any other file that cannot be read may be one.
@@ -82,12 +82,12 @@ extension BlobStore {
 
   /// The header of a key's record, if it is live. The payload is not read and the record not touched.
   public func header(for key: BlobKey) throws(BlobStoreError) -> RecordHeader? {
-    try reporting("header", key) { try core.liveHeader(for: key) }
+    try withErrorContext("header", key) { try core.liveHeader(for: key) }
   }
 
   /// Whether a load would find a record; the payload is not read and the record not touched.
   public func contains(_ key: BlobKey) throws(BlobStoreError) -> Bool {
-    try reporting("contains", key) { try core.liveHeader(for: key) != nil }
+    try withErrorContext("contains", key) { try core.liveHeader(for: key) != nil }
   }
 }
 
@@ -110,7 +110,7 @@ extension StoreCore {
     // The directory that was read, where the load is counted.
     var place: OpenRoot?
     guard
-      let (header, payload) = try settled(
+      let (header, payload) = try readUntilConsistent(
         path, configuration.damagePolicy,
         { open, isFirst throws in
           place = open
@@ -128,27 +128,27 @@ extension StoreCore {
   fileprivate func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     let path = try path(for: key)
     let now = configuration.now()
-    return try settled(path, .report) { open, _ throws in try readHeader(path, in: open, now) }?.0
+    return try readUntilConsistent(path, .report) { open, _ throws in try readHeader(path, in: open, now) }?.0
   }
 
   /// Reads until the answer can be believed. A change in place may be seen half done, so a record that looks damaged is
   /// read again. If it still does, it is read once more under its stripe, if that is free at once.
   ///
   /// - Parameter read: told whether it is the first to read.
-  private func settled<Content>(
+  private func readUntilConsistent<Content>(
     _ path: RecordPath, _ policy: BlobStore.DamagePolicy,
     _ read: (OpenRoot, _ isFirst: Bool) throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {
-    switch try current(path, { open throws in try read(open, true) }) {
+    switch try readAtStableGeneration(path, { open throws in try read(open, true) }) {
     case .absent: return nil
     case .live(let header, let content): return (header, content)
     case .damaged: break
     }
     func again(_ open: OpenRoot) throws -> Reading<Content> { try read(open, false) }
-    var reading = try current(path, again)
+    var reading = try readAtStableGeneration(path, again)
     if case .damaged = reading, let hold = try stripes.holdIfAvailable(path.digest) {
       defer { extendLifetime(hold) }
-      reading = try current(path, again)
+      reading = try readAtStableGeneration(path, again)
     }
     switch reading {
     case .absent: return nil
@@ -165,7 +165,7 @@ extension StoreCore {
   /// blob for the same key, and not published yet: not a damaged one, but one that was not stored so far. The key's
   /// generation has changed then since before the look. It does so with each change of the key, so after a few the
   /// record is taken for what it most likely is.
-  private func current<Content>(
+  private func readAtStableGeneration<Content>(
     _ path: RecordPath, _ read: (OpenRoot) throws -> Reading<Content>
   ) throws -> Reading<Content> {
     guard let open = try root.opened() else { return .absent }
@@ -194,7 +194,7 @@ extension StoreCore {
   /// - Throws: `DamagedRecord` if others may write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
     guard let open = try root.opened() else { return .absent }
-    return try records.files.open(path, in: open, for: access)
+    return try records.open(path, in: open, for: access)
   }
 
   /// The error for a sound record that is larger than this store takes.
@@ -210,10 +210,10 @@ extension StoreCore {
     _ path: RecordPath, in open: OpenRoot, _ now: UnixTime, asksStatus: Bool
   ) throws -> Reading<Data> {
     guard try open.trustsSubdirectory(path.subdirectory) else { return .absent }
-    let expected = lastReadRoom.load(ordering: .relaxed)
+    let expected = lastReadStrategy.load(ordering: .relaxed)
     let room = expected.byteCount(maximumPayload: configuration.limits.payload)
     return try unsafe withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { start in
-      let needed: ReadRoom
+      let needed: ReadStrategy
       let reading: Reading<Data>
       switch try unsafe open.directory.readSmallFile(
         path.fileName, in: path.subdirectory, of: open.ownership.owners, asksStatus: asksStatus || expected == .payload,
@@ -224,7 +224,7 @@ extension StoreCore {
       case .foreign: return .absent
       case .exposed: return .damaged(.writableByOthers)
       case .read(let byteCount):
-        needed = ReadRoom(fileByteCount: Int64(byteCount))
+        needed = ReadStrategy(fileByteCount: Int64(byteCount))
         let payload = unsafe UnsafeRawBufferPointer(rebasing: start[..<byteCount].dropFirst(RecordHeader.byteCount))
         switch unsafe judge(at: now).judge(
           RawSpan(_unsafeBytes: start[..<byteCount]),
@@ -237,11 +237,11 @@ extension StoreCore {
         case .broken(let error, _): reading = .damaged(error)
         }
       case .larger(let file, let status):
-        needed = ReadRoom(fileByteCount: status.size)
+        needed = ReadStrategy(fileByteCount: status.size)
         reading = try readLargeRecord(file, status, path, now)
       }
       let next = expected.next(needed)
-      if next != expected { lastReadRoom.store(next, ordering: .relaxed) }
+      if next != expected { lastReadStrategy.store(next, ordering: .relaxed) }
       return reading
     }
   }
@@ -289,7 +289,7 @@ extension StoreCore {
   private func readHeader(
     _ path: RecordPath, in open: OpenRoot, _ now: UnixTime
   ) throws -> Reading<Void> {
-    guard case .regular(let file, let status) = try records.files.open(path, in: open, for: .read) else {
+    guard case .regular(let file, let status) = try records.open(path, in: open, for: .read) else {
       return .absent
     }
     let facts = RecordFacts(fileSize: status.size, nameDigest: path.digest)

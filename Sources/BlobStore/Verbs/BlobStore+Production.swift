@@ -9,7 +9,7 @@ extension BlobStore {
   ///
   /// - Returns: nil if another process has it; else what gives it back, to be called once.
   package func tryProductionLock(of key: BlobKey) throws(BlobStoreError) -> (@Sendable () -> Void)? {
-    try reporting("load", key) {
+    try withErrorContext("load", key) {
       guard core.configuration.access.sharing == .shared else { return {} }
       let path = try core.path(for: key)
       while true {

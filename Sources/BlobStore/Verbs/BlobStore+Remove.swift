@@ -15,7 +15,7 @@ extension BlobStore {
   ///   the medium.
   @discardableResult
   public func remove(_ key: BlobKey, purging: Bool = false) throws(BlobStoreError) -> Outcome {
-    let outcome = try reporting("remove", key) { try core.remove(key, recycling: !purging) }
+    let outcome = try withErrorContext("remove", key) { try core.remove(key, recycling: !purging) }
     // Earlier blobs of the key may lie there.
     if purging { try emptyRecyclingBin() }
     return outcome
@@ -27,7 +27,7 @@ extension BlobStore {
   /// - Complexity: two system calls a file.
   @discardableResult
   public func emptyRecyclingBin() throws(BlobStoreError) -> RemovalReport {
-    try reporting("emptyRecyclingBin") { try core.supply.emptyBin().removed }
+    try withErrorContext("emptyRecyclingBin") { try core.supply.emptyBin().removed }
   }
 
   /// - Throws: `invalidKey` for an empty prefix, which a mistake makes easily: `removeAll` removes everything.
@@ -48,7 +48,7 @@ extension BlobStore {
   /// - Throws: what keeps the bin from being emptied, once all are removed.
   public func purge(_ keys: some Sequence<BlobKey>) throws(BlobStoreError) -> [KeyResult] {
     let results = results(for: keys) { key throws(BlobStoreError) in
-      try reporting("remove", key) { try core.remove(key, recycling: false) }
+      try withErrorContext("remove", key) { try core.remove(key, recycling: false) }
     }
     try emptyRecyclingBin()
     return results
@@ -64,7 +64,7 @@ extension BlobStore {
   /// - Complexity: one header read for each record that begins with the first two characters of the prefix.
   @discardableResult
   public func remove(prefix: String) throws(BlobStoreError) -> RemovalReport {
-    try reporting("remove") {
+    try withErrorContext("remove") {
       try Self.checkRemovable(prefix: prefix)
       var report = RemovalReport()
       for entry in try records(prefix: prefix) {
@@ -88,7 +88,7 @@ extension BlobStore {
   public func removeAll(
     _ scope: RemovalScope, _ options: RemovalOptions = RemovalOptions()
   ) throws(BlobStoreError) -> RemovalReport {
-    try reporting("removeAll") {
+    try withErrorContext("removeAll") {
       if scope == .all { try core.requireCache() }
       var progress = RemovalProgress()
       // The counters only tell how far it has come: a wipe does without.

@@ -32,7 +32,7 @@ extension BlobStore {
   public func store(
     _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
   ) throws(BlobStoreError) {
-    try reporting("store", key) {
+    try withErrorContext("store", key) {
       _ = try publisher.publish(payload, for: key, ttl: ttl, locks: locks, if: nil)
     }
   }
@@ -45,7 +45,7 @@ extension BlobStore {
     _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locks: LockPolicy,
     if condition: StoreCondition?
   ) throws(BlobStoreError) -> StoreReceipt? {
-    try reporting("store", key) {
+    try withErrorContext("store", key) {
       do {
         return try publisher.publish(
           payload, for: key, ttl: ttl, locks: locks, if: condition)
@@ -64,7 +64,7 @@ extension BlobStore {
   public func store(
     contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
   ) throws(BlobStoreError) -> Int64 {
-    try reporting("store", key) {
+    try withErrorContext("store", key) {
       let input = Publisher.Input(descriptor: input, path: nil, files: core.root.files)
       return try publisher.publish(key, input, ttl: ttl, locks: locks)
     }
@@ -77,7 +77,7 @@ extension BlobStore {
   public func store(
     contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
   ) throws(BlobStoreError) -> Int64 {
-    try reporting("store", key) {
+    try withErrorContext("store", key) {
       let input: FileDescriptor
       do {
         input = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)

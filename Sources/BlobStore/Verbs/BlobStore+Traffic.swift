@@ -8,7 +8,7 @@ extension BlobStore {
   ///
   /// - Complexity: O(1).
   public func traffic() throws(BlobStoreError) -> Traffic {
-    try reporting("statistics") {
+    try withErrorContext("statistics") {
       guard let open = try core.root.opened() else { return Traffic() }
       return try core.controlFiles.controlFile(of: open, makesIt: false)?.traffic ?? Traffic()
     }
@@ -20,7 +20,7 @@ extension BlobStore {
   ///
   /// - Complexity: O(1).
   public func recentPasses() throws(BlobStoreError) -> [RecentPass] {
-    try reporting("statistics") {
+    try withErrorContext("statistics") {
       guard let open = try core.root.opened(), let control = core.countersFile(of: open) else { return [] }
       return control.recentPasses(control.statistics)
     }
@@ -28,7 +28,7 @@ extension BlobStore {
 
   /// Begins to count anew what is asked of the directory, for all processes.
   public func clearTraffic() throws(BlobStoreError) {
-    try reporting("statistics") {
+    try withErrorContext("statistics") {
       guard let open = try core.root.opened() else { return }
       try core.controlFiles.controlFile(of: open, makesIt: false)?.clearTraffic(at: core.configuration.now())
     }

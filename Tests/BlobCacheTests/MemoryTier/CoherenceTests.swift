@@ -73,8 +73,9 @@ import Testing
   /// V1: the generation that counts is from before the disk was read.
   @Test(arguments: [true, false]) func whatAnotherChangesWhileItIsReadIsNotKept(isRemoved: Bool) async throws {
     try other.store(payload(10, 1), for: "a")
-    // The record is closed once it was read.
-    test.disk.hold(.close)
+    test.clock.advance(by: 10)
+    // The record is read, and its stripe is locked next, to move the update time.
+    test.disk.hold(.lock)
     async let loaded = cache.load("a")
     try await test.disk.waitForHeld(1)
     if isRemoved { try other.remove("a") } else { try other.store(payload(10, 2), for: "a") }

@@ -98,7 +98,7 @@ import Testing
 
   @Test func theDigestIsOfTheFileName() throws {
     #expect(try Self.separated.path(for: "foobar").digest == 0x8594_4171_f739_67e8)
-    #expect(try Self.separated.path(for: "a/b").digest == KeyDigest.digest(ofFileName: "a%2Fb"))
+    #expect(try Self.separated.path(for: "a/b").digest == NameDigest.digest(ofFileName: "a%2Fb"))
   }
 
   @Test(
@@ -138,7 +138,7 @@ import Testing
   func whatIsPlainIsARecord(fileName: String, subdirectory: String, isSeparated: Bool, isFlat: Bool) {
     for (layout, isPlain) in [(Self.separated, isSeparated), (Self.flat, isFlat)] {
       let (name, place) = (Array(fileName.utf8), Array(subdirectory.utf8))
-      let digest = KeyDigest.digest(ofFileName: fileName)
+      let digest = NameDigest.digest(ofFileName: fileName)
       #expect(layout.isPlain(fileName: name.span, digest: digest, in: place.span) == isPlain)
       if isPlain { #expect(layout.path(ofFileName: fileName, in: subdirectory) != nil) }
     }
@@ -147,7 +147,7 @@ import Testing
   @Test(arguments: [("e8", true), ("e9", false), ("f8", false), ("", false), ("e80", false)])
   func whatIsPlainInASpreadLayoutIsARecord(subdirectory: String, isPlain: Bool) {
     let (name, place) = (Array("foobar".utf8), Array(subdirectory.utf8))
-    let digest = KeyDigest.digest(ofFileName: "foobar")
+    let digest = NameDigest.digest(ofFileName: "foobar")
     #expect(Self.spread.isPlain(fileName: name.span, digest: digest, in: place.span) == isPlain)
   }
 

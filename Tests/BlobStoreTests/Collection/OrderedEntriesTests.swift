@@ -11,7 +11,7 @@ import Testing
 @Suite struct OrderedEntriesTests {
   private static let names =
     [CollidingKeys.first, CollidingKeys.second].map(\.string) + (0..<20).map { "name\($0)" }
-  private static let digest = KeyDigest.digest(ofFileName: CollidingKeys.first.string)
+  private static let digest = NameDigest.digest(ofFileName: CollidingKeys.first.string)
 
   /// Wherever a batch ends, and the order begins.
   @Test(arguments: [1, 2, 3, 5, 8, 21, 22, 23, 65_536], [0, digest - 1, digest, digest + 1, .max] as [UInt64])
@@ -24,7 +24,7 @@ import Testing
     while let entry = try entries.next(of: directory) { met.append(entry.name) }
     #expect(met.sorted() == Self.names.sorted())
     // In the order of the digests, round from the start.
-    let distances = met.map { KeyDigest.digest(ofFileName: $0) &- start }
+    let distances = met.map { NameDigest.digest(ofFileName: $0) &- start }
     #expect(distances == distances.sorted())
   }
 

@@ -15,7 +15,7 @@ import Testing
 
   @Test func theKeysHaveOneDigest() throws {
     #expect(first != second)
-    let digests = [first, second].map { KeyDigest.digest(ofFileName: $0.string) }
+    let digests = [first, second].map { NameDigest.digest(ofFileName: $0.string) }
     #expect(digests[0] == digests[1])
   }
 

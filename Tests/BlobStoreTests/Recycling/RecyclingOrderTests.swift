@@ -37,7 +37,7 @@
       let store = try newcomer()
       let other = try bench.store()
       _ = try bench.warm(other, key: former)
-      let digests = [former, next].map { KeyDigest.digest(ofFileName: $0.string) }
+      let digests = [former, next].map { NameDigest.digest(ofFileName: $0.string) }
       #expect(try recycles(next, with: store) == (digests[0] < digests[1]))
     }
 
@@ -127,7 +127,7 @@
     /// even if the other process wrote so soon that the file has the same time.
     @Test(arguments: [10, -10]) func fileThatAnotherProcessHasWrittenToIsNotTheKeysOwn(age: Int64) throws {
       let keys = Self.keys.sorted {
-        KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string)
+        NameDigest.digest(ofFileName: $0.string) < NameDigest.digest(ofFileName: $1.string)
       }
       let store = try bench.store()
       let other = try newcomer()
@@ -137,7 +137,7 @@
       try storeInVain(keys[1], with: other)
       if age < 0 { try cache.setModified(name, modified) }
       #expect(try bench.inode(name) == dead)
-      #expect(try cache.header(name).keyDigest == KeyDigest.digest(ofFileName: keys[1].string))
+      #expect(try cache.header(name).keyDigest == NameDigest.digest(ofFileName: keys[1].string))
       #expect(try !recycles(keys[1], with: store))
       #expect(try bench.inode(name) == dead)
       // Others do: one takes it, and one what was just displaced.
@@ -148,7 +148,7 @@
     /// An exchange leaves another file under the name that this process has given one, and both may have the same time.
     @Test func fileThatHasTakenTheNameOfTheKeysOwnIsLookedAt() throws {
       let keys = Self.keys.sorted {
-        KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string)
+        NameDigest.digest(ofFileName: $0.string) < NameDigest.digest(ofFileName: $1.string)
       }
       let (store, other) = (try bench.store(), try bench.store())
       _ = try bench.warm(store, key: keys[0], age: 10)
@@ -224,7 +224,7 @@
       }
       try store.store(payload(50_000), for: "large")
       let name = try #require(try bench.bin().map { ".recycled/" + $0 }.first { try bench.inode($0) == dead })
-      #expect(try cache.header(name).keyDigest == KeyDigest.digest(ofFileName: "key"))
+      #expect(try cache.header(name).keyDigest == NameDigest.digest(ofFileName: "key"))
       #expect(try !recycles("key", with: store))
       #expect(try bench.inode(name) == dead)
     }
@@ -274,8 +274,8 @@
     /// A few keys whose digests begin with these six bits, in ascending order of their digests.
     private func ascendingKeys(beginningWith bits: UInt64, count: Int) -> [BlobKey] {
       let all = (0...).lazy.map { BlobKey("key-\($0)") }
-      let found = all.filter { KeyDigest.digest(ofFileName: $0.string) >> 58 == bits }.prefix(count)
-      return found.sorted { KeyDigest.digest(ofFileName: $0.string) < KeyDigest.digest(ofFileName: $1.string) }
+      let found = all.filter { NameDigest.digest(ofFileName: $0.string) >> 58 == bits }.prefix(count)
+      return found.sorted { NameDigest.digest(ofFileName: $0.string) < NameDigest.digest(ofFileName: $1.string) }
     }
 
     /// Of the files that a record may overwrite, it takes the one whose digest is next below its own. So the files get

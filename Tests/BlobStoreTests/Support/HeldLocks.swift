@@ -34,5 +34,5 @@ extension BlobKey {
   }
 
   /// The byte of the control file that a change of the key locks, where file names are keys.
-  var stripe: Range<Int64> { ControlLayout.stripeByte(of: KeyDigest.digest(ofFileName: string)) }
+  var stripe: Range<Int64> { ControlLayout.stripeByte(of: NameDigest.digest(ofFileName: string)) }
 }

@@ -213,7 +213,7 @@ import Testing
     let header = try cache.header("ke/key")
     #expect(header.flags == [.payloadChecksum, .keyDigest])
     #expect(header.payloadChecksum == CRC32.checksum(of: payload(10).bytes))
-    #expect(header.keyDigest == KeyDigest.digest(ofFileName: "key"))
+    #expect(header.keyDigest == NameDigest.digest(ofFileName: "key"))
     #expect(header.reserved1 == 0 && header.reserved4 == 0)
   }
 

@@ -15,7 +15,7 @@ struct NameVector {
     let start: [(String, JSONText)] = [("naming", .string(naming.rawValue)), ("key", .string(key))]
     switch expectation {
     case .name(let fileName, let subdirectory):
-      let digest = KeyDigest.digest(ofFileName: fileName)
+      let digest = NameDigest.digest(ofFileName: fileName)
       return .object(
         start + [
           ("fileName", .string(fileName)), ("subdirectory", .string(subdirectory)),

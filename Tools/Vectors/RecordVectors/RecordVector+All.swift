@@ -225,7 +225,7 @@ extension RecordVector {
     sealed(
       "damaged-key-digest", note: "written for the name `elsewhere`, and moved", payload: pattern(5),
       outcome: "keyMismatch", code: 109, life: .damaged(until: 1_700_000_600)
-    ) { $0.keyDigest = KeyDigest.digest(ofFileName: "elsewhere") },
+    ) { $0.keyDigest = NameDigest.digest(ofFileName: "elsewhere") },
     sealed(
       "damaged-checksum-and-digest", note: "the checksum is judged before the digest", payload: pattern(5),
       outcome: "payloadChecksumMismatch", code: 108, life: .damaged(until: 1_700_000_600)

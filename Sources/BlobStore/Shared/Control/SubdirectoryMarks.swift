@@ -53,7 +53,7 @@ struct SubdirectoryMarks {
     let arrangement = layout.arrangement == .prefix ? "" : ":\(layout.arrangement.rawValue)"
     let text =
       "\(owners.caller.rawValue):\(owners.directoryOwner.rawValue):\(group):\(layout.naming.rawValue)\(arrangement)"
-    judge = Int64(bitPattern: KeyDigest.digest(ofFileName: text))
+    judge = Int64(bitPattern: NameDigest.digest(ofFileName: text))
   }
 
   /// The mark of a subdirectory in which nothing is due; nil without a mark, or if something may be due.
@@ -150,7 +150,7 @@ extension SubdirectoryMarks {
 
   /// Never 0, which is an empty slot's.
   private static func tag(_ name: String) -> Int64 {
-    Int64(bitPattern: KeyDigest.digest(ofFileName: name) | 1)
+    Int64(bitPattern: NameDigest.digest(ofFileName: name) | 1)
   }
 
   private static func slotNumbers(of tag: Int64) -> Range<Int> {

@@ -15,7 +15,7 @@ extension BlobStore {
   ///   very many update times lie close together and others far away. Memory does not grow with the number of records.
   @discardableResult
   public func collect(_ options: CollectionOptions = CollectionOptions()) throws(BlobStoreError) -> CollectionReport {
-    try reporting("collect") { try core.collect(options) }
+    try withErrorContext("collect") { try core.collect(options) }
   }
 }
 

@@ -6,7 +6,7 @@ extension BlobStore {
   ///
   /// - Returns: nil for a record, and where no file is.
   public func foreignRecord(for key: BlobKey) throws(BlobStoreError) -> ForeignRecord? {
-    try reporting("foreignRecord", key) {
+    try withErrorContext("foreignRecord", key) {
       let path = try core.path(for: key)
       guard let open = try core.root.opened(), let subdirectory = try core.recordSubdirectory(of: path, open) else {
         return nil

@@ -8,7 +8,7 @@ extension BlobStore {
   ///
   /// - Returns: nil if no program of this library has changed the directory yet, or the hint cannot be read.
   package static func hint(at directory: FilePath) throws(BlobStoreError) -> DirectoryHint? {
-    try reporting("open") {
+    try withErrorContext("open") {
       let files = Files()
       guard let directory = try Directory(at: directory, files: files) else { return nil }
       let open = try OpenRoot(directory, files.budget)

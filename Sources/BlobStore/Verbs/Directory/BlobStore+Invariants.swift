@@ -4,7 +4,7 @@
     ///
     /// It holds while no operation on the directory is under way, in any process.
     package func checkInvariants() throws(BlobStoreError) {
-      try reporting("check") { try core.checkInvariants() }
+      try withErrorContext("check") { try core.checkInvariants() }
     }
   }
 

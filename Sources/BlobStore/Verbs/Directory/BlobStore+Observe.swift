@@ -10,7 +10,7 @@ extension BlobStore {
   ///
   /// - Complexity: O(1).
   public func statistics() throws(BlobStoreError) -> CollectionStatistics {
-    try reporting("statistics") {
+    try withErrorContext("statistics") {
       guard let open = try core.root.opened(), let control = core.countersFile(of: open) else {
         return CollectionStatistics()
       }

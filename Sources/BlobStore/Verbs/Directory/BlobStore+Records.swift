@@ -12,7 +12,7 @@ extension BlobStore {
   /// - Throws: `invalidKey` for a prefix under the sha256 naming; `fileSystem` if the root cannot be listed.
   /// - Complexity: four system calls a record; memory does not grow with their number.
   public func records(prefix: String = "") throws(BlobStoreError) -> some Sequence<RecordEntry> {
-    try reporting("records") { try core.recordSequence(prefix: prefix) }
+    try withErrorContext("records") { try core.recordSequence(prefix: prefix) }
   }
 }
 
@@ -25,9 +25,7 @@ extension StoreCore {
   /// - Returns: nil if there is no directory.
   func walk(fileNamePrefix: String = "", from start: WalkPosition? = nil) throws -> RecordWalk? {
     guard let open = try root.opened() else { return nil }
-    return try RecordWalk(
-      open, layout: configuration.layout, defaultExpiration: defaultExpiration, now: configuration.now(),
-      fileNamePrefix: fileNamePrefix, from: start)
+    return try records.walk(open, by: configuration.layout, fileNamePrefix: fileNamePrefix, from: start)
   }
 }
 

@@ -8,7 +8,7 @@ extension BlobStore {
   /// - Throws: `settingsUnreadable` for a file that is damaged, changed by hand or another user's; `fileSystem`.
   /// - Complexity: O(1).
   public static func settings(of directory: FilePath) throws(BlobStoreError) -> DirectorySettings {
-    try reporting("settings") {
+    try withErrorContext("settings") {
       let files = Files()
       guard let directory = try Directory(at: directory, files: files) else { return DirectorySettings() }
       return try OpenRoot(directory, files.budget).settings() ?? DirectorySettings()
@@ -47,7 +47,7 @@ extension BlobStore {
     lockTimeout: Duration = Configuration.Access().lockTimeout, files: Files,
     _ change: (inout DirectorySettings) -> Void
   ) throws(BlobStoreError) -> DirectorySettings {
-    try reporting("configure") {
+    try withErrorContext("configure") {
       let root = CacheRoot(
         path: directory, absolutePath: try files.absolute(directory), files: files, creates: false,
         allowsWorldWritable: allowsWorldWritable, holder: nil, agreement: nil)

@@ -6,7 +6,7 @@ extension BlobStore {
   ///
   /// - Throws: `fileSystem`.
   package func leaveCacheTag() throws(BlobStoreError) {
-    try reporting("store") {
+    try withErrorContext("store") {
       guard CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.configuration.layout),
         let open = try core.root.opened()
       else { return }

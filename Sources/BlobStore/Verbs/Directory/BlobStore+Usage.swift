@@ -8,7 +8,7 @@ extension BlobStore {
   ///
   /// - Complexity: a walk over all records, four system calls each.
   public func usage() throws(BlobStoreError) -> Usage {
-    try reporting("usage") { try core.usage() }
+    try withErrorContext("usage") { try core.usage() }
   }
 
   /// The content of the directory by its counters, which every change keeps, without a look at a record.
@@ -16,7 +16,7 @@ extension BlobStore {
   /// - Returns: nil if they are not known: before the first whole collection, or where there is no control file.
   /// - Complexity: O(1).
   public func usageEstimate() throws(BlobStoreError) -> UsageEstimate? {
-    try reporting("usageEstimate") { try core.usageEstimate() }
+    try withErrorContext("usageEstimate") { try core.usageEstimate() }
   }
 }
 

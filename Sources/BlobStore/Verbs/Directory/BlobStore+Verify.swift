@@ -14,7 +14,7 @@ extension BlobStore {
   public func verify(
     repairing policy: DamagePolicy = .report, _ visit: (VerificationFinding) -> Void = { _ in }
   ) throws(BlobStoreError) -> VerificationReport {
-    try reporting("verify") { try core.verify(repairing: policy, visit) }
+    try withErrorContext("verify") { try core.verify(repairing: policy, visit) }
   }
 }
 

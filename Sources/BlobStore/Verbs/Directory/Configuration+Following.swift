@@ -24,7 +24,7 @@ extension BlobStore.Configuration {
 
 extension BlobStore {
   fileprivate static func hasRecyclingBin(at directory: FilePath) throws(BlobStoreError) -> Bool {
-    try reporting("open") {
+    try withErrorContext("open") {
       try Files().status(of: directory.appending(RecyclingBin.directoryName))?.type == .directory
     }
   }

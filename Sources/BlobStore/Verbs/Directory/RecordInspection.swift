@@ -46,7 +46,7 @@ extension BlobStore {
   /// - Throws: `foreignFile` if it is no regular file; `fileSystem`.
   /// - Complexity: reads the whole file, 256 KiB at a time, where its payload has a checksum.
   public func inspect(_ path: FilePath) throws(BlobStoreError) -> RecordInspection {
-    try reporting("inspect") {
+    try withErrorContext("inspect") {
       let inspection = try RecordInspection(path, of: core)
       // A header that is changed in place may be seen half done.
       return inspection.damage == nil ? inspection : try RecordInspection(path, of: core)
@@ -92,7 +92,7 @@ extension RecordInspection {
     {
       facts.payloadCRC = try file.payloadChecksum().checksum
     }
-    facts.nameDigest = KeyDigest.digest(ofFileName: name)
+    facts.nameDigest = NameDigest.digest(ofFileName: name)
     self.facts = facts
     let header: RecordHeader?
     switch unsafe judge.judge(head.span.bytes, facts) {

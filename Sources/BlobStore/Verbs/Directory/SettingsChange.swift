@@ -107,8 +107,7 @@ struct SettingsChange {
   private func forEachRecord(
     of layout: RecordLayout, in open: OpenRoot, _ body: (RecordPath) throws -> Void
   ) throws {
-    let walk = try RecordWalk(
-      open, layout: layout, defaultExpiration: core.defaultExpiration, now: core.configuration.now())
+    let walk = try core.records.walk(open, by: layout)
     var records = 0
     var entries = 0
     while records < Self.recordsLookedAt, entries < Self.entriesLookedAt, let item = try walk.next() {

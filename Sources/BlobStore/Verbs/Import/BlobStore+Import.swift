@@ -23,7 +23,7 @@ extension BlobStore {
   public func importFiles(
     from directory: FilePath, _ options: ImportOptions = ImportOptions(), _ visit: (ImportFinding) -> Void = { _ in }
   ) throws(BlobStoreError) -> ImportReport {
-    try reporting("import") {
+    try withErrorContext("import") {
       guard let source = try Directory(at: directory, files: core.root.files) else {
         throw BlobStoreError(.sourceMissing, "there is no such directory", path: directory)
       }

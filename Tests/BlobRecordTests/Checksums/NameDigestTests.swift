@@ -1,7 +1,7 @@
 import BlobRecord
 import Testing
 
-@Suite struct KeyDigestTests {
+@Suite struct NameDigestTests {
   /// Vectors that the authors of FNV publish.
   @Test(
     arguments: [
@@ -10,11 +10,11 @@ import Testing
       ("foobar", 0x8594_4171_f739_67e8),
     ] as [(String, UInt64)])
   func digestsAreThePublishedOnes(fileName: String, digest: UInt64) {
-    #expect(KeyDigest.digest(ofFileName: fileName) == digest)
+    #expect(NameDigest.digest(ofFileName: fileName) == digest)
   }
 
   @Test func digestsAreOfBytesNotOfCharacters() {
     #expect("é" == "e\u{301}")
-    #expect(KeyDigest.digest(ofFileName: "é") != KeyDigest.digest(ofFileName: "e\u{301}"))
+    #expect(NameDigest.digest(ofFileName: "é") != NameDigest.digest(ofFileName: "e\u{301}"))
   }
 }

@@ -5,7 +5,7 @@
 ///
 /// Source: G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm"
 /// (draft-eastlake-fnv). Offset basis and prime are those for 64 bits.
-public enum KeyDigest {
+public enum NameDigest {
   public static func digest(ofFileName fileName: String) -> UInt64 {
     unsafe fileName.withContiguousUTF8 { bytes in unsafe digest(ofFileName: bytes.span) }
   }

@@ -5,7 +5,7 @@ internal import Synchronization
 ///
 /// There are two sizes of buffer. Up to the larger, a copy of the payload costs less than a second vector of the read
 /// (250 ns), or than a look at the file's size (400 ns).
-enum ReadRoom: UInt8, AtomicRepresentable {
+enum ReadStrategy: UInt8, AtomicRepresentable {
   /// The most that Swift's temporary allocations take from the stack, on any thread: 1024 bytes.
   case stack
   /// Payloads up to 8 KiB.
@@ -36,7 +36,7 @@ enum ReadRoom: UInt8, AtomicRepresentable {
   ///
   /// After a file larger than the stack's buffer, that buffer is not tried again unasked. With alternating sizes it
   /// would cost more than the allocation (50 ns).
-  func next(_ needed: ReadRoom) -> ReadRoom {
+  func next(_ needed: ReadStrategy) -> ReadStrategy {
     needed == .stack && self != .stack ? .heap : needed
   }
 }
