@@ -23,8 +23,9 @@ struct KeyHold: ~Copyable {
     case root(Directory)
   }
 
-  init(_ digest: UInt64, _ stripe: consuming StripeTable.Stripe, _ control: ControlFile?, _ exclusion: consuming Exclusion)
-  {
+  init(
+    _ digest: UInt64, _ stripe: consuming StripeTable.Stripe, _ control: ControlFile?, _ exclusion: consuming Exclusion
+  ) {
     self.digest = digest
     self.stripe = stripe
     self.control = control

@@ -10,7 +10,8 @@ import Testing
     var locks = LockOrder.Held()
     #expect(locks.allows(next))
     locks.take(held)
-    #expect(locks.allows(next) == (held.rawValue < next.rawValue || (held == next && [.mutex, .collection].contains(next))))
+    #expect(
+      locks.allows(next) == (held.rawValue < next.rawValue || (held == next && [.mutex, .collection].contains(next))))
     locks.free(held)
     #expect(locks == LockOrder.Held())
   }
