@@ -22,8 +22,8 @@ public enum LockOrder {
 
     /// Whether one may be taken within another.
     ///
-    /// A mutex within another type's, which calls out to nobody; the collection of another directory, which a caller's
-    /// closure starts, and which waits for none.
+    /// A mutex may be taken within that of another type, which calls nothing else. So may the gate of another
+    /// directory's collection, which a caller's closure starts, and which waits for none.
     @usableFromInline var isNestable: Bool { self == .mutex || self == .collection }
   }
 
@@ -58,8 +58,7 @@ public enum LockOrder {
 
     public static func willFree(_ rank: Rank) { held.free(rank) }
 
-    /// Runs code that is nobody's business here as if the thread held nothing: a caller's, or a test's in place of another
-    /// process.
+    /// Runs foreign code as if the thread held nothing: a caller's, or a test's in the place of another process.
     public static func outside<Result: ~Copyable, Failure: Error>(
       _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {

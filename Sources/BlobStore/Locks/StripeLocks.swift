@@ -1,8 +1,8 @@
 internal import Posix
 internal import SystemPackage
 
-/// The locks that serialize changes of a key among all threads of all processes: the process's own flag first, then
-/// the stripe's byte of the control file, which the kernel frees when a process dies.
+/// The locks that serialize changes of a key among all threads of all processes. The process's own flag comes first,
+/// then the stripe's byte of the control file. The kernel frees that byte when a process dies.
 ///
 /// Where the control file cannot be made because the volume is full, the root directory itself is locked instead, for
 /// all keys together. The process that makes the control file holds that lock too, so the two ways exclude each other.
@@ -22,7 +22,7 @@ final class StripeLocks: Sendable {
 
   /// Holds a key, once no other change of it is under way anywhere.
   ///
-  /// - Throws: `busy` if others were at it until the deadline.
+  /// - Throws: `busy` if others were changing the key until the deadline.
   func hold(_ digest: UInt64) throws -> KeyHold {
     var backoff = Backoff(timeout: timeout)
     repeat {
@@ -33,8 +33,7 @@ final class StripeLocks: Sendable {
 
   /// Runs a change if the stripe is free at once.
   ///
-  /// - Parameter makesControlFile: whether the change is one that makes the control file where there is none, and fails where
-  ///   there can be none.
+  /// - Parameter makesControlFile: whether the change makes a missing control file, and fails where it cannot be made.
   /// - Returns: nil if another change of the key is under way.
   func holdIfAvailable(_ digest: UInt64, makesControlFile: Bool = false) throws -> KeyHold? {
     guard let stripe = table.stripe(of: digest) else { return nil }

@@ -3,12 +3,12 @@ internal import Posix
 
 /// A key that is held: no other thread and no other process changes its record until this value ends, which frees it.
 ///
-/// `StripeLocks` alone makes one. Whatever changes a record borrows it, counts the change in it, and moves the key's
+/// `StripeLocks` alone makes one. Code that changes a record borrows it, counts the change in it, and moves the key's
 /// generation on by it.
 struct KeyHold: ~Copyable {
   private let digest: UInt64
   private let stripe: StripeTable.Stripe
-  /// nil where there is none.
+  /// nil where the directory has no control file.
   private let control: ControlFile?
   /// What keeps other processes off.
   private let exclusion: Exclusion

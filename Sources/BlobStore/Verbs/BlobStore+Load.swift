@@ -39,7 +39,7 @@ extension BlobStore {
     }
   }
 
-  /// The same, for a memory tier in front, which has resolved the key to its path.
+  /// A load for a memory tier in front, which has resolved the key to its path.
   package func load(
     _ key: BlobKey, at path: RecordPath, touching: Bool, _ receipt: inout LoadReceipt
   ) throws(BlobStoreError) -> Blob? {
@@ -161,10 +161,10 @@ extension StoreCore {
 
   /// Reads the file that the name led to, if it still was the record when it was opened.
   ///
-  /// Between the kernel's look at the name and its opening the file, that may have been displaced, overwritten with a
-  /// blob for the same key, and not published yet: not a damaged one, but one that was not stored so far. The key's
-  /// generation has changed then since before the look. It does so with each change of the key, so after a few the
-  /// record is taken for what it most likely is.
+  /// The kernel looks at the name first, then opens the file. In between, the file may have been displaced and
+  /// overwritten with a new blob of the key that is not published yet. The bytes are sound then, but were never stored.
+  /// The key's generation has changed since before the look. Each change of the key changes it, so after a few tries
+  /// the answer is believed.
   private func readAtStableGeneration<Content>(
     _ path: RecordPath, _ read: (OpenRoot) throws -> Reading<Content>
   ) throws -> Reading<Content> {

@@ -92,9 +92,9 @@ struct Publisher {
     /// Of the header as it was asked for: without the locks of the record that is replaced.
     let askedRefCount: UInt32
     let locks: BlobStore.LockPolicy
-    /// What the record is to be on the medium by.
+    /// How the record must get to the medium.
     var level: BlobStore.Durability.Level
-    /// Whether it is, as it is now.
+    /// Whether it is there, as it is now.
     var isSynced = false
     var syncs = 0
 
@@ -157,7 +157,7 @@ struct Publisher {
         try keep(path.fileName, pending.size, pending.level, in: draft.subdirectory, hold, if: condition)
         return .done(pending.level, exceeding: usage, generation: hold.generation)
       }
-      // Else something has the name, or there is no room for more: what replaces something may take as much room as that.
+      // Else a file has the name, or there is no room. A record that replaces another may take that one's room.
     }
     let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: open)
     let before = Predecessor(found)
