@@ -76,6 +76,16 @@ extension FileRecords {
     return .done(exceeding: exceeding)
   }
 
+  /// Removes a record that has its place, and was counted, under the same hold.
+  func withdraw(
+    _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,
+    _ hold: borrowing KeyHold
+  ) throws {
+    let change = hold.beginPayloadChange(level)
+    defer { hold.end(change) }
+    if try directory.unlink(name.fileName) { hold.count(from: size, to: nil) }
+  }
+
   /// Writes another header into a record, or puts a copy with it in its place if the file has another name.
   ///
   /// - Returns: whether it was copied; then the copy is synced as `level` says, and its directory is not.

@@ -2,6 +2,12 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 /// The records of a directory, whichever engine holds them: the only way from a verb to bytes on disk.
 ///
 /// A key has at most one record. It changes only while its key is held, and the compiler asks for the hold. Today there is
@@ -16,6 +22,18 @@ struct Records {
     _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) -> Finding {
     files.find(name, in: directory, of: open, by: judge)
+  }
+
+  /// Reads a whole record; without a lock, unless the key is held.
+  ///
+  /// - Parameter asksStatus: whether to ask for the file's owner and size where they are known without that, too.
+  func read(_ name: RecordPath, in open: OpenRoot, at now: UnixTime, asksStatus: Bool) throws -> Reading<Data> {
+    try files.read(name, in: open, at: now, asksStatus: asksStatus)
+  }
+
+  /// Reads a record's header, and judges the record by it.
+  func readHeader(of name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<Void> {
+    try files.readHeader(of: name, in: open, at: now)
   }
 
   /// Opens what lies at a name, if it is a file of the cache's.
@@ -59,6 +77,14 @@ struct Records {
   ) throws -> CommitOutcome {
     try files.commit(
       &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+  }
+
+  /// Removes a record that a commit has put in its place under the same hold.
+  func withdraw(
+    _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,
+    _ hold: borrowing KeyHold
+  ) throws {
+    try files.withdraw(name, size, level, in: directory, hold)
   }
 
   /// Changes the header of a record, whose payload stays.

@@ -1,17 +1,7 @@
 public import BlobRecord
 internal import Posix
-internal import Synchronization
 internal import SystemPackage
 
-#if canImport(Darwin)
-  internal import Darwin
-#elseif canImport(Glibc)
-  internal import Glibc
-#elseif canImport(Musl)
-  internal import Musl
-#elseif canImport(Android)
-  internal import Android
-#endif
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
 #else
@@ -93,14 +83,6 @@ extension BlobStore {
 
 // MARK: - Reading
 
-/// The result of a look at a record's place.
-enum Reading<Content> {
-  /// Nothing, or a foreign file, or a record that is not live.
-  case absent
-  case live(RecordHeader, Content)
-  case damaged(RecordError)
-}
-
 extension StoreCore {
   /// - Parameter time: when the load is made; nil for now.
   fileprivate func blob(
@@ -114,7 +96,7 @@ extension StoreCore {
         path, configuration.damagePolicy,
         { open, isFirst throws in
           place = open
-          return try readRecord(path, in: open, now, asksStatus: !isFirst)
+          return try records.read(path, in: open, at: now, asksStatus: !isFirst)
         })
     else {
       count(.miss, of: path.digest, isUse: touching, at: now, in: place)
@@ -128,7 +110,9 @@ extension StoreCore {
   fileprivate func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     let path = try path(for: key)
     let now = configuration.now()
-    return try readUntilConsistent(path, .report) { open, _ throws in try readHeader(path, in: open, now) }?.0
+    return try readUntilConsistent(path, .report) { open, _ throws in
+      try records.readHeader(of: path, in: open, at: now)
+    }?.0
   }
 
   /// Reads until the answer can be believed. A change in place may be seen half done, so a record that looks damaged is
@@ -203,155 +187,5 @@ extension StoreCore {
       .payloadTooLarge,
       "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.limits.payload)",
       path: path)
-  }
-
-  /// - Parameter asksStatus: whether to ask for the file's owner and size where they are known without that, too.
-  private func readRecord(
-    _ path: RecordPath, in open: OpenRoot, _ now: UnixTime, asksStatus: Bool
-  ) throws -> Reading<Data> {
-    guard try open.trustsSubdirectory(path.subdirectory) else { return .absent }
-    let expected = lastReadStrategy.load(ordering: .relaxed)
-    let room = expected.byteCount(maximumPayload: configuration.limits.payload)
-    return try unsafe withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { start in
-      let needed: ReadStrategy
-      let reading: Reading<Data>
-      switch try unsafe open.directory.readSmallFile(
-        path.fileName, in: path.subdirectory, of: open.ownership.owners, asksStatus: asksStatus || expected == .payload,
-        into: start)
-      {
-      // Two cases, because the compiler takes no two patterns for a value that cannot be copied.
-      case .absent: return .absent
-      case .foreign: return .absent
-      case .exposed: return .damaged(.writableByOthers)
-      case .read(let byteCount):
-        needed = ReadStrategy(fileByteCount: Int64(byteCount))
-        let payload = unsafe UnsafeRawBufferPointer(rebasing: start[..<byteCount].dropFirst(RecordHeader.byteCount))
-        switch unsafe judge(at: now).judge(
-          RawSpan(_unsafeBytes: start[..<byteCount]),
-          RecordFacts(payloadByteCount: Int64(payload.count), nameDigest: path.digest),
-          payload: RawSpan(_unsafeBytes: payload))
-        {
-        case .sound(let header):
-          reading = .live(header, unsafe Data(bytes: payload.baseAddress!, count: payload.count))
-        case .expired: reading = .absent
-        case .broken(let error, _): reading = .damaged(error)
-        }
-      case .larger(let file, let status):
-        needed = ReadStrategy(fileByteCount: status.size)
-        reading = try readLargeRecord(file, status, path, now)
-      }
-      let next = expected.next(needed)
-      if next != expected { lastReadStrategy.store(next, ordering: .relaxed) }
-      return reading
-    }
-  }
-
-  private func readLargeRecord(
-    _ file: consuming OpenFile, _ status: Stat, _ path: RecordPath, _ now: UnixTime
-  ) throws -> Reading<Data> {
-    let expectedCount = status.size - Int64(RecordHeader.byteCount)
-    let isTooLarge = expectedCount > configuration.limits.payload
-    if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
-      // The header is judged first, so that an expired record or a strange file takes neither memory nor time. Where
-      // the payload is read, its checksum is judged before the name's digest.
-      let facts = RecordFacts(fileSize: status.size, nameDigest: isTooLarge ? path.digest : nil)
-      switch try file.judgeHeader(judge(at: now), facts) {
-      case .expired: return .absent
-      case .broken(let error, _): return .damaged(error)
-      case .sound(let header):
-        // Only a header that is sound and live makes the size an error of its own.
-        guard !isTooLarge else { throw tooLarge(header, file.location.path) }
-      }
-    }
-    return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { start in
-      guard let payload = PayloadBuffer(byteCount: Int(expectedCount)) else {
-        throw FileError(.read, file.location, .noMemory)
-      }
-      let readCount = try unsafe file.read(into: start, payload.bytes)
-      // Fewer bytes than a moment ago mean that another program truncates the file.
-      let payloadCount = max(readCount - RecordHeader.byteCount, 0)
-      switch unsafe judge(at: now).judge(
-        RawSpan(_unsafeBytes: start.prefix(readCount)),
-        RecordFacts(payloadByteCount: Int64(payloadCount), nameDigest: path.digest),
-        payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: payload.bytes.prefix(payloadCount))))
-      {
-      case .sound(let header): return .live(header, payload.take())
-      case .expired: return .absent
-      case .broken(let error, _): return .damaged(error)
-      }
-    }
-  }
-
-  /// The largest payload that is read together with its header, which is judged afterwards. Above this, a further call
-  /// does not matter.
-  private static var unseenPayloadByteCount: Int64 { 1 << 20 }
-
-  private func readHeader(
-    _ path: RecordPath, in open: OpenRoot, _ now: UnixTime
-  ) throws -> Reading<Void> {
-    guard case .regular(let file, let status) = try records.open(path, in: open, for: .read) else {
-      return .absent
-    }
-    let facts = RecordFacts(fileSize: status.size, nameDigest: path.digest)
-    return Reading(try file.judgeHeader(judge(at: now), facts))
-  }
-}
-
-extension Reading<Void> {
-  init(_ verdict: RecordVerdict) {
-    switch verdict {
-    case .sound(let header): self = .live(header, ())
-    case .expired: self = .absent
-    case .broken(let error, _): self = .damaged(error)
-    }
-  }
-}
-
-extension OpenFile {
-  /// Reads the first 64 bytes, or as many as there are, and judges the file by them.
-  borrowing func judgeHeader(_ judge: RecordJudge, _ facts: RecordFacts) throws(FileError) -> RecordVerdict {
-    try unsafe withUnsafeTemporaryAllocation(
-      byteCount: RecordHeader.byteCount, alignment: 8
-    ) { buffer throws(FileError) in
-      let count = try unsafe read(into: buffer, at: 0)
-      return judge.judge(unsafe RawSpan(_unsafeBytes: buffer.prefix(count)), facts)
-    }
-  }
-
-  /// Reads the first 64 bytes and takes them apart.
-  borrowing func readHeader() throws(FileError) -> Result<StoredHeader, RecordError> {
-    try unsafe withUnsafeTemporaryAllocation(
-      byteCount: RecordHeader.byteCount, alignment: 8
-    ) { buffer throws(FileError) in
-      let count = try unsafe read(into: buffer, at: 0)
-      do throws(RecordError) {
-        return .success(try unsafe StoredHeader(decoding: RawSpan(_unsafeBytes: buffer.prefix(count))))
-      } catch {
-        return .failure(error)
-      }
-    }
-  }
-}
-
-// MARK: - The payload's allocation
-
-/// Memory of a payload's size, not zeroed, that becomes `Data` without a copy.
-@safe private struct PayloadBuffer: ~Copyable {
-  let bytes: UnsafeMutableRawBufferPointer
-
-  /// - Parameter byteCount: above zero.
-  /// - Returns: nil where there is no memory.
-  init?(byteCount: Int) {
-    // malloc, because Data frees the memory by free.
-    guard let base = unsafe malloc(byteCount) else { return nil }
-    unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
-  }
-
-  deinit { unsafe free(bytes.baseAddress) }
-
-  consuming func take() -> Data {
-    let bytes = unsafe bytes
-    discard self
-    return unsafe Data(bytesNoCopy: bytes.baseAddress!, count: bytes.count, deallocator: .free)
   }
 }

@@ -154,7 +154,7 @@ struct Publisher {
       let outcome = try commit(
         &draft, as: path, pending.size, replacing: nil, isSureOfName: false, pending.level, of: open, &wait, hold)
       if case .done(let usage) = outcome {
-        try keep(path.fileName, pending.size, pending.level, in: draft.subdirectory, hold, if: condition)
+        try keep(path, pending.size, pending.level, in: draft.subdirectory, hold, if: condition)
         return .done(pending.level, exceeding: usage, generation: hold.generation)
       }
       // Else a file has the name, or there is no room. A record that replaces another may take that one's room.
@@ -184,7 +184,7 @@ struct Publisher {
     {
     case .mustWait(let usage): return .mustWait(usage)
     case .done(let usage):
-      try keep(path.fileName, pending.size, needed, in: draft.subdirectory, hold, if: condition)
+      try keep(path, pending.size, needed, in: draft.subdirectory, hold, if: condition)
       return .done(needed, exceeding: usage, generation: hold.generation)
     case .nameIsTaken: return .done(needed, exceeding: nil, generation: nil)
     }
@@ -213,14 +213,12 @@ struct Publisher {
   ///
   /// - Throws: `ConditionFailed`.
   private func keep(
-    _ fileName: String, _ size: RecordSize, _ level: BlobStore.Durability.Level, in subdirectory: OpenSubdirectory,
+    _ path: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in subdirectory: OpenSubdirectory,
     _ hold: borrowing KeyHold, if condition: StoreCondition?
   ) throws {
     guard let condition, !condition.stillHolds(in: hold.history) else { return }
     do {
-      let change = hold.beginPayloadChange(level)
-      defer { hold.end(change) }
-      if try subdirectory.directory.unlink(fileName) { hold.count(from: size, to: nil) }
+      try core.records.withdraw(path, size, level, in: subdirectory.directory, hold)
     } catch {
       throw Published(cause: error)
     }
