@@ -2,8 +2,7 @@ public import Foundation
 
 /// The checkout that these tests were built from.
 public enum Checkout {
-  private static let root = URL(filePath: #filePath)
-    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+  private static let root = (0..<4).reduce(URL(filePath: #filePath)) { url, _ in url.deletingLastPathComponent() }
 
   /// - Parameter path: relative to the checkout, such as `Spec/Performance.md`.
   public static func url(_ path: String) -> URL { root.appending(path: path) }
