@@ -58,7 +58,9 @@ struct UsesLayout: Hashable, Sendable {
 
   /// The epoch in which so many blocks were aged.
   func epoch(afterAging blocks: UInt64) -> UsesEpoch {
-    UsesEpoch(number: blocks / UInt64(blockCount / Self.epochsPerSweep))
+    // A shift, because each use asks, and a division by a power of two that the compiler does not know takes as long as
+    // the rest.
+    UsesEpoch(number: blocks >> UInt64((blockCount / Self.epochsPerSweep).trailingZeroBitCount))
   }
 
   /// How many blocks a file of another size has aged by the same epoch.
