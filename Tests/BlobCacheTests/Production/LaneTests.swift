@@ -183,8 +183,14 @@ import Testing
     let waiting = Task { try await lane.run { _ in 1 } }
     try await until { lane.waitingCount == 1 }
     lane.close()
-    await expect(.closed) { try await lane.run { _ in } }
+    let refusals = Counter()
+    lane.submit(.high) {
+    } orFail: { _ in
+      refusals.increment()
+    }
+    #expect(refusals.count == 1)
     gate.open()
+    await expect(.closed) { try await lane.run { _ in } }
     #expect(try await waiting.value == 1)
     await lane.closed()
     #expect(lane.threadCount == 0)
