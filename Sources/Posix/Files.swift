@@ -55,9 +55,8 @@ package final class Files: Sendable {
   /// Kept out of the callers, whose fast path is then the system call alone.
   @inline(never)
   private func interception(of call: SystemCall, _ location: Location) -> Interception? {
-    guard let intercept else { return nil }
     // It stands for the kernel, and for other processes, which hold none of this thread's locks.
-    return LockOrder.outside { intercept(call, location) }
+    intercept.flatMap { intercept in LockOrder.outside { intercept(call, location) } }
   }
 
   /// Whether the kernel, or a filter before it, has refused `openat2`.
