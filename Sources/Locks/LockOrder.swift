@@ -9,10 +9,10 @@
 public enum LockOrder {
   /// A thread takes a lock only while those that it holds have lower ranks, but for a nestable one.
   public enum Rank: Int, CaseIterable, Sendable {
+    /// An enumeration between its batches. Before the first it writes what is staged, which may collect on a full volume.
+    case listing
     /// The gate of one collection in a process, and the collector's byte.
     case collection
-    /// An enumeration between its batches.
-    case listing
     /// A batch of noted uses, while it is written.
     case touches
     /// A key's stripe.

@@ -101,7 +101,7 @@ final class TouchBatch: Sendable {
       return try store.refresh(use.key, to: UnixTime(seconds: latest))
     } catch {
       // Its record lives a little shorter, as with a load whose touch did not succeed.
-      store.configuration.logger.debug("\(error)")
+      LockOrder.outside { store.configuration.logger.debug("\(error)") }
       return nil
     }
   }

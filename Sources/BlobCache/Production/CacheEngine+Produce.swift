@@ -28,7 +28,7 @@ extension CacheEngine {
     }
     let answer = try await productions.answer(to: refreshing) { production in
       // It has just ended.
-      let found = try await self.look(key).blob
+      let found = try await self.look(key, touching: false).blob
       if let found, request.isAcceptable(found) { return found }
       return try await self.produceMissing(request, found == nil ? .empty : .unacceptable, in: production)
     }
@@ -46,12 +46,11 @@ extension CacheEngine {
 
   /// Looks for a blob, without telling of a hit or a miss.
   ///
-  /// A load that produces may have to look more than once.
-  ///
+  /// - Parameter touching: false for another look of one request, which is no other use.
   /// - Returns: nothing found also for a damaged record, unless it may be another version's.
-  func look(_ key: BlobKey) async throws -> BlobFinding {
+  func look(_ key: BlobKey, touching: Bool = true) async throws -> BlobFinding {
     do {
-      return try await lanes.reads.run { try self.findMissing(key, touching: true, queueTime: $0) }
+      return try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
     } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
       return BlobFinding()
     }
@@ -176,7 +175,7 @@ extension CacheEngine {
     var pause: Duration = .milliseconds(2)
     var place = place
     func lookAgain() async throws -> Blob? {
-      guard let blob = try await look(key).blob else { return nil }
+      guard let blob = try await look(key, touching: false).blob else { return nil }
       if isDone(blob) { return blob }
       if place == .empty { place = .unacceptable }
       return nil

@@ -18,7 +18,7 @@ extension CacheEngine {
     let isDone = { @Sendable (blob: Blob) in !self.isAged(blob, request.options) && request.isAcceptable(blob) }
     productions.refresh(key) { production in
       do {
-        if let blob = try await self.look(key).blob, isDone(blob) { return blob }
+        if let blob = try await self.look(key, touching: false).blob, isDone(blob) { return blob }
         return try await self.produce(request, .aged, in: production, isDone: isDone)
       } catch {
         // The caller has its answer. The stored blob stays, and the next call tries again.

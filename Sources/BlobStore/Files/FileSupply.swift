@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import Locks
 internal import Logging
 internal import Posix
 internal import SystemPackage
@@ -123,7 +124,9 @@ struct FileSupply {
     // Some file systems take no names as long as those in the bin. A bin that cannot be opened here needs no refusal: nothing
     // goes into it.
     if error.errno == .fileNameTooLong { try? open.recyclingBin(makesIt: false)?.refuse() }
-    configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
+    LockOrder.outside {
+      configuration.logger.debug("not recycled: \(BlobStoreError(error, operation: "recycle", key: nil))")
+    }
   }
 
   /// Empties the recycling bin for a store that has found the volume full.

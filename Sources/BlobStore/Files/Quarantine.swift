@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import Locks
 internal import Logging
 internal import Posix
 internal import SystemPackage
@@ -143,8 +144,10 @@ extension StoreCore {
         if let failure = try quarantine.trim().failure { throw failure }
       } catch {
         // The next collection trims it too.
-        configuration.logger.warning(
-          "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
+        LockOrder.outside {
+          configuration.logger.warning(
+            "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
+        }
       }
     }
   }

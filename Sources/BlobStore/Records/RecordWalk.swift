@@ -174,7 +174,9 @@ internal import SystemPackage
   private func offset(in stream: borrowing DirectoryStream) -> Int64 { stream.position }
 
   /// Whether an ordered walk has met so much of the current subdirectory that another one goes on in its middle.
-  var hasMetPart: Bool { DirectoryStream.keepsPositions && entriesOfSubdirectory >= smallestPart }
+  var hasMetPart: Bool {
+    DirectoryStream.keepsPositions && subdirectoryStream != nil && entriesOfSubdirectory >= smallestPart
+  }
 
   /// The part of the root that an ordered walk between two entries has met.
   var walkedPart: OrderedEntries.Part? {

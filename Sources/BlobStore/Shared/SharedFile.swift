@@ -114,4 +114,9 @@ extension SharedFile {
   ) -> Result {
     map!.withWord(at: offset, as: type, body)
   }
+
+  /// Runs a closure on words that follow each other, of a file that is mapped.
+  func withWords<Result>(at offset: Int, count: Int, _ body: (UnsafePointer<Atomic<UInt64>>) -> Result) -> Result {
+    unsafe map!.withWords(at: offset, count: count, body)
+  }
 }

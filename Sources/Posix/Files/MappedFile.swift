@@ -3,7 +3,7 @@ public import Synchronization
 
 /// Owns a shared mapping of a file, whose words are read and written atomically.
 ///
-/// Public for `withWord` alone: the compiler takes no body of a `package` function into another module, inlinable or
+/// Public for `withWord` and `withWords` alone: the compiler takes no body of a `package` function into another module, inlinable or
 /// not.
 @safe public struct MappedFile: ~Copyable, @unchecked Sendable {
   // Unchecked because of the pointer: it is set once, and what it points to is only touched atomically.
@@ -30,5 +30,17 @@ public import Synchronization
     let end = offset + MemoryLayout<Atomic<Word>>.size
     precondition(offset >= 0 && end <= byteCount, "word at \(offset) of a mapping of \(byteCount) bytes")
     return unsafe body((base + offset).assumingMemoryBound(to: Atomic<Word>.self).pointee)
+  }
+
+  /// Calls `body` with several words that follow each other, which are looked up once.
+  ///
+  /// - Parameter body: receives the first; it touches no more than `count`.
+  @inlinable
+  public func withWords<Result>(
+    at offset: Int, count: Int, _ body: (UnsafePointer<Atomic<UInt64>>) -> Result
+  ) -> Result {
+    let end = offset + count * MemoryLayout<Atomic<UInt64>>.size
+    precondition(offset >= 0 && end <= byteCount, "words at \(offset) of a mapping of \(byteCount) bytes")
+    return unsafe body(UnsafePointer((base + offset).assumingMemoryBound(to: Atomic<UInt64>.self)))
   }
 }

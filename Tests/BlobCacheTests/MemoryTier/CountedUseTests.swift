@@ -1,13 +1,31 @@
 import BlobCache
-import BlobStore
 import TestSupport
 import Testing
+
+@testable import BlobStore
 
 /// Spec/Semantics.md, O2 and C30: what memory answers is counted for all processes, and is a use of the record.
 @Suite struct CountedUseTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }
+
+  /// It looks once more when it has the production's lock, and when a refresh begins.
+  @Test(arguments: [true, false]) func aRequestThatLooksAgainIsOneUse(acrossProcesses: Bool) async throws {
+    let cache = try test.cache { $0.store.limits.size = 100_000 }
+    try await cache.store(payload(36), for: "other", ttl: .seconds(1000))
+    let options = ProductionOptions(acrossProcesses: acrossProcesses)
+    _ = try await cache.load("key", options: options) { payload(10) }
+    #expect(try uses(of: "key") == 1)
+  }
+
+  private func uses(of key: BlobKey) throws -> Int? {
+    let store = try test.otherStore()
+    let open = try store.core.root.openedOrMade()
+    let control = try #require(try open.controlFile(store.configuration.logger))
+    let digest = try store.core.path(for: key).digest
+    return store.core.uses.withSketch(of: control, in: open) { $0.uses(of: digest).count }
+  }
 
   @Test func hitsInMemoryAreCounted() async throws {
     let cache = try test.cache()

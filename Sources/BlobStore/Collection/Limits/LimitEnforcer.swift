@@ -113,7 +113,9 @@ extension LimitEnforcer {
         state.thread = try OwnedThread { [self] in run() }
         state.isRunning = true
       } catch {
-        core.configuration.logger.warning("no thread for a collection of \(core.root.path): \(error)")
+        LockOrder.outside {
+          core.configuration.logger.warning("no thread for a collection of \(core.root.path): \(error)")
+        }
       }
     }
   }

@@ -32,12 +32,27 @@ final class UseSketch: Sendable {
   func count(_ digest: UInt64, at now: UnixTime) {
     let cells = UseCells(digest)
     let offset = layout.offset(ofBlock: cells.block(of: layout))
-    let counters = row(at: offset)
-    let counted = cells.counting(in: counters)
-    setRow(counted, from: counters, at: offset)
-    let marks = row(at: offset + UsesLayout.marksOffset)
-    setRow(cells.marking(marks, as: epoch.mark), from: marks, at: offset + UsesLayout.marksOffset)
-    if counted != counters, UseCells.choosesOneOf64(counted) { ageSome(at: now) }
+    let mark = epoch.mark
+    let ages = unsafe file.withWords(at: offset, count: UsesLayout.blockByteCount / 8) { words in
+      // Word by word: processors of which nothing more is known shift no four words by four amounts at once.
+      var least = UseCells.most
+      for index in 0..<4 {
+        least = min(least, cells.value(index, in: unsafe words[index].load(ordering: .relaxed)))
+      }
+      var sum: UInt64 = 0
+      for index in 0..<4 {
+        let counters = unsafe words[index].load(ordering: .relaxed)
+        let counted = cells.counting(index, in: counters, least: least)
+        if counted != counters { unsafe words[index].store(counted, ordering: .relaxed) }
+        sum &+= counted
+        let marks = unsafe words[4 + index].load(ordering: .relaxed)
+        let marked = cells.marking(index, in: marks, as: mark)
+        // A line that is only read stays in the caches of all processors.
+        if marked != marks { unsafe words[4 + index].store(marked, ordering: .relaxed) }
+      }
+      return least < UseCells.most && UseCells.choosesOneOf64(sum)
+    }
+    if ages { ageSome(at: now) }
   }
 
   func uses(of digest: UInt64) -> Uses {

@@ -25,6 +25,7 @@ struct SettingsChange {
     return try core.withCollectorLock(options) { control in
       guard let open = try core.root.opened() else { throw noDirectory }
       let root = try open.directory.reopened()
+      defer { extendLifetime(root) }
       try lock(root, needsIt: control == nil || !open.ownership.isOpenToReaders)
       let old = try resetting ? BlobStore.DirectorySettings() : open.settings() ?? BlobStore.DirectorySettings()
       var new = old
