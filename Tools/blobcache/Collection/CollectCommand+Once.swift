@@ -17,8 +17,8 @@ extension CollectCommand {
           output.line(report.text)
         }
         report.reportChangeOfOwner(options)
-        let traffic = try store.traffic()
-        metrics.change { $0.add(report, traffic, to: directory) }
+        let counted = try DirectoryCounts(of: store)
+        metrics.change { $0.add(report, counted, to: directory) }
         answer.worsen(to: self.answer(to: report, of: store, directory))
       } catch let error as BlobStoreError where error.code == .collectionRunning {
         // Another process is doing what was asked for: that is no failure.

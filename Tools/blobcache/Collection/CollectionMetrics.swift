@@ -16,8 +16,8 @@ struct CollectionMetrics {
     var sum: BlobStore.CollectionReport
     var last: BlobStore.CollectionReport?
     var lastEnd: UnixTime?
-    /// The traffic of the directory, by all processes; nil before it was read.
-    var traffic: BlobStore.Traffic?
+    /// What all processes have counted; nil before it was read.
+    var counted: DirectoryCounts?
   }
 
   init(_ plan: CollectionPlan) {
@@ -35,10 +35,10 @@ struct CollectionMetrics {
   }
 
   mutating func add(
-    _ report: BlobStore.CollectionReport, _ traffic: BlobStore.Traffic? = nil, to directory: CollectionPlan.Directory,
+    _ report: BlobStore.CollectionReport, _ counted: DirectoryCounts? = nil, to directory: CollectionPlan.Directory,
     at time: UnixTime = .now
   ) {
-    if let traffic { directories[directory]?.traffic = traffic }
+    if let counted { directories[directory]?.counted = counted }
     directories[directory]?.passes += 1
     directories[directory]?.sum.add(report)
     directories[directory]?.last = report
@@ -92,7 +92,17 @@ extension CollectionMetrics {
     static func traffic(
       _ name: String, _ help: String, _ value: @escaping @Sendable (BlobStore.Traffic) -> Int64
     ) -> Family {
-      Family(name: "blobcache_\(name)_total", type: "counter", help: help) { $1.traffic.map { "\(value($0))" } }
+      Family(name: "blobcache_\(name)_total", type: "counter", help: help) {
+        $1.counted.map { "\(value($0.traffic))" }
+      }
+    }
+
+    static func eviction(
+      _ name: String, _ help: String, _ value: @escaping @Sendable (BlobStore.CollectionStatistics) -> Int64
+    ) -> Family {
+      Family(name: "blobcache_\(name)_total", type: "counter", help: help) {
+        $1.counted.map { "\(value($0.collections))" }
+      }
     }
 
     static func gauge(
@@ -123,6 +133,16 @@ extension CollectionMetrics {
     .traffic("served_bytes", "Bytes of the payloads that were loaded.") { $0.bytesServed },
     .traffic("stores", "Records stored.") { $0.stores },
     .traffic("stored_bytes", "Bytes of the payloads that were stored.") { $0.bytesStored },
+    .eviction("evicted_for_size_limit", "Records evicted for the size limit, by any process.") {
+      $0.evictedForSizeLimit
+    },
+    .eviction("evicted_for_count_limit", "Records evicted for the count limit.") { $0.evictedForCountLimit },
+    .eviction("evicted_for_free_space", "Records evicted for room on the volume.") { $0.evictedForFreeSpace },
+    .eviction("evicted_by_trims", "Records evicted by trims.") { $0.evictedByTrims },
+    .gauge("mean_evicted_age_seconds", "From the last update of evicted records to their end, on average.") {
+      $1.counted?.collections.meanEvictedAge
+    },
+    .gauge("hit_ratio", "Of the loads by any process, the share that was answered.") { $1.counted?.traffic.hitRatio },
     .gauge("collection_last_duration_seconds", "Time that the last pass took.") { $1.last?.seconds },
     .gauge("collection_last_pass_timestamp_seconds", "When the last pass of this process ended, in Unix time.") {
       $1.lastEnd?.seconds

@@ -122,8 +122,8 @@ extension CollectionService {
     switch outcome {
     case .finished(let report):
       // A directory that cannot be opened any more is reported by its next pass.
-      let traffic = try? directory.store(options).traffic()
-      metrics.change { $0.add(report, traffic, to: directory) }
+      let counted = try? DirectoryCounts(of: directory.store(options))
+      metrics.change { $0.add(report, counted, to: directory) }
       report.reportChangeOfOwner(options)
       print(JSONObject(report), report.text)
     case .skippedAsRecent(let lastPass):
