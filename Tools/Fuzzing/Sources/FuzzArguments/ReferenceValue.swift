@@ -17,12 +17,12 @@ enum ReferenceValue: CaseIterable {
     let characters = Array(text.unicodeScalars)
     switch self {
     case .duration:
-      return Self.number(characters, units: ["s": 1, "m": 60, "h": 3600, "d": 86400]) != nil
+      return Self.number(characters, units: ["s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800]) != nil
     case .size:
       // A limit must be more than zero.
       let units: [String: Int128] = [
         "KB": 1000, "MB": 1000 * 1000, "GB": 1000 * 1000 * 1000, "TB": 1000 * 1000 * 1000 * 1000, "KiB": 1 << 10,
-        "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+        "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
       ]
       return Self.number(characters, units: units).map { $0 > 0 } ?? false
     case .time:
