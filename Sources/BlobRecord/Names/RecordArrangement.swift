@@ -4,7 +4,7 @@ public enum RecordArrangement: String, CaseIterable, Sendable {
   ///
   /// Keys with a common start, such as URLs, all lie in one. There, a collection looks at all of them after one has changed.
   case prefix
-  /// One of 256, named by the last two hexadecimal digits of the file name's digest.
+  /// One of 1,024, named by the low ten bits of the file name's digest.
   case spread
   /// None: all records lie at the root.
   case flat

@@ -46,7 +46,7 @@ public struct RecordLayout: Hashable, Sendable {
   public func isSubdirectory(_ name: String) -> Bool {
     switch arrangement {
     case .flat: return false
-    case .spread: return DigestByte.isName(name)
+    case .spread: return SpreadSubdirectory.isName(name)
     case .prefix:
       guard !name.isEmpty, naming.accepts(fileNameBeginning: name) else { return false }
       return Self.start(ofFileName: name).utf8.elementsEqual(name.utf8)
@@ -61,7 +61,7 @@ public struct RecordLayout: Hashable, Sendable {
   private func subdirectory(ofFileName fileName: String, digest: UInt64) -> String {
     switch arrangement {
     case .prefix: Self.start(ofFileName: fileName)
-    case .spread: DigestByte(digest).name
+    case .spread: SpreadSubdirectory(digest).name
     case .flat: ""
     }
   }
@@ -113,7 +113,7 @@ public struct RecordLayout: Hashable, Sendable {
     if arrangement == .flat {
       guard subdirectory.isEmpty else { return false }
     } else {
-      let start = arrangement == .prefix ? (fileName[0], fileName[1]) : DigestByte(digest).digits
+      let start = arrangement == .prefix ? (fileName[0], fileName[1]) : SpreadSubdirectory(digest).digits
       guard subdirectory.count == 2, subdirectory[0] == start.0, subdirectory[1] == start.1 else { return false }
     }
     for index in fileName.indices {

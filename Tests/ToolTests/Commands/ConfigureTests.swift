@@ -117,7 +117,7 @@ import Testing
   @Test func aSpreadDirectoryNeedsNoFlagEither() async throws {
     #expect(try await configure("--layout", "spread").status == 0)
     try await tool.store("12345", for: "foobar")
-    #expect(try tool.directory.names(in: "cache/e8") == ["foobar"])
+    #expect(try tool.directory.names(in: "cache/v8") == ["foobar"])
     for flags in [[], ["--no-flat"]] {
       #expect(try await tool.run(arguments: ["load", "cache", "foobar"] + flags).text == "12345")
     }

@@ -28,7 +28,7 @@ struct NameVector {
   }
 
   private static func spreadSubdirectory(of digest: UInt64) -> String {
-    let text = String(digest % 256, radix: 16)
+    let text = String(digest % 1024, radix: 32)
     return text.count < 2 ? "0" + text : text
   }
 

@@ -46,7 +46,7 @@ struct ConfigureCommand: DirectorySubcommand {
   @Option(
     parsing: .unconditional,
     help:
-      "Where records lie: in subdirectories by the beginnings of their names, in 256 by digests, or in the directory itself."
+      "Where records lie: in subdirectories by the beginnings of their names, in 1,024 by digests, or in the directory itself."
   )
   var layout: RecordArrangement?
 

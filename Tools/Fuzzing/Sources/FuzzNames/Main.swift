@@ -77,7 +77,7 @@ struct FuzzNames {
         require(path.fileName.utf8.starts(with: path.subdirectory.utf8))
         require((2...3).contains(path.subdirectory.utf16.count))
       } else {
-        require(UInt64(path.subdirectory, radix: 16) == path.digest % 256 && path.subdirectory.utf8.count == 2)
+        require(UInt64(path.subdirectory, radix: 32) == path.digest % 1024 && path.subdirectory.utf8.count == 2)
       }
       require(path.relative.utf8.elementsEqual((path.subdirectory + "/" + path.fileName).utf8))
       require(layout.isSubdirectory(path.subdirectory), "a walk would not enter a record's directory")
