@@ -41,8 +41,18 @@ final class StoreCore: Sendable {
     stripes = StripeLocks(root, controlFiles, configuration)
   }
 
+  /// Where a key's record lies by the arrangement of the directory that was opened last, or of a new one.
+  ///
+  /// The directory in hand may have another: `OpenRoot.placed` tells.
   func path(for key: BlobKey) throws(KeyError) -> RecordPath {
-    try configuration.layout.path(for: key)
+    try layout(root.arrangement ?? configuration.arrangementOfNewDirectories).path(for: key)
+  }
+
+  /// How records are named and placed in a directory.
+  func layout(of open: OpenRoot) -> RecordLayout { layout(open.arrangement) }
+
+  private func layout(_ arrangement: RecordArrangement) -> RecordLayout {
+    RecordLayout(naming: configuration.layout.naming, arrangement: arrangement)
   }
 
   /// Judges records as a load of that time does.

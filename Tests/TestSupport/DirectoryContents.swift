@@ -2,15 +2,17 @@ package import BlobRecord
 package import Foundation
 package import SystemPackage
 
-/// Every file below a directory, hidden ones too, with its bytes: read without the code under test. The control file and
-/// the recycling bin are left out: they hold nothing that lasts.
+/// Every file below a directory, hidden ones too, with its bytes: read without the code under test. The control file,
+/// the settings and the recycling bin are left out: they hold no blobs.
 ///
 /// Paths are relative; they are keys, because keys are compared by their bytes.
 package func contents(of directory: FilePath) throws -> [BlobKey: Data] {
   var files: [BlobKey: Data] = [:]
   guard FileManager.default.fileExists(atPath: directory.string) else { return files }
   for path in try FileManager.default.subpathsOfDirectory(atPath: directory.string) {
-    guard path != ".blobcache", path != ".blobcache-uses", path != ".recycled", !path.hasPrefix(".recycled/") else {
+    guard path != ".blobcache", path != ".blobcache-uses", path != ".blobcache.conf", path != ".recycled",
+      !path.hasPrefix(".recycled/")
+    else {
       continue
     }
     let full = directory.string + "/" + path

@@ -27,7 +27,8 @@ public struct RecordLayout: Hashable, Sendable {
     let fileName = try naming.fileName(for: key)
     let digest = NameDigest.digest(ofFileName: fileName)
     return RecordPath(
-      subdirectory: subdirectory(ofFileName: fileName, digest: digest), fileName: fileName, digest: digest)
+      subdirectory: subdirectory(ofFileName: fileName, digest: digest), fileName: fileName, digest: digest,
+      by: arrangement)
   }
 
   /// The path of a file in `subdirectory`, if its name places a record there.
@@ -39,7 +40,14 @@ public struct RecordLayout: Hashable, Sendable {
     guard self.subdirectory(ofFileName: fileName, digest: digest).utf8.elementsEqual(subdirectory.utf8) else {
       return nil
     }
-    return RecordPath(subdirectory: subdirectory, fileName: fileName, digest: digest)
+    return RecordPath(subdirectory: subdirectory, fileName: fileName, digest: digest, by: arrangement)
+  }
+
+  /// The path of the same file name by this arrangement.
+  func path(of other: RecordPath) -> RecordPath {
+    RecordPath(
+      subdirectory: subdirectory(ofFileName: other.fileName, digest: other.digest), fileName: other.fileName,
+      digest: other.digest, by: arrangement)
   }
 
   /// Whether a directory of this name at the root is one in which records lie.

@@ -5,11 +5,19 @@ public struct RecordPath: Sendable {
   public let fileName: String
   /// `NameDigest` of the file name.
   public let digest: UInt64
+  /// What tells the subdirectory.
+  package let arrangement: RecordArrangement
 
-  init(subdirectory: String, fileName: String, digest: UInt64) {
+  init(subdirectory: String, fileName: String, digest: UInt64, by arrangement: RecordArrangement) {
     self.subdirectory = subdirectory
     self.fileName = fileName
     self.digest = digest
+    self.arrangement = arrangement
+  }
+
+  /// Where the record of this name lies by an arrangement.
+  package func placed(by arrangement: RecordArrangement) -> RecordPath {
+    arrangement == self.arrangement ? self : RecordLayout(arrangement: arrangement).path(of: self)
   }
 
   /// The path relative to the root, such as `ab/abcdef`.

@@ -1,3 +1,5 @@
+internal import BlobRecord
+
 /// The result of an enumeration of the whole directory.
 struct Enumeration {
   /// The records that are there, without those that the enumeration itself has removed.
@@ -12,12 +14,14 @@ struct Enumeration {
 struct CounterCorrection {
   /// The control file, if it may be written to, and what it counted before the enumeration.
   private let counters: (control: ControlFile, start: BlobStore.UsageEstimate)?
-  private let core: StoreCore
+  /// By which records were told from foreign files.
+  private let layout: RecordLayout?
 
   /// Waits, for a short time, for a moment without changes.
   init(of core: StoreCore, unless isStopped: () -> Bool) throws {
-    self.core = core
-    guard let open = try core.root.opened(), let control = core.countersFile(of: open),
+    let open = try core.root.opened()
+    layout = open.map { core.layout(of: $0) }
+    guard let open, let control = core.countersFile(of: open),
       // A process that is stopped in the middle of a change holds up no enumeration for long.
       let start = try control.settledCounters(in: open.directory, within: core.patience, unless: isStopped)
     else {
@@ -31,7 +35,7 @@ struct CounterCorrection {
   func apply(_ found: Enumeration?) {
     guard let found, let (control, start) = counters else { return }
     // By another layout, or naming, records are foreign files.
-    guard control.hint.map({ $0.layout == core.configuration.layout }) ?? found.isOfOneLayout else { return }
+    guard control.hint.map({ $0.layout == layout }) ?? found.isOfOneLayout else { return }
     control.correctCounters(to: found.left, since: start - found.removed)
   }
 }

@@ -166,6 +166,12 @@ struct FileDraft: ~Copyable {
     return true
   }
 
+  /// Takes the name unless something has it, in the way that the file system knows.
+  mutating func commitOrLink(as fileName: String) throws(FileError) -> Bool {
+    if let isNamed = try commit(as: fileName) { return isNamed }
+    return try link(as: fileName)
+  }
+
   /// Takes the name from the file that has it, if one does.
   mutating func replace(_ fileName: String) throws(FileError) {
     let name = try name()

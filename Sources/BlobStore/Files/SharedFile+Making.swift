@@ -9,13 +9,7 @@ extension SharedFile {
   /// - Returns: false if another process was faster.
   static func make(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws -> Bool {
     var temporary = try makeUnpublished(format, in: open, names: names)
-    return try publish(&temporary, as: format.name)
-  }
-
-  /// - Returns: false if another process was faster.
-  private static func publish(_ temporary: inout FileDraft, as name: String) throws -> Bool {
-    if let published = try temporary.commit(as: name) { return published }
-    return try temporary.link(as: name)
+    return try temporary.commitOrLink(as: format.name)
   }
 
   /// Makes an empty file, where there is no room for more: its locks are all it has, until it is replaced.
@@ -24,7 +18,7 @@ extension SharedFile {
   static func makeEmpty(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws {
     var temporary = try FileDraft(
       in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: names, as: .control)
-    _ = try publish(&temporary, as: format.name)
+    _ = try temporary.commitOrLink(as: format.name)
   }
 
   /// Puts a new file in the place of one that is damaged.

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Logging
 internal import Posix
 internal import SystemPackage
@@ -6,8 +7,8 @@ internal import SystemPackage
 struct ControlFileOpener: Sendable {
   let names: TemporaryNames
   let logger: Logger
-  /// The hint that the first change leaves there; nil where it leaves none.
-  let hint: DirectoryHint?
+  /// The hint that the first change leaves there, but for the arrangement; nil where it leaves none.
+  private let hint: DirectoryHint?
 
   init(names: TemporaryNames, _ configuration: BlobStore.Configuration, defaultExpiration: Int64) {
     self.names = names
@@ -15,7 +16,8 @@ struct ControlFileOpener: Sendable {
     hint =
       configuration.access.leavesHint
       ? DirectoryHint(
-        defaultExpiration: defaultExpiration, sizeLimit: configuration.limits.size, layout: configuration.layout)
+        defaultExpiration: defaultExpiration, sizeLimit: configuration.limits.size,
+        layout: RecordLayout(naming: configuration.layout.naming))
       : nil
   }
 
@@ -29,7 +31,10 @@ struct ControlFileOpener: Sendable {
     let control = try openedControlFile(of: open, makesIt: makesIt)
     if makesIt, let control {
       control.file.shutReadersOut(logger)
-      if let hint { control.leaveHint(hint) }
+      if var hint {
+        hint.layout.arrangement = open.arrangement
+        control.leaveHint(hint)
+      }
     }
     return control
   }

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Locks
 internal import Posix
 internal import SystemPackage
@@ -28,6 +29,7 @@ final class CacheRoot: Sendable {
   private let holder: (any RootHolder)?
   private let agreement: SettingsAgreement?
   private let state = Lock(State())
+  private let lastArrangement = AtomicArrangement()
 
   /// - Parameters:
   ///   - path: as it was given.
@@ -49,6 +51,11 @@ final class CacheRoot: Sendable {
 
   /// A number that grows whenever another directory may be at the path.
   var changes: UInt64 { state.withLock { $0.changes } }
+
+  /// The arrangement of the directory that was opened last; nil before the first one.
+  ///
+  /// - Complexity: no lock and no system call.
+  var arrangement: RecordArrangement? { lastArrangement.value }
 
   /// The directory; nil if the path leads to none. Looks at most once a second whether it is still the one at the path.
   func opened() throws -> OpenRoot? {
@@ -94,12 +101,21 @@ final class CacheRoot: Sendable {
         "everybody may write to this directory and it has no sticky bit, so anybody could plant or remove blobs",
         path: path)
     }
-    try agreement?.check(opened)
+    try lookAtSettings(of: opened)
     state.withLock {
       $0.opened = opened
       $0.lastCheckMilliseconds = SystemClock.coarseMilliseconds()
     }
     return opened
+  }
+
+  /// Finds out whether the configuration agrees with the directory, and where its records lie.
+  ///
+  /// - Parameter isForStore: as in `OpenRoot.findArrangement`.
+  func lookAtSettings(of opened: OpenRoot, isForStore: Bool = false) throws {
+    guard let agreement else { return }
+    try agreement.check(opened, isForStore: isForStore)
+    lastArrangement.set(opened.arrangement)
   }
 
   /// Checks that the path still leads to the open directory and that its control file is still there, and closes what
@@ -115,6 +131,8 @@ final class CacheRoot: Sendable {
       opened.confirmSubdirectories(status, systemTime: systemTime, at: moment)
       try opened.forgetControlFileIfReplaced()
       try opened.forgetRecyclingBinIfReplaced()
+      // Until the directory says where records lie, another program may decide it.
+      if opened.mustSayArrangement { try lookAtSettings(of: opened) }
       return false
     }
     state.withLock { state in

@@ -1,6 +1,8 @@
+internal import BlobRecord
 internal import Locks
 internal import Logging
 internal import Posix
+internal import Synchronization
 internal import SystemPackage
 
 /// The directory as it was opened.
@@ -10,6 +12,8 @@ final class OpenRoot: Sendable {
   private let control = Lock<ControlFileState>(.notLookedFor)
   private let bin = Lock<BinState>(.notLookedFor)
   private let subdirectories: OpenSubdirectories
+  private let knownArrangement = AtomicArrangement()
+  private let isArrangementUnsaid = Atomic(false)
   /// Given back when the directory is no longer in use.
   private let hold: (any RootHold)?
 
@@ -34,6 +38,17 @@ final class OpenRoot: Sendable {
     ownership = FileOwnership(of: status)
     subdirectories = OpenSubdirectories(budget)
     self.directory = directory
+  }
+
+  /// Where its records lie.
+  var arrangement: RecordArrangement { knownArrangement.value ?? .prefix }
+
+  /// Whether a store must write the arrangement into the settings before its first record.
+  var mustSayArrangement: Bool { isArrangementUnsaid.load(ordering: .relaxed) }
+
+  func setArrangement(_ arrangement: RecordArrangement, mustBeSaid: Bool) {
+    knownArrangement.set(arrangement)
+    isArrangementUnsaid.store(mustBeSaid, ordering: .relaxed)
   }
 
   /// The control file, opened when it is first needed; nil if it is missing.

@@ -14,9 +14,16 @@ final class SettingsAgreement: Sendable {
 
   init(_ configuration: BlobStore.Configuration) { self.configuration = configuration }
 
+  /// Compares them, and tells the root where its records lie.
+  ///
   /// - Throws: `layoutMismatch`; `settingsUnreadable`.
-  func check(_ root: OpenRoot) throws {
-    guard let said = try root.settings() else { return }
+  func check(_ root: OpenRoot, isForStore: Bool) throws {
+    let said = try root.settings()
+    if let said { try compare(said, root) }
+    try root.findArrangement(configuration, settings: said, isForStore: isForStore)
+  }
+
+  private func compare(_ said: BlobStore.DirectorySettings, _ root: OpenRoot) throws {
     let file = root.directory.path.appending(SettingsFile.name)
     let own = BlobStore.DirectorySettings(configuration)
     let differences = DirectorySetting.allCases.compactMap { Difference($0, said, own) }
@@ -41,6 +48,8 @@ final class SettingsAgreement: Sendable {
     /// - Returns: nil where the directory says nothing, or the same.
     init?(_ setting: DirectorySetting, _ said: BlobStore.DirectorySettings, _ own: BlobStore.DirectorySettings) {
       guard let text = said.text(of: setting), text != own.text(of: setting) else { return nil }
+      // A store without an arrangement goes by the directory's.
+      if setting == .layout, own.arrangement == nil { return nil }
       self.setting = setting
       self.said = text
       self.own = own.text(of: setting) ?? "nothing"
@@ -48,7 +57,7 @@ final class SettingsAgreement: Sendable {
   }
 
   private static func mismatch(
-    _ said: BlobStore.DirectorySettings, _ own: RecordLayout, _ file: FilePath
+    _ said: BlobStore.DirectorySettings, _ own: BlobStore.Configuration.Layout, _ file: FilePath
   ) -> BlobStoreError {
     var layout = own
     layout.follow(said)

@@ -9,10 +9,10 @@ extension BlobStore {
   /// The record may be missing or expired. A file once opened stays whole, even if the record is replaced: a store puts
   /// another file in its place. Only its header may change.
   ///
-  /// - Throws: `invalidKey`.
-  /// - Complexity: no system call.
+  /// - Throws: `invalidKey`. Before the first operation, also what opening the directory throws.
+  /// - Complexity: no system call, but for the first operation, which opens the directory.
   public func filePath(for key: BlobKey) throws(BlobStoreError) -> FilePath {
-    try withErrorContext("filePath", key) { core.root.absolutePath.appending(try core.path(for: key).relative) }
+    try withErrorContext("filePath", key) { try core.filePath(for: key) }
   }
 
   /// Runs a closure while no other thread or process changes a key's record.
@@ -33,13 +33,23 @@ extension BlobStore {
   ///   called; `invalidKey`, `fileSystem`.
   public func withExclusiveAccess<Result>(to key: BlobKey, _ body: (FilePath) throws -> Result) throws -> Result {
     let result = try withErrorContext("withExclusiveAccess", key) {
-      let path = try core.path(for: key)
-      let file = core.root.absolutePath.appending(path.relative)
+      let digest = try core.path(for: key).digest
       // An error of the closure goes to the caller as it is, and is no error of the store.
-      let hold = try core.stripes.hold(path.digest)
+      let hold = try core.stripes.hold(digest)
       defer { extendLifetime(hold) }
+      let file = try core.filePath(for: key)
       return Swift.Result { try LockOrder.outside { try body(file) } }
     }
     return try result.get()
+  }
+}
+
+extension StoreCore {
+  fileprivate func filePath(for key: BlobKey) throws -> FilePath {
+    var path = try path(for: key)
+    if configuration.layout.arrangement == nil, root.arrangement == nil, let open = try root.opened() {
+      path = open.placed(path)
+    }
+    return root.absolutePath.appending(path.relative)
   }
 }

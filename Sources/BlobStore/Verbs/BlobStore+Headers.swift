@@ -173,7 +173,11 @@ extension StoreCore {
     copiesLinked: Bool = true,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> WrittenHeader {
-    guard case .regular(let file, let status) = try openRecord(path, for: .readWrite) else { return .none(.notFound) }
+    guard let open = try root.opened() else { return .none(.notFound) }
+    let path = open.placed(path)
+    guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite) else {
+      return .none(.notFound)
+    }
     let before: RecordHeader
     switch try file.judgeHeader(judge(at: now), RecordFacts(fileSize: status.size, nameDigest: path.digest)) {
     case .sound(let header): before = header

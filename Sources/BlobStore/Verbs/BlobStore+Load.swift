@@ -96,7 +96,7 @@ extension StoreCore {
         path, configuration.damagePolicy,
         { open, isFirst throws in
           place = open
-          return try records.read(path, in: open, at: now, asksStatus: !isFirst)
+          return try records.read(open.placed(path), in: open, at: now, asksStatus: !isFirst)
         })
     else {
       count(.miss, of: path.digest, isUse: touching, at: now, in: place)
@@ -111,7 +111,7 @@ extension StoreCore {
     let path = try path(for: key)
     let now = configuration.now()
     return try readUntilConsistent(path, .report) { open, _ throws in
-      try records.readHeader(of: path, in: open, at: now)
+      try records.readHeader(of: open.placed(path), in: open, at: now)
     }?.0
   }
 
@@ -139,7 +139,8 @@ extension StoreCore {
     case .live(let header, let content): return (header, content)
     case .damaged(let error):
       try follow(policy, for: error, at: path)
-      throw DamagedRecord(error: error, path: root.path.appending(path.relative))
+      throw DamagedRecord(
+        error: error, path: root.path.appending(path.placed(by: root.arrangement ?? path.arrangement).relative))
     }
   }
 
@@ -156,7 +157,7 @@ extension StoreCore {
     func readOrPassOver() throws -> Reading<Content> {
       do {
         return try read(open)
-      } catch let error as FileError where open.foreignRecord(at: path, after: error) != nil {
+      } catch let error as FileError where open.foreignRecord(at: open.placed(path), after: error) != nil {
         return .absent
       }
     }
@@ -178,7 +179,7 @@ extension StoreCore {
   /// - Throws: `DamagedRecord` if others may write to it.
   func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
     guard let open = try root.opened() else { return .absent }
-    return try records.open(path, in: open, for: access)
+    return try records.open(open.placed(path), in: open, for: access)
   }
 
   /// The error for a sound record that is larger than this store takes.

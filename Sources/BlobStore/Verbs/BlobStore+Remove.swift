@@ -103,8 +103,9 @@ extension BlobStore {
 
 extension StoreCore {
   fileprivate func remove(_ key: BlobKey, recycling: Bool) throws -> BlobStore.Outcome {
-    let path = try path(for: key)
+    let name = try path(for: key)
     guard let open = try root.opened() else { return .notFound }
+    let path = open.placed(name)
     var mayLookAgain = true
     var mustTell = true
     while let subdirectory = try recordSubdirectory(of: path, open) {

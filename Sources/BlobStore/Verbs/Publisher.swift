@@ -45,7 +45,7 @@ struct Publisher {
     _ key: BlobKey, _ header: RecordHeader, locks: BlobStore.LockPolicy, mayRecycle: Bool, canWriteAgain: Bool,
     if condition: StoreCondition? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
-    let path = try core.path(for: key)
+    var path = try core.path(for: key)
     var (header, condition) = (header, condition)
     if core.configuration.format == .checksummed { header.keyDigest = path.digest }
     var attempts = DraftAttempts(mayRecycle: mayRecycle, canWriteAgain: canWriteAgain)
@@ -57,6 +57,8 @@ struct Publisher {
       let rescues = keeper?.rescue.collections ?? 0
       do {
         let open = try core.root.openedOrMade()
+        if open.mustSayArrangement { try SettingsChange(core).sayArrangement(in: open) }
+        path = open.placed(path)
         let subdirectory = try open.madeSubdirectory(path.subdirectory)
         var draft = try core.records.draft(header, for: path, attempts, in: subdirectory, of: open)
         kind = draft.kind

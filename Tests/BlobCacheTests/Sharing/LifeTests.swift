@@ -269,7 +269,7 @@ import Testing
 
   @Test(arguments: [(RecordNaming.encoded, false), (.verbatim, false), (.sha256, true)])
   func inTheFlatLayoutThereIsATagOnlyWhereItCannotBeARecord(naming: RecordNaming, isTagged: Bool) async throws {
-    let layout = RecordLayout(naming: naming, separatesDirectories: false)
+    let layout = BlobStore.Configuration.Layout(naming: naming, arrangement: .flat)
     let cache = try test.cache { $0.store.layout = layout }
     try await cache.store(payload(10), for: "a")
     #expect(FileManager.default.fileExists(atPath: test.path("CACHEDIR.TAG")) == isTagged)

@@ -40,6 +40,7 @@ struct TestCache {
 
   var storeConfiguration: BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
+    configuration.layout.arrangement = .prefix
     configuration.durability = .none
     configuration.limits.freeSpaceFloor = 0
     configuration.access.lockTimeout = .seconds(60)

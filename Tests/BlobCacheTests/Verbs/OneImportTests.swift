@@ -7,7 +7,7 @@ import Testing
   @Test func theCacheNamesItsKeysTimesAndLoggers() throws {
     var configuration = BlobCache.Configuration()
     configuration.store.limits.size = 1 << 30
-    configuration.store.layout = RecordLayout(naming: .sha256)
+    configuration.store.layout.naming = .sha256
     configuration.store.logger = Logger(label: "covers")
     configuration.store.durability = BlobStore.Durability.full
     configuration.memory?.policy = EvictionPolicy.lru

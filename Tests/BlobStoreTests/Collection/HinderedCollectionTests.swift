@@ -107,7 +107,7 @@ import Testing
     try store.collect()
     // A program leaves its hint with its first change; who only looks leaves none.
     let stranger = try cache.store {
-      $0.layout = layout
+      $0.layout = .init(layout)
       $0.access.leavesHint = false
     }
     #expect(try stranger.usage().records == 0)
@@ -122,7 +122,7 @@ import Testing
     for key in ["aakey", "bbkey", "cckey"] { try store.store(payload(36), for: BlobKey(key)) }
     try store.collect()
     let stranger = try cache.store {
-      $0.layout = layout
+      $0.layout = .init(layout)
       $0.access.leavesHint = false
     }
     var options = BlobStore.CollectionOptions()

@@ -130,8 +130,8 @@ import Testing
       let result = operation.perform(on: store)
       return result.error?.errno == .noSpace ? StoreResult(answer: .done) : result
     }
-    // The second writes the control file, for which there need not be room.
-    run.plan.arm(FaultPlan.Fault(.noSpace, call: 3, of: [.write]))
+    // The first writes the settings, and the third the control file, for which there need not be room.
+    run.plan.arm(FaultPlan.Fault(.noSpace, call: 4, of: [.write]))
     #expect(try !run.play().isEmpty)
     #expect(run.plan.failed.count == 1)
   }

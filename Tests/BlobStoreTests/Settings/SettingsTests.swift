@@ -269,7 +269,7 @@ import Testing
     cache.clock.advance(by: 1000)
     let names = try cache.outside.names(in: "cache")
     for layout in [RecordLayout(naming: .sha256), RecordLayout(naming: .verbatim)] {
-      let store = try cache.store { $0.layout = layout }
+      let store = try cache.store { $0.layout = .init(layout) }
       expect(.layoutMismatch) { _ = try store.load("key") }
       expect(.layoutMismatch) { try store.store(payload(1), for: "key") }
       expect(.layoutMismatch) { try store.collect() }

@@ -113,7 +113,7 @@ import Testing
     try BlobStore.changeSettings(of: cache.root) { $0.arrangement = .spread }
     #expect(String(decoding: try cache.bytes(".blobcache.conf"), as: UTF8.self).contains("\nlayout spread\n"))
     let configuration = try BlobStore.Configuration(following: cache.root)
-    #expect(configuration.layout == RecordLayout(arrangement: .spread))
+    #expect(configuration.layout == .init(arrangement: .spread))
     expect(.layoutMismatch) { try cache.store().store(payload(1), for: "foobar") }
     try store().store(payload(1), for: "foobar")
     #expect(try cache.exists("v8/foobar"))

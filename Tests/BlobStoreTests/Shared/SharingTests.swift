@@ -19,6 +19,7 @@ import Testing
 
   func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
+    configuration.layout.arrangement = .prefix
     configuration.durability = .none
     configuration.access.lockTimeout = .seconds(60)
     let clock = clock
@@ -135,6 +136,7 @@ import Testing
     // What others may open, they may lock: there it is not the directory that is locked.
     try check(chmod(path.string, 0o700), "chmod")
     var configuration = BlobStore.Configuration()
+    configuration.layout.arrangement = .prefix
     configuration.durability = .none
     configuration.access.lockTimeout = .milliseconds(100)
     let files = Files { call, _ in call == .allocate ? .fail(.noSpace) : nil }

@@ -26,6 +26,8 @@ struct Cache {
     files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
+    // Files are where tests look for them, and the calls are those of a directory that has been decided for.
+    configuration.layout.arrangement = .prefix
     configuration.durability = .none
     configuration.limits.freeSpaceFloor = 0
     // Those tests that are about it ask for it: the others say when there is a collection.

@@ -29,6 +29,8 @@ struct FaultRun {
     directory = try TemporaryDirectory(inMemory: true)
     root = directory.path.appending("cache")
     var configuration = BlobStore.Configuration()
+    // A new directory decides once, and the others' scripts have files in places of their own.
+    if script.name != FaultScript.all.first?.name { configuration.layout.arrangement = .prefix }
     configuration.durability = durability
     configuration.damagePolicy = .quarantine
     configuration.limits.size = FaultScript.sizeLimit
@@ -164,6 +166,11 @@ struct FaultRun {
 }
 
 extension FaultPlan.Call {
+  /// Whether the call is one of those that tell how a directory is arranged, where its settings do not.
+  fileprivate func isLook(at root: FilePath) -> Bool {
+    [.openDirectory, .listDirectory].contains(kind) && path == root || path == root.appending(".blobcache")
+  }
+
   /// Whether the call is a lock that another process had, as far as this error tells.
   fileprivate func isBusy(_ errno: Errno) -> Bool {
     // POSIX has two errors for bytes.
@@ -271,6 +278,8 @@ extension FaultRun {
   ) -> Bool {
     // A control file that readers may open, as older programs made them, is used all the same; a warning says so.
     if call.kind == .setPermissions, call.path == root.appending(".blobcache") { return true }
+    // Where records lie, a first store looks once more.
+    if case .store = operation, errno == .permissionDenied, call.isLook(at: root) { return true }
     // Whose a temporary file is, who removes it looks at again.
     if call.kind == .status, call.path.lastComponent?.string.hasPrefix(".tmp-") == true { return true }
     // Nothing is lost by a close or when a lock stays; an interrupted call is made again; a busy lock is no failure.

@@ -20,7 +20,7 @@ struct RandomCache {
     generator = SeededGenerator(seed: seed)
     let now = UnixTime(seconds: 1_700_000_000)
     var configuration = BlobStore.Configuration()
-    configuration.layout = RecordLayout(
+    configuration.layout = .init(
       naming: [.encoded, .verbatim].randomElement(using: &generator)!,
       arrangement: RecordArrangement.allCases.randomElement(using: &generator)!)
     configuration.format = [.checksummed, .reference].randomElement(using: &generator)!

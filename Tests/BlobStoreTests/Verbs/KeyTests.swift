@@ -27,7 +27,7 @@ import Testing
 
   /// N1, N2, N3, N6: each key is a record of its own, and nothing lies outside the root.
   @Test(arguments: layouts) func everyKeyIsARecordOfItsOwn(layout: RecordLayout) throws {
-    let store = try cache.store { $0.layout = layout }
+    let store = try cache.store { $0.layout = .init(layout) }
     let fitting = Self.keys.filter { layout.naming != .verbatim || $0.isVerbatim }.map { BlobKey($0.key) }
     for (index, key) in fitting.enumerated() {
       #expect(try store.load(key) == nil)
@@ -57,13 +57,13 @@ import Testing
 
   /// N4.
   @Test(arguments: layouts) func emptyKeyIsRefused(layout: RecordLayout) throws {
-    expectInvalid("", try cache.store { $0.layout = layout })
+    expectInvalid("", try cache.store { $0.layout = .init(layout) })
     #expect(try cache.outside.names() == [])
   }
 
   /// N4: in bytes of the file name, not in characters of the key.
   @Test(arguments: layouts) func longestNameIs255Bytes(layout: RecordLayout) throws {
-    let store = try cache.store { $0.layout = layout }
+    let store = try cache.store { $0.layout = .init(layout) }
     for longest in [String(repeating: "a", count: 255), String(repeating: "é", count: 127) + "a"] {
       try store.store(payload(5), for: BlobKey(longest))
       #expect(try store.load(BlobKey(longest))?.payload == payload(5))

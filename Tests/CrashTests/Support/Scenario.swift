@@ -56,7 +56,7 @@ extension StartState {
       var settings = StoreSettings(directory: FilePath(directory))
       settings.now = UnixTime(seconds: Scenario.now - age)
       settings.durability = .none
-      let store = try settings.makeStore()
+      let store = try settings.makeStore { $0.layout.arrangement = .prefix }
       try store.store(payload.bytes, for: BlobKey(key))
       for _ in 0..<locks { try store.lock(BlobKey(key)) }
     }

@@ -56,17 +56,22 @@ package struct StoreModel: Sendable {
 extension StoreModel {
   package static let headerSize: Int64 = 64
 
+  /// Where records lie: in a directory that no other program has decided for.
+  package var layout: RecordLayout {
+    RecordLayout(naming: configuration.layout.naming, arrangement: configuration.arrangementOfNewDirectories)
+  }
+
   /// The path of a key that has one.
   package func path(of key: BlobKey) -> RecordPath {
     do {
-      return try configuration.layout.path(for: key)
+      return try layout.path(for: key)
     } catch {
       preconditionFailure("the model holds a key without a name: \(key)")
     }
   }
 
   package func isValid(_ key: BlobKey) -> Bool {
-    (try? configuration.layout.path(for: key)) != nil  // the answer is all that is asked
+    (try? layout.path(for: key)) != nil  // the answer is all that is asked
   }
 
   /// The bytes of a record's file.

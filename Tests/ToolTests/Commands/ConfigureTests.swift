@@ -24,7 +24,7 @@ import Testing
       rows == [
         ["default-ttl", "7d", "directory"], ["size-limit", "2147483648 bytes", "directory"],
         ["count-limit", "12", "environment (for collect)"], ["keep-free", "a tenth, 4GiB at most", "built in"],
-        ["eviction", "frequency", "built in"], ["naming", "encoded", "built in"], ["layout", "prefix", "built in"],
+        ["eviction", "frequency", "built in"], ["naming", "encoded", "built in"], ["layout", "spread", "built in"],
       ])
     let objects = try await configure("--json").objects()
     #expect(objects.map { $0["name"] }.count == 7)
@@ -35,7 +35,26 @@ import Testing
   @Test func aProgramsHintComesAfterTheDirectory() async throws {
     try await tool.store("12345", for: "key")
     let objects = try await configure("--json").objects()
-    #expect(objects.allSatisfy { $0["source"] == "built in" })
+    #expect(objects.allSatisfy { $0["source"] == ($0["name"] == "layout" ? "directory" : "built in") })
+  }
+
+  /// N5c to N5e: what a new directory gets, what its first blob writes, and what directories in use keep.
+  @Test func aNewDirectoryIsSpreadFromItsFirstBlobOn() async throws {
+    func layout() async throws -> [JSONValue?] {
+      let row = try await configure("--json").objects().first { $0["name"] == "layout" }
+      return [row?["value"], row?["source"]]
+    }
+    #expect(try await layout() == ["spread", "built in"])
+    #expect(try tool.directory.names(in: "cache") == [])
+    try tool.create("cache/ke/key")
+    #expect(try await layout() == ["prefix", "records"])
+    try FileManager.default.removeItem(at: tool.directory.url("cache/ke"))
+    try await tool.store("12345", for: "foobar")
+    #expect(try tool.directory.names(in: "cache/v8") == ["foobar"])
+    #expect(try await layout() == ["spread", "directory"])
+    #expect(try await configure("--reset").status == 0)
+    #expect(try await layout() == ["spread", "directory"])
+    #expect(try await tool.run("load", "cache", "foobar").text == "12345")
   }
 
   @Test func blobsWithoutATimeToLiveLastAsTheDirectorySays() async throws {
@@ -89,7 +108,7 @@ import Testing
     if isUsed { try await tool.store("12345", for: "key") }
     let options = [
       ["--size-limit", "1MB"], ["--count-limit", "7"], ["--default-ttl", "never"], ["--keep-free", "0"],
-      ["--eviction", "oldest"], ["--naming", "encoded"], ["--layout", "prefix"],
+      ["--eviction", "oldest"], ["--naming", "encoded"], ["--layout", "spread"],
     ]
     let runs = try await withThrowingTaskGroup(of: Tool.Run.self) { group in
       for option in options {

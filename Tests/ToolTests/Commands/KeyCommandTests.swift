@@ -49,7 +49,7 @@ import Testing
 
   @Test func damageIsAResultWithItsRule() async throws {
     try await tool.store("1", for: "key")
-    try tool.damage("cache/ke/key", at: 20)
+    try tool.damage("cache/7c/key", at: 20)
     let run = try await tool.run("lock", "--json", "cache", "key")
     #expect(run.status == 1)
     let object = try #require(try run.objects().first)
@@ -69,7 +69,7 @@ import Testing
 
   @Test func removingADamagedFileIsDone() async throws {
     try await tool.store("1", for: "key")
-    try tool.damage("cache/ke/key", at: 0)
+    try tool.damage("cache/7c/key", at: 0)
     let run = try await tool.run("remove", "cache", "key", "key")
     #expect(run.status == 1)
     #expect(run.text == "key: removed\nkey: not found\n")

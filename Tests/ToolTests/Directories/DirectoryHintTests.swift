@@ -19,7 +19,7 @@ import Testing
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.expiry.defaultTimeToLive = .seconds(86400)
-    configuration.layout = layout
+    configuration.layout = .init(layout)
     configuration.now = { UnixTime(seconds: time) }
     return try BlobStore(directory: FilePath(tool.directory.url(name).path), configuration: configuration)
   }

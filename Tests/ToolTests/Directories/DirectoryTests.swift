@@ -88,12 +88,12 @@ import Testing
 
   @Test(
     .enabled(if: canRunUnprivileged, "needs setpriv and a build that everybody may read"),
-    arguments: ["cache/ke/key", "cache/ke"])
+    arguments: ["cache/7c/key", "cache/7c"])
   func whatMayNotBeReadIsNotLeftOutInSilence(file: String) async throws {
     try await tool.store("1", for: "key")
     try await tool.store("1", for: "other")
-    for path in ["", "cache", "cache/ke", "cache/ot"] { try setPermissions(0o755, path) }
-    try setPermissions(0o644, "cache/ot/other")
+    for path in ["", "cache", "cache/7c", "cache/il"] { try setPermissions(0o755, path) }
+    for readable in ["cache/il/other", "cache/.blobcache.conf"] { try setPermissions(0o644, readable) }
     try setPermissions(0o000, file)
     defer { #expect(throws: Never.self) { try setPermissions(0o700, file) } }
     for command in [

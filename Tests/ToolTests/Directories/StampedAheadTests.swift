@@ -27,7 +27,7 @@ import Testing
     #expect(run.status == 0)
     #expect(
       run.text == """
-        ahead      ah/ahead: stamped 2096-10-02T07:06:40Z by a clock that was ahead; the next collection stamps it anew
+        ahead      se/ahead: stamped 2096-10-02T07:06:40Z by a clock that was ahead; the next collection stamps it anew
         cache: 1 sound, 0 damaged, 0 unreadable; 0 temporary, 0 foreign; 1 from a clock that was ahead; 69 B checked
 
         """)

@@ -1,3 +1,4 @@
+import BlobRecord
 import BlobStore
 import Foundation
 import SystemPackage
@@ -130,9 +131,10 @@ struct SharedStickyRootTests {
 
   /// The bytes of a sound record of that key, of the same length as the one that is there.
   private func forgery(of key: String) async throws -> Data? {
+    let path = try RecordLayout(arrangement: .spread).path(for: BlobKey(key))
     let other = try SharedRoot(0o700)
     try await other.store("forgery", for: key, as: .owner)
-    return try Data(contentsOf: URL(filePath: other.path("ke/" + key)))
+    return try Data(contentsOf: URL(filePath: other.path(path.relative)))
   }
 
   /// A control file that says "size limit 1", for a directory of another user's.

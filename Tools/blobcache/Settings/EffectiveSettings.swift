@@ -18,13 +18,19 @@ struct EffectiveSettings {
     let own = try BlobStore.settings(of: directory)
     let hint = try BlobStore.hint(at: directory).map { BlobStore.DirectorySettings(hint: $0) }
     let environment = try CollectionPlan(directories: [directory], commandLine: [:], file: nil).directories[0].settings
-    let builtIn = BlobStore.DirectorySettings(BlobStore.Configuration())
+    let naming = own.naming ?? hint?.naming ?? .encoded
+    let ofRecords = try BlobStore.arrangementOfRecords(in: directory, naming: naming)
+    var builtIn = BlobStore.DirectorySettings(BlobStore.Configuration())
+    builtIn.arrangement = BlobStore.Configuration().arrangementOfNewDirectories
     rows = DirectorySetting.allCases.map { setting in
       let places: [(settings: BlobStore.DirectorySettings?, source: String)] = [
         (environment, "environment (for collect)"), (own, "directory"), (hint, "program"),
       ]
       for (settings, source) in places {
         if let value = settings?.text(of: setting) { return Row(setting: setting, value: value, source: source) }
+      }
+      if setting == .layout, let ofRecords {
+        return Row(setting: setting, value: ofRecords.rawValue, source: "records")
       }
       return Row(setting: setting, value: builtIn.text(of: setting), source: "built in")
     }

@@ -8,7 +8,7 @@ extension BlobStore.Configuration {
   /// some of the other's records.
   public static var sptPersistentCache: BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
-    configuration.layout = RecordLayout(naming: .verbatim)
+    configuration.layout = Layout(naming: .verbatim, arrangement: .prefix)
     return configuration
   }
 }

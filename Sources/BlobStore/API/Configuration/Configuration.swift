@@ -7,7 +7,7 @@ extension BlobStore {
   public struct Configuration: Sendable {
     /// How keys become file names, and whether records are spread over subdirectories. All programs that share a
     /// directory must agree on it.
-    public var layout = RecordLayout()
+    public var layout = Layout()
     /// The header that stores write; loads read both.
     public var format = RecordFormat.checksummed
     public var limits = Limits()

@@ -14,7 +14,7 @@ final class ExpiryPass {
   /// When the collection began.
   private let now: UnixTime
   /// The marks of earlier passes, and those that this one leaves; nil where they cannot be used.
-  private let marks: SubdirectoryMarks?
+  private var marks: SubdirectoryMarks?
   /// The mark that the subdirectory in hand gets; nil if the next pass must walk it again.
   private var mark: SubdirectoryMarks.Mark?
   /// Whether something was left in the subdirectory in hand.
@@ -32,15 +32,14 @@ final class ExpiryPass {
     self.rule = rule
     self.sizes = sizes
     self.now = now
-    let configuration = core.configuration
-    // Marks are for stores that share a clock. At the root there are no subdirectories.
-    let usesMarks =
-      configuration.access.recordsCollections && configuration.layout.separatesDirectories && !options.dryRun
-    marks = (usesMarks ? control : nil).flatMap {
-      SubdirectoryMarks(
-        $0, configuration.layout, defaultExpiration: core.defaultExpiration,
-        sharing: configuration.access.sharing)
-    }
+  }
+
+  /// Marks are for stores that share a clock. At the root there are no subdirectories.
+  private func marks(of open: OpenRoot) -> SubdirectoryMarks? {
+    let access = core.configuration.access
+    guard let control, access.recordsCollections, open.arrangement != .flat, !options.dryRun else { return nil }
+    return SubdirectoryMarks(
+      control, core.layout(of: open), defaultExpiration: core.defaultExpiration, sharing: access.sharing)
   }
 
   /// - Parameter isTimeUp: asked once the pass has come far enough to end.
@@ -49,6 +48,7 @@ final class ExpiryPass {
     guard let open = try core.root.opened(), let walk = try core.walk(from: isTimed ? startPosition : nil) else {
       return
     }
+    marks = marks(of: open)
     if keepsPlace { walk.smallestPart = options.smallestPart }
     let knownMarks = knowsMarks ? marks : nil
     let mustEnd = { [unowned walk] in

@@ -7,10 +7,10 @@ extension BlobStore {
   /// - Returns: nil for a record, and where no file is.
   public func foreignRecord(for key: BlobKey) throws(BlobStoreError) -> ForeignRecord? {
     try withErrorContext("foreignRecord", key) {
-      let path = try core.path(for: key)
-      guard let open = try core.root.opened(), let subdirectory = try core.recordSubdirectory(of: path, open) else {
-        return nil
-      }
+      let name = try core.path(for: key)
+      guard let open = try core.root.opened() else { return nil }
+      let path = open.placed(name)
+      guard let subdirectory = try core.recordSubdirectory(of: path, open) else { return nil }
       return try open.foreignRecord(at: path, in: subdirectory.directory)
     }
   }

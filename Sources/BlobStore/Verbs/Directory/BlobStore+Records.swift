@@ -25,7 +25,7 @@ extension StoreCore {
   /// - Returns: nil if there is no directory.
   func walk(fileNamePrefix: String = "", from start: WalkPosition? = nil) throws -> RecordWalk? {
     guard let open = try root.opened() else { return nil }
-    return try records.walk(open, by: configuration.layout, fileNamePrefix: fileNamePrefix, from: start)
+    return try records.walk(open, by: layout(of: open), fileNamePrefix: fileNamePrefix, from: start)
   }
 }
 

@@ -7,8 +7,8 @@ extension BlobStore {
   /// - Throws: `fileSystem`.
   package func leaveCacheTag() throws(BlobStoreError) {
     try withErrorContext("store") {
-      guard CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.configuration.layout),
-        let open = try core.root.opened()
+      guard let open = try core.root.opened(),
+        CacheDirectoryTag.isTag(CacheDirectoryTag.name, in: core.layout(of: open))
       else { return }
       guard try open.directory.status(of: CacheDirectoryTag.name) == nil else { return }
       // Whole before it has its name: half a signature would be none.
@@ -16,9 +16,7 @@ extension BlobStore {
         in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: core.temporaryNames)
       let content = Array(CacheDirectoryTag.content.utf8)
       try temporary.file.write(unsafe content.span.bytes, at: 0)
-      if try temporary.commit(as: CacheDirectoryTag.name) == nil {
-        _ = try temporary.link(as: CacheDirectoryTag.name)
-      }
+      _ = try temporary.commitOrLink(as: CacheDirectoryTag.name)
     }
   }
 }

@@ -13,7 +13,7 @@ extension BlobStore.Configuration {
   public init(following directory: FilePath) throws(BlobStoreError) {
     self.init()
     if let hint = try BlobStore.hint(at: directory) {
-      layout = hint.layout
+      layout = Layout(hint.layout)
       limits.size = hint.sizeLimit
       expiry.defaultTimeToLive = .seconds(hint.defaultExpiration)
     }

@@ -8,7 +8,7 @@ internal import SystemPackage
 /// a directory is a cache, and this one may be any. `flock(2)` on the root keeps other changes off, also those that began
 /// before there was a control file.
 struct SettingsChange {
-  private let core: StoreCore
+  let core: StoreCore
 
   /// - Parameter core: of the directory, without a say in its settings.
   init(_ core: StoreCore) { self.core = core }
@@ -27,19 +27,24 @@ struct SettingsChange {
       let root = try open.directory.reopened()
       defer { extendLifetime(root) }
       try lock(root, needsIt: control == nil || !open.ownership.isOpenToReaders)
-      let old = try resetting ? BlobStore.DirectorySettings() : open.settings() ?? BlobStore.DirectorySettings()
-      var new = old
-      change(&new)
-      try validate(new)
-      if old.naming != new.naming || old.arrangement != new.arrangement {
-        var current = control?.hint?.layout ?? RecordLayout()
-        current.follow(old)
-        var layout = RecordLayout()
-        layout.follow(new)
-        try refuseMixture(of: layout, current, in: open)
+      while true {
+        let said = try resetting ? nil : open.settings()
+        let old = said ?? BlobStore.DirectorySettings()
+        var new = old
+        change(&new)
+        try validate(new)
+        let known = control?.hint?.layout
+        let isOtherLayout = old.naming != new.naming || old.arrangement != new.arrangement
+        if new.arrangement == nil, try mustKeepSpread(known, in: open) { new.arrangement = .spread }
+        if isOtherLayout {
+          var current = known ?? RecordLayout()
+          current.follow(old)
+          var layout = RecordLayout(arrangement: current.arrangement)
+          layout.follow(new)
+          try refuseMixture(of: layout, current, in: open)
+        }
+        if try write(new, in: open, replacing: resetting || said != nil) { return new }
       }
-      try write(new, in: open)
-      return new
     }
   }
 
@@ -48,7 +53,7 @@ struct SettingsChange {
   /// - Parameter needsIt: false where any reader can hold the lock without end, and this process holds the collector's
   ///   byte. A process that has the lock all the time is such a reader then: a change takes some milliseconds.
   /// - Throws: `busy` if another process has the lock as long as this one waits, and it is needed.
-  private func lock(_ root: borrowing Directory, needsIt: Bool) throws {
+  func lock(_ root: borrowing Directory, needsIt: Bool) throws {
     let timeout = core.configuration.access.lockTimeout
     var backoff = Backoff(timeout: timeout)
     while try !root.tryLock() {
@@ -79,6 +84,21 @@ struct SettingsChange {
   }
 
   // MARK: - Layout
+
+  /// Whether settings that say no arrangement would hide records that are spread.
+  ///
+  /// A directory's records are taken for those of `prefix` where nothing says how they lie.
+  private func mustKeepSpread(_ known: RecordLayout?, in open: OpenRoot) throws -> Bool {
+    // Settings that cannot be read are about to be replaced.
+    if let said = (try? open.settings())?.arrangement { return said == .spread }
+    if let known { return known.arrangement == .spread }
+    for naming in RecordNaming.allCases {
+      var isSpread = false
+      try forEachRecord(of: RecordLayout(naming: naming, arrangement: .spread), in: open) { _ in isSpread = true }
+      if isSpread { return true }
+    }
+    return false
+  }
 
   /// - Throws: `invalidConfiguration` if a sound record lies where the layout puts none, or under a name of another key.
   private func refuseMixture(
@@ -123,17 +143,24 @@ struct SettingsChange {
 
   // MARK: - File
 
-  private func write(_ settings: BlobStore.DirectorySettings, in open: OpenRoot) throws {
+  /// - Parameter replacing: whether there may be a file; else one that has come since stays.
+  /// - Returns: false if one has come.
+  func write(_ settings: BlobStore.DirectorySettings, in open: OpenRoot, replacing: Bool) throws -> Bool {
     if settings.isEmpty {
-      guard try open.directory.unlink(SettingsFile.name) else { return }
+      guard try replacing && open.directory.unlink(SettingsFile.name) else { return true }
     } else {
       let place = OpenSubdirectory(try open.directory.reopened())
       var draft = try FileDraft(in: place, of: open.ownership, names: core.temporaryNames)
       let content = SettingsFile.content(for: settings)
       try draft.file.write(unsafe content.span.bytes, at: 0)
       try draft.synchronize(.full)
-      try draft.replace(SettingsFile.name)
+      if replacing {
+        try draft.replace(SettingsFile.name)
+      } else {
+        guard try draft.commitOrLink(as: SettingsFile.name) else { return false }
+      }
     }
     try open.directory.synchronize()
+    return true
   }
 }

@@ -90,6 +90,8 @@ final class StoreContender: Contender {
   static func configuration(_ format: BlobStore.RecordFormat) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.format = format
+    // As the raw calls have it.
+    configuration.layout.arrangement = .prefix
     configuration.durability = .none
     // Files are made and unlinked on both sides; what it is not to do so, `--recycling` measures.
     configuration.recycling = .off

@@ -29,6 +29,7 @@ struct Workspace {
       .appending("blobcache-fuzz-\(getpid())-\(policy.rawValue)")
     require(mkdir(directory.string, 0o700) == 0, "\(directory) cannot be made")
     var configuration = BlobStore.Configuration()
+    configuration.layout.arrangement = .prefix
     configuration.damagePolicy = policy
     configuration.limits.payload = 4096
     configuration.durability = .none
@@ -42,7 +43,7 @@ struct Workspace {
   }
 
   private func path(of input: RecordInput) -> FilePath {
-    let subdirectory = store.configuration.layout.subdirectory(ofFileName: input.fileName)
+    let subdirectory = RecordLayout().subdirectory(ofFileName: input.fileName)
     return (subdirectory.isEmpty ? directory : directory.appending(subdirectory)).appending(input.fileName)
   }
 

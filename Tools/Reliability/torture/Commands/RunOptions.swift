@@ -97,7 +97,10 @@ extension RunOptions {
       configuration.limits.collectsOnStore = false
     }
     // For changes in place, the payload's checksum would tell the mix before the check looks into it.
-    if plant == .inPlace { configuration.format = .reference }
+    if plant == .inPlace {
+      configuration.format = .reference
+      configuration.layout.arrangement = .spread
+    }
     // A history says that a collection failed on a file, and only this says why.
     configuration.logger = Logger(label: "torture") { StreamLogHandler.standardError(label: $0) }
     configuration.logger.logLevel = .warning

@@ -55,7 +55,7 @@ final class PlantedFaults: Sendable {
         }
       }
     case .staleControlFile:
-      guard let path = try? RecordLayout().path(for: key) else { return nil }
+      guard let path = try? RecordLayout(arrangement: .spread).path(for: key) else { return nil }
       return try withLockedStripe(of: path.digest, file: control) {
         try withRecord(key) { file, _ in try change(file, header(of: file), by: step, slowly: true) }
       }
@@ -95,7 +95,9 @@ final class PlantedFaults: Sendable {
       }
       guard found == .done else { continue }
       usleep(500)
-      if unlink(cache + "/" + (try RecordLayout().path(for: key).relative)) == 0 { report.expired += 1 }
+      if unlink(cache + "/" + (try RecordLayout(arrangement: .spread).path(for: key).relative)) == 0 {
+        report.expired += 1
+      }
     }
     return report
   }
@@ -105,7 +107,7 @@ extension PlantedFaults {
   private func withRecord(
     _ key: BlobKey, _ body: (CInt, UInt64) throws -> BlobStore.Outcome
   ) throws -> BlobStore.Outcome {
-    let path = try RecordLayout().path(for: key)
+    let path = try RecordLayout(arrangement: .spread).path(for: key)
     let file = open(cache + "/" + path.relative, O_RDWR | O_CLOEXEC)
     guard file >= 0 else { return .notFound }
     defer { close(file) }

@@ -1,0 +1,227 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, N5c to N5f: a store that leaves the arrangement to its directory.
+@Suite struct NewDirectoryTests: BetweenCalls {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private static let settingsFile = ".blobcache.conf"
+  /// The key `foobar` by each arrangement; FNV-1a of it is 0x85944171f73967e8.
+  private static let places: [RecordArrangement: String] = [
+    .prefix: "fo/foobar", .spread: "v8/foobar", .flat: "foobar",
+  ]
+
+  private func store(
+    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
+    try cache.store(files: files) {
+      $0.layout.arrangement = nil
+      change(&$0)
+    }
+  }
+
+  private func arrangementThatIsSaid() throws -> RecordArrangement? {
+    try BlobStore.settings(of: cache.root).arrangement
+  }
+
+  /// Stores by another program's configuration.
+  private func plant(_ arrangement: RecordArrangement, _ byteCount: Int = 5) throws {
+    try cache.store { $0.layout.arrangement = arrangement }.store(payload(byteCount), for: "foobar")
+  }
+
+  // MARK: - New directories
+
+  @Test(arguments: [true, false]) func theFirstStoreSpreadsAndSaysSo(isThere: Bool) throws {
+    if isThere { try cache.makeDirectory("") }
+    let store = try store()
+    try store.store(payload(5), for: "foobar")
+    #expect(try cache.files() == ["v8/foobar", Self.settingsFile])
+    var expected = BlobStore.DirectorySettings()
+    expected.arrangement = .spread
+    #expect(try BlobStore.settings(of: cache.root) == expected)
+    #expect(try BlobStore.hint(at: cache.root)?.layout == RecordLayout(arrangement: .spread))
+    #expect(try store.load("foobar")?.payload == payload(5))
+    #expect(try self.store().load("foobar")?.payload == payload(5))
+    #expect(try store.filePath(for: "foobar") == cache.root.appending("v8/foobar"))
+    #expect(try store.usage().foreignFiles == 0)
+  }
+
+  @Test(arguments: [true, false]) func aStoreThatOnlyLooksWritesNothing(isThere: Bool) throws {
+    if isThere { try cache.makeDirectory("") }
+    let before = try cache.outside.names(in: "")
+    let store = try store()
+    #expect(try store.filePath(for: "foobar") == cache.root.appending("v8/foobar"))
+    #expect(try store.load("foobar") == nil)
+    #expect(try store.records().map(\.file) == [])
+    #expect(try store.remove("foobar") == .notFound)
+    #expect(try cache.outside.names(in: "") == before)
+    if isThere { #expect(try !cache.exists(Self.settingsFile)) }
+  }
+
+  @Test(arguments: [".hidden", "CACHEDIR.TAG"]) func whatIsNoRecordLeavesADirectoryNew(name: String) throws {
+    try cache.write([1], to: name)
+    try store().store(payload(5), for: "foobar")
+    #expect(try cache.exists("v8/foobar"))
+  }
+
+  @Test(arguments: ["fo/other", "notes", "x"]) func aDirectoryInUseStaysAsItIs(file: String) throws {
+    try cache.write([1], to: file)
+    try store().store(payload(5), for: "foobar")
+    #expect(try cache.exists("fo/foobar"))
+    #expect(try !cache.exists(Self.settingsFile))
+  }
+
+  /// SPTPersistentCache reads such directories too.
+  @Test(arguments: [(RecordNaming.verbatim, BlobStore.RecordFormat.checksummed), (.encoded, .reference)])
+  func namesAndHeadersOfTheReferenceLieByPrefix(naming: RecordNaming, format: BlobStore.RecordFormat) throws {
+    let store = try store {
+      $0.layout.naming = naming
+      $0.format = format
+    }
+    try store.store(payload(5), for: "foobar")
+    #expect(try cache.files() == ["fo/foobar"])
+    #expect(BlobStore.Configuration.sptPersistentCache.layout.arrangement == .prefix)
+  }
+
+  /// Users who do not trust each other could not read each other's settings.
+  @Test func whereStrangersMakeFilesRecordsLieByPrefix() throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), 0o1777), "chmod")
+    try store().store(payload(5), for: "foobar")
+    #expect(try cache.files() == ["fo/foobar"])
+  }
+
+  // MARK: - What a directory says
+
+  @Test(arguments: RecordArrangement.allCases) func theSettingsDecide(said: RecordArrangement) throws {
+    try cache.makeDirectory("")
+    try BlobStore.changeSettings(of: cache.root) { $0.arrangement = said }
+    let before = try cache.bytes(Self.settingsFile)
+    try store().store(payload(5), for: "foobar")
+    #expect(try cache.exists(#require(Self.places[said])))
+    #expect(try store().load("foobar")?.payload == payload(5))
+    #expect(try cache.bytes(Self.settingsFile) == before)
+  }
+
+  @Test func settingsWithoutAnArrangementKeepWhatTheySay() throws {
+    try cache.makeDirectory("")
+    try BlobStore.changeSettings(of: cache.root) { $0.sizeLimit = .atMost(1 << 30) }
+    try store().store(payload(5), for: "foobar")
+    var expected = BlobStore.DirectorySettings()
+    expected.sizeLimit = .atMost(1 << 30)
+    expected.arrangement = .spread
+    #expect(try BlobStore.settings(of: cache.root) == expected)
+    #expect(try cache.exists("v8/foobar"))
+  }
+
+  /// A directory that another program has used, also once it is empty, or has lost its control file.
+  @Test(arguments: RecordArrangement.allCases, [true, false])
+  func theHintDecidesWhereSettingsSayNothing(arrangement: RecordArrangement, isEmpty: Bool) throws {
+    try plant(arrangement)
+    if isEmpty { try cache.store { $0.layout.arrangement = arrangement }.removeAll(.all) }
+    let store = try store()
+    #expect(try store.load("foobar")?.payload == (isEmpty ? nil : payload(5)))
+    try store.store(payload(6), for: "foobar")
+    #expect(try cache.bytes(#require(Self.places[arrangement])).count == 70)
+    // The hint goes with the control file.
+    #expect(try arrangementThatIsSaid() == (arrangement == .spread ? .spread : nil))
+  }
+
+  @Test func recordsWithoutAControlFileLieByPrefix() throws {
+    try plant(.prefix)
+    try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
+    let store = try store()
+    #expect(try store.load("foobar")?.payload == payload(5))
+    try store.store(payload(6), for: "foobar")
+    #expect(try cache.files() == ["fo/foobar"])
+  }
+
+  @Test func aSpreadDirectoryNeedsNoControlFile() throws {
+    try store().store(payload(5), for: "foobar")
+    try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
+    #expect(try store().load("foobar")?.payload == payload(5))
+  }
+
+  // MARK: - Several programs
+
+  /// Until something is stored, another program may decide.
+  @Test func aLookAtTheRootTellsWhatAnotherProgramHasDecided() throws {
+    try cache.makeDirectory("")
+    let store = try store()
+    #expect(try store.load("foobar") == nil)
+    try plant(.prefix)
+    store.lookAtRoot()
+    #expect(try store.load("foobar")?.payload == payload(5))
+    #expect(try store.filePath(for: "foobar") == cache.root.appending("fo/foobar"))
+  }
+
+  @Test func aFirstStoreLooksOnceMore() throws {
+    try cache.makeDirectory("")
+    let store = try store()
+    #expect(try store.load("foobar") == nil)
+    try plant(.prefix)
+    try store.store(payload(6), for: "foobar")
+    #expect(try cache.files() == ["fo/foobar"])
+  }
+
+  @Test func twoFirstStoresAgree() throws {
+    let other = try store()
+    before(.renameNoReplace, at: Self.settingsFile) { try other.store(payload(5), for: "other") }
+    let store = try store(files: trace.files)
+    try store.store(payload(6), for: "foobar")
+    #expect(try store.load("other")?.payload == payload(5))
+    #expect(try other.load("foobar")?.payload == payload(6))
+    #expect(try arrangementThatIsSaid() == .spread)
+  }
+
+  @Test(arguments: [true, false]) func settingsThatComeFirstHold(hasSettings: Bool) throws {
+    try cache.makeDirectory("")
+    let root = cache.root
+    if hasSettings { try BlobStore.changeSettings(of: root) { $0.countLimit = .atMost(7) } }
+    let say: @Sendable () throws -> Void = { try BlobStore.changeSettings(of: root) { $0.arrangement = .flat } }
+    if hasSettings { before(.lock, say) } else { before(.renameNoReplace, at: Self.settingsFile, say) }
+    try store(files: trace.files).store(payload(5), for: "foobar")
+    #expect(try cache.files() == ["foobar", Self.settingsFile])
+    #expect(try BlobStore.settings(of: root).countLimit == (hasSettings ? .atMost(7) : nil))
+  }
+
+  /// A change of settings makes the file only where there is none, as a first store does.
+  @Test func aChangeOfSettingsKeepsWhatAFirstStoreSays() throws {
+    try cache.makeDirectory("")
+    // There the control file needs no lock of the root, which the change has.
+    try check(chmod(cache.path(""), 0o755), "chmod")
+    let store = try store()
+    before(.renameNoReplace, at: Self.settingsFile) { try store.store(payload(5), for: "foobar") }
+    try BlobStore.changeSettings(of: cache.root, files: trace.files) { $0.countLimit = .atMost(7) }
+    let settings = try BlobStore.settings(of: cache.root)
+    #expect(settings.countLimit == .atMost(7) && settings.arrangement == .spread)
+    #expect(try cache.exists("v8/foobar"))
+  }
+
+  // MARK: - Settings are not lost
+
+  @Test(arguments: [true, false], [true, false])
+  func aResetKeepsASpreadDirectory(isDamaged: Bool, hasControlFile: Bool) throws {
+    try store().store(payload(5), for: "foobar")
+    try BlobStore.changeSettings(of: cache.root) { $0.countLimit = .atMost(7) }
+    if isDamaged { try cache.write([1, 2, 3], to: Self.settingsFile) }
+    if !hasControlFile { try FileManager.default.removeItem(atPath: cache.path(".blobcache")) }
+    let settings = try BlobStore.changeSettings(of: cache.root, resetting: true) { _ in }
+    #expect(settings.arrangement == .spread && settings.countLimit == nil)
+    #expect(try BlobStore.settings(of: cache.root) == settings)
+    #expect(try store().load("foobar")?.payload == payload(5))
+  }
+
+  @Test func settingsCannotForgetThatRecordsAreSpread() throws {
+    try store().store(payload(5), for: "foobar")
+    #expect(try BlobStore.changeSettings(of: cache.root) { $0.arrangement = nil }.arrangement == .spread)
+  }
+}
