@@ -227,6 +227,18 @@ int blob_allocate(int descriptor, int64_t length) {
 #endif
 }
 
+int blob_reserve(int descriptor, int64_t length) {
+#if defined(__APPLE__)
+  fstore_t store = {.fst_flags = F_ALLOCATEALL, .fst_posmode = F_PEOFPOSMODE, .fst_length = length};
+  return fcntl(descriptor, F_PREALLOCATE, &store) == -1 ? -1 : 0;
+#elif defined(FALLOC_FL_KEEP_SIZE)
+  return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, length);
+#else
+  errno = EOPNOTSUPP;
+  return -1;
+#endif
+}
+
 int blob_mapping_hazard(int descriptor) {
   struct statfs volume;
   if (fstatfs(descriptor, &volume) == -1) return -1;

@@ -26,7 +26,8 @@ public struct BlobStoreError: Error, Sendable {
     private enum Kind: String {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
-      case sourceMissing, sourceUnreadable, limitReached, settingsUnreadable, layoutMismatch, internalInconsistency
+      case sourceMissing, sourceUnreadable, limitReached, settingsUnreadable, layoutMismatch, sizeMismatch
+      case invalidRange, internalInconsistency
     }
 
     private let kind: Kind
@@ -70,6 +71,10 @@ public struct BlobStoreError: Error, Sendable {
     public static let settingsUnreadable = Code(.settingsUnreadable)
     /// The directory's records have another layout or naming than the configuration.
     public static let layoutMismatch = Code(.layoutMismatch)
+    /// A writer was given more or fewer bytes than its `expectedSize`.
+    public static let sizeMismatch = Code(.sizeMismatch)
+    /// A range of bytes that does not lie within the payload.
+    public static let invalidRange = Code(.invalidRange)
     /// A fault of this library.
     public static let internalInconsistency = Code(.internalInconsistency)
 

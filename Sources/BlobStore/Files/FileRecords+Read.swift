@@ -137,26 +137,3 @@ extension OpenFile {
     }
   }
 }
-
-// MARK: - The payload's allocation
-
-/// Memory of a payload's size, not zeroed, that becomes `Data` without a copy.
-@safe private struct PayloadBuffer: ~Copyable {
-  let bytes: UnsafeMutableRawBufferPointer
-
-  /// - Parameter byteCount: above zero.
-  /// - Returns: nil where there is no memory.
-  init?(byteCount: Int) {
-    // malloc, because Data frees the memory by free.
-    guard let base = unsafe malloc(byteCount) else { return nil }
-    unsafe bytes = UnsafeMutableRawBufferPointer(start: base, count: byteCount)
-  }
-
-  deinit { unsafe free(bytes.baseAddress) }
-
-  consuming func take() -> Data {
-    let bytes = unsafe bytes
-    discard self
-    return unsafe Data(bytesNoCopy: bytes.baseAddress!, count: bytes.count, deallocator: .free)
-  }
-}

@@ -36,6 +36,11 @@ struct Records {
     try files.readHeader(of: name, in: open, at: now)
   }
 
+  /// Opens a record, judges it by its header, and keeps it open for reads of its payload.
+  func openLive(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<OpenRecord> {
+    try files.openLive(name, in: open, at: now)
+  }
+
   /// Opens what lies at a name, if it is a file of the cache's.
   ///
   /// - Throws: `DamagedRecord` if others may write to it.

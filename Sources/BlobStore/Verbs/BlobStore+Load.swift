@@ -119,7 +119,7 @@ extension StoreCore {
   /// read again. If it still does, it is read once more under its stripe, if that is free at once.
   ///
   /// - Parameter read: told whether it is the first to read.
-  private func readUntilConsistent<Content>(
+  func readUntilConsistent<Content>(
     _ path: RecordPath, _ policy: BlobStore.DamagePolicy,
     _ read: (OpenRoot, _ isFirst: Bool) throws -> Reading<Content>
   ) throws -> (RecordHeader, Content)? {

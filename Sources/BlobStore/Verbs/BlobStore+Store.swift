@@ -95,7 +95,7 @@ extension BlobStore {
 // MARK: - Preparing
 
 extension BlobStore {
-  private var publisher: Publisher { Publisher(core: core, keeper: keeper) }
+  var publisher: Publisher { Publisher(core: core, keeper: keeper) }
 }
 
 extension Publisher {
@@ -116,7 +116,8 @@ extension Publisher {
     }
   }
 
-  private func newHeader(ttl: Duration?, locks: BlobStore.LockPolicy) throws -> RecordHeader {
+  /// The header of a record that is stored now, but for what the payload decides.
+  func newHeader(ttl: Duration?, locks: BlobStore.LockPolicy) throws -> RecordHeader {
     RecordHeader(
       refCount: locks.refCount(replacing: 0), ttl: try storedTimeToLive(ttl),
       updateTime: UInt64(clamping: core.configuration.now().seconds), payloadSize: 0)
@@ -189,13 +190,26 @@ extension Publisher {
       key, header, locks: locks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
     ) { file, header in
       try input.rewind()
+      try reserve(input.byteCount, in: file, of: path.digest)
       try copyPayload(from: input, to: file, of: path.digest, header: &header)
+      // The input may have become shorter: blocks behind the end are given back.
+      if Int64(clamping: header.payloadSize) < input.byteCount { try file.truncate(to: header.fileByteCount) }
       // The input may have been a while in coming.
       header.updateTime = UInt64(clamping: core.configuration.now().seconds)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }
     return Int64(clamping: receipt.header.payloadSize)
   }
+
+  /// Sets the blocks of a large payload aside. Writing it takes a quarter less time then, and a full volume shows before.
+  private func reserve(_ byteCount: Int64, in file: borrowing OpenFile, of digest: UInt64) throws {
+    guard byteCount > Self.unreservedByteCount else { return }
+    let byteCount = byteCount + Int64(RecordHeader.byteCount)
+    try makingRoom(for: byteCount, of: digest) { try file.reserve(byteCount: byteCount) }
+  }
+
+  /// The largest payload of a file that one call more would not be worth.
+  private static var unreservedByteCount: Int64 { 1 << 20 }
 
   private func copyPayload(
     from input: Input, to file: borrowing OpenFile, of digest: UInt64, header: inout RecordHeader
@@ -221,11 +235,18 @@ extension Publisher {
 }
 
 extension StoreCore {
+  /// No file is longer than 2^63-1 bytes.
+  private static let largestPayload = Int64.max - Int64(RecordHeader.byteCount)
+
   func checkSize(_ byteCount: Int64) throws(BlobStoreError) {
     guard byteCount <= configuration.limits.payload else {
       throw BlobStoreError(
         .payloadTooLarge,
         "a payload of at least \(byteCount) bytes is larger than the maximum of \(configuration.limits.payload)")
+    }
+    guard byteCount <= Self.largestPayload else {
+      throw BlobStoreError(
+        .payloadTooLarge, "no file holds a payload of \(byteCount) bytes: at most \(Self.largestPayload)")
     }
     if let limit = configuration.limits.size, byteCount > limit - Int64(RecordHeader.byteCount) {
       throw BlobStoreError(

@@ -65,17 +65,65 @@ struct Publisher {
         try draft.fill(&header, write)
         return try publish(&draft, at: path, of: open, header, locks: locks, if: &condition, &wait)
       } catch {
-        switch attempts.step(after: error, of: kind, refusesUnnamed: core.root.files.refusesUnnamedFiles) {
-        case .again: break
-        case .refuseBin: try core.supply.refuseBin(error)
-        case .lookAgain:
-          try core.root.opened()?.forgetSubdirectory(path.subdirectory)
-          _ = try core.root.forgetIfReplacedNow()
-        case .makeRoom:
-          guard makesRoom(for: header.fileByteCount, of: path.digest, after: rescues) else { throw error }
-        case .giveUp: throw (error as? Published)?.cause ?? error
-        }
+        let step = attempts.step(after: error, of: kind, refusesUnnamed: core.root.files.refusesUnnamedFiles)
+        try prepare(step, after: error, at: path, for: header.fileByteCount, after: rescues)
       }
+    }
+  }
+
+  /// Does what another try needs.
+  ///
+  /// - Parameters:
+  ///   - byteCount: of the file, as far as it is known.
+  ///   - rescues: collections that had been made for want of room before the try that failed.
+  /// - Throws: the error, where no other try is worth it.
+  private func prepare(
+    _ step: DraftAttempts.Step, after error: any Error, at path: RecordPath, for byteCount: Int64, after rescues: Int
+  ) throws {
+    switch step {
+    case .again: break
+    case .refuseBin: try core.supply.refuseBin(error)
+    case .lookAgain:
+      try core.root.opened()?.forgetSubdirectory(path.subdirectory)
+      _ = try core.root.forgetIfReplacedNow()
+    case .makeRoom:
+      guard makesRoom(for: byteCount, of: path.digest, after: rescues) else { throw error }
+    case .giveUp: throw (error as? Published)?.cause ?? error
+    }
+  }
+
+  /// Makes a file that is written to by and by, under a temporary name.
+  ///
+  /// A file without a name may be refused its name in the end, and what a stream has written cannot be written again.
+  ///
+  /// - Parameter byteCount: of the file, as far as it is known.
+  func makeDraft(_ header: RecordHeader, at path: RecordPath, for byteCount: Int64) throws -> PlacedDraft {
+    var attempts = DraftAttempts(mayRecycle: false, canWriteAgain: false)
+    while true {
+      let rescues = keeper?.rescue.collections ?? 0
+      do {
+        let open = try core.root.openedOrMade()
+        let subdirectory = try open.madeSubdirectory(path.subdirectory)
+        return PlacedDraft(
+          draft: try core.records.draft(header, for: path, attempts, in: subdirectory, of: open), root: open)
+      } catch {
+        let step = attempts.step(after: error, of: nil, refusesUnnamed: core.root.files.refusesUnnamedFiles)
+        try prepare(step, after: error, at: path, for: byteCount, after: rescues)
+      }
+    }
+  }
+
+  /// Puts a record that is written into its place. It cannot be written again, so a failure is the last.
+  func publish(
+    _ placed: inout PlacedDraft, at path: RecordPath, _ header: RecordHeader, locks: BlobStore.LockPolicy
+  ) throws -> StoreReceipt {
+    var condition: StoreCondition?
+    var wait: LimitEnforcer.Wait?
+    defer { keeper?.stopAsking(&wait) }
+    do {
+      return try publish(&placed.draft, at: path, of: placed.root, header, locks: locks, if: &condition, &wait)
+    } catch let error as Published {
+      throw error.cause
     }
   }
 
@@ -260,6 +308,12 @@ struct Publisher {
         path: directory.path.appending(path.fileName))
     }
   }
+}
+
+/// A draft, and the directory in which it lies.
+struct PlacedDraft: ~Copyable {
+  var draft: FileDraft
+  let root: OpenRoot
 }
 
 /// The record has taken its place. But it may not be on the medium, or could not be taken back.

@@ -77,6 +77,9 @@ int blob_lock_bytes(int descriptor, int64_t offset, int64_t length, int lock);
 /// ftruncate(2).
 int blob_allocate(int descriptor, int64_t length);
 
+/// Sets blocks aside for the file's first bytes, and leaves its length: fallocate(2); on Darwin F_PREALLOCATE.
+int blob_reserve(int descriptor, int64_t length);
+
 /// Reads an extended attribute: fgetxattr(2), which has two more arguments on Darwin. Fails with ENODATA, ENOATTR on
 /// Darwin, where the file has none of the name.
 ssize_t blob_read_attribute(int descriptor, const char *name, void *value, size_t size);

@@ -288,7 +288,7 @@ extension NoRoomTests {
 
 extension Cache {
   /// Records below `ke`.
-  fileprivate func count() -> Int {
+  func count() -> Int {
     ((try? FileManager.default.contentsOfDirectory(atPath: path("ke"))) ?? []).count { !$0.hasPrefix(".") }
   }
 }

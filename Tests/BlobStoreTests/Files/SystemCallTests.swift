@@ -94,6 +94,23 @@ import Testing
     Scenario(
       name: "store, replaced, recycled, after a new one", recycles: true, prepare: fillBin,
       run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "writer of one piece, new",
+      run: {
+        var writer = try $0.openWriter(for: "kept")
+        try writer.append(payload)
+        try writer.commit()
+      }),
+    Scenario(
+      name: "writer of two pieces, of a known size, replaced",
+      run: {
+        var writer = try $0.openWriter(for: "key", expectedSize: 2 * Int64(payload.count))
+        for _ in 0..<2 { try writer.append(payload) }
+        try writer.commit()
+      }),
+    Scenario(name: "reader, opened and closed", run: { _ = try $0.openReader(for: "key") }),
+    Scenario(
+      name: "reader, opened, a range, closed", run: { _ = try $0.openReader(for: "key")?.read(1..<3) }),
     Scenario(name: "remove, recycled", recycles: true, prepare: fillBin, run: { _ = try $0.remove("key") }),
     Scenario(name: "remove", run: { _ = try $0.remove("key") }),
     Scenario(name: "remove, absent", run: { _ = try $0.remove("kept out") }),

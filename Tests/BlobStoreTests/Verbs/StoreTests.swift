@@ -334,6 +334,33 @@ import Testing
     }
   }
 
+  /// S7: blocks of a large file are set aside, and those that it does not need are given back.
+  @Test func blocksOfALargeFileAreSetAside() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    let source = cache.outside.path.appending("source")
+    let bytes = payload((1 << 20) + 1)
+    try bytes.write(to: URL(filePath: source.string))
+    try store.store(contentsOf: source, for: "key")
+    #expect(trace.count(.reserve) == 1 && trace.count(.truncate) == 0)
+    #expect(try store.load("key")?.payload == bytes)
+    // It is cut off before it is read.
+    trace.onCall { call, _ in
+      guard call == .reserve else { return nil }
+      trace.onCall(nil)
+      #expect(truncate(source.string, 5000) == 0)
+      return nil
+    }
+    #expect(try store.store(contentsOf: source, for: "key") == 5000)
+    #expect(trace.count(.truncate) == 1)
+    #expect(try store.load("key")?.payload == bytes.prefix(5000))
+    trace.onCall { call, _ in call == .reserve ? .fail(.noSpace) : nil }
+    try bytes.write(to: URL(filePath: source.string))
+    let error = expect(.fileSystem) { try store.store(contentsOf: source, for: "key") }
+    #expect(error?.errno == .noSpace && error?.systemCall == "fallocate(2)")
+    #expect(try cache.files() == ["ke/key"])
+  }
+
   /// M6: where a collection makes no room, no try follows.
   @Test func inputIsNotStoredWhereTheVolumeStaysFull() throws {
     let trace = CallTrace()

@@ -57,7 +57,7 @@ package final class CallRecorder: Sendable {
         let isDirectory = state.reader.image.directories[number] != nil
         state.recording.events.append(.change(.sync(number, isDirectory: isDirectory)))
       case .open, .openUnnamed, .write, .truncate, .rename, .renameNoReplace, .renameExchange, .link, .linkUnnamed,
-        .unlink, .makeDirectory, .removeDirectory, .allocate:
+        .unlink, .makeDirectory, .removeDirectory, .allocate, .reserve:
         state.mayHaveChanged = true
       default: break
       }

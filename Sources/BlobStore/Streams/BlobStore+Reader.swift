@@ -1,0 +1,35 @@
+public import BlobRecord
+internal import Posix
+
+extension BlobStore {
+  /// Opens the blob of a key for reads of its parts, if it is live.
+  ///
+  /// It counts, touches and follows `damagePolicy` as a load does, and takes no memory for the payload. So
+  /// `limits.payload` does not hold here. The checksum of the payload is not compared yet: see `BlobReader`.
+  ///
+  /// System calls: openat2, fstat, pread; close when the reader goes.
+  ///
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - touching: whether to move the update time.
+  /// - Returns: nil if there is no record, or it is expired and not locked.
+  /// - Throws: `damaged`, `fileSystem`, `invalidKey`.
+  /// - Complexity: O(1).
+  public func openReader(for key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> BlobReader? {
+    try withErrorContext("load", key) {
+      let path = try core.path(for: key)
+      let now = core.configuration.now()
+      // The directory that was read, where the load is counted.
+      var place: OpenRoot?
+      let found = try core.readUntilConsistent(path, core.configuration.damagePolicy) { open, _ throws in
+        place = open
+        return try core.records.openLive(path, in: open, at: now)
+      }
+      let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
+      core.count(outcome, of: path.digest, isUse: touching, at: now, in: place)
+      guard let (header, record) = found else { return nil }
+      if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
+      return BlobReader(core, key: key, path: path, header, record)
+    }
+  }
+}

@@ -1,0 +1,151 @@
+public import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// A blob that is stored in pieces: `BlobStore.openWriter`.
+///
+/// It holds no thread and no lock of the key between two calls. Its pieces lie in a temporary file, which goes when the
+/// writer is dropped without a commit.
+public struct BlobWriter: ~Copyable, Sendable {
+  public let key: BlobKey
+  /// The payload's size in bytes, if it was given.
+  public let expectedSize: Int64?
+  /// Bytes of payload so far.
+  public private(set) var byteCount: Int64 = 0
+  /// Ends what it collects when it goes, so it stays.
+  private let store: BlobStore
+  private let path: RecordPath
+  private var locks: BlobStore.LockPolicy
+  private var header: RecordHeader
+  private var placed: PlacedDraft
+  private var checksum = CRC32()
+  /// The first, after which the blob is not whole any more.
+  private var failure: BlobStoreError?
+
+  init(
+    _ store: BlobStore, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, expectedSize: Int64?
+  ) throws {
+    let publisher = store.publisher
+    var header = try publisher.newHeader(ttl: ttl, locks: locks)
+    let path = try store.core.path(for: key)
+    if store.core.configuration.format == .checksummed { header.keyDigest = path.digest }
+    if let expectedSize {
+      guard expectedSize >= 0 else {
+        throw BlobStoreError(.sizeMismatch, "an expected size of \(expectedSize) bytes is below zero")
+      }
+      try store.core.checkSize(expectedSize)
+      header.payloadSize = UInt64(expectedSize)
+    }
+    let byteCount = header.fileByteCount
+    let placed = try publisher.makeDraft(header, at: path, for: byteCount)
+    if expectedSize ?? 0 > 0 {
+      try publisher.makingRoom(for: byteCount, of: path.digest) { try placed.draft.file.reserve(byteCount: byteCount) }
+    }
+    self.key = key
+    self.expectedSize = expectedSize
+    self.store = store
+    self.path = path
+    self.locks = locks
+    self.header = header
+    self.placed = placed
+  }
+}
+
+// MARK: - Writing
+
+extension BlobWriter {
+  /// Adds bytes at the end of the payload.
+  ///
+  /// Each call writes to the file, so pieces of 64 KiB and more cost least. On a full volume it makes room as a store
+  /// does, and may wait for a collection. After an error the payload has a gap: `commit` then throws the same error.
+  ///
+  /// - Throws: `sizeMismatch` beyond `expectedSize`, `payloadTooLarge`, `fileSystem`.
+  /// - Complexity: O(*n*) for *n* bytes; one system call.
+  public mutating func append(_ bytes: RawSpan) throws(BlobStoreError) {
+    if let failure { throw failure }
+    do {
+      try write(bytes)
+    } catch {
+      let failure = BlobStoreError(error, operation: "store", key: key)
+      self.failure = failure
+      throw failure
+    }
+  }
+
+  /// Adds bytes at the end of the payload.
+  public mutating func append(_ bytes: Data) throws(BlobStoreError) {
+    try append(bytes.bytes)
+  }
+
+  private mutating func write(_ bytes: RawSpan) throws {
+    let core = store.core
+    let total = byteCount.saturatingAdding(Int64(bytes.byteCount))
+    if let expectedSize, total > expectedSize { throw sizeMismatch(found: "at least \(total)", expectedSize) }
+    try core.checkSize(total)
+    if core.configuration.format == .checksummed { checksum.update(bytes) }
+    let offset = Int64(RecordHeader.byteCount) + byteCount
+    try store.publisher.makingRoom(for: Int64(bytes.byteCount), of: path.digest) {
+      try placed.draft.file.write(bytes, at: offset)
+    }
+    byteCount = total
+  }
+
+  private func sizeMismatch(found: String, _ expectedSize: Int64) -> BlobStoreError {
+    BlobStoreError(.sizeMismatch, "\(found) bytes arrived where \(expectedSize) were expected")
+  }
+}
+
+// MARK: - Ending
+
+extension BlobWriter {
+  /// Puts the blob in its place, as a store does.
+  ///
+  /// Loads see it whole from then on. A commit that throws leaves the old blob as it was, and nothing of the new one. The
+  /// exception is a sync that fails after the change.
+  ///
+  /// - Returns: the header of the new record.
+  /// - Throws: the first error of `append`; `sizeMismatch` if the payload is shorter than `expectedSize`; what `store`
+  ///   throws.
+  @discardableResult
+  public consuming func commit() throws(BlobStoreError) -> RecordHeader {
+    do {
+      return try publish().header
+    } catch {
+      throw BlobStoreError(error, operation: "store", key: key)
+    }
+  }
+
+  /// Commits as `commit` does.
+  ///
+  /// - Parameter replacingNothing: whether the record that the key has on disk has locks that are not to be kept.
+  @discardableResult
+  package consuming func commit(replacingNothing: Bool) throws(BlobStoreError) -> RecordHeader {
+    if replacingNothing { locks = locks.replacingNothing }
+    return try commit()
+  }
+
+  /// Gives the blob up. Nothing of it remains, as when the writer is dropped.
+  public consuming func discard() {}
+
+  private mutating func publish() throws -> StoreReceipt {
+    if let failure { throw failure }
+    if let expectedSize, byteCount != expectedSize { throw sizeMismatch(found: "\(byteCount)", expectedSize) }
+    let core = store.core
+    guard try core.root.opened() === placed.root else {
+      throw BlobStoreError(
+        .fileSystem, "the directory was replaced while the blob was written", path: core.root.path,
+        errno: .noSuchFileOrDirectory)
+    }
+    header.payloadSize = UInt64(byteCount)
+    if core.configuration.format == .checksummed { header.payloadChecksum = checksum.value }
+    header.updateTime = UInt64(clamping: core.configuration.now().seconds)
+    try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
+    return try store.publisher.publish(&placed, at: path, header, locks: locks)
+  }
+}

@@ -1,0 +1,312 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, Y1 to Y6: blobs that are stored in pieces.
+@Suite struct WriterTests {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private static let sizes = [0, 1, 63, 64, 65, 4095, 4096, 4097, (1 << 20) - 1, 1 << 20, (1 << 20) + 1]
+
+  /// Appends a payload in pieces of a size.
+  private func append(_ bytes: Data, to writer: inout BlobWriter, by pieceSize: Int) throws {
+    for start in stride(from: 0, to: bytes.count, by: pieceSize) {
+      try writer.append(Data(bytes[start..<min(start + pieceSize, bytes.count)]))
+    }
+  }
+
+  /// Y1: the record is the one that a store would have written.
+  @Test(arguments: sizes, [true, false]) func writesTheRecordOfAStore(byteCount: Int, isExpected: Bool) throws {
+    let store = try cache.store()
+    try store.store(payload(byteCount), for: "key", ttl: .seconds(77), locks: .one)
+    let stored = try cache.bytes("ke/key")
+    try store.store(payload(3), for: "key")
+    for pieceSize in [byteCount, 1 + byteCount / 3] {
+      var writer = try store.openWriter(
+        for: "key", ttl: .seconds(77), locks: .one, expectedSize: isExpected ? Int64(byteCount) : nil)
+      try append(payload(byteCount), to: &writer, by: max(pieceSize, 1))
+      let written = writer.byteCount
+      #expect(written == Int64(byteCount))
+      let header = try writer.commit()
+      #expect(try header == cache.header("ke/key"))
+      #expect(try cache.bytes("ke/key") == stored)
+      #expect(try cache.files() == ["ke/key"])
+      _ = try store.remove("key")
+    }
+  }
+
+  /// S9.
+  @Test func referenceFormatHasNoChecksum() throws {
+    let store = try cache.store { $0.format = .reference }
+    var writer = try store.openWriter(for: "key")
+    try writer.append(payload(10))
+    let header = try writer.commit()
+    #expect(header == RecordHeader(updateTime: UInt64(cache.now), payloadSize: 10))
+    #expect(try store.load("key")?.payload == payload(10))
+  }
+
+  /// Y1: nothing is seen before the commit, and the key can be changed meanwhile.
+  @Test func nothingIsSeenBeforeTheCommit() throws {
+    let store = try cache.store { $0.access.lockTimeout = .zero }
+    var writer = try store.openWriter(for: "key", ttl: .seconds(50))
+    try writer.append(payload(1000))
+    #expect(try store.load("key") == nil)
+    #expect(try store.usage().temporaryBytes == 1064)
+    try store.store(payload(5), for: "key", locks: .one)
+    #expect(try store.load("key")?.payload == payload(5))
+    // C4: its writer lives.
+    #expect(try store.collect().temporary == 0)
+    cache.clock.advance(by: 10)
+    // S1, S2, S7a: its time begins now, and its locks are its own.
+    let header = try writer.commit()
+    #expect(header.updateTime == UInt64(cache.now) && header.refCount == 0)
+    #expect(try store.load("key")?.payload == payload(1000))
+    #expect(try cache.files() == ["ke/key"])
+  }
+
+  /// S3, S4: locks are those of the moment of the commit.
+  @Test func locksAreKeptAtTheCommit() throws {
+    let store = try cache.store()
+    var writer = try store.openWriter(for: "key", locks: .keep)
+    try writer.append(payload(10))
+    try store.store(payload(5), for: "key")
+    for _ in 0..<3 { try store.lock("key") }
+    let header = try writer.commit()
+    #expect(header.refCount == 3)
+    #expect(try cache.header("ke/key").refCount == 3)
+  }
+
+  /// Y1: of two writers of a key, the last to commit wins.
+  @Test func theLastCommitWins() throws {
+    let store = try cache.store()
+    var first = try store.openWriter(for: "key")
+    var second = try store.openWriter(for: "key")
+    try first.append(payload(10, 1))
+    try second.append(payload(20, 2))
+    try second.commit()
+    try first.commit()
+    #expect(try store.load("key")?.payload == payload(10, 1))
+    #expect(try store.traffic().stores == 2)
+  }
+
+  /// Y2: dropped, discarded, or failed: nothing of it remains.
+  @Test(arguments: [true, false]) func whatIsNotCommittedLeavesNothing(isDropped: Bool) throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    do {
+      var writer = try store.openWriter(for: "key")
+      try writer.append(payload(10))
+      #expect(try cache.files().count == 2)
+      if !isDropped { writer.discard() }
+    }
+    #expect(try cache.files() == ["ke/key"])
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// Y3: fewer bytes than expected are never stored.
+  @Test(arguments: [0, 99] as [Int64]) func tooFewBytesAreNotStored(missing: Int64) throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    var writer = try store.openWriter(for: "key", expectedSize: missing + 1 + 10)
+    try writer.append(payload(10))
+    do {
+      try writer.commit()
+      Issue.record("a payload that lacks bytes was stored")
+    } catch {
+      #expect(error.code == .sizeMismatch && error.key == "key" && error.operation == "store")
+    }
+    #expect(try store.load("key")?.payload == payload(5))
+    #expect(try cache.files() == ["ke/key"])
+  }
+
+  /// Y3: more bytes than expected are refused, and the blob with them.
+  @Test func tooManyBytesAreNotStored() throws {
+    let store = try cache.store()
+    var writer = try store.openWriter(for: "key", expectedSize: 10)
+    try writer.append(payload(10))
+    expect(.sizeMismatch) { try writer.append(payload(1)) }
+    // Nothing is written from then on.
+    expect(.sizeMismatch) { try writer.append(Data()) }
+    let written = writer.byteCount
+    #expect(written == 10)
+    do {
+      try writer.commit()
+      Issue.record("a payload with too many bytes was stored")
+    } catch {
+      #expect(error.code == .sizeMismatch)
+    }
+    #expect(try cache.files().isEmpty)
+  }
+
+  /// Y3, S6: what can never be stored is refused before anything is made.
+  @Test(
+    arguments: [
+      (-1, .sizeMismatch), (.min, .sizeMismatch), (101, .payloadTooLarge), (.max - 63, .payloadTooLarge),
+      (.max, .payloadTooLarge),
+    ] as [(Int64, BlobStoreError.Code)], [100, Int64.max])
+  func impossibleSizesAreRefused(size: (Int64, BlobStoreError.Code), maximum: Int64) throws {
+    let store = try cache.store { $0.limits.payload = maximum }
+    guard size.0 != 101 || maximum == 100 else { return }
+    let error = expect(size.1) { _ = try store.openWriter(for: "key", expectedSize: size.0) }
+    #expect(error?.key == "key" && error?.operation == "store")
+    #expect(try !cache.exists(""))
+    expect(.invalidKey) { _ = try store.openWriter(for: "") }
+    expect(.invalidTimeToLive) { _ = try store.openWriter(for: "key", ttl: .zero) }
+    #expect(try !cache.exists(""))
+  }
+
+  /// S6: a payload that grows too large.
+  @Test func growthEndsAtTheLimits() throws {
+    let store = try cache.store { $0.limits.size = 1064 }
+    var writer = try store.openWriter(for: "key")
+    try writer.append(payload(1000))
+    expect(.payloadTooLarge) { try writer.append(payload(1)) }
+    expect(.payloadTooLarge) { _ = try store.openWriter(for: "key", expectedSize: 1001) }
+    writer.discard()
+    #expect(try cache.files().isEmpty)
+  }
+
+  /// Y2, S5: each call fails in turn; the old record stays, and nothing is left behind.
+  @Test(arguments: [BlobStore.Durability.none, .full]) func aFailingCallLeavesTheOldRecord(
+    durability: BlobStore.Durability
+  ) throws {
+    let store = try cache.store(files: trace.files) { $0.durability = durability }
+    try store.store(payload(10), for: "key", locks: .one)
+    var failed: Set<SystemCall> = []
+    for call in SystemCall.allCases where call != .close && call != .unlink {
+      trace.onCall { made, path in made == call && !path.string.hasSuffix("/ke") ? .fail(.noSpace) : nil }
+      defer { trace.onCall(nil) }
+      let before = try cache.snapshot()
+      do throws(BlobStoreError) {
+        var writer = try store.openWriter(for: "key", expectedSize: 20)
+        try writer.append(payload(20))
+        try writer.commit()
+      } catch {
+        failed.insert(call)
+        #expect(error.code == .fileSystem && error.errno == .noSpace && error.key == "key", "\(call): \(error)")
+        #expect(error.path != nil && error.systemCall != nil)
+        trace.onCall(nil)
+        #expect(try cache.snapshot() == before, "\(call)")
+      }
+      trace.onCall(nil)
+      try store.store(payload(10), for: "key", locks: .one)
+    }
+    let expected: Set<SystemCall> = [.open, .lock, .status, .reserve, .write, .openBeneath, .rename, .renameNoReplace]
+    #expect(failed.isSuperset(of: durability == .full ? expected.union([.sync]) : expected), "\(failed)")
+  }
+
+  /// Y3: file systems that set nothing aside are written to all the same.
+  @Test(arguments: [Errno.notSupported, .invalidArgument, .noFunction]) func storesWithoutReservation(
+    errno: Errno
+  ) throws {
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, _ in call == .reserve ? .fail(errno) : nil }
+    var writer = try store.openWriter(for: "key", expectedSize: 10)
+    #expect(trace.count(.reserve) == 1)
+    try writer.append(payload(10))
+    try writer.commit()
+    #expect(try store.load("key")?.payload == payload(10))
+  }
+
+  /// Y3, M6: room is made when the file is made, when its blocks are set aside and when it grows.
+  @Test(arguments: [SystemCall.open, .reserve, .write]) func roomIsMadeOnAFullVolume(call: SystemCall) throws {
+    let store = try cache.store(files: trace.files) {
+      $0.limits.collectsOnStore = true
+      $0.limits.size = 1 << 30
+      $0.recycling = .off
+    }
+    for key in 0..<5 {
+      try store.store(payload(36), for: "key \(key)", ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    store.waitForCollection()
+    let cache = cache
+    trace.onCall { made, path in
+      guard made == call, path.string.contains("/ke/.tmp-"), cache.count() > 4 else { return nil }
+      return .fail(.noSpace)
+    }
+    var writer = try store.openWriter(for: "key", expectedSize: 10)
+    try writer.append(payload(10))
+    try writer.commit()
+    #expect(try store.load("key")?.payload == payload(10))
+    #expect(try !store.contains("key 0") && store.contains("key 4"))
+  }
+
+  /// P6: a subdirectory that a collection removes before the file is in it is made again.
+  @Test func vanishedSubdirectoryIsMadeAgain() throws {
+    let store = try cache.store(files: trace.files)
+    let (cache, trace) = (cache, trace)
+    trace.onCall { call, path in
+      guard call == .open, path.string.contains("/ke/") else { return nil }
+      trace.onCall(nil)
+      #expect(throws: Never.self) { try FileManager.default.removeItem(atPath: cache.path("ke")) }
+      return nil
+    }
+    var writer = try store.openWriter(for: "key")
+    try writer.append(payload(10))
+    try writer.commit()
+    #expect(try store.load("key")?.payload == payload(10))
+  }
+
+  /// P7: a root that was replaced meanwhile gets nothing.
+  @Test func replacedRootGetsNoBlob() throws {
+    let store = try cache.store()
+    var writer = try store.openWriter(for: "key")
+    try writer.append(payload(10))
+    try check(rename(cache.path(""), cache.outside.path.string + "/moved"), "rename")
+    try cache.makeDirectory("")
+    // Long enough for the root to be looked at again.
+    Thread.sleep(forTimeInterval: 1.1)
+    do {
+      try writer.commit()
+      Issue.record("a blob was put into a directory that is elsewhere")
+    } catch {
+      #expect(error.code == .fileSystem && error.errno == .noSuchFileOrDirectory)
+    }
+    #expect(try cache.files().isEmpty)
+  }
+
+  /// D: what was written is on the medium before it is published, and its directory after that.
+  @Test func durableCommitsAreSynced() throws {
+    let store = try cache.store(files: trace.files) { $0.durability = .full }
+    var writer = try store.openWriter(for: "key")
+    try writer.append(payload(10))
+    _ = trace.take()
+    try writer.commit()
+    let synced = trace.take().filter { $0.call == .sync }
+    // The file, its directory and the root.
+    #expect(synced.count == 3)
+  }
+
+  /// After the commit, a failed sync of the directory is an error, and the new blob is in place.
+  @Test func aSyncThatFailsAfterTheCommitIsReported() throws {
+    let store = try cache.store(files: trace.files) { $0.durability = .full }
+    var writer = try store.openWriter(for: "key")
+    try writer.append(payload(10))
+    trace.onCall { call, path in call == .sync && path.string.hasSuffix("/ke") ? .fail(.ioError) : nil }
+    do {
+      try writer.commit()
+      Issue.record("a failed sync was not reported")
+    } catch {
+      #expect(error.code == .fileSystem && error.errno == .ioError)
+    }
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == payload(10))
+  }
+
+  /// A writer outlives its store.
+  @Test func aWriterKeepsItsStore() throws {
+    func open() throws -> BlobWriter { try cache.store().openWriter(for: "key") }
+    var writer = try open()
+    try writer.append(payload(10))
+    try writer.commit()
+    #expect(try cache.store().load("key")?.payload == payload(10))
+  }
+}
