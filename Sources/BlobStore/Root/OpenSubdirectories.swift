@@ -5,7 +5,7 @@ package import SystemPackage
 
 /// A subdirectory that stays open while it is used or remembered.
 package final class OpenSubdirectory: Sendable {
-  let directory: Directory
+  package let directory: Directory
 
   package init(_ directory: consuming Directory) { self.directory = directory }
 }

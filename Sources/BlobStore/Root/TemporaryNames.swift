@@ -28,13 +28,13 @@ package final class TemporaryNames: Sendable {
   }
 
   /// A file is about to get the name.
-  func note(_ name: String, in subdirectory: OpenSubdirectory) {
+  package func note(_ name: String, in subdirectory: OpenSubdirectory) {
     guard isWatched.load(ordering: .relaxed) else { return }
     inTheMaking.withLock { $0[name] = subdirectory }
   }
 
   /// No file of this store has the name any more.
-  func forget(_ name: String) {
+  package func forget(_ name: String) {
     guard isWatched.load(ordering: .relaxed) else { return }
     inTheMaking.withLock { $0[name] = nil }
   }

@@ -1,20 +1,30 @@
 internal import SystemPackage
 
 extension Directory {
-  /// Makes the regular file `name` with these bytes, or replaces it.
+  /// A name for `replaceFile`, which no other call gives.
+  package static func temporaryName() -> String {
+    ".blobcache-" + String(UInt64.random(in: 0 ... .max), radix: 16)
+  }
+
+  /// Makes the regular file `name`, or replaces it.
   ///
-  /// A process that opens the name finds the whole old file or the whole new one. Permissions are what the process's
-  /// mask leaves of 0666.
+  /// A process that opens the name finds the whole old file or the whole new one. The new one has the permissions of the
+  /// old one, or what the process's mask leaves of 0666.
   ///
-  /// - Throws: EEXIST if the name belongs to something else, such as a device or a link, which is left alone.
-  package func replaceFile(_ name: String, with bytes: RawSpan) throws(FileError) {
-    if let status = try status(of: name), status.type != .regular {
-      throw FileError(.rename, Location(path, name), .fileExists)
-    }
-    let temporaryName = ".blobcache-" + String(UInt64.random(in: 0 ... .max), radix: 16)
+  /// - Parameters:
+  ///   - temporaryName: the file's until it is whole.
+  ///   - write: fills the file.
+  /// - Throws: what `write` throws; EEXIST if the name belongs to something else, such as a device or a link, which is
+  ///   left alone.
+  package func replaceFile(
+    _ name: String, by temporaryName: String = Self.temporaryName(), _ write: (borrowing OpenFile) throws -> Void
+  ) throws {
+    let old = try status(of: name)
+    if let old, old.type != .regular { throw FileError(.rename, Location(path, name), .fileExists) }
     let file = try createFile(temporaryName, permissions: FilePermissions(rawValue: 0o666))
     do {
-      try file.write(bytes, at: 0)
+      if let old { try file.setPermissions(old.permissions) }
+      try write(file)
       try file.close()
       try rename(temporaryName, to: name, in: self)
     } catch {

@@ -232,16 +232,25 @@ import Testing
   @Test func fileIsReplacedWholeOrNotAtAll() throws {
     let directory = try directory()
     for bytes in [[1], [2, 3]] as [[UInt8]] {
-      try directory.replaceFile("file", with: bytes.span.bytes)
+      try directory.replaceFile("file") { try $0.write(bytes.span.bytes, at: 0) }
       #expect(try Data(contentsOf: temporary.url("file")) == Data(bytes))
     }
+    // Permissions stay.
+    #expect(chmod(temporary.path.string + "/file", 0o751) == 0)
+    let bytes: [UInt8] = [2, 3]
+    try directory.replaceFile("file") { try $0.write(bytes.span.bytes, at: 0) }
+    #expect(try directory.status(of: "file")?.permissions == FilePermissions(rawValue: 0o751))
     #expect(symlink("file", temporary.path.string + "/link") == 0)
-    let refused = #expect(throws: FileError.self) { try directory.replaceFile("link", with: [4].span.bytes) }
+    let refused = #expect(throws: FileError.self) {
+      try directory.replaceFile("link") { try $0.write([4].span.bytes, at: 0) }
+    }
     #expect(refused?.errno == .fileExists)
     plan.arm(FaultPlan.Fault(.noSpace, call: 1, of: [.write]))
-    let failed = #expect(throws: FileError.self) { try directory.replaceFile("file", with: [5].span.bytes) }
+    let failed = #expect(throws: FileError.self) {
+      try directory.replaceFile("file") { try $0.write([5].span.bytes, at: 0) }
+    }
     #expect(failed?.errno == .noSpace)
-    #expect(try Data(contentsOf: temporary.url("file")) == Data([2, 3]))
+    #expect(try Data(contentsOf: temporary.url("file")) == Data(bytes))
     #expect(try Set(temporary.names()) == ["file", "link"])
   }
 

@@ -189,7 +189,9 @@ import Testing
   }
 
   /// Known before it is read: the file has no content on the medium, and copying it would take a while.
-  @Test func aFileOverTheLimitMakesNoCache() async throws {
+  @Test func aFileOverTheSizeLimitIsRefused() async throws {
+    try await tool.store("1", for: "other")
+    #expect(try await tool.run("configure", "cache", "--size-limit", "1GiB", now: nil).status == 0)
     try tool.create("huge")
     #expect(truncate(tool.directory.url("huge").path, (1 << 30) + 1) == 0)
     for wrapper in [[], ["sh", "-c", #""$0" "$@" <huge"#]] {
@@ -198,10 +200,67 @@ import Testing
       #expect(run.status == 2)
       #expect(
         run.error
-          == "blobcache: store \"key\": a payload of at least 1073741825 bytes is larger than the maximum of 1073741824; "
-          + "nothing was stored, and an earlier blob stays\n")
-      #expect(try tool.directory.names() == ["huge"])
+          == "blobcache: store \"key\": a payload of at least 1073741825 bytes does not fit into the size limit of "
+          + "1073741824; nothing was stored, and an earlier blob stays\n")
+      #expect(try await tool.run("load", "cache", "key").status == 1)
     }
+  }
+
+  @Test(arguments: [
+    ("0-2", "pay"), ("4-", "oad"), ("-3", "oad"), ("-100", "payload"), ("0-100", "payload"), ("6-6", "d"),
+  ]) func aRangeIsWrittenAlone(range: String, expected: String) async throws {
+    try await tool.store("payload", for: "key")
+    #expect(try await tool.run("load", "cache", "key", "--range", range).text == expected)
+    let run = try await tool.run("load", "cache", "key", "--range", range, "--output", "out", "--json")
+    #expect(try run.objects().first?["payloadSize"] == .integer(Int64(expected.utf8.count)))
+    #expect(try String(contentsOf: tool.directory.url("out"), encoding: .utf8) == expected)
+  }
+
+  @Test(arguments: ["7-", "7-9", "-0", "99999999999999999999-"]) func aRangeBehindTheEndIsAnsweredNo(
+    range: String
+  )
+    async throws
+  {
+    try await tool.store("payload", for: "key")
+    let run = try await tool.run("load", "cache", "key", "--range", range, "--output", "out")
+    #expect(run.status == 1)
+    #expect(run.error == "blobcache: key: no such bytes: the payload has 7 bytes\n")
+    #expect(try tool.directory.names() == ["cache"])
+  }
+
+  @Test(arguments: ["3-2", "x", "", "-", "0-1,4-5", "1", "bytes=0-1"]) func whatIsNoRangeIsWrongUsage(
+    range: String
+  )
+    async throws
+  {
+    try await tool.store("payload", for: "key")
+    let run = try await tool.run("load", "cache", "key", "--range", range)
+    #expect(run.status == 64)
+    #expect(run.text == "")
+    #expect(run.error.contains("it must be a range of bytes: 0-1023, 1024- or -500 for the last 500"), "\(run.error)")
+  }
+
+  @Test func anOutputFileKeepsItsPermissions() async throws {
+    try await tool.store("new", for: "key")
+    try tool.create("out", "old content")
+    #expect(chmod(tool.directory.url("out").path, 0o751) == 0)
+    #expect(try await tool.run("load", "--output", "out", "cache", "key").status == 0)
+    #expect(try String(contentsOf: tool.directory.url("out"), encoding: .utf8) == "new")
+    let attributes = try FileManager.default.attributesOfItem(atPath: tool.directory.url("out").path)
+    #expect(attributes[.posixPermissions] as? Int == 0o751)
+  }
+
+  @Test func damageLeavesTheOutputAsItWas() async throws {
+    try await tool.store(String(repeating: "x", count: 1 << 20), for: "key")
+    try tool.damage("cache/7c/key", at: 1000)
+    try tool.create("out", "old content")
+    for arguments in [["--output", "out"], []] {
+      let run = try await tool.run(arguments: ["load", "cache", "key"] + arguments)
+      #expect(run.status == 1 && run.text == "")
+      #expect(run.error.hasPrefix("blobcache: key: damaged: payloadChecksumMismatch; "))
+    }
+    #expect(try String(contentsOf: tool.directory.url("out"), encoding: .utf8) == "old content")
+    #expect(try tool.directory.names() == ["cache", "out"])
   }
 
   @Test func devicesAndPipesAreWrittenTo() async throws {

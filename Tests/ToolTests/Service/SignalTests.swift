@@ -1,3 +1,4 @@
+import BlobRecord
 import Foundation
 import TestSupport
 import Testing
@@ -43,6 +44,25 @@ import Testing
     #expect(try temporaryFiles() == [])
     #expect(try await tool.run("load", "cache", "key").text == "old")
     withExtendedLifetime(input) {}
+  }
+
+  /// An output file in the middle of a payload that would take long: a tebibyte of zeros.
+  @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func aLoadThatIsStoppedLeavesNoOutput(signal: Int32) async throws {
+    try await tool.store("1", for: "key")
+    let size = UInt64(1) << 40
+    let header = RecordHeader(updateTime: UInt64(Tool.now), payloadSize: size)
+    let record = tool.directory.url("cache/7c/key").path
+    try Data(header.encodedBytes).write(to: tool.directory.url("cache/7c/key"))
+    #expect(truncate(record, 64 + off_t(size)) == 0)
+    try tool.create("elsewhere/out", "old content")
+    let process = try ChildProcess(
+      [Tool.executable.path, "load", "--now", String(Tool.now), "cache", "key", "--output", "elsewhere/out"],
+      in: tool.directory.url(""), environment: ["PATH": "/usr/bin:/bin"])
+    while try tool.directory.names(in: "elsewhere").count < 2, process.isRunning { usleep(1000) }
+    process.send(signal)
+    #expect(process.wait() == 128 + signal)
+    #expect(try tool.directory.names(in: "elsewhere") == ["out"])
+    #expect(try String(contentsOf: tool.directory.url("elsewhere/out"), encoding: .utf8) == "old content")
   }
 
   /// What is ignored stays so.

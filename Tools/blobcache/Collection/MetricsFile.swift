@@ -35,7 +35,8 @@ final class MetricsFile: Sendable {
     state.withLock { state in
       guard let path = state.path else { return true }
       do {
-        try OutputFile(path: path).write(Array(state.metrics.text.utf8).span.bytes)
+        let text = Array(state.metrics.text.utf8)
+        try OutputFile(path: path).write(noting: nil) { _, append in try append(text.span.bytes) }
         return true
       } catch {
         StandardError.report("the metrics cannot be written: \(error)")

@@ -3,12 +3,6 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 struct LoadCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(
     commandName: "load", abstract: "Write a blob's payload to standard output or to a file.")
@@ -33,41 +27,68 @@ struct LoadCommand: DirectorySubcommand {
       """, valueName: "file"))
   var output: FilePath?
 
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp(
+      "Write these bytes alone: 0-1023, 1024- for the rest from there, -500 for the last. Their checksum is not checked.",
+      valueName: "bytes"),
+    transform: ByteRange.read)
+  var range: ByteRange?
+
   @Flag(help: "Leave the time of the last access as it is.")
   var noTouch = false
 
   @OptionGroup var options: DirectoryOptions
 
   func answer(_ standardOutput: inout Output) throws -> Answer {
-    let store = try options.store(at: directory)
-    let blob: Blob?
-    do throws(BlobStoreError) {
-      blob = try store.load(BlobKey(key), touching: !noTouch)
-    } catch {
+    let file = output.map { OutputFile(path: $0) }.flatMap { $0.isStandardOutput ? nil : $0 }
+    let store = try file == nil ? options.store(at: directory) : options.storeToWrite(at: directory)
+    do {
+      guard let reader = try store.openReader(for: BlobKey(key), touching: !noTouch) else {
+        StandardError.report("\(key): not found")
+        store.reportForeignRecord(for: BlobKey(key))
+        _ = WrongDirectory.answer(directory, options)
+        return .no
+      }
+      guard let bytes = bytes(of: reader) else {
+        StandardError.report("\(key): no such bytes: the payload has \(ByteCount(reader.byteCount).exact)")
+        return .no
+      }
+      guard let file else {
+        try write(bytes, of: reader, canBeTakenBack: false) { standardOutput.write($0) }
+        return .done
+      }
+      try file.write(noting: store.temporaryNames) { canBeTakenBack, append in
+        try write(bytes, of: reader, canBeTakenBack: canBeTakenBack, append)
+      }
+      if options.json {
+        var result = JSONObject(operation: "load", key: key, result: "done")
+        result.add("payloadSize", bytes.count)
+        standardOutput.line(result)
+      }
+      return .done
+    } catch let error as BlobStoreError {
       guard let damage = error.recordError else { throw error }
       StandardError.report("\(key): damaged: \(damage.name); \(Remedy.ofDamage)")
       return .no
-    }
-    guard let blob else {
-      StandardError.report("\(key): not found")
-      store.reportForeignRecord(for: BlobKey(key))
-      _ = WrongDirectory.answer(directory, options)
-      return .no
-    }
-    guard let output, !OutputFile(path: output).isStandardOutput else {
-      standardOutput.write(blob.payload.bytes)
-      return .done
-    }
-    do {
-      try OutputFile(path: output).write(blob.payload.bytes)
     } catch {
       throw CommandFailure("load \"\(key)\": \(error)")
     }
-    if options.json {
-      var result = JSONObject(operation: "load", key: key, result: "done")
-      result.add("payloadSize", blob.payload.count)
-      standardOutput.line(result)
-    }
-    return .done
+  }
+
+  /// - Returns: nil if the payload has none of the bytes that were asked for.
+  private func bytes(of reader: BlobReader) -> Range<Int64>? {
+    guard let range else { return 0..<reader.byteCount }
+    return range.ranges.resolved(byteCount: reader.byteCount).first
+  }
+
+  /// Writes bytes of the payload in pieces.
+  ///
+  /// - Parameter canBeTakenBack: whether the checksum may be compared on the way, as the bytes vanish if it is wrong.
+  private func write(
+    _ bytes: Range<Int64>, of reader: BlobReader, canBeTakenBack: Bool, _ append: (RawSpan) throws -> Void
+  ) throws {
+    if range == nil, !canBeTakenBack { try reader.verify() }
+    try reader.forEachPiece(of: bytes, append)
   }
 }

@@ -1,3 +1,4 @@
+internal import BlobStore
 internal import Posix
 internal import SystemPackage
 
@@ -6,6 +7,9 @@ struct OutputFile {
   let path: FilePath
 
   var isStandardOutput: Bool { path == "-" || descriptor?.rawValue == FileDescriptor.standardOutput.rawValue }
+
+  /// Writes bytes behind those that were written before.
+  typealias Append = (RawSpan) throws -> Void
 
   /// The process's own descriptor that a path stands for, such as `/dev/stdout`, and `/dev/fd/63` for a shell's `>(…)`.
   private var descriptor: FileDescriptor? {
@@ -20,9 +24,14 @@ struct OutputFile {
     }
   }
 
-  /// - Throws: `FileError`; `CommandFailure` for files of other types.
-  func write(_ payload: RawSpan) throws {
-    if let descriptor { return try append(payload, to: descriptor) }
+  /// Has a payload written, in pieces.
+  ///
+  /// - Parameters:
+  ///   - names: knows the unfinished file, so that a signal which ends the tool removes it; nil where none does.
+  ///   - write: is told whether what it appends can be taken back, as long as it throws in the end.
+  /// - Throws: what `write` throws; `FileError`; `CommandFailure` for files of other types.
+  func write(noting names: TemporaryNames?, _ write: (_ canBeTakenBack: Bool, Append) throws -> Void) throws {
+    if let descriptor { return try write(false) { try append($0, to: descriptor) } }
     // A path without a last name, or with one that stands for a directory, names no file.
     guard let component = path.lastComponent, component.kind == .regular else { throw inTheWay("a directory") }
     let parent = path.removingLastComponent()
@@ -31,8 +40,8 @@ struct OutputFile {
       throw FileError(.openDirectory, Location(directoryPath), .noSuchFileOrDirectory)
     }
     switch try directory.status(of: component.string)?.type {
-    case nil, .regular?: try directory.replaceFile(component.string, with: payload)
-    case .characterSpecial?, .fifo?: try append(payload, to: component.string, in: directory)
+    case nil, .regular?: try replace(component.string, in: OpenSubdirectory(directory), noting: names, write)
+    case .characterSpecial?, .fifo?: try append(to: component.string, in: directory, write)
     case .symbolicLink?: throw inTheWay("a link")
     case .directory?: throw inTheWay("a directory")
     case .blockSpecial?: throw inTheWay("a block device")
@@ -41,11 +50,28 @@ struct OutputFile {
     }
   }
 
-  private func append(_ payload: RawSpan, to name: String, in directory: borrowing Directory) throws {
+  private func replace(
+    _ name: String, in place: OpenSubdirectory, noting names: TemporaryNames?, _ write: (Bool, Append) throws -> Void
+  ) throws {
+    let temporaryName = Directory.temporaryName()
+    names?.note(temporaryName, in: place)
+    defer { names?.forget(temporaryName) }
+    try place.directory.replaceFile(name, by: temporaryName) { file in
+      var offset: Int64 = 0
+      try write(true) { bytes in
+        try file.write(bytes, at: offset)
+        offset += Int64(bytes.byteCount)
+      }
+    }
+  }
+
+  private func append(
+    to name: String, in directory: borrowing Directory, _ write: (Bool, Append) throws -> Void
+  ) throws {
     guard let output = try directory.openOutput(name) else { throw inTheWay("something else") }
     let file = output.release()
     do {
-      try append(payload, to: file)
+      try write(false) { try append($0, to: file) }
     } catch {
       // The write failed, which is reported, and not the close after it.
       try? file.close()

@@ -61,6 +61,8 @@ extension DirectoryOptions {
     configuration.access.leavesHint = false
     configuration.access.allowsWorldWritable = allowsWorldWritable
     configuration.access.lockTimeout = .seconds(30)
+    // No payload is in memory as a whole.
+    configuration.limits.payload = .max
     if let naming { configuration.layout.naming = naming }
     if let flat { configuration.layout.separatesDirectories = !flat }
     if let defaultTimeToLive { configuration.expiry.defaultTimeToLive = defaultTimeToLive.duration }

@@ -1,0 +1,141 @@
+import BlobStore
+import CRawFiles
+import Foundation
+import Measuring
+import SystemPackage
+import Workbench
+
+/// A large payload into the store and out of it, beside `cp`.
+struct Copies {
+  private let directory: FilePath
+  private let byteCount: Int64
+  private let tool: String?
+  private let rounds: Int
+  private let store: BlobStore
+
+  private var source: String { directory.appending("source").string }
+  private var copy: String { directory.appending("copy").string }
+  private var cache: FilePath { directory.appending("cache") }
+
+  init(in directory: FilePath, byteCount: Int64, tool: String?, rounds: Int) throws {
+    (self.directory, self.byteCount, self.tool, self.rounds) = (directory, byteCount, tool, rounds)
+    var configuration = BlobStore.Configuration()
+    configuration.durability = .none
+    configuration.limits.payload = .max
+    store = try BlobStore(directory: directory.appending("cache"), configuration: configuration)
+    // Not zeros, which some file systems do not write.
+    var generator = SplitMix(seed: 1)
+    let piece = Data((0..<1 << 20).map { _ in UInt8.random(in: 0...255, using: &generator) })
+    let file = try FileDescriptor.open(FilePath(source), .writeOnly, options: [.create], permissions: .ownerReadWrite)
+    try file.closeAfter {
+      for _ in 0..<byteCount >> 20 { _ = try piece.withUnsafeBytes { try file.writeAll($0) } }
+    }
+  }
+
+  /// One way of a payload, and which `cp` it is held against.
+  private struct Way {
+    let name: String
+    let isOut: Bool
+    let run: () throws -> Void
+  }
+
+  private func ways() -> [Way] {
+    var ways = [
+      Way(name: "cp, in", isOut: false) { try run("/bin/cp", [source, copy]) },
+      Way(name: "cp, out", isOut: true) { try run("/bin/cp", [store.filePath(for: "kept").string, copy]) },
+      Way(name: "raw calls, in", isOut: false) {
+        try BenchmarkFailure.check(raw_copy(source, copy, 256 << 10, 64), "copying")
+      },
+      Way(name: "store(contentsOf:)", isOut: false) {
+        try store.store(contentsOf: FilePath(source), for: "new", ttl: .seconds(1000))
+      },
+      Way(name: "writer", isOut: false) { try write() },
+      Way(name: "reader", isOut: true) { try read() },
+    ]
+    if let tool {
+      ways.append(
+        Way(name: "tool, store", isOut: false) { try run(tool, ["store", cache.string, "new", source, "--quiet"]) })
+      ways.append(
+        Way(name: "tool, load", isOut: true) { try run(tool, ["load", cache.string, "kept", "--output", copy]) })
+    }
+    return ways
+  }
+
+  func measured() throws -> [StreamResult] {
+    try store.store(contentsOf: FilePath(source), for: "kept", ttl: .seconds(100_000))
+    let ways = ways()
+    let idle = peakMemory()
+    var times = [[Double]](repeating: [], count: ways.count)
+    for round in 0...rounds {
+      for index in turns(of: ways.count, in: round) {
+        try clear()
+        let duration = try time { try ways[index].run() }
+        // The first brings the files into memory.
+        if round > 0 { times[index].append(duration) }
+      }
+    }
+    var results = ways.indices.dropFirst(2).map { index in
+      let base = times[ways[index].isOut ? 1 : 0]
+      return StreamResult(
+        work: ways[index].name,
+        figures: String(
+          format: "%.2f GB/s, cp %.2f GB/s", speed(times[index]), speed(base)),
+        value: Quartiles(of: zip(base, times[index]).map { $0 / $1 }).median, limit: 0.8, isLeast: true)
+    }
+    let memory = Double(peakMemory() - idle) / 1024
+    results.append(
+      StreamResult(work: "memory over idle", figures: "MiB", value: memory, limit: 16, isLeast: false))
+    return results
+  }
+
+  private func speed(_ times: [Double]) -> Double { Double(byteCount) / Quartiles(of: times).median / 1000 }
+
+  /// Takes away what the way before has made, and waits until nothing is written any more.
+  private func clear() throws {
+    if FileManager.default.fileExists(atPath: copy) { try FileManager.default.removeItem(atPath: copy) }
+    try store.remove("new", purging: true)
+    try synchronizeFileSystem(of: directory)
+  }
+
+  private func write() throws {
+    let input = try FileDescriptor.open(FilePath(source), .readOnly)
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+    defer { buffer.deallocate() }
+    try input.closeAfter {
+      var writer = try store.openWriter(for: "new", ttl: .seconds(1000), expectedSize: byteCount)
+      while case let count = try input.read(into: buffer), count > 0 {
+        try writer.append(RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[..<count])))
+      }
+      try writer.commit()
+    }
+  }
+
+  private func read() throws {
+    guard let reader = try store.openReader(for: "kept") else { throw BenchmarkFailure("the record is gone") }
+    let file = try FileDescriptor.open(FilePath(copy), .writeOnly, options: [.create], permissions: .ownerReadWrite)
+    try file.closeAfter {
+      try reader.forEachPiece { piece in _ = try piece.withUnsafeBytes { try file.writeAll($0) } }
+    }
+  }
+
+  private func run(_ program: String, _ arguments: [String]) throws {
+    let process = Process()
+    process.executableURL = URL(filePath: program)
+    process.arguments = arguments
+    try process.run()
+    process.waitUntilExit()
+    try BenchmarkFailure.require(process.terminationStatus == 0, "\(program) has failed")
+  }
+
+  /// KiB of this process, at the most so far.
+  private func peakMemory() -> Int {
+    var usage = rusage()
+    // Fails for addresses that do not exist only.
+    getrusage(RUSAGE_SELF, &usage)
+    #if canImport(Darwin)
+      return usage.ru_maxrss / 1024
+    #else
+      return usage.ru_maxrss
+    #endif
+  }
+}
