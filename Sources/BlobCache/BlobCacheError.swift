@@ -23,7 +23,7 @@ public struct BlobCacheError: Error, Sendable {
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: String {
       case closed, invalidConfiguration, noCacheDirectory, undecodableValue, unencodableValue, writeFailed
-      case recursiveProduction, noThread
+      case recursiveProduction, noThread, writerEnded
     }
 
     private let kind: Kind
@@ -49,6 +49,8 @@ public struct BlobCacheError: Error, Sendable {
     public static let recursiveProduction = Code(.recursiveProduction)
     /// The system has no thread to give.
     public static let noThread = Code(.noThread)
+    /// The writer was committed or discarded, or is in the middle of another call.
+    public static let writerEnded = Code(.writerEnded)
 
     public var description: String { kind.rawValue }
   }

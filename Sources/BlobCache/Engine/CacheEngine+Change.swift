@@ -79,6 +79,13 @@ extension CacheEngine {
     }
   }
 
+  /// Runs a store of a key that takes the place of what is staged or produced for it. Blocks.
+  ///
+  /// - Parameter change: is told whether a blob was staged, whose record on disk has locks that are not to be kept.
+  func replacing<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
+    try productions.changing(key) { try inPlaceOfStaged(key, change) }
+  }
+
   /// Writes a blob, and keeps it in memory. Blocks.
   ///
   /// - Throws: `Overtaken` if the request's condition does not hold.
@@ -120,12 +127,9 @@ extension CacheEngine {
   ) throws -> Int64 {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "store")
-    let byteCount = try productions.changing(key) {
-      try inPlaceOfStaged(key) { wasStaged in
-        try generations.changing(digest) {
-          try store.store(
-            contentsOf: path, for: key, ttl: ttl, locks: wasStaged ? locks.replacingNothing : locks)
-        }
+    let byteCount = try replacing(key) { wasStaged in
+      try generations.changing(digest) {
+        try store.store(contentsOf: path, for: key, ttl: ttl, locks: wasStaged ? locks.replacingNothing : locks)
       }
     }
     memory?.discard(key)

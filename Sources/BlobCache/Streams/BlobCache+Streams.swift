@@ -1,0 +1,44 @@
+public import BlobRecord
+internal import BlobStore
+
+// Blobs that arrive, or are read, in pieces. They bypass memory: it is for what fits.
+extension BlobCache {
+  /// Begins to store a blob whose payload arrives in pieces.
+  ///
+  /// Nothing is seen under the key before `CacheWriter.commit`. See `BlobStore.openWriter`.
+  ///
+  /// - Parameters:
+  ///   - key: what it is found by.
+  ///   - ttl: the time to live, counted from the commit; as for `store`.
+  ///   - locks: the locks of the new record; as for `store`.
+  ///   - expectedSize: the payload's size in bytes, where it is known. A payload of another size is not stored.
+  /// - Throws: as `BlobStore.openWriter`; `CancellationError` if the task is cancelled while it waits for a thread;
+  ///   `closed`.
+  public func openWriter(
+    for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none, expectedSize: Int64? = nil
+  ) async throws -> CacheWriter {
+    let engine = try openEngine()
+    return try await engine.lanes.writes.run { _ in
+      CacheWriter(engine, try engine.store.openWriter(for: key, ttl: ttl, locks: locks, expectedSize: expectedSize))
+    }
+  }
+
+  /// Opens the blob of a key for reads of its parts, if it is live.
+  ///
+  /// It looks on disk, and takes no memory for the payload. A blob that is staged for the key is written first.
+  ///
+  /// - Parameters:
+  ///   - key: the blob's.
+  ///   - touching: whether this is a use of the record.
+  /// - Returns: nil if there is no record, or it is expired and not locked.
+  /// - Throws: as `BlobStore.openReader`; `CancellationError` if the task is cancelled while it waits for a thread;
+  ///   `closed`.
+  public func openReader(for key: BlobKey, touching: Bool = true) async throws -> CacheReader? {
+    let engine = try openEngine()
+    return try await withSpan("openReader", key) {
+      try await engine.lanes.reads.run { queueTime in
+        try engine.openReader(for: key, touching: touching, queueTime: queueTime).map { CacheReader(engine, $0) }
+      }
+    }
+  }
+}

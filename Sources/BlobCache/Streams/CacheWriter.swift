@@ -1,0 +1,72 @@
+public import BlobRecord
+internal import BlobStore
+internal import Locks
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// A blob that is stored in pieces: `BlobCache.openWriter`.
+///
+/// It is used by one task at a time, and holds no thread between two calls. Dropped without a commit, it leaves nothing.
+public final class CacheWriter: Sendable {
+  public let key: BlobKey
+  private let engine: CacheEngine
+  /// nil once it has ended, and during a call.
+  private let writer: Lock<BlobWriter?>
+
+  init(_ engine: CacheEngine, _ writer: consuming BlobWriter) {
+    key = writer.key
+    self.engine = engine
+    self.writer = Lock(writer)
+  }
+
+  /// Adds bytes at the end of the payload, and returns when they are written.
+  ///
+  /// So a source that is faster than the disk is held back. Each call waits for a thread: pieces of 64 KiB and more cost
+  /// least.
+  ///
+  /// - Throws: as `BlobWriter.append`; `writerEnded`; `CancellationError` if the task is cancelled while it waits for a
+  ///   thread; `closed`.
+  public func append(_ bytes: Data) async throws {
+    try await engine.lanes.writes.run { [self] _ in
+      var writer = try take()
+      // It knows of its failure, and does not commit then.
+      let outcome = Result { () throws(BlobStoreError) in try writer.append(bytes) }
+      putBack(writer)
+      try outcome.get()
+    }
+  }
+
+  /// Puts the blob in its place on disk. It is not kept in memory.
+  ///
+  /// - Returns: the header of the new record.
+  /// - Throws: as `BlobWriter.commit`; as `append`.
+  @discardableResult
+  public func commit() async throws -> RecordHeader {
+    try await engine.lanes.writes.run { [self] queueTime in
+      try engine.commit(try take(), queueTime: queueTime)
+    }
+  }
+
+  /// Gives the blob up; nothing of it remains.
+  ///
+  /// - Throws: as `append`.
+  public func discard() async throws {
+    try await engine.lanes.writes.run { [self] _ in try take().discard() }
+  }
+
+  private func take() throws -> BlobWriter {
+    guard let taken = writer.withLock({ writer in writer.take() }) else {
+      throw BlobCacheError(.writerEnded, "the writer has ended, or is in the middle of another call", key: key)
+    }
+    return taken
+  }
+
+  private func putBack(_ used: consuming BlobWriter) {
+    var used: BlobWriter? = used
+    writer.withLock { $0 = used.take() }
+  }
+}
