@@ -23,13 +23,13 @@ extension BlobStore {
       var place: OpenRoot?
       let found = try core.readUntilConsistent(path, core.configuration.damagePolicy) { open, _ throws in
         place = open
-        return try core.records.openLive(path, in: open, at: now)
+        return try core.records.openLive(open.placed(path), in: open, at: now)
       }
       let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
       core.count(outcome, of: path.digest, isUse: touching, at: now, in: place)
       guard let (header, record) = found else { return nil }
       if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
-      return BlobReader(core, key: key, path: path, header, record)
+      return BlobReader(core, key: key, path: place?.placed(path) ?? path, header, record)
     }
   }
 }

@@ -20,7 +20,6 @@ public struct BlobWriter: ~Copyable, Sendable {
   public private(set) var byteCount: Int64 = 0
   /// Ends what it collects when it goes, so it stays.
   private let store: BlobStore
-  private let path: RecordPath
   private var locks: BlobStore.LockPolicy
   private var header: RecordHeader
   private var placed: PlacedDraft
@@ -50,7 +49,6 @@ public struct BlobWriter: ~Copyable, Sendable {
     self.key = key
     self.expectedSize = expectedSize
     self.store = store
-    self.path = path
     self.locks = locks
     self.header = header
     self.placed = placed
@@ -90,7 +88,7 @@ extension BlobWriter {
     try core.checkSize(total)
     if core.configuration.format == .checksummed { checksum.update(bytes) }
     let offset = Int64(RecordHeader.byteCount) + byteCount
-    try store.publisher.makingRoom(for: Int64(bytes.byteCount), of: path.digest) {
+    try store.publisher.makingRoom(for: Int64(bytes.byteCount), of: placed.path.digest) {
       try placed.draft.file.write(bytes, at: offset)
     }
     byteCount = total
@@ -146,6 +144,6 @@ extension BlobWriter {
     if core.configuration.format == .checksummed { header.payloadChecksum = checksum.value }
     header.updateTime = UInt64(clamping: core.configuration.now().seconds)
     try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
-    return try store.publisher.publish(&placed, at: path, header, locks: locks)
+    return try store.publisher.publish(&placed, header, locks: locks)
   }
 }

@@ -56,10 +56,7 @@ struct Publisher {
       var kind: FileDraft.Kind?
       let rescues = keeper?.rescue.collections ?? 0
       do {
-        let open = try core.root.openedOrMade()
-        if open.mustSayArrangement { try SettingsChange(core).sayArrangement(in: open) }
-        path = open.placed(path)
-        let subdirectory = try open.madeSubdirectory(path.subdirectory)
+        let (open, subdirectory) = try madePlace(of: &path)
         var draft = try core.records.draft(header, for: path, attempts, in: subdirectory, of: open)
         kind = draft.kind
         try draft.fill(&header, write)
@@ -69,6 +66,16 @@ struct Publisher {
         try prepare(step, after: error, at: path, for: header.fileByteCount, after: rescues)
       }
     }
+  }
+
+  /// The directory, and in it the subdirectory of a record, both made where they are missing.
+  ///
+  /// - Parameter path: becomes the record's in this directory.
+  private func madePlace(of path: inout RecordPath) throws -> (open: OpenRoot, subdirectory: OpenSubdirectory) {
+    let open = try core.root.openedOrMade()
+    if open.mustSayArrangement { try SettingsChange(core).sayArrangement(in: open) }
+    path = open.placed(path)
+    return (open, try open.madeSubdirectory(path.subdirectory))
   }
 
   /// Does what another try needs.
@@ -98,14 +105,15 @@ struct Publisher {
   ///
   /// - Parameter byteCount: of the file, as far as it is known.
   func makeDraft(_ header: RecordHeader, at path: RecordPath, for byteCount: Int64) throws -> PlacedDraft {
+    var path = path
     var attempts = DraftAttempts(mayRecycle: false, canWriteAgain: false)
     while true {
       let rescues = keeper?.rescue.collections ?? 0
       do {
-        let open = try core.root.openedOrMade()
-        let subdirectory = try open.madeSubdirectory(path.subdirectory)
+        let (open, subdirectory) = try madePlace(of: &path)
         return PlacedDraft(
-          draft: try core.records.draft(header, for: path, attempts, in: subdirectory, of: open), root: open)
+          draft: try core.records.draft(header, for: path, attempts, in: subdirectory, of: open), path: path, root: open
+        )
       } catch {
         let step = attempts.step(after: error, of: nil, refusesUnnamed: core.root.files.refusesUnnamedFiles)
         try prepare(step, after: error, at: path, for: byteCount, after: rescues)
@@ -115,13 +123,13 @@ struct Publisher {
 
   /// Puts a record that is written into its place. It cannot be written again, so a failure is the last.
   func publish(
-    _ placed: inout PlacedDraft, at path: RecordPath, _ header: RecordHeader, locks: BlobStore.LockPolicy
+    _ placed: inout PlacedDraft, _ header: RecordHeader, locks: BlobStore.LockPolicy
   ) throws -> StoreReceipt {
     var condition: StoreCondition?
     var wait: LimitEnforcer.Wait?
     defer { keeper?.stopAsking(&wait) }
     do {
-      return try publish(&placed.draft, at: path, of: placed.root, header, locks: locks, if: &condition, &wait)
+      return try publish(&placed.draft, at: placed.path, of: placed.root, header, locks: locks, if: &condition, &wait)
     } catch let error as Published {
       throw error.cause
     }
@@ -310,9 +318,10 @@ struct Publisher {
   }
 }
 
-/// A draft, and the directory in which it lies.
+/// A draft, the place that its record will have, and the directory of both.
 struct PlacedDraft: ~Copyable {
   var draft: FileDraft
+  let path: RecordPath
   let root: OpenRoot
 }
 

@@ -273,6 +273,27 @@ import Testing
     #expect(try cache.files().isEmpty)
   }
 
+  /// N5c: the record lies where its directory has it, also in a new one, which says so.
+  @Test(arguments: [RecordArrangement.prefix, .spread, nil]) func liesWhereTheDirectorySays(
+    arrangement: RecordArrangement?
+  ) throws {
+    if let arrangement {
+      try cache.store { $0.layout.arrangement = arrangement }.store(payload(1), for: "another")
+    }
+    let store = try cache.store { $0.layout.arrangement = nil }
+    var writer = try store.openWriter(for: "foobar")
+    try writer.append(payload(10))
+    try writer.commit()
+    let file = arrangement == .prefix ? "fo/foobar" : "v8/foobar"
+    #expect(try cache.files().contains(file))
+    #expect(try store.load("foobar")?.payload == payload(10))
+    let other = try cache.store { $0.layout.arrangement = nil }
+    let reader = try #require(try other.openReader(for: "foobar"))
+    #expect(try reader.read(0..<10) == payload(10))
+    let error = expect(.invalidRange) { _ = try reader.read(0..<11) }
+    #expect(error?.path == cache.root.appending(FilePath(file).components))
+  }
+
   /// D: what was written is on the medium before it is published, and its directory after that.
   @Test func durableCommitsAreSynced() throws {
     let store = try cache.store(files: trace.files) { $0.durability = .full }

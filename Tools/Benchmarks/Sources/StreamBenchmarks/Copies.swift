@@ -130,8 +130,8 @@ struct Copies {
   /// KiB of this process, at the most so far.
   private func peakMemory() -> Int {
     var usage = rusage()
-    // Fails for addresses that do not exist only.
-    getrusage(RUSAGE_SELF, &usage)
+    // RUSAGE_SELF, which is 0 on every platform, and of another type on each.
+    getrusage(0, &usage)
     #if canImport(Darwin)
       return usage.ru_maxrss / 1024
     #else

@@ -50,6 +50,15 @@ int64_t raw_enumerate(int root);
 int raw_populate(
   int root, const raw_key *keys, size_t count, const void *header, size_t header_size, uint64_t payload_size);
 
+/// Copies a file by reads and writes of `piece_size` bytes, behind a gap of `offset` bytes in the new one.
+int raw_copy(const char *from, const char *to, size_t piece_size, uint64_t offset);
+
+/// Opens, reads `count` bytes at an offset into memory allocated for them, closes, frees.
+int64_t raw_range(const char *path, size_t count, uint64_t offset);
+
+/// Reads `count` bytes at an offset of an open file into memory allocated for them, and frees it.
+int64_t raw_pread(int file, size_t count, uint64_t offset);
+
 /// Writes what the volume that holds the directory has in memory to its medium; on macOS, asks for it.
 int raw_sync(int root);
 
