@@ -49,6 +49,31 @@ int blob_open_beneath(int directory, const char *path, int flags, mode_t mode) {
 #endif
 }
 
+int blob_open_cached(int directory, const char *path, int flags) {
+#if defined(__linux__) && defined(SYS_openat2) && defined(RESOLVE_BENEATH)
+  struct open_how how = {
+    .flags = (uint64_t)(unsigned)flags,
+    .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | 0x20 /* RESOLVE_CACHED */,
+  };
+  return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+#else
+  (void)directory, (void)path, (void)flags;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
+ssize_t blob_read_cached(int descriptor, const struct iovec *vectors, int count) {
+#if defined(__linux__) && defined(SYS_preadv2)
+  // The offset is two arguments, of which the kernel takes one or both: either way it is zero.
+  return syscall(SYS_preadv2, descriptor, vectors, count, 0L, 0L, 8 /* RWF_NOWAIT */);
+#else
+  (void)descriptor, (void)vectors, (void)count;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
 int blob_status(int descriptor, struct stat *status) {
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__LP64__)
   // Here the library's structure is the kernel's.

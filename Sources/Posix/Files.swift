@@ -134,7 +134,7 @@ package final class Files: Sendable {
         }
         if moved == 0 {
           // A read has met the end of the file. A write that moves nothing and reports no error would never end.
-          if call == .read { return done }
+          if call == .read || call == .readCached { return done }
           failure = .ioError
         }
       }

@@ -7,10 +7,21 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /// openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS on Linux; openat(2) with O_NOFOLLOW_ANY on Darwin.
 /// Fails with ENOSYS where the platform has neither.
 int blob_open_beneath(int directory, const char *path, int flags, mode_t mode);
+
+/// As blob_open_beneath, of a file that exists, and with RESOLVE_CACHED: fails with EAGAIN where the look-up would have to
+/// wait for the disk. Fails with ENOSYS on Darwin, and with EINVAL on Linux before 5.12.
+int blob_open_cached(int directory, const char *path, int flags);
+
+/// preadv2(2) from the start of a file, with RWF_NOWAIT.
+///
+/// Reads what lies in memory: fewer bytes where the rest is on the disk, and EAGAIN if that is the first one. Fails with
+/// EOPNOTSUPP where the file system cannot tell, and with ENOSYS on Darwin.
+ssize_t blob_read_cached(int descriptor, const struct iovec *vectors, int count);
 
 /// openat(2), which is variadic.
 int blob_openat(int directory, const char *path, int flags, mode_t mode);

@@ -199,7 +199,7 @@ func passingMoves<Result>(_ open: () throws(FileError) -> Result) throws(FileErr
 /// Calls `body` with the path of `name` in `subdirectory` as C takes it.
 ///
 /// Without a subdirectory it is `name` alone. It takes no allocation.
-private func withPath<Result>(
+func withPath<Result>(
   _ name: String, in subdirectory: String, _ body: (UnsafePointer<CChar>) -> Result
 ) -> Result {
   guard !subdirectory.isEmpty else { return unsafe name.withCString(body) }

@@ -15,7 +15,7 @@ package import SystemPackage
 package struct OpenFile: ~Copyable, Sendable {
   let descriptor: CInt
   package let location: Location
-  private let files: Files
+  let files: Files
   private var isOpen = true
 
   init(descriptor: CInt, location: Location, files: Files) {
@@ -294,7 +294,7 @@ private func platformWrite(_ descriptor: CInt, _ bytes: UnsafeRawPointer?, _ cou
 
 /// Describes what remains of two buffers, `limit` bytes of it, for a vectored call.
 @inline(__always)
-private func withVectors(
+func withVectors(
   _ first: UnsafeMutableRawPointer?, _ firstCount: Int, _ second: UnsafeMutableRawPointer?, done: Int, limit: Int,
   _ body: (UnsafePointer<iovec>, CInt) -> Int
 ) -> Int {

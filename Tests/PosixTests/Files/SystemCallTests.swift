@@ -8,4 +8,9 @@ import Testing
     #expect(!name.isEmpty && name.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "_" })
     #expect(["(2)", "(3)"].contains(page.dropFirst(name.count)))
   }
+
+  /// A list that grows only with an argument in Spec/Performance.md.
+  @Test func fewCallsNeverWait() {
+    #expect(SystemCall.allCases.filter { !$0.mayWait } == [.openCached, .close, .status, .readCached])
+  }
 }

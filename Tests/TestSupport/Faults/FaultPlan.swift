@@ -66,7 +66,7 @@ package final class FaultPlan: Sendable {
           return .fail(fault.errno)
         }
       }
-      guard kind == .read || kind == .write, let limit = state.transferLimit else { return nil }
+      guard [.read, .readCached, .write].contains(kind), let limit = state.transferLimit else { return nil }
       state.transfers += 1
       return limit(state.transfers).map { .transferAtMost($0) }
     }

@@ -1,0 +1,149 @@
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Looks that never wait.
+@Suite(.enabled(if: SystemCall.hasCachedLooks)) struct CachedFileTests {
+  let temporary: TemporaryDirectory
+  let plan = FaultPlan()
+
+  init() throws { temporary = try TemporaryDirectory() }
+
+  private func put(_ content: String) throws { try Data(content.utf8).write(to: temporary.url("file")) }
+
+  /// What comes of a look, in words; with a small first buffer and a large second one.
+  private func look(_ name: String = "file", in subdirectory: String = "") throws -> String {
+    let directory = try openDirectory(at: temporary.path, plan.files())
+    plan.forgetCalls()
+    do throws(CachedLookFailure) {
+      switch try directory.openCachedFile(name, in: subdirectory) {
+      case .absent: return "absent"
+      case .notRegular: return "not regular"
+      case .regular(let file, let status):
+        return try withUnsafeTemporaryAllocation(byteCount: 16, alignment: 1) { buffer throws(CachedLookFailure) in
+          let (first, second) = (buffer[..<4], buffer[4...])
+          let count = try file.readCached(
+            into: UnsafeMutableRawBufferPointer(rebasing: first), UnsafeMutableRawBufferPointer(rebasing: second))
+          return "\(String(decoding: buffer[..<count], as: UTF8.self)) of \(status.size)"
+        }
+      }
+    } catch {
+      return "\(error)"
+    }
+  }
+
+  /// Those of the last look, without the very last call, which closes the directory.
+  private var calls: [SystemCall] { plan.calls.map(\.kind).dropLast() }
+
+  @Test(arguments: ["", "x", "four", "five.", "sixteen bytes..."]) func aFileInMemoryIsRead(content: String) throws {
+    try put(content)
+    #expect(try look() == "\(content) of \(content.utf8.count)")
+    #expect(calls == [.openCached, .status, .readCached, .close])
+    #expect(calls.allSatisfy { !$0.mayWait })
+  }
+
+  @Test func whatIsNotThereIsAbsent() throws {
+    // The kernel remembers that there is nothing, once it has looked.
+    _ = try openDirectory(at: temporary.path, Files()).openFile("file", for: .read)
+    #expect(try look() == "absent")
+    #expect(calls == [.openCached])
+  }
+
+  @Test func whatIsNoRegularFileIsNotOpened() throws {
+    let path = temporary.path.string + "/file"
+    #expect(mkfifo(path, 0o600) == 0)
+    #expect(try look() == "not regular")
+    #expect(unlink(path) == 0 && mkdir(path, 0o700) == 0)
+    #expect(try look() == "not regular")
+    #expect(rmdir(path) == 0 && symlink("/etc/passwd", path) == 0)
+    #expect(try look() == "notCached")
+    #expect(unlink(path) == 0 && symlink("/etc", path) == 0)
+    #expect(try look("passwd", in: "file") == "notCached")
+    #expect(try look("..", in: "") == "notCached")
+  }
+
+  /// Each errno of each call is an answer of its own: what no call of this kind can do, or what the ordinary look tells.
+  @Test(
+    arguments: [
+      (.openCached, .resourceTemporarilyUnavailable, "notCached"), (.openCached, .permissionDenied, "notCached"),
+      (.openCached, .improperLink, "notCached"), (.openCached, .ioError, "notCached"),
+      (.openCached, .noFunction, "unsupported"), (.openCached, .invalidArgument, "unsupported"),
+      (.openCached, .notPermitted, "unsupported"), (.openCached, .noSuchFileOrDirectory, "absent"),
+      (.status, .ioError, "notCached"), (.readCached, .resourceTemporarilyUnavailable, "notCached"),
+      (.readCached, .notSupportedOnSocket, "unsupported"), (.readCached, .noFunction, "unsupported"),
+      (.readCached, .ioError, "notCached"), (.close, .ioError, "content of 7"),
+    ] as [(SystemCall, Errno, String)])
+  func whatFailsIsTyped(call: SystemCall, errno: Errno, outcome: String) throws {
+    try put("content")
+    plan.refuse(call, errno)
+    #expect(try look() == outcome)
+    // What was opened is closed.
+    #expect(call == .openCached || calls.last == .close)
+  }
+
+  @Test(arguments: SystemCall.allCases.filter { !$0.mayWait && $0 != .close }) func interruptedCallsAreMadeAgain(
+    call: SystemCall
+  ) throws {
+    try put("content")
+    let directory = try openDirectory(at: temporary.path, plan.files())
+    plan.arm(FaultPlan.Fault(.interrupted, call: 1, of: [call]))
+    guard case .regular(let file, _) = try directory.openCachedFile("file", in: "") else {
+      Issue.record("there is no file")
+      return
+    }
+    let count = try withUnsafeTemporaryAllocation(byteCount: 16, alignment: 1) { try file.readCached(into: $0) }
+    #expect(count == 7)
+    #expect(plan.failed.count == 1)
+  }
+
+  /// Where the rest of a file is on the disk, a read ends before it.
+  @Test(arguments: 0...7) func aReadMayBeShort(byteCount: Int) throws {
+    try put("content")
+    plan.limitTransfers { _ in byteCount }
+    #expect(try look() == (byteCount == 0 ? " of 7" : "\("content".prefix(byteCount)) of 7"))
+    #expect(calls == [.openCached, .status, .readCached, .close])
+  }
+
+  /// A file that the kernel has dropped from memory is not read from the disk; the ordinary read gets it all the same.
+  @Test func aFileOnTheDiskIsLeftThere() throws {
+    let content = Data(repeating: 7, count: 1 << 20)
+    let descriptor = open(temporary.path.string + "/file", O_RDWR | O_CREAT, 0o600)
+    defer { close(descriptor) }
+    #expect(content.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) } == content.count)
+    #expect(fsync(descriptor) == 0)
+    #if os(Linux)
+      #expect(posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) == 0)
+    #endif
+    let directory = try openDirectory(at: temporary.path, plan.files())
+    guard case .regular(let file, _) = try directory.openCachedFile("file", in: "") else {
+      Issue.record("there is no file")
+      return
+    }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 8)
+    defer { buffer.deallocate() }
+    // What of it is still in memory is the file's; a kernel may keep what it was asked to drop.
+    let count = (try? file.readCached(into: buffer)) ?? 0
+    #expect(Data(buffer[..<count]) == content.prefix(count))
+    let whole = try file.read(into: buffer, at: 0)
+    #expect(whole == content.count && Data(buffer) == content)
+  }
+
+  /// Moving a time of access may wait for the journal, so another's file is not looked at again.
+  @Test func whereTheTimeOfAccessMovesNothingIsTried() throws {
+    try put("content")
+    let directory = try openDirectory(at: temporary.path, plan.files())
+    // What cannot be opened beneath a directory is looked for step by step; both find the time refused.
+    plan.arm(FaultPlan.Fault(.notPermitted, call: 1, of: [.openBeneath]))
+    plan.refuse(.open, .notPermitted)
+    guard case .regular = try directory.openFile("file", for: .read) else {
+      Issue.record("there is no file")
+      return
+    }
+    plan.forgetCalls()
+    let failure = #expect(throws: CachedLookFailure.self) { _ = try directory.openCachedFile("file", in: "") }
+    #expect(failure == .unsupported)
+    #expect(plan.calls.isEmpty)
+  }
+}

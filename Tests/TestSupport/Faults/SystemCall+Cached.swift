@@ -1,0 +1,14 @@
+import Foundation
+package import Posix
+import SystemPackage
+
+extension SystemCall {
+  /// Whether the kernel and the file system of the tests can look without waiting.
+  package static let hasCachedLooks: Bool = {
+    guard let temporary = try? TemporaryDirectory(), let directory = try? Directory(at: temporary.path, files: Files()),
+      (try? Data([1]).write(to: temporary.url("file"))) != nil,
+      case .regular(let file, _)? = try? directory.openCachedFile("file", in: "")
+    else { return false }
+    return withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { byte in (try? file.readCached(into: byte)) == 1 }
+  }()
+}
