@@ -13,6 +13,9 @@ enum ReadStrategy: UInt8, AtomicRepresentable {
   /// Nothing is read before the size is known, and small files to the stack then.
   case payload
 
+  /// The largest payload that is read together with its header, and copied.
+  static var copiedPayloadByteCount: Int64 { 8192 }
+
   /// - Parameter fileByteCount: the size of a file to read.
   init(fileByteCount: Int64) {
     self = [.stack, .heap].first { fileByteCount < $0.byteCount } ?? .payload
@@ -22,7 +25,7 @@ enum ReadStrategy: UInt8, AtomicRepresentable {
   private var byteCount: Int {
     switch self {
     case .stack, .payload: 1024
-    case .heap: RecordHeader.byteCount + 8192 + 1
+    case .heap: RecordHeader.byteCount + Int(Self.copiedPayloadByteCount) + 1
     }
   }
 

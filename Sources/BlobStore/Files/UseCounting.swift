@@ -28,6 +28,11 @@ struct UseCounting: Sendable {
     return control.uses.withSketch(number, opening: { sketch(number, in: open) }, body)
   }
 
+  /// Whether `withSketch` opens no file.
+  func areOpen(of control: ControlFile) -> Bool {
+    control.uses.isKnown(control.word(at: ControlLayout.usesNumberOffset))
+  }
+
   private func sketch(_ number: Int64, in open: OpenRoot) -> UseSketch? {
     do {
       guard let status = try open.directory.status(of: UsesFile.name),

@@ -41,6 +41,18 @@ struct Records {
     try files.openLive(name, in: open, at: now)
   }
 
+  /// As `read`, without waiting for the disk.
+  func readCached(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws(CachedLookFailure) -> Reading<Data> {
+    try files.readCached(name, in: open, at: now)
+  }
+
+  /// As `readHeader`, without waiting for the disk.
+  func readCachedHeader(
+    of name: RecordPath, in open: OpenRoot, at now: UnixTime
+  ) throws(CachedLookFailure) -> Reading<Void> {
+    try files.readCachedHeader(of: name, in: open, at: now)
+  }
+
   /// Opens what lies at a name, if it is a file of the cache's.
   ///
   /// - Throws: `DamagedRecord` if others may write to it.

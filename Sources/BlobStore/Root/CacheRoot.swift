@@ -79,6 +79,13 @@ final class CacheRoot: Sendable {
     return try adopt(directory)
   }
 
+  /// The directory, if it is open and needs no look at its path yet: without a system call.
+  func openedLately() -> OpenRoot? {
+    guard CurrentProcess.forkCount == forkCount else { return nil }
+    let now = SystemClock.coarseMilliseconds()
+    return state.withLock { state in now - state.lastCheckMilliseconds < Self.milliseconds ? state.opened : nil }
+  }
+
   /// The directory, made where it is missing.
   ///
   /// Directories made here are 0700, and on the medium before anything is put into them.

@@ -9,6 +9,7 @@ internal import SystemPackage
 final class OpenRoot: Sendable {
   let directory: Directory
   let ownership: FileOwnership
+  let cachedLooks = CachedLooks()
   private let control = Lock<ControlFileState>(.notLookedFor)
   private let bin = Lock<BinState>(.notLookedFor)
   private let subdirectories: OpenSubdirectories

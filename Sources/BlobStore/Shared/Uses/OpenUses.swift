@@ -30,6 +30,14 @@ internal import Synchronization
     return sketch(number, opening: open).map(body)
   }
 
+  /// Whether `withSketch` opens nothing for a number.
+  func isKnown(_ number: Int64) -> Bool {
+    guard number != 0, failed.load(ordering: .relaxed) != number else { return true }
+    // Safe as there.
+    guard let known = unsafe newest.load(ordering: .acquiring) else { return false }
+    return unsafe known._withUnsafeGuaranteedRef { $0.number == number }
+  }
+
   /// The sketch of a new number, opened once, however many threads ask for it.
   ///
   /// A thread comes here if `newest` has not had the number. Another thread may have opened it since.

@@ -1,0 +1,100 @@
+package import BlobRecord
+internal import Posix
+
+/// Looks that never wait: for the disk, a lock that is held for long, or another process.
+///
+/// They answer what is in memory, small, and beyond doubt, with each check that the ordinary look makes. Spec/Performance.md
+/// says of each of their system calls why it does not wait.
+extension BlobStore {
+  /// A load that never waits.
+  ///
+  /// A move of the update time is left to the caller: `LoadReceipt.owedTouch`.
+  ///
+  /// - Parameter tellsAbsence: whether a missing record is an answer, and counted; else it is unknown.
+  package func loadIfCached(
+    _ key: BlobKey, at path: RecordPath, touching: Bool, tellsAbsence: Bool = true, _ receipt: inout LoadReceipt
+  ) -> CachedAnswer<Blob> {
+    core.blobIfCached(for: key, at: path, touching: touching, tellsAbsence: tellsAbsence, &receipt)
+  }
+
+  /// The header of a key's record, if it is live; never waits.
+  package func headerIfCached(for key: BlobKey) -> CachedAnswer<RecordHeader> {
+    // The ordinary look reports an invalid key.
+    guard let path = try? core.path(for: key) else { return .unknown }
+    return core.headerIfCached(at: path)
+  }
+}
+
+extension StoreCore {
+  fileprivate func blobIfCached(
+    for key: BlobKey, at path: RecordPath, touching: Bool, tellsAbsence: Bool, _ receipt: inout LoadReceipt
+  ) -> CachedAnswer<Blob> {
+    let now = configuration.now()
+    guard let place = placeIfOpen() else { return .unknown }
+    let look = lookIfCached(at: path, in: place) { open throws(CachedLookFailure) in
+      try records.readCached(path, in: open, at: now)
+    }
+    // A new file of uses is opened by the ordinary look, which counts a use in it.
+    guard !touching || uses.areOpen(of: place.control) else { return .unknown }
+    func count(_ load: CountedLoad) {
+      self.count(load, of: path.digest, isUse: touching, at: now, in: place.control, place.open)
+    }
+    switch look?.reading {
+    case .absent where tellsAbsence:
+      count(.miss)
+      return .known(nil)
+    case .live(let header, let payload):
+      count(.hit(byteCount: payload.count))
+      receipt.generation = look?.generation
+      receipt.owedTouch = touching && header.ttl == 0 && header.lastUpdate < now ? now : nil
+      return .known(Blob(key: key, payload: payload, header: header))
+    case .absent, .damaged, nil: return .unknown
+    }
+  }
+
+  fileprivate func headerIfCached(at path: RecordPath) -> CachedAnswer<RecordHeader> {
+    let now = configuration.now()
+    guard let place = placeIfOpen() else { return .unknown }
+    let look = lookIfCached(at: path, in: place) { open throws(CachedLookFailure) in
+      try records.readCachedHeader(of: path, in: open, at: now)
+    }
+    switch look?.reading {
+    case .absent: return .known(nil)
+    case .live(let header, _): return .known(header)
+    case .damaged, nil: return .unknown
+    }
+  }
+
+  /// Where looks that never wait can look.
+  private struct Place {
+    let open: OpenRoot
+    let control: ControlFile
+  }
+
+  /// The directory and its control file, if both are open.
+  ///
+  /// A control file that is mapped shows that the file system is a local one: on others, each call may wait for a server.
+  private func placeIfOpen() -> Place? {
+    guard let open = root.openedLately(), open.cachedLooks.areWorthTrying(), let control = open.openedControlFile,
+      control.isMapped
+    else { return nil }
+    return Place(open: open, control: control)
+  }
+
+  /// Looks once, and answers if the key's generation has stayed, as `readAtStableGeneration` does.
+  ///
+  /// - Returns: nil if the look would wait, or has to be made again.
+  private func lookIfCached<Content>(
+    at path: RecordPath, in place: Place, _ read: (OpenRoot) throws(CachedLookFailure) -> Reading<Content>
+  ) -> (reading: Reading<Content>, generation: UInt64?)? {
+    let generation = place.control.generation(of: path.digest)
+    do {
+      let reading = try read(place.open)
+      guard place.control.generation(of: path.digest) == generation else { return nil }
+      return (reading, generation)
+    } catch {
+      if error == .unsupported { place.open.cachedLooks.wereRefused() }
+      return nil
+    }
+  }
+}
