@@ -3,6 +3,7 @@ internal import BlobStore
 internal import Locks
 internal import Logging
 internal import MemoryCache
+internal import Synchronization
 internal import SystemPackage
 
 /// The state that all caches of this process on one directory share.
@@ -26,6 +27,9 @@ final class CacheEngine: Sendable {
   let backupExclusion: BackupExclusion
   /// The one schedule by which the directory is collected, for all caches of the process.
   let schedule = Lock<CollectionSchedule?>(nil)
+
+  /// Counts the looks on disk that are made where the caller is.
+  let cachedLookCount = Atomic<UInt32>(0)
 
   /// The engine as a tenant of its directory.
   let tenant: DirectoryTenant

@@ -10,9 +10,11 @@ struct Lanes: Sendable {
   let scans: Lane
   /// Collections, and touches that were put off.
   let upkeep: Lane
+  private let predecessor: ShutdownLatch?
 
   /// - Parameter predecessor: whose end is waited for before anything is done.
   init(width: Int, after predecessor: ShutdownLatch?) {
+    self.predecessor = predecessor
     func lane(_ width: Int) -> Lane { Lane(width: width) { predecessor?.wait() } }
     reads = lane(width)
     writes = lane(width)
@@ -21,6 +23,9 @@ struct Lanes: Sendable {
     scans = lane(max(width / 2, 1))
     upkeep = lane(2)
   }
+
+  /// Whether there is no predecessor to wait for any more.
+  var areReady: Bool { predecessor?.isFinished ?? true }
 
   var all: [Lane] { [reads, writes, removals, scans, upkeep] }
 

@@ -73,8 +73,13 @@ final class Generations: Sendable {
 
 extension GenerationStamp {
   /// The generation that a store has left behind; nil where there are none.
-  init?(_ receipt: StoreReceipt) {
-    guard let generation = receipt.generation, generation.isMultiple(of: 2) else { return nil }
+  init?(_ receipt: StoreReceipt) { self.init(receipt.generation) }
+
+  /// The generation in which a look that never waits has read a record; nil where there are none.
+  init?(_ receipt: LoadReceipt) { self.init(receipt.generation) }
+
+  private init?(_ generation: UInt64?) {
+    guard let generation, generation.isMultiple(of: 2) else { return nil }
     self.init(shared: generation)
   }
 

@@ -74,9 +74,11 @@ final class MemoryTier: Sendable {
   /// Keeps a blob of a generation, unless its header has changed since.
   ///
   /// - Parameter update: the update time on disk, where it has moved on since the header was read.
+  /// - Returns: the use of the record.
+  @discardableResult
   func keep(
     _ blob: Blob, digest: UInt64, in stamp: GenerationStamp, since header: HeaderChanges.Stamp, update: UnixTime?
-  ) {
+  ) -> RecordUse {
     let expiry = store.expiry(of: blob.header).seconds
     let lifetime = expiry.subtractingReportingOverflow(blob.header.lastUpdate.seconds)
     let cached = CachedBlob(
@@ -84,6 +86,7 @@ final class MemoryTier: Sendable {
     cached.use.settle(update)
     cache.setValue(cached, forKey: blob.key, cost: Self.cost(of: blob))
     if headers.stamp(of: digest) != header { discard(cached) }
+    return cached.use
   }
 
   /// Notes a change of a header on disk, so that memory does not answer old locks.

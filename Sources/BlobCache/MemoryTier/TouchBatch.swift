@@ -19,6 +19,9 @@ final class TouchBatch: Sendable {
   /// Uses that are noted at the most, before they are written early: some megabytes.
   private static let mostNoted = 1 << 16
 
+  /// Uses that wait to be written, before loads write them themselves: a tenth of a second's work.
+  private static let mostDue = 1 << 12
+
   let intervalSeconds: Int64
   private let store: BlobStore
   private let lane: Lane
@@ -52,6 +55,15 @@ final class TouchBatch: Sendable {
         }
       }
     }
+  }
+
+  /// Whether the disk keeps up with `write(_:at:)`.
+  var hasRoom: Bool { state.withLock { $0.due.count < Self.mostDue } }
+
+  /// Has a use written to disk, soon.
+  func write(_ use: RecordUse, at time: UnixTime) {
+    guard use.use(at: time.seconds), use.becomesDue() else { return }
+    schedule { $0.due.append(use) }
   }
 
   private func schedule(_ change: (inout State) -> Void) {

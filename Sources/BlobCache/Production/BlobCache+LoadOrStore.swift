@@ -49,18 +49,25 @@ extension BlobCache {
   func load(_ request: ProductionRequest) async throws -> Blob {
     let engine = try openEngine()
     let key = request.key
-    if let found = engine.findResident(key, touching: true), let blob = found.blob, request.isAcceptable(blob) {
+    let name = Production.Name(key: key, kind: .load)
+    func answer(_ found: BlobFinding?) -> Blob? {
+      guard let found, let blob = found.blob, request.isAcceptable(blob) else { return nil }
       engine.observer.tell(found.event(for: key))
       // A production under way may replace the blob already.
-      if engine.isAged(blob, request.options), !engine.productions.isUnderWay(Production.Name(key: key, kind: .load)) {
-        engine.refresh(request)
-      }
+      if engine.isAged(blob, request.options), !engine.productions.isUnderWay(name) { engine.refresh(request) }
       return blob
     }
+    if let blob = answer(engine.findResident(key, touching: true)) { return blob }
+    // A production under way has looked already. What is missing here, the production looks for once more.
+    let found =
+      engine.productions.isUnderWay(name) ? nil : engine.findCached(key, touching: true, tellsAbsence: false)
+    if found != nil { await engine.giveWay() }
+    if let blob = answer(found) { return blob }
     let tally = LoadTally(of: key, engine.observer)
     while true {
-      let answer = try await engine.productions.answer(to: Production.Name(key: key, kind: .load)) { production in
-        try await engine.find(request, in: production, tally)
+      let answer = try await engine.productions.answer(to: name) { production in
+        // A request that looks again is one use.
+        try await engine.find(request, in: production, tally, touching: found == nil)
       }
       if !answer.isOwn { tally.tell(answer, isAcceptable: request.isAcceptable) }
       let blob = try answer.result.get()

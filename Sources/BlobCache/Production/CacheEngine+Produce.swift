@@ -10,12 +10,16 @@ internal import Logging
 
 extension CacheEngine {
   /// The one production of a key: looks on disk, and produces.
-  func find(_ request: ProductionRequest, in production: Production, _ tally: LoadTally) async throws -> Blob {
+  ///
+  /// - Parameter touching: false if the request has counted its use before.
+  func find(
+    _ request: ProductionRequest, in production: Production, _ tally: LoadTally, touching: Bool
+  ) async throws -> Blob {
     let key = request.key
     let refreshing = Production.Name(key: key, kind: .refresh)
     // Asked before the disk is: a refresh that has ended in between has stored what this look may have missed.
     let wasRefreshed = productions.isUnderWay(refreshing)
-    let found = try await look(key)
+    let found = try await look(key, touching: touching)
     let isFound = found.blob.map(request.isAcceptable) ?? false
     production.look = isFound ? .hit(found.tier) : .miss
     tally.tell(found, isAcceptable: isFound)
@@ -48,7 +52,7 @@ extension CacheEngine {
   ///
   /// - Parameter touching: false for another look of one request, which is no other use.
   /// - Returns: nothing found also for a damaged record, unless it may be another version's.
-  func look(_ key: BlobKey, touching: Bool = true) async throws -> BlobFinding {
+  func look(_ key: BlobKey, touching: Bool) async throws -> BlobFinding {
     do {
       return try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
     } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {

@@ -4,8 +4,9 @@ public import BlobStore
 extension BlobCache {
   /// The live blob stored under a key, from memory or from disk.
   ///
-  /// Memory answers while no process has changed the record: at once, on the caller's thread. A blob that was read from
-  /// disk is kept in memory. The header that comes with a blob is the one it was read under: `header(for:)` tells of
+  /// Memory answers while no process has changed the record: at once, on the caller's thread. So does the disk, for a
+  /// small blob whose file the kernel has in memory; else a thread of the cache reads it. A blob that was read from disk is
+  /// kept in memory. The header that comes with a blob is the one it was read under: `header(for:)` tells of
   /// locks as they are.
   ///
   /// - Parameters:
@@ -18,19 +19,36 @@ extension BlobCache {
     let engine = try openEngine()
     if let blob = engine.resident(key, touching: touching) { return blob }
     return try await withSpan("load", key) {
-      try await engine.lanes.reads.run { try engine.loadMissing(key, touching: touching, queueTime: $0) }
+      if let found = engine.findCached(key, touching: touching) {
+        engine.observer.tell(found.event(for: key))
+        await engine.giveWay()
+        return found.blob
+      }
+      return try await engine.lanes.reads.run { try engine.loadMissing(key, touching: touching, queueTime: $0) }
     }
   }
 
-  /// The blobs of many keys, in their order. Blobs that are not in memory are read in one hop.
+  /// The blobs of many keys, in their order.
+  ///
+  /// What is neither in memory nor, for some tens of keys, in the kernel's memory is read in one hop.
   public func load(_ keys: some Sequence<BlobKey>, touching: Bool = true) async throws -> [LoadResult] {
     let engine = try openEngine()
     var results: [LoadResult?] = []
     var missing: [(index: Int, key: BlobKey)] = []
+    // A first look that would wait ends them: more of the kind are likely.
+    var looksLeft = CacheEngine.longestRun
     for (index, key) in keys.enumerated() {
-      let blob = engine.resident(key, touching: touching)
-      results.append(blob.map { LoadResult(key: key, result: .success($0)) })
-      if blob == nil { missing.append((index, key)) }
+      if let blob = engine.resident(key, touching: touching) {
+        results.append(LoadResult(key: key, result: .success(blob)))
+      } else if looksLeft > 0, let found = engine.findCached(key, touching: touching) {
+        engine.observer.tell(found.event(for: key))
+        results.append(LoadResult(key: key, result: .success(found.blob)))
+        looksLeft -= 1
+      } else {
+        looksLeft = 0
+        results.append(nil)
+        missing.append((index, key))
+      }
     }
     if !missing.isEmpty {
       let read = try await withSpan("load", nil) { [missing] in
@@ -40,6 +58,7 @@ extension BlobCache {
       }
       for ((index, _), result) in zip(missing, read) { results[index] = result }
     }
+    if looksLeft < CacheEngine.longestRun { await Task.yield() }
     return results.compactMap { $0 }
   }
 
@@ -73,6 +92,10 @@ extension BlobCache {
   public func contains(_ key: BlobKey) async throws -> Bool {
     let engine = try openEngine()
     if engine.residentContains(key) { return true }
+    if case .known(let header) = engine.headerIfCached(for: key) {
+      await engine.giveWay()
+      return header != nil
+    }
     return try await engine.lanes.reads.run { _ in try engine.contains(key) }
   }
 
@@ -81,6 +104,11 @@ extension BlobCache {
   /// A staged blob's is the header that it will have.
   public func header(for key: BlobKey) async throws -> RecordHeader? {
     let engine = try openEngine()
+    if let staged = engine.staging?.blob(for: key) { return staged.header }
+    if case .known(let header) = engine.headerIfCached(for: key) {
+      await engine.giveWay()
+      return header
+    }
     return try await engine.lanes.reads.run { _ in try engine.header(for: key) }
   }
 

@@ -32,7 +32,7 @@ extension StoreCore {
     let now = configuration.now()
     guard let place = placeIfOpen() else { return .unknown }
     let look = lookIfCached(at: path, in: place) { open throws(CachedLookFailure) in
-      try records.readCached(path, in: open, at: now)
+      try records.readCached(open.placed(path), in: open, at: now)
     }
     // A new file of uses is opened by the ordinary look, which counts a use in it.
     guard !touching || uses.areOpen(of: place.control) else { return .unknown }
@@ -44,7 +44,8 @@ extension StoreCore {
       count(.miss)
       return .known(nil)
     case .live(let header, let payload):
-      count(.hit(byteCount: payload.count))
+      let byteCount = payload.count
+      count(.hit(byteCount: byteCount))
       receipt.generation = look?.generation
       receipt.owedTouch = touching && header.ttl == 0 && header.lastUpdate < now ? now : nil
       return .known(Blob(key: key, payload: payload, header: header))
@@ -56,7 +57,7 @@ extension StoreCore {
     let now = configuration.now()
     guard let place = placeIfOpen() else { return .unknown }
     let look = lookIfCached(at: path, in: place) { open throws(CachedLookFailure) in
-      try records.readCachedHeader(of: path, in: open, at: now)
+      try records.readCachedHeader(of: open.placed(path), in: open, at: now)
     }
     switch look?.reading {
     case .absent: return .known(nil)

@@ -71,6 +71,8 @@ final class TestDisk: Sendable {
     var holdCount = 0
     var failing: [SystemCall: Errno] = [:]
     var delay: [SystemCall: Duration] = [:]
+    var answersCached = true
+    var cachedCount = 0
   }
 
   private let state = Monitor(State())
@@ -78,12 +80,21 @@ final class TestDisk: Sendable {
   private let longestHold: Duration = .seconds(300)
 
   var files: Files {
-    Files { call, _ in
+    Files { made, _ in
+      // What keeps the ordinary call keeps the one that never waits from an answer.
+      let call = made.ordinary
       let (failure, delay) = self.state.change { state -> (Errno?, Duration?) in
+        if call != made {
+          let wouldWait =
+            !state.answersCached || state.held.contains(call) || state.failing[call] != nil || state.delay[call] != nil
+          if wouldWait { return (.resourceTemporarilyUnavailable, nil) }
+          state.cachedCount += 1
+        }
         state.counts[call, default: 0] += 1
         if state.held.contains(call) { state.holdCount += 1 }
         return (state.failing[call], state.delay[call])
       }
+      guard call == made else { return failure.map { .fail($0) } }
       if let delay { Thread.sleep(forTimeInterval: delay / .seconds(1)) }
       let end = ContinuousClock.now + self.longestHold
       self.state.wait { state in
@@ -100,6 +111,12 @@ final class TestDisk: Sendable {
   }
 
   func count(_ call: SystemCall) -> Int { state.change { $0.counts[call] ?? 0 } }
+
+  /// Whether the kernel has files in memory for calls that never wait.
+  func answersCached(_ answers: Bool) { state.change { $0.answersCached = answers } }
+
+  /// Calls that never wait, and have had an answer.
+  var cachedCount: Int { state.change { $0.cachedCount } }
 
   var callCount: Int { state.change { $0.counts.values.reduce(0, +) } }
 
@@ -188,4 +205,15 @@ final class Log<Element: Sendable>: Sendable {
   private let entries = Lock<[Element]>([])
   func append(_ element: Element) { entries.withLock { $0.append(element) } }
   var all: [Element] { entries.withLock { $0 } }
+}
+
+extension SystemCall {
+  /// The call that waits, of one that does not.
+  fileprivate var ordinary: SystemCall {
+    switch self {
+    case .openCached: .openBeneath
+    case .readCached: .read
+    default: self
+    }
+  }
 }

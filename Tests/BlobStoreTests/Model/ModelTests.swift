@@ -38,7 +38,7 @@ import Testing
     let seed = SeededGenerator.announcedSeed(
       for: "looksThatNeverWaitAreOfTheSameDictionary", environment: ProcessInfo.processInfo.environment)
     var run = try ModelRun(
-      seed: seed, configuration: ModelRun.configuration(RecordLayout(), .checksummed), inMemory: false)
+      seed: seed, configuration: ModelRun.configuration(.init(), .checksummed), inMemory: false)
     var answers = 0
     run.perform = { operation, store in
       guard let answer = try operation.performIfCached(on: store) else { return operation.perform(on: store) }

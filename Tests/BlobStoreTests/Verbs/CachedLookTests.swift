@@ -71,6 +71,17 @@ import Testing
     #expect(try store.traffic().hits == 1 && store.traffic().bytesServed == Int64(byteCount))
   }
 
+  /// N5c: a store that goes by its directory's arrangement finds its records there.
+  @Test(arguments: [nil, .prefix, .spread, .flat] as [RecordArrangement?]) func recordsLieWhereTheDirectorySays(
+    arrangement: RecordArrangement?
+  ) throws {
+    try cache.store { $0.layout.arrangement = arrangement }.store(payload(5), for: "key", ttl: .seconds(100))
+    let store = try tracedStore { $0.layout.arrangement = arrangement == .prefix ? nil : arrangement }
+    _ = try store.load("key")
+    #expect(try look(in: store).answer == word(payload(5)))
+    #expect(try header(in: store) == "5 bytes")
+  }
+
   @Test func aLargerRecordIsNotRead() throws {
     let store = try tracedStore()
     try store.store(payload(256 << 10 + 1), for: "key")
@@ -149,7 +160,7 @@ import Testing
   }
 
   @Test func aKeyThatIsNoNameIsLeftToTheOrdinaryLook() throws {
-    let store = try tracedStore { $0.layout = RecordLayout(naming: .verbatim) }
+    let store = try tracedStore { $0.layout.naming = .verbatim }
     try store.store(payload(1), for: "key")
     #expect(try header("a/b", in: store) == "unknown")
   }

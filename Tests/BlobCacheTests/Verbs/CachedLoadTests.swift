@@ -1,0 +1,239 @@
+import BlobCache
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import Posix
+import Synchronization
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Loads that the disk answers where the caller is, because the kernel has the file in memory.
+@Suite(.enabled(if: SystemCall.hasCachedLooks), .timeLimit(.minutes(10))) struct CachedLoadTests {
+  let test: TestCache
+
+  init() throws { test = try TestCache() }
+
+  private func withoutMemory(_ configuration: inout BlobCache.Configuration) { configuration.memory = nil }
+
+  /// Does something with a cache that gets no thread, while the directory needs no look.
+  private func withoutThreads<Result>(
+    _ cache: BlobCache, _ body: () async throws -> Result
+  ) async throws -> Result {
+    // Threads that there are would do the work.
+    try await until { cache.threadCount == 0 }
+    cache.failThreads(with: .resourceTemporarilyUnavailable)
+    defer { cache.failThreads(with: nil) }
+    var triesLeft = 100
+    while true {
+      // Looks at the directory here, if a second has passed.
+      _ = try cache.store.contains("no such key")
+      do {
+        return try await body()
+      } catch let error as BlobCacheError where error.code == .noThread && triesLeft > 0 {
+        triesLeft -= 1
+      }
+    }
+  }
+
+  /// A cache with blobs on disk, and with no thread left.
+  private func cacheOnDisk(
+    _ change: (inout BlobCache.Configuration) -> Void = { $0.memory = nil }
+  ) async throws -> BlobCache {
+    let other = try test.otherStore()
+    for key: BlobKey in ["a", "b", "c"] { try other.store(payload(10), for: key, ttl: .seconds(100)) }
+    let cache = try test.cache(change)
+    // Opens the directory without a thread of the cache.
+    _ = try cache.store.load("a", touching: false)
+    return cache
+  }
+
+  @Test func noThreadIsNeeded() async throws {
+    let cache = try await cacheOnDisk()
+    try await withoutThreads(cache) {
+      #expect(try await cache.load("a")?.payload == payload(10))
+      #expect(try await cache.load("no such key") == nil)
+      #expect(try await cache.load("b") { throw CancellationError() }.payload == payload(10))
+      #expect(try await cache.contains("a"))
+      #expect(try await !cache.contains("no such key"))
+      #expect(try await cache.header(for: "a")?.payloadSize == 10)
+      let blobs = try await cache.load(["a", "no such key", "b"])
+      #expect(try blobs.map { try $0.result.get()?.payload.count } == [10, nil, 10])
+    }
+    #expect(cache.threadCount == 0)
+  }
+
+  /// Whatever the kernel does not have in memory, a thread waits for.
+  @Test func whatWouldWaitGoesToAThread() async throws {
+    let cache = try await cacheOnDisk()
+    test.disk.answersCached(false)
+    #expect(try await cache.load("a")?.payload == payload(10))
+    #expect(try await cache.contains("b"))
+    #expect(try await cache.header(for: "c")?.payloadSize == 10)
+    #expect(try await cache.load(["a", "b"]).count == 2)
+    #expect(test.disk.cachedCount == 0)
+    #expect(cache.threadCount > 0)
+  }
+
+  @Test func manyKeysAreReadInPartByAThread() async throws {
+    let cache = try await cacheOnDisk()
+    let other = try test.otherStore()
+    let keys = (0..<100).map { BlobKey("key \($0)") }
+    for (number, key) in keys.enumerated() { try other.store(payload(number), for: key) }
+    let blobs = try await cache.load(keys)
+    #expect(try blobs.map { try $0.result.get()?.payload } == (0..<100).map { payload($0) })
+    // A run of looks makes two calls that never wait for each.
+    #expect(test.disk.cachedCount <= 64)
+    test.disk.answersCached(false)
+    #expect(
+      try await cache.load(keys.reversed()).map { try $0.result.get()?.payload }
+        == (0..<100).reversed().map { payload($0) })
+  }
+
+  @Test func theyAreToldOfAndCounted() async throws {
+    let cache = try await cacheOnDisk()
+    let events = cache.events
+    try await withoutThreads(cache) {
+      _ = try await cache.load("a")
+      _ = try await cache.load("no such key")
+      _ = try await cache.load(["b"])
+      _ = try await cache.load("c") { payload(1) }
+    }
+    try await cache.close()
+    var words: [String] = []
+    for await event in events {
+      switch event.kind {
+      case .hit(.disk): words.append("hit \(event.key?.string ?? "") \(event.byteCount)")
+      case .miss: words.append("miss \(event.key?.string ?? "")")
+      default: words.append("\(event.kind)")
+      }
+      #expect(event.queueTime == .zero)
+    }
+    #expect(words.suffix(4) == ["hit a 10", "miss no such key", "hit b 10", "hit c 10"])
+    // Also the loads that made the cache.
+    #expect(try test.otherStore().traffic().hits >= 4)
+    #expect(try test.otherStore().traffic().memoryHits == 0)
+  }
+
+  /// V1, V8: what was read so is kept in memory, as long as no process changes it.
+  @Test func memoryKeepsWhatWasReadSo() async throws {
+    let cache = try await cacheOnDisk { _ in }
+    let blob = try await withoutThreads(cache) { try await cache.load("a") }
+    #expect(blob != nil)
+    #expect(cache.cachedBlob(for: "a")?.payload == payload(10))
+    try test.otherStore().store(payload(11), for: "a")
+    #expect(cache.cachedBlob(for: "a") == nil)
+    #expect(try await cache.load("a")?.payload == payload(11))
+  }
+
+  /// L2, V3c: the update time moves on soon after.
+  @Test(arguments: [true, false]) func aUseMovesTheUpdateTime(hasMemory: Bool) async throws {
+    let cache = try await cacheOnDisk { if !hasMemory { $0.memory = nil } }
+    try test.otherStore().store(payload(10), for: "a")
+    for _ in 0..<3 {
+      test.clock.advance(by: 100)
+      cache.removeAllFromMemory()
+      #expect(try await cache.load("a")?.payload == payload(10))
+      try await until { try test.otherStore().header(for: "a")?.lastUpdate == test.clock.now }
+    }
+    let before = test.clock.now
+    test.clock.advance(by: 1)
+    cache.removeAllFromMemory()
+    #expect(try await cache.load("a", touching: false) != nil)
+    try await cache.close()
+    #expect(try test.otherStore().header(for: "a")?.lastUpdate == before)
+  }
+
+  /// A close waits for the touches that loads owe.
+  @Test func aTouchIsNotLost() async throws {
+    let cache = try await cacheOnDisk()
+    try test.otherStore().store(payload(10), for: "a")
+    test.clock.advance(by: 2)
+    #expect(try await cache.load("a") != nil)
+    try await cache.close()
+    #expect(try test.otherStore().header(for: "a")?.lastUpdate == test.clock.now)
+  }
+
+  /// A4: it has its answer before it would wait.
+  @Test func aCancelledTaskGetsWhatIsThere() async throws {
+    let cache = try await cacheOnDisk()
+    let blob = try await withoutThreads(cache) {
+      try await Task {
+        withUnsafeCurrentTask { $0?.cancel() }
+        return try await cache.load("a")
+      }.value
+    }
+    #expect(blob?.payload == payload(10))
+  }
+
+  /// Damage is what a thread looks at again, and reports.
+  @Test func damageIsReported() async throws {
+    let cache = try await cacheOnDisk()
+    try test.flipLastByte(of: "a")
+    let error = await #expect(throws: BlobStoreError.self) { try await cache.load("a") }
+    #expect(error?.code == .damaged)
+    #expect(try await cache.load("a") { payload(3) }.payload == payload(3))
+  }
+
+  @Test func anAgedBlobIsAnsweredAndProducedAnew() async throws {
+    let cache = try await cacheOnDisk()
+    test.clock.advance(by: 50)
+    let options = ProductionOptions(ttl: .seconds(100), refreshesAfter: .seconds(40))
+    #expect(try await cache.load("a", options: options) { payload(7) }.payload == payload(10))
+    try await until { try await cache.load("a")?.payload == payload(7) }
+  }
+
+  /// Another task of the same actor runs while one does nothing but load.
+  @Test func othersGetTheirTurn() async throws {
+    let cache = try await cacheOnDisk()
+    let order = Log<String>()
+    try await Loader(cache: cache, order: order).load(count: 100)
+    try await until { order.all.count == 2 }
+    #expect(order.all == ["another", "loaded"])
+  }
+
+  private actor Loader {
+    let cache: BlobCache
+    let order: Log<String>
+
+    init(cache: BlobCache, order: Log<String>) {
+      self.cache = cache
+      self.order = order
+    }
+
+    func load(count: Int) async throws {
+      Task { note("another") }
+      for _ in 0..<count { _ = try await cache.load("a") }
+      note("loaded")
+    }
+
+    private func note(_ word: String) { order.append(word) }
+  }
+
+  /// What the cache before this one has staged is not on disk yet.
+  @Test func theNextCacheWaitsForTheOneBefore() async throws {
+    var first: BlobCache? = try test.cache {
+      var writeBehind = BlobCache.WriteBehind()
+      writeBehind.delay = .seconds(1000)
+      $0.writing = .behind(writeBehind)
+      $0.maxConcurrentOperations = 1
+    }
+    try await first?.store(payload(1), for: "a")
+    try await first?.flush()
+    test.disk.hold(.publication)
+    try await first?.store(payload(2), for: "a")
+    first = nil
+    try await test.disk.waitForHeld(1)
+    let next = try test.cache { $0.memory = nil }
+    // Opens the directory, so that a look could answer.
+    #expect(try next.store.load("a")?.payload == payload(1))
+    let load = Task { try await next.load("a")?.payload }
+    let contains = Task { try await next.header(for: "a")?.payloadSize }
+    try await Task.sleep(for: .milliseconds(20))
+    test.disk.letGo()
+    #expect(try await load.value == payload(2))
+    #expect(try await contains.value == 2)
+    try await next.close()
+  }
+}
