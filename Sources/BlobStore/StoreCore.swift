@@ -45,8 +45,11 @@ final class StoreCore: Sendable {
   ///
   /// The directory in hand may have another: `OpenRoot.placed` tells.
   func path(for key: BlobKey) throws(KeyError) -> RecordPath {
-    try layout(root.arrangement ?? configuration.arrangementOfNewDirectories).path(for: key)
+    try layout(lastArrangement).path(for: key)
   }
+
+  /// The arrangement of the directory that was opened last, or of a new one.
+  var lastArrangement: RecordArrangement { root.arrangement ?? configuration.arrangementOfNewDirectories }
 
   /// How records are named and placed in a directory.
   func layout(of open: OpenRoot) -> RecordLayout { layout(open.arrangement) }

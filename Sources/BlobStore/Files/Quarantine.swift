@@ -120,10 +120,9 @@ extension StoreCore {
 
   /// Removes a record file, or moves it to the quarantine. Under its stripe.
   func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: borrowing KeyHold) throws {
-    guard policy != .report, let open = try root.opened() else { return }
-    let path = open.placed(path)
-    guard let directory = try open.openSubdirectory(path.subdirectory),
-      case .record(let found) = records.find(path, in: directory, of: open, by: RecordJudge())
+    guard policy != .report, let open = try root.opened(),
+      let directory = try open.openSubdirectory(open.placed(path).subdirectory),
+      case .record(let found) = records.find(open.placed(path), in: directory, of: open, by: RecordJudge())
     else { return }
     let level = configuration.durability.level(concernsLock: false)
     switch policy {

@@ -140,7 +140,7 @@ extension StoreCore {
     case .damaged(let error):
       try follow(policy, for: error, at: path)
       throw DamagedRecord(
-        error: error, path: root.path.appending(path.placed(by: root.arrangement ?? path.arrangement).relative))
+        error: error, path: root.path.appending(path.placed(by: lastArrangement).relative))
     }
   }
 

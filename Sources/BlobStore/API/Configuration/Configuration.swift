@@ -5,8 +5,8 @@ internal import Posix
 extension BlobStore {
   /// How a store treats its directory. Everything has the default of SPTPersistentCache where that has one.
   public struct Configuration: Sendable {
-    /// How keys become file names, and whether records are spread over subdirectories. All programs that share a
-    /// directory must agree on it.
+    /// How keys become file names, and which subdirectories they lie in. All programs that share a directory must agree
+    /// on the naming, and on an arrangement where they ask for one.
     public var layout = Layout()
     /// The header that stores write; loads read both.
     public var format = RecordFormat.checksummed
