@@ -317,7 +317,7 @@ extension FaultRun {
     if errno == .noSpace || errno == .diskQuotaExceeded, makesControlFile(call, calls) { return true }
     switch (operation, expected) {
     // The touch after a load, and what the policy does with damage that the load reports.
-    case (.load, .blob), (_, .failure(.damaged)): return true
+    case (.load, .blob), (.read, .blob), (_, .failure(.damaged)): return true
     case (.loadFirst, .blob(let key, _, _)):
       return errno == .permissionDenied || call.path == file(of: key) || call.path == root.appending(".blobcache")
     // What cannot be read is removed all the same, as if it were locked.
@@ -354,12 +354,13 @@ extension FaultRun {
     let found = try contents(of: root)
     let old = before.files
     let new = after.files
-    // Of many keys, some may be done. A sync that fails comes after the change.
+    // Of many keys, some may be done. A sync that fails comes after the change, and a read after its reader's touch.
+    var isRead: Bool { if case .read = operation { true } else { false } }
     let mayBeDone =
-      operation.key == nil || result.error == nil || result.error?.systemCall == SystemCall.sync.manualPage
+      operation.key == nil || isRead || result.error == nil || result.error?.systemCall == SystemCall.sync.manualPage
     let mustBeDone: Bool =
       switch operation {
-      case .load, .loadFirst, .removeAll, .collect: false
+      case .load, .loadFirst, .read, .removeAll, .collect: false
       default: result.error == nil
       }
     model = before

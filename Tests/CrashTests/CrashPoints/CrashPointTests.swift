@@ -11,6 +11,8 @@ import Testing
     .store(Scenario.subject, Scenario.newPayload),
     .store(Scenario.subject, Scenario.newPayload, locks: .one),
     .store(Scenario.subject, Scenario.newPayload, locks: .keep),
+    .storePieces(Scenario.subject, Scenario.newPayload),
+    .storePieces(Scenario.subject, Scenario.newPayload, locks: .keep),
     .load(Scenario.subject, touching: false),
     .load(Scenario.subject, touching: true),
     .touch(Scenario.subject),
@@ -38,6 +40,7 @@ import Testing
       Scenario(operation: .lock(Scenario.subject), start: .withoutControlFile),
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .locked, durability: .full),
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .unlocked, durability: .barrier),
+      Scenario(operation: .storePieces(Scenario.subject, Scenario.newPayload), start: .locked, durability: .full),
       Scenario(operation: .remove(Scenario.subject), start: .unlocked, durability: .full),
     ] + warm
 
@@ -47,6 +50,7 @@ import Testing
       [
         .store(Scenario.subject, Scenario.newPayload),
         .store(Scenario.subject, Scenario.newPayload, locks: .keep),
+        .storePieces(Scenario.subject, Scenario.newPayload),
         .remove(Scenario.subject), .collect(evicting: true),
       ].map { Scenario(operation: $0, start: start) }
     } + [

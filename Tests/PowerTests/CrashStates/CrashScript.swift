@@ -102,6 +102,8 @@ extension CrashScript {
     .store(subject, PayloadName("new", 5000)),
     .store(subject, PayloadName("new", 5000), locks: .one),
     .store(subject, PayloadName("new", 5000), locks: .keep),
+    .storePieces(subject, PayloadName("new", 5000)),
+    .storePieces(subject, PayloadName("new", 5000), locks: .keep),
     .load(subject, touching: true),
     .touch(subject),
     .lock(subject),

@@ -61,6 +61,11 @@ package struct FaultScript: Sendable, CustomStringConvertible {
       .operation(.storeContents("stream", payload(600), ttl: .seconds(60), locks: .one)),
       .operation(.storeContents("stream", payload(0), ttl: nil, locks: .keep)),
       .operation(.load("stream", touching: true)),
+      .operation(.storePieces("stream", payload(5000), ttl: nil, locks: .none)),
+      .operation(.storePieces("stream", payload(600), ttl: .seconds(60), locks: .one)),
+      .operation(.storePieces("stream", payload(0), ttl: nil, locks: .keep)),
+      .operation(.storePieces("stream", payload(700), ttl: nil, locks: .none)), .advance(5),
+      .operation(.read("stream", touching: true)), .operation(.read("absent", touching: true)),
     ])
 
   private static let reads = FaultScript(

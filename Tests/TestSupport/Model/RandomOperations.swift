@@ -56,7 +56,8 @@ package struct RandomOperations: Sendable {
     let key = pick(keys)
     switch Int.random(in: 0..<1000, using: &generator) {
     case ..<210: return store(key)
-    case ..<410: return .load(key, touching: chance(80))
+    case ..<380: return .load(key, touching: chance(80))
+    case ..<410: return .read(key, touching: chance(80))
     case ..<440: return .loadFirst(prefix: pick(["", "a", "ab", "abc", "k", "zz", "%", ".", "/", "e\u{301}", "é"]))
     case ..<510: return .touch(key)
     case ..<610: return .lock(key)
@@ -84,8 +85,10 @@ package struct RandomOperations: Sendable {
       return .store("plain", Data(), ttl: pick([.zero, .seconds(-1)]), locks: .none)
     }
     let locks: BlobStore.LockPolicy = pick([.none, .none, .none, .none, .one, .one, .keep, .keep, .keepOrOne])
-    return chance(10)
-      ? .storeContents(key, payload, ttl: timeToLive, locks: locks)
-      : .store(key, payload, ttl: timeToLive, locks: locks)
+    switch Int.random(in: 0..<100, using: &generator) {
+    case ..<10: return .storeContents(key, payload, ttl: timeToLive, locks: locks)
+    case ..<20: return .storePieces(key, payload, ttl: timeToLive, locks: locks)
+    default: return .store(key, payload, ttl: timeToLive, locks: locks)
+    }
   }
 }

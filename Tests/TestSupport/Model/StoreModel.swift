@@ -121,13 +121,13 @@ extension StoreModel {
   package mutating func perform(_ operation: StoreOperation) -> StoreAnswer {
     if let key = operation.key, let refusal = refusal(operation, key) { return .failure(refusal) }
     switch operation {
-    case .store(let key, let payload, let ttl, let locks):
+    case .store(let key, let payload, let ttl, let locks), .storePieces(let key, let payload, let ttl, let locks):
       store(key, payload, ttl, locks)
       return .done
     case .storeContents(let key, let payload, let ttl, let locks):
       store(key, payload, ttl, locks)
       return .size(Int64(payload.count))
-    case .load(let key, let touching): return load(key, touching: touching)
+    case .load(let key, let touching), .read(let key, let touching): return load(key, touching: touching)
     case .loadFirst(let prefix):
       guard isValidPrefix(prefix) else { return .failure(.invalidKey) }
       guard configuration.layout.naming != .sha256 else { return .nothing }
@@ -163,8 +163,9 @@ extension StoreModel {
   /// Why an operation is refused whatever the directory holds.
   private func refusal(_ operation: StoreOperation, _ key: BlobKey) -> BlobStoreError.Code? {
     switch operation {
-    case .store(_, let payload, let ttl, _), .storeContents(_, let payload, let ttl, _):
-      if case .storeContents = operation, !isValid(key) { break }
+    case .store(_, let payload, let ttl, _), .storeContents(_, let payload, let ttl, _),
+      .storePieces(_, let payload, let ttl, _):
+      if case .store = operation {} else if !isValid(key) { break }
       let byteCount = Int64(payload.count)
       if byteCount > configuration.limits.payload { return .payloadTooLarge }
       if let limit = configuration.limits.size, byteCount + Self.headerSize > limit { return .payloadTooLarge }

@@ -8,7 +8,11 @@ package enum StoreOperation: Sendable {
   case store(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   /// A store from a descriptor.
   case storeContents(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
+  /// A store by a writer, in two pieces.
+  case storePieces(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   case load(BlobKey, touching: Bool)
+  /// A load by a reader.
+  case read(BlobKey, touching: Bool)
   /// Loads the key whose bytes come first.
   case loadFirst(prefix: String)
   case touch(BlobKey)
@@ -39,6 +43,9 @@ extension StoreOperation: CustomStringConvertible {
       store("store", key, payload, ttl, locks)
     case .storeContents(let key, let payload, let ttl, let locks):
       store("store contents", key, payload, ttl, locks)
+    case .storePieces(let key, let payload, let ttl, let locks):
+      store("store pieces", key, payload, ttl, locks)
+    case .read(let key, let touching): "read \(key.string.debugDescription)\(touching ? "" : " untouched")"
     case .load(let key, let touching): "load \(key.string.debugDescription)\(touching ? "" : " untouched")"
     case .loadFirst(let prefix): "load first of prefix \(prefix.debugDescription)"
     case .touch(let key): "touch \(key.string.debugDescription)"
@@ -58,8 +65,9 @@ extension StoreOperation: CustomStringConvertible {
   /// The key it is about; nil for one about many.
   package var key: BlobKey? {
     switch self {
-    case .store(let key, _, _, _), .storeContents(let key, _, _, _), .load(let key, _), .touch(let key),
-      .lock(let key), .unlock(let key, _), .remove(let key), .contains(let key), .header(let key):
+    case .store(let key, _, _, _), .storeContents(let key, _, _, _), .storePieces(let key, _, _, _), .load(let key, _),
+      .read(let key, _), .touch(let key), .lock(let key), .unlock(let key, _), .remove(let key), .contains(let key),
+      .header(let key):
       key
     case .loadFirst, .records, .removeAll, .usage, .verify, .collect: nil
     }
@@ -68,8 +76,8 @@ extension StoreOperation: CustomStringConvertible {
   /// What errors of it call it.
   package var verb: String {
     switch self {
-    case .store, .storeContents: "store"
-    case .load, .loadFirst: "load"
+    case .store, .storeContents, .storePieces: "store"
+    case .load, .loadFirst, .read: "load"
     case .touch: "touch"
     case .lock: "lock"
     case .unlock: "unlock"
@@ -153,6 +161,15 @@ extension StoreOperation {
       defer { try? input.close() }  // it was read, or is of no use
       return .size(
         try store.store(contentsOf: input, for: key, ttl: ttl, locks: locks))
+    case .storePieces(let key, let payload, let ttl, let locks):
+      var writer = try store.openWriter(for: key, ttl: ttl, locks: locks, expectedSize: Int64(payload.count))
+      try writer.append(payload.prefix(payload.count / 3))
+      try writer.append(payload.dropFirst(payload.count / 3))
+      try writer.commit()
+      return .done
+    case .read(let key, let touching):
+      guard let reader = try store.openReader(for: key, touching: touching) else { return .nothing }
+      return .blob(reader.key, try reader.read(0..<reader.byteCount), reader.header)
     case .load(let key, let touching): return answer(try store.load(key, touching: touching))
     case .loadFirst(let prefix):
       return answer(try store.load(prefix: prefix) { keys in keys.min(by: BlobKey.precedes) })

@@ -45,7 +45,47 @@ import Testing
     }
   }
 
+  @Test func aTransferShowsBytesRateAndTimeLeft() {
+    var line = TransferLine(label: "album/42", total: 2_000_000_000, bytes: 500_000_000, elapsed: .seconds(2))
+    #expect(
+      line.text(width: 90)
+        == "album/42 [========                          ]  25% 500.0 MB of 2.0 GB, 250.0 MB/s, 6s left")
+    line.bytes = 2_000_000_000
+    #expect(line.text(width: 70).hasSuffix("] 100% 2.0 GB of 2.0 GB, 1.0 GB/s"))
+    line.elapsed = .zero
+    #expect(line.text(width: 70).hasSuffix("] 100% 2.0 GB of 2.0 GB"))
+    let unknown = TransferLine(label: "album/42", total: nil, bytes: 1000, elapsed: .seconds(1))
+    #expect(unknown.text(width: 70) == "album/42 1.0 KB, 1.0 KB/s")
+  }
+
+  @Test(arguments: 0...100) func noTransferIsLongerThanTheTerminal(width: Int) {
+    for total in [nil, 0, 1, 4000, .max] as [Int64?] {
+      for bytes in [0, 3999, .max] as [Int64] {
+        let line = TransferLine(label: "/var/cache/covers", total: total, bytes: bytes, elapsed: .milliseconds(1))
+        #expect(line.text(width: width).count <= width)
+      }
+    }
+  }
+
   // MARK: On a terminal
+
+  /// A payload whose output is read by and by, so that it takes longer than a second.
+  @Test(arguments: [[], ["--quiet"]] as [[String]]) func aLongLoadShowsABar(options: [String]) async throws {
+    let tool = try Tool()
+    try await tool.store(String(repeating: "x", count: 1 << 20), for: "key")
+    let terminal = try PseudoTerminal(columns: 60)
+    let script = #"mkfifo pipe; { sleep 1.3; cat; } <pipe >/dev/null & "$0" "$@"; status=$?; wait; exit $status"#
+    let run = try await tool.execute(
+      [
+        "sh", "-c", script, Tool.executable.path, "load", "cache", "key", "--output", "pipe", "--no-touch", "--now",
+        String(Tool.now),
+      ] + options, environment: ["TERM": "xterm"], error: .handle(terminal.device))
+    let shown = terminal.finish()
+    #expect(run.status == 0)
+    guard options.isEmpty else { return #expect(shown == "") }
+    #expect(shown.contains(" of 1.0 MB, "), "\(shown)")
+    #expect(shown.hasSuffix("\r\u{1B}[K"))
+  }
 
   @Test(arguments: [["verify"], ["collect"], ["collect", "--dry-run"]])
   func aPersonSeesABarWhichIsGoneInTheEnd(subcommand: [String]) async throws {

@@ -68,7 +68,10 @@ extension FaultOperation {
 
   /// Changes nothing, under a stripe that no other process takes. Its failures do not concern the operation.
   private func warmUp(_ store: BlobStore) {
-    guard case .store = self else { return }
+    switch self {
+    case .store, .storePieces: break
+    default: return
+    }
     _ = try? store.touch(BlobKey("nobody's \(CurrentProcess.identifier)"))
   }
 
@@ -77,6 +80,13 @@ extension FaultOperation {
       switch self {
       case .store(let key, let payload, let locks):
         try store.store(payload.bytes, for: BlobKey(key), locks: locks)
+        return OperationResult(.done)
+      case .storePieces(let key, let payload, let locks):
+        var writer = try store.openWriter(for: BlobKey(key), locks: locks, expectedSize: Int64(payload.byteCount))
+        for piece in [payload.bytes.prefix(payload.byteCount / 2), payload.bytes.dropFirst(payload.byteCount / 2)] {
+          try writer.append(piece)
+        }
+        try writer.commit()
         return OperationResult(.done)
       case .storeAtLimit(let key, let payload):
         try store.store(payload.bytes, for: BlobKey(key))

@@ -3,6 +3,8 @@ public import BlobStore
 /// One operation of a store, as the fault tests run it.
 public enum FaultOperation: Hashable, Sendable {
   case store(String, PayloadName, locks: BlobStore.LockPolicy = .none)
+  /// By a writer, in two pieces.
+  case storePieces(String, PayloadName, locks: BlobStore.LockPolicy = .none)
   /// With a limit that the blob fills alone, so that the store starts a collection. It waits for its end. Every other
   /// record that may be evicted is.
   case storeAtLimit(String, PayloadName)
@@ -28,6 +30,8 @@ extension FaultOperation: CustomStringConvertible {
     case .store(let key, let payload, let locks):
       ["store", key, payload.tag, String(payload.byteCount)]
         + (locks == .none ? [] : [locks.rawValue])
+    case .storePieces(let key, let payload, let locks):
+      ["storePieces", key, payload.tag, String(payload.byteCount), locks.rawValue]
     case .storeAtLimit(let key, let payload): ["storeAtLimit", key, payload.tag, String(payload.byteCount)]
     case .load(let key, let touching): ["load", key] + (touching ? ["touching"] : [])
     case .touch(let key): ["touch", key]
@@ -54,6 +58,10 @@ extension FaultOperation: CustomStringConvertible {
       let locks = words.count > 3 ? words.last.flatMap(BlobStore.LockPolicy.init) : BlobStore.LockPolicy.none
       guard let locks else { return nil }
       self = .store(key, PayloadName(words[2], byteCount), locks: locks)
+    case ("storePieces", let key?):
+      guard words.count == 4, let byteCount = Int(words[3]), let locks = words.last.flatMap(BlobStore.LockPolicy.init)
+      else { return nil }
+      self = .storePieces(key, PayloadName(words[2], byteCount), locks: locks)
     case ("storeAtLimit", let key?):
       guard words.count == 3, let byteCount = Int(words[3]) else { return nil }
       self = .storeAtLimit(key, PayloadName(words[2], byteCount))

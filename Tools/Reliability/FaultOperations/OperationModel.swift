@@ -26,7 +26,7 @@ public enum OperationModel {
     }
     func concerns(_ other: String) -> Bool { key == other }
     switch operation {
-    case .store(let target, let payload, let policy):
+    case .store(let target, let payload, let policy), .storePieces(let target, let payload, let policy):
       guard concerns(target) else { return same() }
       let kept = [.keep, .keepOrOne].contains(policy) ? locks(state) : 0
       return [
@@ -114,7 +114,8 @@ extension FaultOperation {
   /// Whether it is about one key, and so takes effect at one call.
   public var key: String? {
     switch self {
-    case .store(let key, _, _), .storeAtLimit(let key, _), .load(let key, _), .touch(let key), .lock(let key),
+    case .store(let key, _, _), .storePieces(let key, _, _), .storeAtLimit(let key, _), .load(let key, _),
+      .touch(let key), .lock(let key),
       .unlock(let key, _), .remove(let key), .quarantine(let key):
       key
     case .removeAll, .collect, .verify: nil

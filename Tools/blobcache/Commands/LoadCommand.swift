@@ -89,6 +89,10 @@ struct LoadCommand: DirectorySubcommand {
     _ bytes: Range<Int64>, of reader: BlobReader, canBeTakenBack: Bool, _ append: (RawSpan) throws -> Void
   ) throws {
     if range == nil, !canBeTakenBack { try reader.verify() }
-    try reader.forEachPiece(of: bytes, append)
+    let bar = TransferBar(key, total: Int64(bytes.count), quiet: options.quiet)
+    try reader.forEachPiece(of: bytes) { piece in
+      try append(piece)
+      bar?.add(piece.byteCount)
+    }
   }
 }

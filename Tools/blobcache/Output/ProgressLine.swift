@@ -10,16 +10,19 @@ struct ProgressLine {
   var elapsed: Duration = .zero
 
   /// - Parameter width: of the line, in characters; nothing is longer.
-  func text(width: Int) -> String {
-    let counts = counts
-    let fraction = fraction
+  func text(width: Int) -> String { Self.text(label: label, fraction: fraction, counts: counts, width: width) }
+
+  /// A label, a bar and figures, as far as there is room.
+  ///
+  /// - Parameter fraction: of the work that is done; nil where it is not known, and no bar is shown.
+  static func text(label: String, fraction: Double?, counts: String, width: Int) -> String {
     let percentage = fraction.map { "\(Int($0 * 100))%".padded(to: 4, .right) + " " } ?? ""
     // The characters left for the label and the bar, which give way to the figures.
     let rest = width - counts.count - percentage.count - 1
-    guard rest >= Self.shortestLabel else { return String((percentage + counts).prefix(width)) }
+    guard rest >= shortestLabel else { return String((percentage + counts).prefix(width)) }
     let bar = fraction.map { Self.bar($0, width: min(rest - min(label.count, 30) - 1, 40)) } ?? ""
     let room = rest - bar.count - (bar.isEmpty ? 0 : 1)
-    return [Self.shortened(label, to: room), bar, percentage + counts].filter { !$0.isEmpty }.joined(separator: " ")
+    return [shortened(label, to: room), bar, percentage + counts].filter { !$0.isEmpty }.joined(separator: " ")
   }
 
   private static let shortestLabel = 8
