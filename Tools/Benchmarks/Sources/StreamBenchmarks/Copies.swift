@@ -114,7 +114,10 @@ struct Copies {
     guard let reader = try store.openReader(for: "kept") else { throw BenchmarkFailure("the record is gone") }
     let file = try FileDescriptor.open(FilePath(copy), .writeOnly, options: [.create], permissions: .ownerReadWrite)
     try file.closeAfter {
-      try reader.forEachPiece { piece in _ = try piece.withUnsafeBytes { try file.writeAll($0) } }
+      try reader.forEachPiece { piece in
+        let count = try piece.withUnsafeBytes { try file.write($0) }
+        try BenchmarkFailure.require(count == piece.byteCount, "a write was short")
+      }
     }
   }
 
