@@ -17,19 +17,20 @@ extension BlobStore {
   /// - Complexity: O(1).
   public func openReader(for key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> BlobReader? {
     try withErrorContext("load", key) {
-      let path = try core.path(for: key)
+      var path = try core.path(for: key)
       let now = core.configuration.now()
       // The directory that was read, where the load is counted.
       var place: OpenRoot?
       let found = try core.readUntilConsistent(path, core.configuration.damagePolicy) { open, _ throws in
         place = open
-        return try core.records.openLive(open.placed(path), in: open, at: now)
+        path = open.placed(path)
+        return try core.records.openLive(path, in: open, at: now)
       }
       let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
       core.count(outcome, of: path.digest, isUse: touching, at: now, in: place)
       guard let (header, record) = found else { return nil }
       if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
-      return BlobReader(core, key: key, path: place?.placed(path) ?? path, header, record)
+      return BlobReader(core, key: key, path: path, header, record)
     }
   }
 }
