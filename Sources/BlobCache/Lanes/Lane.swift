@@ -16,13 +16,17 @@ package final class Lane: Sendable {
     let fail: @Sendable (any Error) -> Void
   }
 
-  private struct State: Sendable {
+  fileprivate struct State: Sendable {
     var line = WaitingLine<Job>(priorities: LanePriority.allCases.count)
-    /// Threads that wait for work, the latest last, which gets the next job.
+    /// Threads that wait for work, the latest last, which is woken first.
     ///
-    /// So the others come to their end. While there are any, the line is empty.
+    /// So the others come to their end.
     var idle: [LaneThread] = []
     var threadCount = 0
+    /// Whether a thread was woken or started that has not looked for work yet.
+    ///
+    /// It calls the next one if it finds more than its own job. So jobs that come meanwhile wake no thread each.
+    var isCalling = false
     var isClosed = false
     var closeWaiters: [CheckedContinuation<Void, Never>] = []
     var threadFailure: Errno?
@@ -108,30 +112,14 @@ extension Lane {
     state.withLock { $0.line.remove(ticket) }?.fail(CancellationError())
   }
 
-  private enum Arrival {
-    case queued
-    case isTaken(by: LaneThread)
-    case needsThread
-    case closed
-  }
-
   private func enqueue(_ job: Job, _ ticket: WaitingLine<Job>.Ticket, _ priority: LanePriority) {
-    let arrival = state.withLock { state -> Arrival in
-      guard !state.isClosed else { return .closed }
-      if let thread = state.idle.popLast() { return .isTaken(by: thread) }
+    let call = state.withLock { state -> Call? in
+      guard !state.isClosed else { return nil }
       state.line.append(job, ticket, priority: priority.rawValue)
-      guard state.threadCount < width else { return .queued }
-      state.threadCount += 1
-      return .needsThread
+      return state.call(width: width)
     }
-    switch arrival {
-    case .queued: break
-    case .isTaken(by: let thread):
-      seams.willGive()
-      thread.give(.job(job))
-    case .needsThread: startThread()
-    case .closed: job.fail(BlobCacheError(.closed, "the cache was closed"))
-    }
+    guard let call else { return job.fail(BlobCacheError(.closed, "the cache was closed")) }
+    make(call)
   }
 }
 
@@ -147,6 +135,7 @@ extension Lane {
       // Others, if there are any, do the work. Without, it cannot be done.
       let stranded = state.withLock { state -> [Job] in
         state.threadCount -= 1
+        state.isCalling = false
         guard state.threadCount == 0 else { return [] }
         var jobs: [Job] = []
         while let job = state.line.popFirst() { jobs.append(job) }
@@ -158,21 +147,59 @@ extension Lane {
     }
   }
 
+  /// Who has to be told that there is work.
+  fileprivate enum Call {
+    case none
+    case wake(LaneThread)
+    case start
+  }
+
+  private func make(_ call: Call) {
+    switch call {
+    case .none: break
+    case .wake(let thread):
+      seams.willGive()
+      thread.give(.work)
+    case .start: startThread()
+    }
+  }
+
   private func work(on thread: LaneThread) {
     prepare()
-    while let job = next(on: thread) { job.run(job.queued.duration(to: .now)) }
+    var isCalled = true
+    while let job = next(on: thread, isCalled) {
+      isCalled = false
+      job.run(job.queued.duration(to: .now))
+    }
     finishClosing()
   }
 
   /// The next job; nil when the thread is to end, which is then counted.
-  private func next(on thread: LaneThread) -> Job? {
-    let order = state.withLock { state -> LaneThread.Order? in
-      if let job = state.line.popFirst() { return .job(job) }
-      guard !state.isClosed else { return .end }
-      state.idle.append(thread)
-      return nil
+  ///
+  /// - Parameter isCalled: whether the thread was just started.
+  private func next(on thread: LaneThread, _ isCalled: Bool) -> Job? {
+    var isCalled = isCalled
+    while true {
+      let (job, call, isOver) = state.withLock { state -> (Job?, Call, Bool) in
+        if isCalled { state.isCalling = false }
+        if let job = state.line.popFirst() { return (job, state.call(width: width), false) }
+        if state.isClosed {
+          state.threadCount -= 1
+        } else {
+          state.idle.append(thread)
+        }
+        return (nil, .none, state.isClosed)
+      }
+      make(call)
+      if job != nil || isOver { return job }
+      guard isCalledInTime(thread) else { return nil }
+      isCalled = true
     }
-    if let order = order ?? thread.order(within: idleTime) { return job(of: order) }
+  }
+
+  /// Waits for work; false when the thread is to end, which is then counted.
+  private func isCalledInTime(_ thread: LaneThread) -> Bool {
+    if let order = thread.order(within: idleTime) { return isCalled(order) }
     seams.timeIsUp()
     let isOver = state.withLock { state in
       // Not among the idle ones: it is being given its order right now.
@@ -181,16 +208,29 @@ extension Lane {
       state.threadCount -= 1
       return true
     }
-    return isOver ? nil : job(of: thread.order())
+    return isOver ? false : isCalled(thread.order())
   }
 
-  private func job(of order: LaneThread.Order) -> Job? {
-    guard case .job(let job) = order else {
-      // Closed: nothing comes that this thread would be missed for.
-      state.withLock { $0.threadCount -= 1 }
-      return nil
+  private func isCalled(_ order: LaneThread.Order) -> Bool {
+    if case .work = order { return true }
+    // Closed: nothing comes that this thread would be missed for.
+    state.withLock { $0.threadCount -= 1 }
+    return false
+  }
+}
+
+extension Lane.State {
+  /// Chooses the thread that has to be told of a job in the line.
+  fileprivate mutating func call(width: Int) -> Lane.Call {
+    guard !isCalling, !line.isEmpty else { return .none }
+    if let thread = idle.popLast() {
+      isCalling = true
+      return .wake(thread)
     }
-    return job
+    guard threadCount < width else { return .none }
+    isCalling = true
+    threadCount += 1
+    return .start
   }
 }
 
@@ -228,7 +268,8 @@ extension Lane {
 /// Where one thread of a lane sleeps until it is told what to do.
 private final class LaneThread: Sendable {
   enum Order {
-    case job(Lane.Job)
+    /// There is a job in the line.
+    case work
     /// The lane is closed.
     case end
   }

@@ -160,6 +160,46 @@ import Testing
     #expect(lane.threadCount == 0)
   }
 
+  /// The thread that is being woken finds all of them.
+  @Test(.timeLimit(.minutes(5))) func jobsThatComeMeanwhileWakeNoThread() async throws {
+    let (calls, ran, lanes, duringTheFirst) = (Counter(), Counter(), Log<Lane>(), Log<Int>())
+    let lane = Lane(
+      width: 2,
+      seams: LaneSeams(willGive: {
+        guard calls.increment() == 1 else { return }
+        for _ in 0..<3 { lanes.all[0].submit(.medium) { ran.increment() } }
+        duringTheFirst.append(calls.count)
+      }))
+    lanes.append(lane)
+    // A thread that has just done a job may not be idle yet.
+    var submitted = 0
+    while calls.count == 0 {
+      lane.submit(.medium) { ran.increment() }
+      submitted += 1
+      let awaited = submitted
+      try await until { ran.count >= awaited }
+    }
+    try await until { ran.count == submitted + 3 }
+    #expect(duringTheFirst.all == [1])
+    #expect(lane.waitingCount == 0)
+  }
+
+  /// Each of the jobs waits for all: one thread alone would wait without end.
+  @Test(.timeLimit(.minutes(5)), arguments: [2, 4, 16]) func aThreadThatFindsMoreCallsTheNext(width: Int) async throws {
+    let lane = Lane(width: width)
+    for _ in 0..<20 {
+      let (gate, begun) = (Gate(), Counter())
+      for _ in 0..<width {
+        lane.submit(.medium) {
+          if begun.increment() == width { gate.open() }
+          gate.wait()
+        }
+      }
+      try await until { begun.count == width }
+    }
+    #expect(lane.threadCount == width)
+  }
+
   @Test func whatHasBegunIsFinished() async throws {
     let lane = Lane(width: 1)
     let (began, gate) = (Latch(), Gate())
