@@ -77,6 +77,7 @@ let package = Package(
       name: "CacheBenchmarks",
       dependencies: [
         .product(name: "BlobCache", package: "BlobCache"),
+        .product(name: "BlobStore", package: "BlobCache"),
         .product(name: "MemoryCache", package: "BlobCache"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "SystemPackage", package: "swift-system"),

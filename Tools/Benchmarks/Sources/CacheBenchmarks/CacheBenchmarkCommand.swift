@@ -42,9 +42,10 @@ struct CacheBenchmarkCommand: AsyncParsableCommand {
     let scale = Scale(directory: FilePath(workspace.path), rounds: quick ? 3 : rounds, isQuick: quick)
     var isMissed = false
     for name in Measurement.Name.allCases where filter.isEmpty || filter.contains(name) {
-      let measurement = try await name.measure(scale)
-      print(measurement)
-      if measurement.isMissed { isMissed = true }
+      for measurement in try await name.measure(scale) {
+        print(measurement)
+        if measurement.isMissed { isMissed = true }
+      }
     }
     if check, isMissed { throw ExitCode(1) }
   }
@@ -64,15 +65,24 @@ struct Measurement: CustomStringConvertible {
   enum Name: String, CaseIterable, ExpressibleByArgument {
     case memoryHit = "memory-hit"
     case diskHit = "disk-hit"
+    case hop
+    case throughput
     case readsUnderRemovals = "reads-under-removals"
     case manyOperations = "many-operations"
 
-    func measure(_ scale: Scale) async throws -> Measurement {
+    func measure(_ scale: Scale) async throws -> [Measurement] {
       switch self {
-      case .memoryHit: try await measureMemoryHit(scale)
-      case .diskHit: try await measureDiskHit(scale)
-      case .readsUnderRemovals: try await measureReadsUnderRemovals(scale)
-      case .manyOperations: try await measureManyOperations(scale)
+      case .memoryHit: return [try await measureMemoryHit(scale)]
+      case .diskHit:
+        var measurements: [Measurement] = []
+        for (byteCount, limit) in [(128, 1.3), (4096, 1.3), (64 << 10, 1.2)] {
+          measurements.append(try await measureDiskHit(scale, byteCount: byteCount, limit: limit))
+        }
+        return measurements
+      case .hop: return try await measureHop(scale).map { [$0] } ?? []
+      case .throughput: return [try await measureThroughput(scale)]
+      case .readsUnderRemovals: return [try await measureReadsUnderRemovals(scale)]
+      case .manyOperations: return [try await measureManyOperations(scale)]
       }
     }
   }
