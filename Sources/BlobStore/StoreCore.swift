@@ -44,8 +44,18 @@ final class StoreCore: Sendable {
   /// Where a key's record lies by the arrangement of the directory that was opened last, or of a new one.
   ///
   /// The directory in hand may have another: `OpenRoot.placed` tells.
+  ///
+  /// - Throws: `tooLong` also for a key that the record would have to keep, where records have no extensions.
   func path(for key: BlobKey) throws(KeyError) -> RecordPath {
-    try layout(lastArrangement).path(for: key)
+    let path = try layout(lastArrangement).path(for: key)
+    if configuration.format == .reference { try refuseKeptKey(of: path, key) }
+    return path
+  }
+
+  private func refuseKeptKey(of path: RecordPath, _ key: BlobKey) throws(KeyError) {
+    guard configuration.layout.naming == .encoded, configuration.layout.naming.keepsKey(ofFileName: path.fileName)
+    else { return }
+    throw .tooLong(byteCount: RecordNaming.encodedByteCount(of: key))
   }
 
   /// The arrangement of the directory that was opened last, or of a new one.

@@ -58,20 +58,21 @@ public struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
 
 extension Lock where Value: ~Copyable {
   @inlinable @inline(__always) borrowing func didLock() {
-    #if DEBUG
-      LockOrder.didTake(rank)
-    #endif
+    // First: where a value has no size, its address is the rank's, and a look at that is a look at the value.
     #if THREAD_SANITIZER
       tellAcquired()
+    #endif
+    #if DEBUG
+      LockOrder.didTake(rank)
     #endif
   }
 
   @inlinable @inline(__always) borrowing func willUnlock() {
-    #if THREAD_SANITIZER
-      tellReleased()
-    #endif
     #if DEBUG
       LockOrder.willFree(rank)
+    #endif
+    #if THREAD_SANITIZER
+      tellReleased()
     #endif
   }
 

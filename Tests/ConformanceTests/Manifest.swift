@@ -18,6 +18,10 @@ struct Manifest: Decodable {
       var flags: UInt32
       var crc: String
     }
+    struct Extension: Decodable, Sendable {
+      var key: String?
+      var data: String
+    }
     struct Judgement: Decodable, Sendable {
       var evaluateAt: Int64
       var state: String
@@ -30,6 +34,7 @@ struct Manifest: Decodable {
     var code: Int?
     var header: Header?
     var payloadCRC32: String?
+    var `extension`: Extension?
     var judgements: [Judgement]
 
     var description: String { path }

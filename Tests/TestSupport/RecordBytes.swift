@@ -23,8 +23,8 @@ extension RecordJudge {
   ) -> RecordVerdict {
     guard let payload else { return judge(start.span.bytes, facts) }
     var facts = facts
-    facts.payloadByteCount = Int64(payload.count)
-    return judge(start.span.bytes, facts, payload: payload.span.bytes)
+    facts.bodyByteCount = Int64(payload.count)
+    return judge(start.span.bytes, facts, body: payload.span.bytes)
   }
 }
 

@@ -18,7 +18,8 @@ public struct BlobCacheTool: ParsableCommand {
 
   private static let subcommands: [any Subcommand.Type] = [
     StoreCommand.self, LoadCommand.self, TouchCommand.self, LockCommand.self, UnlockCommand.self, RemoveCommand.self,
-    ListCommand.self, UsageCommand.self, StatsCommand.self, DumpCommand.self, VerifyCommand.self,
+    ExtendedDataCommand.self, ListCommand.self, UsageCommand.self, StatsCommand.self, DumpCommand.self,
+    VerifyCommand.self,
     CollectCommand.self, ImportCommand.self, ConfigureCommand.self,
   ]
 

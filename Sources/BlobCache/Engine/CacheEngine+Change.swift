@@ -22,14 +22,15 @@ extension CacheEngine {
   func stage(_ request: StoreRequest, for key: BlobKey) throws -> Blob? {
     guard let staging, request.mayBeStaged else { return nil }
     // A refusal must come now, while the caller waits for it.
-    try store.checkStore(byteCount: request.payload.count, for: key, ttl: request.ttl)
-    let header = try store.prospectiveHeader(for: key, request.payload.bytes, ttl: request.ttl)
+    try store.checkStore(byteCount: request.payload.count, request.extendedData, for: key, ttl: request.ttl)
+    let header = try store.prospectiveHeader(
+      for: key, request.payload.bytes, request.extendedData, ttl: request.ttl)
     // Judged again when it is written; but loads must not see a stale blob meanwhile.
     if let condition = request.condition, let history = try store.history(of: key), !condition.holds(in: history) {
       throw Overtaken()
     }
     let request = request.owned
-    let blob = Blob(key: key, payload: request.payload, header: header)
+    let blob = request.blob(key, header)
     guard changing(key, by: request, { staging.stage(blob, request) }) else { return nil }
     failures.forget(key)
     observer.tell(CacheEvent(.stored(staged: true), key, byteCount: request.payload.count))
@@ -98,14 +99,14 @@ extension CacheEngine {
     let header = memory?.headerStamp(of: digest)
     let receipt = try generations.changing(digest) {
       try store.storeWithReceipt(
-        request.payload.bytes, for: key, ttl: request.ttl, locks: request.locks,
+        request.payload.bytes, request.extendedData, for: key, ttl: request.ttl, locks: request.locks,
         if: request.condition)
     }
     guard let receipt else { throw Overtaken() }
-    var blob = Blob(key: key, payload: request.payload, header: receipt.header)
+    var blob = request.blob(key, receipt.header)
     if let memory, let header {
       if let stamp = GenerationStamp(receipt), configuration.memory?.keepsStored ?? false {
-        blob = Blob(key: key, payload: request.ownPayload, header: receipt.header)
+        blob = request.ownBlob(key, receipt.header)
         memory.keep(blob, digest: digest, in: stamp, since: header, update: nil)
       } else {
         memory.discard(key)
@@ -122,14 +123,16 @@ extension CacheEngine {
 
   /// Stores what a file holds. Blocks.
   func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, extendedData: Data?,
     queueTime: Duration = .zero
   ) throws -> Int64 {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "store")
     let byteCount = try replacing(key) { wasStaged in
       try generations.changing(digest) {
-        try store.store(contentsOf: path, for: key, ttl: ttl, locks: wasStaged ? locks.replacingNothing : locks)
+        try store.store(
+          contentsOf: path, for: key, ttl: ttl, locks: wasStaged ? locks.replacingNothing : locks,
+          extendedData: extendedData)
       }
     }
     memory?.discard(key)
@@ -166,6 +169,15 @@ extension CacheEngine {
     try flushStaged(key)
     let outcome = try store.unlock(key, force: force)
     try memory?.didChangeHeader(of: key, digest: store.digest(of: key, for: "unlock"))
+    return outcome
+  }
+
+  func setExtendedData(_ data: Data?, for key: BlobKey) throws -> BlobStore.Outcome {
+    let digest = try store.digest(of: key, for: "setExtendedData")
+    try flushStaged(key)
+    let outcome = try generations.changing(digest) { try store.setExtendedData(data, for: key) }
+    memory?.discard(key)
+    if outcome == .done { observer.tell(CacheEvent(.extendedDataReplaced, key, byteCount: data?.count ?? 0)) }
     return outcome
   }
 

@@ -1,6 +1,12 @@
 internal import BlobRecord
 internal import BlobStore
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 extension CacheEngine {
   /// The blob of a key, if it can be had without the disk.
   func resident(_ key: BlobKey, touching: Bool) -> Blob? {
@@ -109,5 +115,11 @@ extension CacheEngine {
   func header(for key: BlobKey) throws -> RecordHeader? {
     if let staged = staging?.blob(for: key) { return staged.header }
     return try store.header(for: key)
+  }
+
+  /// What lies beside a key's payload on disk, or beside its staged blob. Blocks.
+  func extendedData(for key: BlobKey) throws -> Data? {
+    if let staged = staging?.blob(for: key) { return staged.extendedData }
+    return try store.extendedData(for: key)
   }
 }

@@ -28,7 +28,7 @@ extension CachedBlob {
     guard update > blob.header.lastUpdate.seconds else { return blob }
     var header = blob.header
     header.updateTime = UInt64(clamping: update)
-    return Blob(key: blob.key, payload: blob.payload, header: header)
+    return Blob(key: blob.key, payload: blob.payload, header: header, extendedData: blob.extendedData)
   }
 }
 

@@ -117,6 +117,6 @@ final class MemoryTier: Sendable {
   /// Those are two objects, the header, the storage of `Data` and the cache's own slot: about 350 bytes with the
   /// allocator's share.
   private static func cost(of blob: Blob) -> Int {
-    blob.payload.count + blob.key.string.utf8.count + 350
+    blob.payload.count + blob.key.string.utf8.count + (blob.extendedData?.count ?? 0) + 350
   }
 }

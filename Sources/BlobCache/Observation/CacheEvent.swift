@@ -22,6 +22,8 @@ public struct CacheEvent: Sendable {
     case evicted(Tier)
     /// A record was removed by its key.
     case removed
+    /// What lies beside a blob's payload was replaced; the bytes are its.
+    case extendedDataReplaced
     /// A record was found damaged, or its blob did not decode to a value.
     ///
     /// A load found it, or a collection removed it for that.
@@ -49,9 +51,9 @@ public struct CacheEvent: Sendable {
   }
 
   public let kind: Kind
-  /// nil for an event about several keys, or if the file's name does not tell it (sha256).
+  /// nil for an event about several keys, or if neither the file's name nor the record tells it.
   public let key: BlobKey?
-  /// Bytes of the payload; 0 without one.
+  /// Bytes of the payload, or of what has replaced the extended data; 0 without one.
   public let byteCount: Int
   /// How long it took, without the time in the queue; zero for answers from memory.
   public let duration: Duration

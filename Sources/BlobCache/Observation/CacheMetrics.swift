@@ -57,6 +57,7 @@
       case .expired(let tier): (tier == .disk ? diskExpired : memoryExpired).increment()
       case .evicted(let tier): (tier == .disk ? diskEvicted : memoryEvicted).increment()
       case .removed: removals.increment()
+      case .extendedDataReplaced: break
       case .damaged: damages.increment()
       case .produced:
         productions.increment()

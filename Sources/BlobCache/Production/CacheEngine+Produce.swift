@@ -147,8 +147,9 @@ extension CacheEngine {
   ///
   /// - Throws: `invalidTimeToLive`: such a blob was never meant to be stored.
   private func unstored(_ request: StoreRequest, for key: BlobKey) throws -> Blob {
-    let header = try store.prospectiveHeader(for: key, request.payload.bytes, ttl: request.ttl)
-    return Blob(key: key, payload: request.payload, header: header)
+    let header = try store.prospectiveHeader(
+      for: key, request.payload.bytes, request.extendedData, ttl: request.ttl)
+    return request.blob(key, header)
   }
 
   /// The expired blob of a key, if the options let it answer in place of a failed producer.

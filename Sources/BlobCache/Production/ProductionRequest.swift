@@ -29,7 +29,8 @@ enum ProductionPlace: Sendable {
 
   func storeRequest(_ produced: Produced, _ options: ProductionOptions, if condition: StoreCondition) -> StoreRequest {
     var request = StoreRequest(
-      payload: produced.payload, ttl: produced.ttl ?? options.ttl, locks: locks(produced.locks ?? options.locks))
+      payload: produced.payload, ttl: produced.ttl ?? options.ttl, locks: locks(produced.locks ?? options.locks),
+      extendedData: produced.extendedData)
     request.condition = condition
     return request
   }

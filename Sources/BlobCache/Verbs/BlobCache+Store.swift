@@ -19,13 +19,15 @@ extension BlobCache {
   ///   - key: what it is found by.
   ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
   ///   - locks: the locks of the new record: none, one, or those of the old one.
+  ///   - extendedData: what lies beside the payload, such as a content type: at most 4 KiB.
   /// - Throws: `BlobStoreError`, as `BlobStore.store`; `CancellationError` if the task is cancelled while it waits for a
   ///   thread, nothing being stored; `closed`.
   public func store(
-    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
+    extendedData: Data? = nil
   ) async throws {
     let engine = try openEngine()
-    let request = StoreRequest(payload: payload, ttl: ttl, locks: locks)
+    let request = StoreRequest(payload: payload, ttl: ttl, locks: locks, extendedData: extendedData)
     guard try engine.stage(request, for: key) == nil else { return }
     try await withSpan("store", key) {
       _ = try await engine.lanes.writes.run { try engine.writeInTurn(request, for: key, queueTime: $0) }
@@ -39,13 +41,14 @@ extension BlobCache {
   /// - Returns: the payload's size in bytes.
   @discardableResult
   public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
+    extendedData: Data? = nil
   ) async throws -> Int64 {
     let engine = try openEngine()
     return try await withSpan("store", key) {
       try await engine.lanes.writes.run { queueTime in
         try engine.store(
-          contentsOf: path, for: key, ttl: ttl, locks: locks, queueTime: queueTime)
+          contentsOf: path, for: key, ttl: ttl, locks: locks, extendedData: extendedData, queueTime: queueTime)
       }
     }
   }

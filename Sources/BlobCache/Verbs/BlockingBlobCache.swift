@@ -37,11 +37,12 @@ extension BlockingBlobCache {
     return keys.map { engine.loadResult(of: $0, touching: touching, queueTime: .zero) }
   }
 
-  /// As `BlobCache.store(_:for:ttl:locks:)`.
+  /// As `BlobCache.store(_:for:ttl:locks:extendedData:)`.
   public func store(
-    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
+    extendedData: Data? = nil
   ) throws {
-    let request = StoreRequest(payload: payload, ttl: ttl, locks: locks)
+    let request = StoreRequest(payload: payload, ttl: ttl, locks: locks, extendedData: extendedData)
     try cache.openEngine().store(request, for: key)
   }
 
@@ -72,12 +73,13 @@ extension BlockingBlobCache {
     return try engine.purging(purging) { try engine.remove(key) }
   }
 
-  /// As `BlobCache.store(contentsOf:for:ttl:locks:)`.
+  /// As `BlobCache.store(contentsOf:for:ttl:locks:extendedData:)`.
   @discardableResult
   public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
+    extendedData: Data? = nil
   ) throws -> Int64 {
-    try cache.openEngine().store(contentsOf: path, for: key, ttl: ttl, locks: locks)
+    try cache.openEngine().store(contentsOf: path, for: key, ttl: ttl, locks: locks, extendedData: extendedData)
   }
 
   /// As `BlobCache.touch(_:)` of many keys.

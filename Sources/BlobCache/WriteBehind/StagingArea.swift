@@ -15,7 +15,7 @@ final class StagingArea: Sendable {
     ///
     /// Around them are the storage of `Data`, its entries in the tables and in the line, and the allocator's share. By
     /// malloc's count an empty blob takes 350 bytes where the tables are full, and 570 where they have just grown.
-    var cost: Int { blob.payload.count + blob.key.string.utf8.count + 512 }
+    var cost: Int { blob.payload.count + blob.key.string.utf8.count + (blob.extendedData?.count ?? 0) + 512 }
   }
 
   private struct State: Sendable {

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import BlobStore
 
 #if canImport(FoundationEssentials)
@@ -12,6 +13,8 @@ struct StoreRequest: Sendable {
   private(set) var payload: Data
   var ttl: Duration?
   var locks = BlobStore.LockPolicy.none
+  /// What lies beside the payload; nil for nothing.
+  private(set) var extendedData: Data?
   /// A produced blob is stored only if this holds.
   var condition: StoreCondition?
 
@@ -21,10 +24,13 @@ struct StoreRequest: Sendable {
   /// Whether `payload` is a copy already.
   private var isOwn = false
 
-  init(payload: Data, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none) {
+  init(
+    payload: Data, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none, extendedData: Data? = nil
+  ) {
     self.payload = payload
     self.ttl = ttl
     self.locks = locks
+    self.extendedData = extendedData?.isEmpty == false ? extendedData : nil
   }
 
   /// The payload in an allocation of its own size, for code that keeps it.
@@ -32,9 +38,23 @@ struct StoreRequest: Sendable {
   /// Its indices begin at 0, as when it is read from disk.
   var ownPayload: Data { isOwn ? payload : unsafe payload.withUnsafeBytes { unsafe Data($0) } }
 
+  /// The extended data in an allocation of their own.
+  private var ownExtendedData: Data? { isOwn ? extendedData : extendedData.map { Data(Array($0)) } }
+
+  /// The blob that memory keeps, under the header that lies on disk.
+  func ownBlob(_ key: BlobKey, _ header: RecordHeader) -> Blob {
+    Blob(key: key, payload: ownPayload, header: header, extendedData: ownExtendedData)
+  }
+
+  /// The blob as the caller gave it.
+  func blob(_ key: BlobKey, _ header: RecordHeader) -> Blob {
+    Blob(key: key, payload: payload, header: header, extendedData: extendedData)
+  }
+
   /// This request with a payload of its own.
   var owned: StoreRequest {
     var request = self
+    request.extendedData = ownExtendedData
     request.payload = ownPayload
     request.isOwn = true
     return request

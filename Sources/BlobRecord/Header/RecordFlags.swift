@@ -13,8 +13,11 @@ public struct RecordFlags: OptionSet, Hashable, Sendable {
   /// `reserved2` holds the `NameDigest` of the file name.
   public static let keyDigest = RecordFlags(rawValue: 0x4)
 
+  /// A `RecordExtension` lies behind the payload, and ends `reserved4` bytes behind it.
+  public static let hasExtension = RecordFlags(rawValue: 0x8)
+
   /// Every flag this version understands; a record with another is a later version's.
-  public static let known: RecordFlags = [.streamIncomplete, .payloadChecksum, .keyDigest]
+  public static let known: RecordFlags = [.streamIncomplete, .payloadChecksum, .keyDigest, .hasExtension]
 }
 
 extension RecordFlags: CustomStringConvertible {
@@ -22,6 +25,7 @@ extension RecordFlags: CustomStringConvertible {
   public var description: String {
     let named: [(RecordFlags, String)] = [
       (.streamIncomplete, "streamIncomplete"), (.payloadChecksum, "payloadChecksum"), (.keyDigest, "keyDigest"),
+      (.hasExtension, "extension"),
     ]
     var names = named.filter { contains($0.0) }.map(\.1)
     let unknown = subtracting(.known)

@@ -14,7 +14,7 @@ public struct RecordHeader: Hashable, Sendable {
   public var ttl: UInt64
   /// Unix seconds of the last store, or (with ttl 0 only) of the last access.
   public var updateTime: UInt64
-  /// Bytes after the header.
+  /// Bytes of the payload, which follows the header.
   public var payloadSize: UInt64
   public var flags: RecordFlags
   public var reserved1: UInt32
@@ -63,6 +63,15 @@ extension RecordHeader {
     set {
       if newValue == nil { flags.remove(.keyDigest) } else { flags.insert(.keyDigest) }
       reserved2 = newValue ?? 0
+    }
+  }
+
+  /// Where the record's extension ends, in bytes behind the payload; nil of a record without one.
+  public var extensionEnd: UInt32? {
+    get { flags.contains(.hasExtension) ? reserved4 : nil }
+    set {
+      if newValue == nil { flags.remove(.hasExtension) } else { flags.insert(.hasExtension) }
+      reserved4 = newValue ?? 0
     }
   }
 }

@@ -57,3 +57,31 @@ public struct StoredHeader: Hashable, Sendable {
       reserved1: reserved1, reserved2: reserved2, reserved3: reserved3, reserved4: reserved4)
   }
 }
+
+// MARK: - The bytes behind the header
+
+extension StoredHeader {
+  /// Whether so many bytes behind the header are what the header says.
+  ///
+  /// A record without an extension has its payload and no more. With one, as much may follow as a new extension beside
+  /// the old one takes.
+  func fits(bodyByteCount: Int64) -> Bool {
+    guard let found = UInt64(exactly: bodyByteCount) else { return false }
+    guard flags.contains(.hasExtension) else { return found == payloadSize }
+    let (end, overflows) = payloadSize.addingReportingOverflow(UInt64(reserved4))
+    return !overflows && reserved4 >= UInt32(RecordExtension.footerByteCount) && found >= end
+      && found - payloadSize <= UInt64(RecordExtension.maximumTailByteCount)
+  }
+
+  /// Where the payload lies among the bytes behind the header, of which there are `byteCount`.
+  package func payloadRange(ofBody byteCount: Int) -> Range<Int> {
+    flags.contains(.hasExtension) ? 0..<min(Int(clamping: payloadSize), byteCount) : 0..<byteCount
+  }
+
+  /// What lies between the payload and the extension's end; nil if there is no extension, or not all of it.
+  package func tailRange(ofBody byteCount: Int) -> Range<Int>? {
+    guard flags.contains(.hasExtension), let start = Int(exactly: payloadSize), start <= byteCount - Int(reserved4)
+    else { return nil }
+    return start..<(start + Int(reserved4))
+  }
+}

@@ -2,7 +2,7 @@
 public enum RecordNaming: String, CaseIterable, Sendable {
   /// The key's bytes, some escaped as `%XX`; the default.
   ///
-  /// Escaped are `/`, `%`, 0x00-0x1F, 0x7F and a leading `.`.
+  /// Escaped are `/`, `%`, 0x00-0x1F, 0x7F and a leading `.`. A key whose name would be too long has a `LongName`.
   case encoded
   /// The key's bytes as they are, as in SPTPersistentCache.
   ///
@@ -10,7 +10,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
   case verbatim
   /// The SHA-256 of the key in lower-case hexadecimal.
   ///
-  /// Keys may have any length; the names do not tell them.
+  /// Keys may have any length. The records tell them, up to 64 KiB, and the names do not.
   case sha256
 
   /// The longest file name that ext4, xfs, btrfs and APFS take, in bytes.
@@ -23,7 +23,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     guard !key.string.isEmpty else { throw .empty }
     let name =
       switch self {
-      case .encoded: PercentEncoding.encode(key.string)
+      case .encoded: try Self.encodedName(key.string)
       case .verbatim: try Self.verbatimName(key.string)
       case .sha256: Self.hexadecimalSHA256(key.string)
       }
@@ -33,7 +33,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
 
   /// The key of a file name; nil if the name does not tell it.
   ///
-  /// It is also nil for a name that this naming gives to no key.
+  /// It is also nil for a name that this naming gives to no key, and for one whose record keeps the key.
   public func key(ofFileName name: String) -> BlobKey? {
     guard accepts(fileName: name) else { return nil }
     return switch self {
@@ -48,13 +48,12 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     guard !name.isEmpty, name.utf8.count <= Self.maximumFileNameBytes else { return false }
     switch self {
     case .encoded:
-      guard let decoded = PercentEncoding.decode(name) else { return false }
+      guard let decoded = PercentEncoding.decode(name) else { return LongName.isName(name) }
       return PercentEncoding.encode(decoded).utf8.elementsEqual(name.utf8)
     case .verbatim:
       return Self.firstUnsafeByte(name) == nil
     case .sha256:
-      return name.utf8.count == 2 * SHA256Digest.byteCount
-        && name.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+      return Self.isHexadecimalSHA256(name.utf8)
     }
   }
 
@@ -70,16 +69,34 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     return completions.contains { accepts(fileName: beginning + $0) }
   }
 
-  /// The beginning of the file names of all keys with a prefix.
-  public func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
+  /// Whether the record of this name keeps its key, because the name does not tell it.
+  public func keepsKey(ofFileName name: String) -> Bool {
     switch self {
-    case .encoded: return PercentEncoding.encode(prefix)
-    case .verbatim: return prefix.isEmpty ? prefix : try Self.verbatimName(prefix)
-    case .sha256:
-      guard prefix.isEmpty else { throw .notListable }
-      return prefix
+    case .encoded: LongName.isName(name)
+    case .verbatim: false
+    case .sha256: true
     }
   }
+
+  /// A beginning of the file names of all keys with a prefix.
+  ///
+  /// It is the longest one by `verbatim`, and by `encoded` up to `LongName.beginningByteCount`. Names of other keys may
+  /// begin so too.
+  public func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
+    switch self {
+    case .encoded: return LongName.beginning(ofEncoded: PercentEncoding.encode(prefix))
+    case .verbatim: return prefix.isEmpty ? prefix : try Self.verbatimName(prefix)
+    case .sha256: return ""
+    }
+  }
+
+  private static func encodedName(_ key: String) throws(KeyError) -> String {
+    let name = PercentEncoding.encode(key)
+    return name.utf8.count <= maximumFileNameBytes ? name : try LongName.name(ofKey: key, encoded: name)
+  }
+
+  /// Bytes of a key with its escapes.
+  package static func encodedByteCount(of key: BlobKey) -> Int { PercentEncoding.encode(key.string).utf8.count }
 
   private static func verbatimName(_ key: String) throws(KeyError) -> String {
     if let byte = firstUnsafeByte(key) { throw .notVerbatim(byte: byte) }
@@ -90,10 +107,15 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     name.utf8.first == UInt8(ascii: ".") ? UInt8(ascii: ".") : name.utf8.first { $0 == UInt8(ascii: "/") || $0 == 0 }
   }
 
-  private static func hexadecimalSHA256(_ key: String) -> String {
+  static func hexadecimalSHA256(_ key: String) -> String {
     let digits = Array("0123456789abcdef".utf8)
     let digest = unsafe key.withContiguousUTF8 { unsafe SHA256Digest.digest(of: $0.span.bytes) }
     return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+  }
+
+  static func isHexadecimalSHA256(_ text: some Collection<UInt8>) -> Bool {
+    text.count == 2 * SHA256Digest.byteCount
+      && text.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
   }
 
   /// Whether a name is one that `sha256` gives.

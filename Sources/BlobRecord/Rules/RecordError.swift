@@ -19,6 +19,8 @@ public enum RecordError: Error, Hashable, Sendable {
   ///
   /// This rule is about the file, not its bytes.
   case writableByOthers
+  /// The bytes behind the payload are no whole extension, where flag 0x8 announces one.
+  case invalidExtension
 
   public var code: Int {
     switch self {
@@ -34,6 +36,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .keyMismatch: 109
     case .unsupportedFlags: 110
     case .writableByOthers: 111
+    case .invalidExtension: 112
     }
   }
 
@@ -52,6 +55,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .keyMismatch: "keyMismatch"
     case .unsupportedFlags: "unsupportedFlags"
     case .writableByOthers: "writableByOthers"
+    case .invalidExtension: "invalidExtension"
     }
   }
 
@@ -63,6 +67,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .wrongPayloadSize: 32
     case .keyMismatch: 40
     case .payloadChecksumMismatch: 48
+    case .invalidExtension: 52
     case .recordIsStreamAndBusy, .unsupportedFlags: 56
     case .invalidHeaderCRC: 60
     case .notEnoughDataToGetHeader, .headerAlignmentMismatch, .internalInconsistency, .writableByOthers: nil
@@ -91,6 +96,7 @@ extension RecordError: CustomStringConvertible {
       "keyMismatch: the header states \(hex(stated)), the file's name gives \(hex(expected))"
     case .unsupportedFlags(let flags): "unsupportedFlags: \(flags)"
     case .writableByOthers: "writableByOthers: others may write to the file than may change the cache"
+    case .invalidExtension: "invalidExtension: what lies behind the payload is no extension, or is damaged"
     }
   }
 }

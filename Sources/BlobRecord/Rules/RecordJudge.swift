@@ -18,23 +18,23 @@ public struct RecordJudge: Sendable {
     clock = Clock(now: now, defaultExpiration: defaultExpiration)
   }
 
-  /// Judges a file by its first bytes, and by its payload where that was read.
+  /// Judges a file by its first bytes, and by those behind the header where they were read.
   ///
   /// - Parameters:
   ///   - start: what the file begins with: 64 bytes or more, or all it has.
   ///   - facts: what else is known of the file.
-  ///   - payload: the bytes behind the header, for their checksum.
-  /// - Complexity: O(*n*) for *n* bytes of payload.
-  public func judge(_ start: RawSpan, _ facts: RecordFacts, payload: RawSpan? = nil) -> RecordVerdict {
+  ///   - body: the bytes behind the header, for their checksums.
+  /// - Complexity: O(*n*) for *n* bytes of body.
+  public func judge(_ start: RawSpan, _ facts: RecordFacts, body: RawSpan? = nil) -> RecordVerdict {
     do throws(RecordError) {
-      return judge(try StoredHeader(decoding: start), facts, payload: payload)
+      return judge(try StoredHeader(decoding: start), facts, body: body)
     } catch {
       return .broken(error, nil)
     }
   }
 
   /// Judges a file whose header was taken apart before.
-  public func judge(_ stored: StoredHeader, _ facts: RecordFacts, payload: RawSpan? = nil) -> RecordVerdict {
+  public func judge(_ stored: StoredHeader, _ facts: RecordFacts, body: RawSpan? = nil) -> RecordVerdict {
     let header: RecordHeader
     do throws(RecordError) {
       header = try stored.validated()
@@ -42,7 +42,7 @@ public struct RecordJudge: Sendable {
       return .broken(error, nil)
     }
     if let clock, !header.isLive(at: clock.now, defaultExpiration: clock.defaultExpiration) { return .expired(header) }
-    if let breach = RecordRule.complete.firstBreach(through: .keyDigest, by: stored, facts, payload) {
+    if let breach = RecordRule.complete.firstBreach(through: .wholeExtension, by: stored, facts, body) {
       return .broken(breach, header)
     }
     return .sound(header)

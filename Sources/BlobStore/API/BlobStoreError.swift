@@ -27,7 +27,7 @@ public struct BlobStoreError: Error, Sendable {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
       case sourceMissing, sourceUnreadable, limitReached, settingsUnreadable, layoutMismatch, sizeMismatch
-      case invalidRange, internalInconsistency
+      case invalidRange, extendedDataTooLarge, extendedDataRefused, internalInconsistency
     }
 
     private let kind: Kind
@@ -75,6 +75,10 @@ public struct BlobStoreError: Error, Sendable {
     public static let sizeMismatch = Code(.sizeMismatch)
     /// A range of bytes that does not lie within the payload.
     public static let invalidRange = Code(.invalidRange)
+    /// There are more extended data than a record takes, which is 4 KiB.
+    public static let extendedDataTooLarge = Code(.extendedDataTooLarge)
+    /// SPTPersistentCache could not read a record with extended data, and the directory may be shared with it.
+    public static let extendedDataRefused = Code(.extendedDataRefused)
     /// A fault of this library.
     public static let internalInconsistency = Code(.internalInconsistency)
 

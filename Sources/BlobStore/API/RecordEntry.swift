@@ -2,6 +2,12 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
 /// The state of a record.
 public enum RecordState: String, CaseIterable, Sendable {
   /// Not expired, not locked.
@@ -18,11 +24,13 @@ public enum RecordState: String, CaseIterable, Sendable {
 
 /// A record file as an enumeration found it: its header, its place and its state, without its payload.
 public struct RecordEntry: Sendable {
-  /// nil where the file name does not tell it.
+  /// nil where neither the file name nor the record tells it.
   public let key: BlobKey?
+  /// What was stored beside the payload; nil for nothing.
+  public let extendedData: Data?
   /// The file's path relative to the root.
   public let file: String
-  /// The file's size in bytes, header and payload.
+  /// The file's size in bytes: header, payload and extension.
   public let fileSize: Int64
   /// When the file was last changed, by the file system.
   public let modified: UnixTime
@@ -58,9 +66,13 @@ extension RecordEntry {
     fileSize = found.byteCount
     storedHeader = found.stored
     isMeasured = found.file != nil
+    let kept = found.extension
     switch found.content {
-    case .sound: (state, header, damage, accessError) = (found.isLocked ? .locked : .live, found.header, nil, nil)
-    case .expired: (state, header, damage, accessError) = (.expired, found.header, nil, nil)
+    case .sound, .expired:
+      (header, accessError) = (found.header, nil)
+      damage = naming.breach(ofKept: kept?.key, inRecordNamed: found.name.fileName)
+      let isExpired = if case .expired = found.content { true } else { false }
+      state = damage != nil ? .damaged : isExpired ? .expired : found.isLocked ? .locked : .live
     case .damaged(let error):
       // `damage` says what is wrong with a header that is not sound.
       (state, header, damage, accessError) = (.damaged, try? found.stored?.validated(), error, nil)
@@ -69,7 +81,8 @@ extension RecordEntry {
       accessError = BlobStoreError(error, operation: "read", key: nil)
     }
     let isRead = state != .unreadable
-    key = isRead ? naming.key(ofFileName: found.name.fileName) : nil
+    key = isRead ? naming.key(ofFileName: found.name.fileName) ?? (damage == nil ? kept?.key : nil) : nil
+    extendedData = kept?.extendedData
     modified = found.file.flatMap { isRead ? $0.modified : nil } ?? UnixTime(seconds: 0)
     fileState = isRead ? found.file?.state : nil
     expiry = header?.expiry(defaultExpiration: defaultExpiration)
@@ -84,6 +97,7 @@ extension RecordEntry {
     fileState = nil
     isMeasured = status != nil
     key = nil
+    extendedData = nil
     self.file = file
     fileSize = status?.size ?? 0
     modified = UnixTime(seconds: 0)
@@ -106,6 +120,7 @@ extension RecordEntry {
     fileState = entry.fileState
     isMeasured = entry.isMeasured
     key = entry.key
+    extendedData = entry.extendedData
     file = entry.file
     fileSize = entry.fileSize
     modified = entry.modified

@@ -21,16 +21,18 @@ internal import SystemPackage
 extension FileRecords {
   /// Reads a whole record.
   ///
-  /// - Parameter asksStatus: whether to ask for the file's owner and size where they are known without that, too.
+  /// - Parameters:
+  ///   - key: the one that leads to the name; a record that keeps another is damaged.
+  ///   - asksStatus: whether to ask for the file's owner and size where they are known without that, too.
   func read(
-    _ name: RecordPath, in open: OpenRoot, at now: UnixTime, asksStatus: Bool
-  ) throws -> Reading<Data> {
+    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime, asksStatus: Bool
+  ) throws -> Reading<RecordContent> {
     guard try open.trustsSubdirectory(name.subdirectory) else { return .absent }
     let expected = core.lastReadStrategy.load(ordering: .relaxed)
     let room = expected.byteCount(maximumPayload: core.configuration.limits.payload)
     return try unsafe withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { start in
       let needed: ReadStrategy
-      let reading: Reading<Data>
+      let reading: Reading<RecordContent>
       switch try unsafe open.directory.readSmallFile(
         name.fileName, in: name.subdirectory, of: open.ownership.owners, asksStatus: asksStatus || expected == .payload,
         into: start)
@@ -41,20 +43,18 @@ extension FileRecords {
       case .exposed: return .damaged(.writableByOthers)
       case .read(let byteCount):
         needed = ReadStrategy(fileByteCount: Int64(byteCount))
-        let payload = unsafe UnsafeRawBufferPointer(rebasing: start[..<byteCount].dropFirst(RecordHeader.byteCount))
+        let body = unsafe UnsafeRawBufferPointer(rebasing: start[..<byteCount].dropFirst(RecordHeader.byteCount))
         switch unsafe core.judge(at: now).judge(
           RawSpan(_unsafeBytes: start[..<byteCount]),
-          RecordFacts(payloadByteCount: Int64(payload.count), nameDigest: name.digest),
-          payload: RawSpan(_unsafeBytes: payload))
+          RecordFacts(bodyByteCount: Int64(body.count), nameDigest: name.digest), body: RawSpan(_unsafeBytes: body))
         {
-        case .sound(let header):
-          reading = .live(header, unsafe Data(bytes: payload.baseAddress!, count: payload.count))
+        case .sound(let header): reading = unsafe live(header, body, name, key)
         case .expired: reading = .absent
         case .broken(let error, _): reading = .damaged(error)
         }
       case .larger(let file, let status):
         needed = ReadStrategy(fileByteCount: status.size)
-        reading = try readLarge(file, status, name, now)
+        reading = try readLarge(file, status, name, key, now)
       }
       let next = expected.next(needed)
       if next != expected { core.lastReadStrategy.store(next, ordering: .relaxed) }
@@ -63,10 +63,11 @@ extension FileRecords {
   }
 
   private func readLarge(
-    _ file: consuming OpenFile, _ status: Stat, _ name: RecordPath, _ now: UnixTime
-  ) throws -> Reading<Data> {
+    _ file: consuming OpenFile, _ status: Stat, _ name: RecordPath, _ key: BlobKey, _ now: UnixTime
+  ) throws -> Reading<RecordContent> {
     let expectedCount = status.size - Int64(RecordHeader.byteCount)
-    let isTooLarge = expectedCount > core.configuration.limits.payload
+    let maximum = core.configuration.limits.payload
+    let isTooLarge = expectedCount > maximum
     if isTooLarge || expectedCount > Self.unseenPayloadByteCount {
       // The header is judged first, so that an expired record or a strange file takes neither memory nor time. Where
       // the payload is read, its checksum is judged before the name's digest.
@@ -75,27 +76,76 @@ extension FileRecords {
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       case .sound(let header):
-        // Only a header that is sound and live makes the size an error of its own.
-        guard !isTooLarge else { throw core.tooLarge(header, file.location.path) }
+        // Only a header that is sound and live makes the size an error of its own. An extension does not count.
+        guard header.payloadSize <= maximum else { throw core.tooLarge(header, file.location.path) }
       }
     }
     return try unsafe withUnsafeTemporaryAllocation(byteCount: RecordHeader.byteCount, alignment: 8) { start in
-      guard let payload = PayloadBuffer(byteCount: Int(expectedCount)) else {
+      guard let body = PayloadBuffer(byteCount: Int(expectedCount)) else {
         throw FileError(.read, file.location, .noMemory)
       }
-      let readCount = try unsafe file.read(into: start, payload.bytes)
+      let readCount = try unsafe file.read(into: start, body.bytes)
       // Fewer bytes than a moment ago mean that another program truncates the file.
-      let payloadCount = max(readCount - RecordHeader.byteCount, 0)
+      let bodyCount = max(readCount - RecordHeader.byteCount, 0)
+      let bodyRead = unsafe UnsafeRawBufferPointer(rebasing: body.bytes.prefix(bodyCount))
       switch unsafe core.judge(at: now).judge(
         RawSpan(_unsafeBytes: start.prefix(readCount)),
-        RecordFacts(payloadByteCount: Int64(payloadCount), nameDigest: name.digest),
-        payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: payload.bytes.prefix(payloadCount))))
+        RecordFacts(bodyByteCount: Int64(bodyCount), nameDigest: name.digest), body: RawSpan(_unsafeBytes: bodyRead))
       {
-      case .sound(let header): return .live(header, payload.take())
+      case .sound(let header): return unsafe live(header, body, name, key)
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       }
     }
+  }
+
+  /// The content of a sound record, its payload copied.
+  ///
+  /// - Parameter body: the bytes behind the header.
+  func live(
+    _ header: RecordHeader, _ body: UnsafeRawBufferPointer, _ name: RecordPath, _ key: BlobKey
+  ) -> Reading<RecordContent> {
+    guard header.extensionEnd != nil else {
+      return unsafe .live(header, RecordContent(payload: Data(bytes: body.baseAddress!, count: body.count)))
+    }
+    do throws(RecordError) {
+      let extendedData = try unsafe extendedData(header, RawSpan(_unsafeBytes: body), name, key)
+      let payload = unsafe Data(bytes: body.baseAddress!, count: Int(header.payloadSize))
+      return .live(header, RecordContent(payload: payload, extendedData: extendedData))
+    } catch {
+      return .damaged(error)
+    }
+  }
+
+  /// The content of a sound record, its payload in the memory that it was read to.
+  ///
+  /// - Parameter body: the bytes behind the header.
+  func live(
+    _ header: RecordHeader, _ body: consuming PayloadBuffer, _ name: RecordPath, _ key: BlobKey
+  ) -> Reading<RecordContent> {
+    guard header.extensionEnd != nil else { return .live(header, RecordContent(payload: body.take())) }
+    do throws(RecordError) {
+      // The extension is taken before the memory becomes the payload's.
+      let bytes = unsafe UnsafeRawBufferPointer(body.bytes)
+      let extendedData = try unsafe extendedData(header, RawSpan(_unsafeBytes: bytes), name, key)
+      return .live(header, RecordContent(payload: body.take(Int(header.payloadSize)), extendedData: extendedData))
+    } catch {
+      return .damaged(error)
+    }
+  }
+
+  /// The extended data of a sound record that has an extension.
+  private func extendedData(
+    _ header: RecordHeader, _ body: RawSpan, _ name: RecordPath, _ key: BlobKey
+  ) throws(RecordError) -> Data? {
+    let start = Int(header.payloadSize)
+    let kept = try RecordExtension(decoding: body.extracting(start..<(start + Int(header.extensionEnd ?? 0))))
+    if let keptKey = kept.key, keptKey != key,
+      let breach = core.configuration.layout.naming.breach(ofKept: keptKey, inRecordNamed: name.fileName)
+    {
+      throw breach
+    }
+    return kept.extendedData
   }
 
   /// The largest payload that is read together with its header, which is judged afterwards. Above this, a further call
@@ -121,6 +171,30 @@ extension OpenFile {
       let count = try unsafe read(into: buffer, at: 0)
       return judge.judge(unsafe RawSpan(_unsafeBytes: buffer.prefix(count)), facts)
     }
+  }
+
+  /// Reads what a record has behind its payload, if its header announces that.
+  ///
+  /// - Parameter facts: with the size of the file; told whether the extension is whole.
+  /// - Returns: nil if there is none that is whole.
+  borrowing func readExtension(
+    by header: StoredHeader, _ facts: inout RecordFacts
+  ) throws(FileError) -> RecordExtension? {
+    guard let bodyByteCount = facts.bodyByteCount.flatMap(Int.init(exactly:)),
+      let range = header.tailRange(ofBody: bodyByteCount), range.count <= RecordExtension.maximumTailByteCount
+    else { return nil }
+    let bytes = try bytes(in: (RecordHeader.byteCount + range.lowerBound)..<(RecordHeader.byteCount + range.upperBound))
+    let found = try? RecordExtension(decoding: unsafe bytes.span.bytes)
+    facts.hasWholeExtension = bytes.count == range.count && found != nil
+    return facts.hasWholeExtension == true ? found : nil
+  }
+
+  /// As many of these bytes as the file has.
+  borrowing func bytes(in range: Range<Int>) throws(FileError) -> [UInt8] {
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: range.count, alignment: 1)
+    defer { unsafe buffer.deallocate() }
+    let count = try unsafe read(into: buffer, at: Int64(range.lowerBound))
+    return unsafe Array(buffer[..<count])
   }
 
   /// Reads the first 64 bytes and takes them apart.

@@ -14,27 +14,27 @@ extension FileRecords {
   ///
   /// - Throws: `notCached` also for a record that is larger than `cachedPayloadByteCount`.
   func readCached(
-    _ name: RecordPath, in open: OpenRoot, at now: UnixTime
-  ) throws(CachedLookFailure) -> Reading<Data> {
+    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
+  ) throws(CachedLookFailure) -> Reading<RecordContent> {
     guard case .regular(let file, let status) = try openCached(name, in: open) else { return .absent }
     let largest = min(Self.cachedPayloadByteCount, core.configuration.limits.payload)
-    let payloadCount = status.size - Int64(RecordHeader.byteCount)
-    guard payloadCount >= 0, payloadCount <= largest else { throw .notCached }
-    if payloadCount <= ReadStrategy.copiedPayloadByteCount {
-      return try readCachedCopying(file, Int(status.size), name, now)
+    let bodyCount = status.size - Int64(RecordHeader.byteCount)
+    guard bodyCount >= 0, bodyCount <= largest else { throw .notCached }
+    if bodyCount <= ReadStrategy.copiedPayloadByteCount {
+      return try readCachedCopying(file, Int(status.size), name, key, now)
     }
     return try unsafe withUnsafeTemporaryAllocation(
       byteCount: RecordHeader.byteCount, alignment: 8
     ) { start throws(CachedLookFailure) in
-      guard let payload = PayloadBuffer(byteCount: Int(payloadCount)) else { throw .notCached }
+      guard let payload = PayloadBuffer(byteCount: Int(bodyCount)) else { throw .notCached }
       let count = try unsafe file.readCached(into: start, payload.bytes)
       guard count == Int(status.size) else { throw .notCached }
       switch unsafe core.judge(at: now).judge(
         RawSpan(_unsafeBytes: UnsafeRawBufferPointer(start)),
-        RecordFacts(payloadByteCount: payloadCount, nameDigest: name.digest),
-        payload: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(payload.bytes)))
+        RecordFacts(bodyByteCount: bodyCount, nameDigest: name.digest),
+        body: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(payload.bytes)))
       {
-      case .sound(let header): return .live(header, payload.take())
+      case .sound(let header): return unsafe live(header, payload, name, key)
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       }
@@ -42,18 +42,17 @@ extension FileRecords {
   }
 
   private func readCachedCopying(
-    _ file: borrowing OpenFile, _ byteCount: Int, _ name: RecordPath, _ now: UnixTime
-  ) throws(CachedLookFailure) -> Reading<Data> {
+    _ file: borrowing OpenFile, _ byteCount: Int, _ name: RecordPath, _ key: BlobKey, _ now: UnixTime
+  ) throws(CachedLookFailure) -> Reading<RecordContent> {
     try unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { whole throws(CachedLookFailure) in
       let count = try unsafe file.readCached(into: whole)
       guard count == byteCount else { throw .notCached }
-      let payload = unsafe UnsafeRawBufferPointer(rebasing: whole.dropFirst(RecordHeader.byteCount))
-      let facts = RecordFacts(payloadByteCount: Int64(byteCount - RecordHeader.byteCount), nameDigest: name.digest)
+      let body = unsafe UnsafeRawBufferPointer(rebasing: whole.dropFirst(RecordHeader.byteCount))
+      let facts = RecordFacts(bodyByteCount: Int64(byteCount - RecordHeader.byteCount), nameDigest: name.digest)
       switch unsafe core.judge(at: now).judge(
-        RawSpan(_unsafeBytes: UnsafeRawBufferPointer(whole)), facts, payload: RawSpan(_unsafeBytes: payload))
+        RawSpan(_unsafeBytes: UnsafeRawBufferPointer(whole)), facts, body: RawSpan(_unsafeBytes: body))
       {
-      case .sound(let header):
-        return .live(header, unsafe Data(bytes: payload.baseAddress!, count: payload.count))
+      case .sound(let header): return unsafe live(header, body, name, key)
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       }

@@ -16,9 +16,10 @@ struct FileRecords {
 extension FileRecords {
   /// Looks at a record's place in an open directory.
   func find(
-    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
+    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge,
+    readsExtension: Bool
   ) -> Finding {
-    Finding(name, in: directory, of: open, by: judge)
+    Finding(name, in: directory, of: open, by: judge, readsExtension: readsExtension)
   }
 
   /// Opens what lies at a name, if it is a file of the cache's.
@@ -96,7 +97,7 @@ extension FileRecords {
     hold.willChange(level)
     let isCopied = status.linkCount > 1
     if isCopied {
-      try copy(file, as: name, with: header, level)
+      try copy(file, as: name, with: header, nil, level)
     } else {
       try hold.loweringMarks(of: name, from: before, to: header) {
         try header.withEncodedBytes { bytes throws(FileError) in try file.write(bytes, at: 0) }
@@ -108,10 +109,51 @@ extension FileRecords {
     return isCopied
   }
 
+  /// Writes another extension behind the payload, beside the one that the header names, and the header then.
+  ///
+  /// A record without an extension is copied, with the new one: its file may not be longer than its header says. So is one
+  /// whose file has another name.
+  ///
+  /// - Returns: whether it was copied; then the copy is synced as `level` says, and its directory is not.
+  func rewriteExtension(
+    of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
+    _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+  ) throws -> Bool {
+    hold.willChange(level)
+    let bytes = new.encoded
+    var header = before
+    let oldEnd = Int(before.extensionEnd ?? 0)
+    let hasRoomBefore = oldEnd - (old?.byteCount ?? 0) >= bytes.count
+    let start = hasRoomBefore ? 0 : oldEnd
+    header.extensionEnd = UInt32(start + bytes.count)
+    let tail = Tail(bytes: bytes, offset: Int64(RecordHeader.byteCount) + Int64(before.payloadSize) + Int64(start))
+    let isCopied = status.linkCount > 1 || before.extensionEnd == nil
+    // Before the file grows, so that the counters never say too little.
+    hold.count(
+      from: RecordSize(bytes: status.size, isLocked: before.isLocked),
+      to: RecordSize(bytes: max(status.size, tail.end), isLocked: header.isLocked))
+    if isCopied {
+      try copy(file, as: name, with: header, tail, level)
+    } else {
+      try file.write(unsafe bytes.span.bytes, at: tail.offset)
+      if level > .none { try file.synchronize(level == .full ? .full : .barrier) }
+      try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
+    }
+    return isCopied
+  }
+
+  /// Bytes to write at a place of a file.
+  private struct Tail {
+    let bytes: [UInt8]
+    let offset: Int64
+    var end: Int64 { offset + Int64(bytes.count) }
+  }
+
   /// Puts a copy with another header in the place of a record that has another name, a `cp -al` backup's, whose header
   /// must not change.
   private func copy(
-    _ file: borrowing OpenFile, as name: RecordPath, with header: RecordHeader, _ level: BlobStore.Durability.Level
+    _ file: borrowing OpenFile, as name: RecordPath, with header: RecordHeader, _ tail: Tail?,
+    _ level: BlobStore.Durability.Level
   ) throws {
     // Copied under the key's hold: what no load returns would keep others waiting for nothing.
     guard header.payloadSize <= core.configuration.limits.payload else {
@@ -130,6 +172,7 @@ extension FileRecords {
       try draft.file.write(unsafe RawSpan(_unsafeBytes: buffer[..<count]), at: offset)
       offset += Int64(count)
     }
+    if let tail { try draft.file.write(unsafe tail.bytes.span.bytes, at: tail.offset) }
     try draft.synchronize(level)
     try draft.replace(name.fileName)
   }

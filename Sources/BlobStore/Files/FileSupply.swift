@@ -163,6 +163,8 @@ extension StoreCore {
 }
 
 extension RecordHeader {
-  /// The bytes of a record's file.
-  var fileByteCount: Int64 { Int64(Self.byteCount).saturatingAdding(Int64(clamping: payloadSize)) }
+  /// The bytes of a record's file, as it is stored: up to the end of its extension, if it has one.
+  var fileByteCount: Int64 {
+    Int64(Self.byteCount).saturatingAdding(Int64(clamping: payloadSize)).saturatingAdding(Int64(extensionEnd ?? 0))
+  }
 }

@@ -11,9 +11,10 @@ enum Finding: ~Copyable {
 
   /// Looks at what has a record's name.
   ///
-  /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`.
+  /// System calls: `openat(2)`, `fstat(2)`, `pread(2)`, `close(2)`; `pread(2)` for an extension.
   init(
-    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
+    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge,
+    readsExtension: Bool = true
   ) {
     do {
       switch try directory.openFile(name.fileName, for: .read) {
@@ -24,7 +25,10 @@ enum Finding: ~Copyable {
           self = .foreign(BlobStore.ForeignRecord(name, status, in: open))
           return
         }
-        self = .record(try FoundRecord(name, file, status, isExposed: open.ownership.owners.expose(status), by: judge))
+        self = .record(
+          try FoundRecord(
+            name, file, status, isExposed: open.ownership.owners.expose(status), by: judge,
+            readsExtension: readsExtension))
       }
     } catch {
       // The status may be unreadable too, for the same reason. The first error is reported.

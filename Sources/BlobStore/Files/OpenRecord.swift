@@ -6,17 +6,37 @@ internal import Posix
 /// A store puts another file in its place, and no store overwrites a file that is open somewhere (Spec/Recycling.md).
 final class OpenRecord: Sendable {
   let file: OpenFile
+  /// What lay behind the payload when it was opened; nil for nothing.
+  let `extension`: RecordExtension?
 
-  init(_ file: consuming OpenFile) { self.file = file }
+  init(_ file: consuming OpenFile, _ extension: RecordExtension?) {
+    self.file = file
+    self.extension = `extension`
+  }
 }
 
 extension FileRecords {
   /// Opens a record, judges it by its header, and keeps it open.
-  func openLive(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<OpenRecord> {
+  func openLive(
+    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
+  ) throws -> Reading<OpenRecord> {
     do {
       guard case .regular(let file, let status) = try self.open(name, in: open, for: .read) else { return .absent }
-      switch try file.judgeHeader(core.judge(at: now), RecordFacts(fileSize: status.size, nameDigest: name.digest)) {
-      case .sound(let header): return .live(header, OpenRecord(file))
+      let stored: StoredHeader
+      switch try file.readHeader() {
+      case .success(let header): stored = header
+      case .failure(let error): return .damaged(error)
+      }
+      var facts = RecordFacts(fileSize: status.size, nameDigest: name.digest)
+      let kept = try file.readExtension(by: stored, &facts)
+      switch core.judge(at: now).judge(stored, facts) {
+      case .sound(let header):
+        if let keptKey = kept?.key, keptKey != key,
+          let breach = core.configuration.layout.naming.breach(ofKept: keptKey, inRecordNamed: name.fileName)
+        {
+          return .damaged(breach)
+        }
+        return .live(header, OpenRecord(file, kept))
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       }

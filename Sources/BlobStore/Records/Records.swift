@@ -18,17 +18,24 @@ struct Records {
   init(_ core: StoreCore) { files = FileRecords(core: core) }
 
   /// Looks at a record's place, without a lock unless the key is held.
+  ///
+  /// - Parameter readsExtension: whether to read what lies behind the payload, too.
   func find(
-    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
+    _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge,
+    readsExtension: Bool = true
   ) -> Finding {
-    files.find(name, in: directory, of: open, by: judge)
+    files.find(name, in: directory, of: open, by: judge, readsExtension: readsExtension)
   }
 
   /// Reads a whole record; without a lock, unless the key is held.
   ///
-  /// - Parameter asksStatus: whether to ask for the file's owner and size where they are known without that, too.
-  func read(_ name: RecordPath, in open: OpenRoot, at now: UnixTime, asksStatus: Bool) throws -> Reading<Data> {
-    try files.read(name, in: open, at: now, asksStatus: asksStatus)
+  /// - Parameters:
+  ///   - key: the one that leads to the name; a record that keeps another is damaged.
+  ///   - asksStatus: whether to ask for the file's owner and size where they are known without that, too.
+  func read(
+    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime, asksStatus: Bool
+  ) throws -> Reading<RecordContent> {
+    try files.read(name, of: key, in: open, at: now, asksStatus: asksStatus)
   }
 
   /// Reads a record's header, and judges the record by it.
@@ -37,13 +44,17 @@ struct Records {
   }
 
   /// Opens a record, judges it by its header, and keeps it open for reads of its payload.
-  func openLive(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<OpenRecord> {
-    try files.openLive(name, in: open, at: now)
+  func openLive(
+    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
+  ) throws -> Reading<OpenRecord> {
+    try files.openLive(name, of: key, in: open, at: now)
   }
 
   /// As `read`, without waiting for the disk.
-  func readCached(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws(CachedLookFailure) -> Reading<Data> {
-    try files.readCached(name, in: open, at: now)
+  func readCached(
+    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
+  ) throws(CachedLookFailure) -> Reading<RecordContent> {
+    try files.readCached(name, of: key, in: open, at: now)
   }
 
   /// As `readHeader`, without waiting for the disk.
@@ -112,6 +123,16 @@ struct Records {
     to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
   ) throws -> Bool {
     try files.rewriteHeader(of: name, in: file, status, from: before, to: header, level, hold)
+  }
+
+  /// Gives a record another extension. Its payload stays.
+  ///
+  /// - Returns: whether the record had to be copied.
+  func rewriteExtension(
+    of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
+    _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+  ) throws -> Bool {
+    try files.rewriteExtension(of: name, in: file, status, from: before, old, to: new, level, hold)
   }
 
   /// Removes a record.

@@ -21,6 +21,8 @@ public final class BlobReader: Sendable {
   public let header: RecordHeader
   /// Bytes of payload.
   public var byteCount: Int64 { Int64(clamping: header.payloadSize) }
+  /// What lay beside the payload when the reader was opened; nil for nothing.
+  public var extendedData: Data? { record.extension?.extendedData }
   private let core: StoreCore
   private let path: RecordPath
   private let record: OpenRecord

@@ -7,7 +7,7 @@ extension BlobStore {
   /// It counts, touches and follows `damagePolicy` as a load does, and takes no memory for the payload. So
   /// `limits.payload` does not hold here. The checksum of the payload is not compared yet: see `BlobReader`.
   ///
-  /// System calls: openat2, fstat, pread; close when the reader goes.
+  /// System calls: openat2, fstat, pread, another pread for an extension; close when the reader goes.
   ///
   /// - Parameters:
   ///   - key: the key of the record.
@@ -21,16 +21,26 @@ extension BlobStore {
       let now = core.configuration.now()
       // The directory that was read, where the load is counted.
       var place: OpenRoot?
-      let found = try core.readUntilConsistent(path, core.configuration.damagePolicy) { open, _ throws in
-        place = open
-        path = open.placed(path)
-        return try core.records.openLive(path, in: open, at: now)
-      }
+      let look = KeptRecord(core: core, key: key, path: path, now: now)
+      let found = try core.readUntilConsistent(look, core.configuration.damagePolicy, &place)
+      if let place { path = place.placed(path) }
       let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
       core.count(outcome, of: path.digest, isUse: touching, at: now, in: place)
       guard let (header, record) = found else { return nil }
       if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
       return BlobReader(core, key: key, path: path, header, record)
     }
+  }
+}
+
+/// The header and the extension of a record whose file is kept open.
+private struct KeptRecord: RecordLook {
+  unowned let core: StoreCore
+  let key: BlobKey
+  let path: RecordPath
+  let now: UnixTime
+
+  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<OpenRecord> {
+    try core.records.openLive(open.placed(path), of: key, in: open, at: now)
   }
 }

@@ -1,5 +1,11 @@
 public import BlobRecord
 
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
 extension BlobStore {
   /// Begins to store a blob whose payload arrives in pieces.
   ///
@@ -15,12 +21,16 @@ extension BlobStore {
   ///   - locks: the locks of the new record; as for `store`.
   ///   - expectedSize: the payload's size in bytes, where it is known. Its blocks are set aside at once where the file
   ///     system can. More bytes are refused, and so is a commit with fewer.
-  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `sizeMismatch` for a size below zero, `fileSystem`.
+  ///   - extendedData: what lies beside the payload; as for `store`.
+  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `sizeMismatch` for a size below zero,
+  ///   `extendedDataTooLarge`, `extendedDataRefused`, `fileSystem`.
   public func openWriter(
-    for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none, expectedSize: Int64? = nil
+    for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none, expectedSize: Int64? = nil,
+    extendedData: Data? = nil
   ) throws(BlobStoreError) -> BlobWriter {
     try withErrorContext("store", key) {
-      try BlobWriter(self, for: key, ttl: ttl, locks: locks, expectedSize: expectedSize)
+      try BlobWriter(
+        self, for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData)
     }
   }
 }

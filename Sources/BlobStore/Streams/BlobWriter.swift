@@ -22,18 +22,23 @@ public struct BlobWriter: ~Copyable, Sendable {
   private let store: BlobStore
   private var locks: BlobStore.LockPolicy
   private var header: RecordHeader
+  /// The extension, which is written behind the payload in the end; nil for none.
+  private let tail: [UInt8]?
   private var placed: PlacedDraft
   private var checksum = CRC32()
   /// The first, after which the blob is not whole any more.
   private var failure: BlobStoreError?
 
   init(
-    _ store: BlobStore, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, expectedSize: Int64?
+    _ store: BlobStore, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, expectedSize: Int64?,
+    extendedData: Data?
   ) throws {
     let publisher = store.publisher
     var header = try publisher.newHeader(ttl: ttl, locks: locks)
     let path = try store.core.path(for: key)
     if store.core.configuration.format == .checksummed { header.keyDigest = path.digest }
+    let tail = try store.core.newExtension(of: key, at: path, extendedData)?.encoded
+    header.extensionEnd = tail.map { UInt32($0.count) }
     if let expectedSize {
       guard expectedSize >= 0 else {
         throw BlobStoreError(.sizeMismatch, "an expected size of \(expectedSize) bytes is below zero")
@@ -51,6 +56,7 @@ public struct BlobWriter: ~Copyable, Sendable {
     self.store = store
     self.locks = locks
     self.header = header
+    self.tail = tail
     self.placed = placed
   }
 }
@@ -143,6 +149,12 @@ extension BlobWriter {
     header.payloadSize = UInt64(byteCount)
     if core.configuration.format == .checksummed { header.payloadChecksum = checksum.value }
     header.updateTime = UInt64(clamping: core.configuration.now().seconds)
+    if let tail {
+      let offset = Int64(RecordHeader.byteCount) + byteCount
+      try store.publisher.makingRoom(for: Int64(tail.count), of: placed.path.digest) {
+        try placed.draft.file.write(unsafe tail.span.bytes, at: offset)
+      }
+    }
     try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
     return try store.publisher.publish(&placed, header, locks: locks)
   }

@@ -14,6 +14,8 @@ struct FoundRecord: ~Copyable {
   let version: FileVersion?
   /// The fields in the first 64 bytes; nil where there are fewer, or none could be read.
   let stored: StoredHeader?
+  /// What lies behind the payload; nil of a record without it, of a damaged one, and where it was not read.
+  let `extension`: RecordExtension?
   let content: Content
 
   enum Content {
@@ -26,27 +28,35 @@ struct FoundRecord: ~Copyable {
 
   /// Looks at an open file.
   ///
-  /// System call: `pread(2)`.
+  /// System call: `pread(2)`; another one for an extension.
   ///
   /// - Parameters:
   ///   - status: from before, so that a later write shows.
   ///   - isExposed: whether users that may not change the cache may write to the file.
   ///   - judge: whether age matters.
+  ///   - readsExtension: whether to read an extension, too.
   init(
-    _ name: RecordPath, _ file: borrowing OpenFile, _ status: Stat, isExposed: Bool, by judge: RecordJudge
+    _ name: RecordPath, _ file: borrowing OpenFile, _ status: Stat, isExposed: Bool, by judge: RecordJudge,
+    readsExtension: Bool
   ) throws(FileError) {
+    var facts = RecordFacts(fileSize: status.size, nameDigest: name.digest)
+    let fields: StoredHeader?
+    let verdict: RecordVerdict
+    var tail: RecordExtension?
+    switch try file.readHeader() {
+    case .success(let header):
+      fields = header
+      if readsExtension { tail = try file.readExtension(by: header, &facts) }
+      verdict = judge.judge(header, facts)
+    case .failure(let error):
+      fields = nil
+      verdict = .broken(error, nil)
+    }
     self.name = name
     self.file = FileFacts(status)
     version = FileVersion(status)
-    let verdict: RecordVerdict
-    switch try file.readHeader() {
-    case .success(let header):
-      stored = header
-      verdict = judge.judge(header, RecordFacts(fileSize: status.size, nameDigest: name.digest))
-    case .failure(let error):
-      stored = nil
-      verdict = .broken(error, nil)
-    }
+    stored = fields
+    `extension` = tail
     content =
       switch verdict {
       case .broken(let error, _): .damaged(error)
@@ -64,6 +74,7 @@ struct FoundRecord: ~Copyable {
     file = status.map { FileFacts($0) }
     version = nil
     stored = nil
+    `extension` = nil
     content = .unreadable(error)
   }
 }

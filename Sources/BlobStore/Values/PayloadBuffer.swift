@@ -27,9 +27,10 @@
 
   deinit { unsafe free(bytes.baseAddress) }
 
-  consuming func take() -> Data {
+  /// The first bytes of the memory, or all of it, and the memory with them.
+  consuming func take(_ count: Int? = nil) -> Data {
     let bytes = unsafe bytes
     discard self
-    return unsafe Data(bytesNoCopy: bytes.baseAddress!, count: bytes.count, deallocator: .free)
+    return unsafe Data(bytesNoCopy: bytes.baseAddress!, count: count ?? bytes.count, deallocator: .free)
   }
 }

@@ -3,14 +3,22 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
+#if canImport(FoundationEssentials)
+  package import FoundationEssentials
+#else
+  package import Foundation
+#endif
+
 // The calls for a cache in front of the store, besides the verbs.
 extension BlobStore {
   /// Whether a store of so many bytes would be refused before anything is written.
   ///
-  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`.
-  package func checkStore(byteCount: Int, for key: BlobKey, ttl: Duration?) throws(BlobStoreError) {
+  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `extendedDataTooLarge`, `extendedDataRefused`.
+  package func checkStore(
+    byteCount: Int, _ extendedData: Data?, for key: BlobKey, ttl: Duration?
+  ) throws(BlobStoreError) {
     try withErrorContext("store", key) {
-      _ = try core.path(for: key)
+      _ = try core.newExtension(of: key, at: try core.path(for: key), extendedData)
       _ = try storedTimeToLive(ttl)
       try core.checkSize(Int64(byteCount))
     }
@@ -18,9 +26,12 @@ extension BlobStore {
 
   /// The header that a store of now would write, for a blob that is stored later.
   package func prospectiveHeader(
-    for key: BlobKey, _ payload: RawSpan, ttl: Duration?
+    for key: BlobKey, _ payload: RawSpan, _ extendedData: Data?, ttl: Duration?
   ) throws(BlobStoreError) -> RecordHeader {
-    let digest = try digest(of: key, for: "store")
+    let (digest, kept) = try withErrorContext("store", key) {
+      let path = try core.path(for: key)
+      return (path.digest, try core.newExtension(of: key, at: path, extendedData))
+    }
     var header = RecordHeader(
       ttl: try storedTimeToLive(ttl), updateTime: UInt64(clamping: core.configuration.now().seconds),
       payloadSize: UInt64(payload.byteCount))
@@ -28,6 +39,7 @@ extension BlobStore {
       header.payloadChecksum = CRC32.checksum(of: payload)
       header.keyDigest = digest
     }
+    header.extensionEnd = kept.map { UInt32($0.byteCount) }
     return header
   }
 

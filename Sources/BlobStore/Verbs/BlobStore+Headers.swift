@@ -147,7 +147,7 @@ extension StoreCore {
   }
 
   /// The directory of a record, open to be synced.
-  private struct RecordDirectory: ~Copyable {
+  struct RecordDirectory: ~Copyable {
     /// nil if the root was removed meanwhile, with all in it; then the subdirectory is nil too.
     private let open: OpenRoot?
     private let subdirectory: Directory?

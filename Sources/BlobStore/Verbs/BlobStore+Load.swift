@@ -91,56 +91,46 @@ extension StoreCore {
     let now = time ?? configuration.now()
     // The directory that was read, where the load is counted.
     var place: OpenRoot?
-    guard
-      let (header, payload) = try readUntilConsistent(
-        path, configuration.damagePolicy,
-        { open, isFirst throws in
-          place = open
-          return try records.read(open.placed(path), in: open, at: now, asksStatus: !isFirst)
-        })
-    else {
+    let look = WholeRecord(core: self, key: key, path: path, now: now)
+    guard let (header, content) = try readUntilConsistent(look, configuration.damagePolicy, &place) else {
       count(.miss, of: path.digest, isUse: touching, at: now, in: place)
       return nil
     }
-    count(.hit(byteCount: payload.count), of: path.digest, isUse: touching, at: now, in: place)
+    count(.hit(byteCount: content.payload.count), of: path.digest, isUse: touching, at: now, in: place)
     if touching, header.ttl == 0, header.lastUpdate < now { receipt.update = touchAfterLoad(path, now) }
-    return Blob(key: key, payload: payload, header: header)
+    return Blob(key: key, payload: content.payload, header: header, extendedData: content.extendedData)
   }
 
-  fileprivate func liveHeader(for key: BlobKey) throws -> RecordHeader? {
-    let path = try path(for: key)
-    let now = configuration.now()
-    return try readUntilConsistent(path, .report) { open, _ throws in
-      try records.readHeader(of: open.placed(path), in: open, at: now)
-    }?.0
+  func liveHeader(for key: BlobKey) throws -> RecordHeader? {
+    var place: OpenRoot?
+    let look = RecordHead(core: self, path: try path(for: key), now: configuration.now())
+    return try readUntilConsistent(look, .report, &place)?.0
   }
 
   /// Reads until the answer can be believed. A change in place may be seen half done, so a record that looks damaged is
   /// read again. If it still does, it is read once more under its stripe, if that is free at once.
   ///
-  /// - Parameter read: told whether it is the first to read.
-  func readUntilConsistent<Content>(
-    _ path: RecordPath, _ policy: BlobStore.DamagePolicy,
-    _ read: (OpenRoot, _ isFirst: Bool) throws -> Reading<Content>
-  ) throws -> (RecordHeader, Content)? {
-    switch try readAtStableGeneration(path, { open throws in try read(open, true) }) {
+  /// - Parameter place: receives the directory that was read.
+  func readUntilConsistent<Look: RecordLook>(
+    _ look: Look, _ policy: BlobStore.DamagePolicy, _ place: inout OpenRoot?
+  ) throws -> (RecordHeader, Look.Content)? {
+    switch try readAtStableGeneration(look, isFirst: true, &place) {
     case .absent: return nil
     case .live(let header, let content): return (header, content)
     case .damaged: break
     }
-    func again(_ open: OpenRoot) throws -> Reading<Content> { try read(open, false) }
-    var reading = try readAtStableGeneration(path, again)
-    if case .damaged = reading, let hold = try stripes.holdIfAvailable(path.digest) {
+    var reading = try readAtStableGeneration(look, isFirst: false, &place)
+    if case .damaged = reading, let hold = try stripes.holdIfAvailable(look.path.digest) {
       defer { extendLifetime(hold) }
-      reading = try readAtStableGeneration(path, again)
+      reading = try readAtStableGeneration(look, isFirst: false, &place)
     }
     switch reading {
     case .absent: return nil
     case .live(let header, let content): return (header, content)
     case .damaged(let error):
-      try follow(policy, for: error, at: path)
+      try follow(policy, for: error, at: look.path)
       throw DamagedRecord(
-        error: error, path: root.path.appending(path.placed(by: lastArrangement).relative))
+        error: error, path: root.path.appending(look.path.placed(by: lastArrangement).relative))
     }
   }
 
@@ -150,26 +140,20 @@ extension StoreCore {
   /// overwritten with a new blob of the key that is not published yet. The bytes are sound then, but were never stored.
   /// The key's generation has changed since before the look. Each change of the key changes it, so after a few tries
   /// the answer is believed.
-  private func readAtStableGeneration<Content>(
-    _ path: RecordPath, _ read: (OpenRoot) throws -> Reading<Content>
-  ) throws -> Reading<Content> {
+  private func readAtStableGeneration<Look: RecordLook>(
+    _ look: Look, isFirst: Bool, _ place: inout OpenRoot?
+  ) throws -> Reading<Look.Content> {
     guard let open = try root.opened() else { return .absent }
-    func readOrPassOver() throws -> Reading<Content> {
-      do {
-        return try read(open)
-      } catch let error as FileError where open.foreignRecord(at: open.placed(path), after: error) != nil {
-        return .absent
-      }
-    }
+    place = open
     guard let control = open.controlFileOfLoads(configuration.logger) else {
-      return try readOrPassOver()
+      return try look.readingOrForeign(in: open, isFirst: isFirst)
     }
     var triesLeft = 3
     while true {
-      let generation = control.generation(of: path.digest)
-      let reading = try readOrPassOver()
+      let generation = control.generation(of: look.path.digest)
+      let reading = try look.readingOrForeign(in: open, isFirst: isFirst)
       if case .absent = reading { return reading }
-      if control.generation(of: path.digest) == generation || triesLeft == 0 { return reading }
+      if control.generation(of: look.path.digest) == generation || triesLeft == 0 { return reading }
       triesLeft -= 1
     }
   }
@@ -188,5 +172,51 @@ extension StoreCore {
       .payloadTooLarge,
       "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.limits.payload)",
       path: path)
+  }
+}
+
+// MARK: - Looks
+
+/// One way of reading a record, which can be done again.
+///
+/// A value instead of a closure: a closure would copy the path, whose texts are counted, on each load.
+protocol RecordLook {
+  associatedtype Content
+  var path: RecordPath { get }
+  /// - Parameter isFirst: whether this look is the load's first.
+  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<Content>
+}
+
+extension RecordLook {
+  /// The reading, or `absent` where another user's file is in the way.
+  fileprivate func readingOrForeign(in open: OpenRoot, isFirst: Bool) throws -> Reading<Content> {
+    do {
+      return try reading(in: open, isFirst: isFirst)
+    } catch let error as FileError where open.foreignRecord(at: open.placed(path), after: error) != nil {
+      return .absent
+    }
+  }
+}
+
+/// Header, payload and extension.
+private struct WholeRecord: RecordLook {
+  unowned let core: StoreCore
+  let key: BlobKey
+  let path: RecordPath
+  let now: UnixTime
+
+  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<RecordContent> {
+    try core.records.read(open.placed(path), of: key, in: open, at: now, asksStatus: !isFirst)
+  }
+}
+
+/// The header alone.
+private struct RecordHead: RecordLook {
+  unowned let core: StoreCore
+  let path: RecordPath
+  let now: UnixTime
+
+  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<Void> {
+    try core.records.readHeader(of: open.placed(path), in: open, at: now)
   }
 }

@@ -32,7 +32,7 @@ extension StoreCore {
     let now = configuration.now()
     guard let place = placeIfOpen() else { return .unknown }
     let look = lookIfCached(at: path, in: place) { open throws(CachedLookFailure) in
-      try records.readCached(open.placed(path), in: open, at: now)
+      try records.readCached(open.placed(path), of: key, in: open, at: now)
     }
     // A new file of uses is opened by the ordinary look, which counts a use in it.
     guard !touching || uses.areOpen(of: place.control) else { return .unknown }
@@ -43,12 +43,11 @@ extension StoreCore {
     case .absent where tellsAbsence:
       count(.miss)
       return .known(nil)
-    case .live(let header, let payload):
-      let byteCount = payload.count
-      count(.hit(byteCount: byteCount))
+    case .live(let header, let content):
+      count(.hit(byteCount: content.payload.count))
       receipt.generation = look?.generation
       receipt.owedTouch = touching && header.ttl == 0 && header.lastUpdate < now ? now : nil
-      return .known(Blob(key: key, payload: payload, header: header))
+      return .known(Blob(key: key, payload: content.payload, header: header, extendedData: content.extendedData))
     case .absent, .damaged, nil: return .unknown
     }
   }

@@ -21,19 +21,24 @@ extension BlobStore {
   ///   - key: the key of the record.
   ///   - ttl: the time to live, rounded up to whole seconds; nil for the default expiration, counted from last access.
   ///   - locks: the locks of the new record: none, one, or those of the old one.
-  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `foreignFile`, `fileSystem`.
+  ///   - extendedData: what lies beside the payload, such as a content type: at most 4 KiB. Those of the old record go
+  ///     with it.
+  /// - Throws: `invalidKey`, `invalidTimeToLive`, `payloadTooLarge`, `extendedDataTooLarge`, `extendedDataRefused`,
+  ///   `foreignFile`, `fileSystem`.
   public func store(
-    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
+    _ payload: Data, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
+    extendedData: Data? = nil
   ) throws(BlobStoreError) {
-    try store(payload.bytes, for: key, ttl: ttl, locks: locks)
+    try store(payload.bytes, for: key, ttl: ttl, locks: locks, extendedData: extendedData)
   }
 
   /// Stores bytes that lie somewhere in memory, without a copy of them.
   public func store(
-    _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
+    _ payload: RawSpan, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
+    extendedData: Data? = nil
   ) throws(BlobStoreError) {
     try withErrorContext("store", key) {
-      _ = try publisher.publish(payload, for: key, ttl: ttl, locks: locks, if: nil)
+      _ = try publisher.publish(payload, extendedData, for: key, ttl: ttl, locks: locks, if: nil)
     }
   }
 
@@ -42,13 +47,13 @@ extension BlobStore {
   /// - Parameter condition: must hold at the moment in which the record would take its place.
   /// - Returns: nil if it does not, and nothing was stored.
   package func storeWithReceipt(
-    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locks: LockPolicy,
+    _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, ttl: Duration?, locks: LockPolicy,
     if condition: StoreCondition?
   ) throws(BlobStoreError) -> StoreReceipt? {
     try withErrorContext("store", key) {
       do {
         return try publisher.publish(
-          payload, for: key, ttl: ttl, locks: locks, if: condition)
+          payload, extendedData, for: key, ttl: ttl, locks: locks, if: condition)
       } catch is ConditionFailed {
         return nil
       }
@@ -62,11 +67,12 @@ extension BlobStore {
   /// - Returns: the payload's size in bytes.
   @discardableResult
   public func store(
-    contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
+    contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
+    extendedData: Data? = nil
   ) throws(BlobStoreError) -> Int64 {
     try withErrorContext("store", key) {
       let input = Publisher.Input(descriptor: input, path: nil, files: core.root.files)
-      return try publisher.publish(key, input, ttl: ttl, locks: locks)
+      return try publisher.publish(key, input, extendedData, ttl: ttl, locks: locks)
     }
   }
 
@@ -75,7 +81,8 @@ extension BlobStore {
   /// - Returns: the payload's size in bytes.
   @discardableResult
   public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none
+    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
+    extendedData: Data? = nil
   ) throws(BlobStoreError) -> Int64 {
     try withErrorContext("store", key) {
       let input: FileDescriptor
@@ -87,7 +94,8 @@ extension BlobStore {
       // Nothing was written through it, so closing it loses nothing.
       defer { try? input.close() }
       return try publisher.publish(
-        key, Publisher.Input(descriptor: input, path: path, files: core.root.files), ttl: ttl, locks: locks)
+        key, Publisher.Input(descriptor: input, path: path, files: core.root.files), extendedData, ttl: ttl,
+        locks: locks)
     }
   }
 }
@@ -101,7 +109,7 @@ extension BlobStore {
 extension Publisher {
   /// Writes a record of bytes in memory, and puts it in its place.
   fileprivate func publish(
-    _ payload: RawSpan, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
+    _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
     if condition: StoreCondition?
   ) throws -> StoreReceipt {
     let bytes = payload
@@ -110,7 +118,7 @@ extension Publisher {
     header.payloadSize = UInt64(bytes.byteCount)
     if core.configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
     return try publish(
-      key, header, locks: locks, mayRecycle: true, canWriteAgain: true, if: condition
+      key, header, extendedData: extendedData, locks: locks, mayRecycle: true, canWriteAgain: true, if: condition
     ) { file, header in
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
     }
@@ -180,14 +188,14 @@ extension Publisher {
   }
 
   fileprivate func publish(
-    _ key: BlobKey, _ input: Input, ttl: Duration?, locks: BlobStore.LockPolicy
+    _ key: BlobKey, _ input: Input, _ extendedData: Data?, ttl: Duration?, locks: BlobStore.LockPolicy
   ) throws -> Int64 {
     let header = try newHeader(ttl: ttl, locks: locks)
     let path = try core.path(for: key)
     // A payload that is known to be too large is refused before anything is made for it.
     try core.checkSize(input.byteCount)
     let receipt = try publish(
-      key, header, locks: locks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
+      key, header, extendedData: extendedData, locks: locks, mayRecycle: false, canWriteAgain: input.canBeReadAgain
     ) { file, header in
       try input.rewind()
       try reserve(input.byteCount, in: file, of: path.digest)

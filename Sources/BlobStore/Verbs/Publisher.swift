@@ -3,6 +3,12 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 /// Writes records and puts them in their places, within the limits.
 struct Publisher {
   let core: StoreCore
@@ -38,16 +44,20 @@ struct Publisher {
   /// - Parameters:
   ///   - mayRecycle: whether the header has the payload's size and checksum, so that a recycled file may be overwritten.
   ///   - canWriteAgain: whether `write` may be called more than once.
+  ///   - extendedData: lies behind the payload.
   ///   - condition: must hold for anything to be stored.
   ///   - write: fills the file, and may complete the header.
   /// - Throws: `ConditionFailed`.
   func publish(
-    _ key: BlobKey, _ header: RecordHeader, locks: BlobStore.LockPolicy, mayRecycle: Bool, canWriteAgain: Bool,
-    if condition: StoreCondition? = nil, _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
+    _ key: BlobKey, _ header: RecordHeader, extendedData: Data?, locks: BlobStore.LockPolicy, mayRecycle: Bool,
+    canWriteAgain: Bool, if condition: StoreCondition? = nil,
+    _ write: (borrowing OpenFile, inout RecordHeader) throws -> Void
   ) throws -> StoreReceipt {
     var path = try core.path(for: key)
     var (header, condition) = (header, condition)
     if core.configuration.format == .checksummed { header.keyDigest = path.digest }
+    let tail = try core.newExtension(of: key, at: path, extendedData)?.encoded
+    header.extensionEnd = tail.map { UInt32($0.count) }
     var attempts = DraftAttempts(mayRecycle: mayRecycle, canWriteAgain: canWriteAgain)
     // Kept while the record is written again, so that a collection does not end as if no store waited for room.
     var wait: LimitEnforcer.Wait?
@@ -59,7 +69,15 @@ struct Publisher {
         let (open, subdirectory) = try madePlace(of: &path)
         var draft = try core.records.draft(header, for: path, attempts, in: subdirectory, of: open)
         kind = draft.kind
-        try draft.fill(&header, write)
+        try draft.fill(&header) { file, header in
+          try write(file, &header)
+          guard let tail else { return }
+          // The payload may have come from where it cannot be read again.
+          let offset = header.fileByteCount - Int64(tail.count)
+          try makingRoom(for: Int64(tail.count), of: path.digest) {
+            try file.write(unsafe tail.span.bytes, at: offset)
+          }
+        }
         return try publish(&draft, at: path, of: open, header, locks: locks, if: &condition, &wait)
       } catch {
         let step = attempts.step(after: error, of: kind, refusesUnnamed: core.root.files.refusesUnnamedFiles)
@@ -302,7 +320,7 @@ struct Publisher {
   private func recordToReplace(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
   ) throws -> FoundRecord? {
-    switch core.records.find(path, in: directory, of: open, by: RecordJudge()) {
+    switch core.records.find(path, in: directory, of: open, by: RecordJudge(), readsExtension: false) {
     case .absent: return nil
     case .record(let found):
       if case .unreadable(let error) = found.content { throw error }

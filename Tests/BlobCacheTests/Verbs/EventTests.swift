@@ -36,6 +36,7 @@ import Testing
     case .expired(let tier): "expired in \(tier)\(key)"
     case .evicted(let tier): "evicted in \(tier)\(key)"
     case .removed: "removed\(key)"
+    case .extendedDataReplaced: "extended data of\(key)"
     case .damaged: "damaged\(key)"
     case .produced: "produced\(key) \(event.byteCount)"
     case .writeFailed: "failed\(key)"

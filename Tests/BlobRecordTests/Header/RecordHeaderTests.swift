@@ -27,7 +27,7 @@ import Testing
     let bytes = Self.distinct.encodedBytes
     #expect(Array(bytes[..<8]) == Array("SPTF".utf8) + [64, 0, 0, 0])
     #expect(Array(bytes[8..<56]) == Array(8..<56))
-    #expect(Array(bytes[56..<60]) == [7, 0, 0, 0])
+    #expect(Array(bytes[56..<60]) == [15, 0, 0, 0])
     #expect(bytes.count == RecordHeader.byteCount)
   }
 
@@ -101,7 +101,7 @@ import Testing
     #expect(error() == nil)
   }
 
-  @Test(arguments: 3..<32) func everyUnknownFlagIsRefused(bit: Int) {
+  @Test(arguments: 4..<32) func everyUnknownFlagIsRefused(bit: Int) {
     let flags = RecordFlags(rawValue: 1 << UInt32(bit))
     let bytes = RecordHeader(updateTime: 1488, payloadSize: 0, flags: flags).encodedBytes
     #expect(throws: RecordError.unsupportedFlags(flags)) { try RecordHeader(decoding: bytes) }

@@ -4,15 +4,19 @@ import Testing
 
 @Suite struct RecordJudgeTests {
   /// Spec/RecordFormat.md 4.
-  static let codesInOrder = [105, 100, 104, 102, 110, 106, 103, 108, 109]
+  static let codesInOrder = [105, 100, 104, 102, 110, 106, 103, 108, 109, 112]
 
   @Test func aFileThatBreaksAllRulesIsDamagedByTheFirst() {
     let payload = Array("payload".utf8)
+    var tail = RecordExtension(data: [1]).encoded
+    tail[0] ^= 1
+    // The header says one byte more than there is.
     var header = RecordHeader(updateTime: 0, payloadSize: 8, flags: .known)
     header.payloadChecksum = 1
     header.keyDigest = 1
+    header.extensionEnd = UInt32(tail.count)
     var bytes = header.encodedBytes
-    put(0x18 as UInt32, at: 56, in: &bytes)
+    put(0x1F as UInt32, at: 56, in: &bytes)
     put(72 as UInt32, at: 4, in: &bytes)
     bytes[0] ^= 1
     var length = 63
@@ -25,11 +29,11 @@ import Testing
         sealHeader(&bytes)
       },
       {
-        put(7 as UInt32, at: 56, in: &bytes)
+        put(0xF as UInt32, at: 56, in: &bytes)
         sealHeader(&bytes)
       },
       {
-        put(6 as UInt32, at: 56, in: &bytes)
+        put(0xE as UInt32, at: 56, in: &bytes)
         sealHeader(&bytes)
       },
       {
@@ -44,10 +48,11 @@ import Testing
         put(2 as UInt64, at: 40, in: &bytes)
         sealHeader(&bytes)
       },
+      { tail[0] ^= 1 },
     ]
     var codes: [Int] = []
     func verdict() -> RecordVerdict {
-      RecordJudge().judge(Array(bytes[..<length]), RecordFacts(nameDigest: 2), payload: payload)
+      RecordJudge().judge(Array(bytes[..<length]), RecordFacts(nameDigest: 2), payload: payload + tail)
     }
     for mend in mendings {
       if let breach = verdict().breach { codes.append(breach.code) }
@@ -71,7 +76,7 @@ import Testing
     young.updateTime = 400
     #expect(judge.judge(young.encodedBytes, payload: []) == .broken(.recordIsStreamAndBusy, young))
 
-    let unknown = RecordFlags(rawValue: 0x8)
+    let unknown = RecordFlags(rawValue: 0x10)
     let later = RecordHeader(updateTime: 0, payloadSize: 0, flags: unknown)
     #expect(judge.judge(later.encodedBytes) == .broken(.unsupportedFlags(unknown), nil))
   }
@@ -89,14 +94,31 @@ import Testing
 
   @Test(arguments: [-1, 0, 399, 401, .max] as [Int64]) func anotherPayloadSizeIsAnError(found: Int64) {
     let header = RecordHeader(updateTime: 0, payloadSize: 400)
-    #expect(header.breach(RecordFacts(payloadByteCount: found)) == .wrongPayloadSize(stated: 400, found: found))
-    #expect(header.breach(RecordFacts(payloadByteCount: 400)) == nil)
+    #expect(header.breach(RecordFacts(bodyByteCount: found)) == .wrongPayloadSize(stated: 400, found: found))
+    #expect(header.breach(RecordFacts(bodyByteCount: 400)) == nil)
   }
+
+  /// A record with an extension may have another one behind it, and no more.
+  @Test(arguments: [-1, 7, 23, 27, 28, 29, mostBytes - 1, mostBytes, mostBytes + 1, .max] as [Int64])
+  func anExtensionMakesRoomForAnother(found: Int64) {
+    let fits = (28...Self.mostBytes).contains(found)
+    var header = RecordHeader(updateTime: 0, payloadSize: 8)
+    header.extensionEnd = 20
+    let facts = RecordFacts(bodyByteCount: found)
+    #expect(header.breach(facts) == (fits ? nil : .wrongPayloadSize(stated: 8, found: found)))
+    // Less than a footer is no extension.
+    header.extensionEnd = 15
+    #expect(header.breach(facts) == .wrongPayloadSize(stated: 8, found: found))
+    header.payloadSize = .max
+    #expect(header.breach(facts) == .wrongPayloadSize(stated: .max, found: found))
+  }
+
+  private static let mostBytes = Int64(8 + RecordExtension.maximumTailByteCount)
 
   @Test func aPayloadSizeThatNoFileHasIsAnError() {
     let header = RecordHeader(updateTime: 0, payloadSize: .max)
     for found in [-1, 0, .max] as [Int64] {
-      #expect(header.breach(RecordFacts(payloadByteCount: found)) == .wrongPayloadSize(stated: .max, found: found))
+      #expect(header.breach(RecordFacts(bodyByteCount: found)) == .wrongPayloadSize(stated: .max, found: found))
     }
   }
 

@@ -84,6 +84,18 @@ import Testing
     Scenario(name: "store, new", run: { try $0.store(payload, for: "kept") }),
     Scenario(name: "store, replaced", run: { try $0.store(payload, for: "key") }),
     Scenario(
+      name: "load, with extended data",
+      prepare: { try $0.store(payload, for: "kept", ttl: .seconds(1000), extendedData: payload) },
+      run: { _ = try $0.load("kept") }),
+    Scenario(name: "store, new, with extended data", run: { try $0.store(payload, for: "kept", extendedData: payload) }),
+    Scenario(
+      name: "extendedData", prepare: { try $0.store(payload, for: "kept", ttl: .seconds(1000), extendedData: payload) },
+      run: { _ = try $0.extendedData(for: "kept") }),
+    Scenario(
+      name: "setExtendedData",
+      prepare: { try $0.store(payload, for: "kept", ttl: .seconds(1000), extendedData: payload) },
+      run: { _ = try $0.setExtendedData(Data("another".utf8), for: "kept") }),
+    Scenario(
       name: "store, new, exclusive", change: { $0.access.sharing = .exclusive },
       run: { try $0.store(payload, for: "kept") }),
     Scenario(

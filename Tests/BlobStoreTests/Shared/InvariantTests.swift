@@ -46,7 +46,7 @@
 
     private func perform(on store: BlobStore, _ generator: inout SeededGenerator) throws {
       let key = Self.keys.randomElement(using: &generator)!
-      switch Int.random(in: 0..<16, using: &generator) {
+      switch Int.random(in: 0..<18, using: &generator) {
       case ..<7: try store.store(payload(Int.random(in: 0...9000, using: &generator)), for: key)
       case ..<9: _ = try store.remove(key)
       case ..<11: _ = try store.load(key)
@@ -54,6 +54,8 @@
       case 12: _ = try store.unlock(key)
       case 13: _ = try store.touch(key)
       case 14: cache.clock.advance(by: Int64.random(in: 0...1000, using: &generator))
+      case 15, 16:
+        _ = try store.setExtendedData(payload(Int.random(in: 0...4096, using: &generator)), for: key)
       default: try store.collect()
       }
     }

@@ -318,7 +318,7 @@ extension FaultRun {
     switch (operation, expected) {
     // The touch after a load, and what the policy does with damage that the load reports.
     case (.load, .blob), (.read, .blob), (_, .failure(.damaged)): return true
-    case (.loadFirst, .blob(let key, _, _)):
+    case (.loadFirst, .blob(let key, _, _, _)):
       return errno == .permissionDenied || call.path == file(of: key) || call.path == root.appending(".blobcache")
     // What cannot be read is removed all the same, as if it were locked.
     case (.remove, _): return [.open, .openBeneath, .status, .read].contains(call.kind)
@@ -370,7 +370,15 @@ extension FaultRun {
         model.temporary[path] = found[path]
         continue
       }
-      let isOld = found[path] == old[path]
+      // An extension that was written, and that no header names, is of no account.
+      let hasRemainder: Bool
+      if case .setExtendedData = operation {
+        hasRemainder = found[path] != old[path] && StoreModel.haveSameRecord(found[path], old[path])
+      } else {
+        hasRemainder = false
+      }
+      if hasRemainder { model.adoptTail(of: path, found[path]) }
+      let isOld = found[path] == old[path] || hasRemainder
       let isNew = found[path] == new[path] || (found[path] == nil && before.mayEvict(path, operation))
       guard mustBeDone ? isNew : isOld || (isNew && mayBeDone || isNew && result.error?.code == .damaged) else {
         mismatches.append(

@@ -43,7 +43,7 @@ import Testing
 
   private func store(_ byteCount: Int, _ store: BlobStore, if history: KeyHistory) throws -> Bool {
     try store.storeWithReceipt(
-      payload(byteCount).bytes, for: "key", ttl: nil, locks: .none,
+      payload(byteCount).bytes, nil, for: "key", ttl: nil, locks: .none,
       if: StoreCondition(history: history) { true }) != nil
   }
 
@@ -72,7 +72,7 @@ import Testing
     _ = trace.take()
     #expect(
       try store.storeWithReceipt(
-        payload(1).bytes, for: "key", ttl: nil, locks: .none, if: condition) == nil)
+        payload(1).bytes, nil, for: "key", ttl: nil, locks: .none, if: condition) == nil)
     #expect(trace.count(SystemCall.publication) == 0)
     #expect(try store.usage().records == 0)
   }

@@ -73,8 +73,8 @@ import Testing
       "manifest.sqlite",
       Self.manifest + """
         insert into manifest values ('https://example.com/a?b=c#d', NULL, 6, x'696e6c696e65', 1, 1, NULL);
-        insert into manifest values ('é/..', '\(name)', 9, NULL, 1, 1, x'00');
-        insert into manifest values ('empty', NULL, 0, x'', 1, 1, NULL);
+        insert into manifest values ('é/..', '\(name)', 9, NULL, 1, 1, x'00FF');
+        insert into manifest values ('empty', NULL, 0, x'', 1, 1, x'696d6167652f706e67');
         insert into manifest values ('gone', 'absent', 1, NULL, 1, 1, NULL);
         insert into manifest values ('nothing', NULL, 1, NULL, 1, 1, NULL);
         insert into manifest values (NULL, NULL, 1, x'00', 1, 1, NULL);
@@ -90,8 +90,27 @@ import Testing
     #expect(try text("https://example.com/a?b=c#d") == "inline")
     #expect(try text("é/..") == "in a file")
     #expect(try store.header(for: "empty")?.ttl == UInt64(Int64.max))
+    #expect(try store.extendedData(for: "empty") == Data("image/png".utf8))
+    #expect(try store.extendedData(for: "é/..") == Data([0, 0xFF]))
+    #expect(try store.extendedData(for: "https://example.com/a?b=c#d") == nil)
     #expect(try source.names() == before)
     #expect(try importing(BlobStore.ImportOptions(format: .yyCache)).report.present == 3)
+  }
+
+  /// More than a record takes fail with their row, also in a dry run, and the others are imported.
+  @Test(arguments: [false, true]) func tooMuchExtendedDataFailItsRow(isDryRun: Bool) throws {
+    let data = String(repeating: "00", count: 4097)
+    try make(
+      "manifest.sqlite",
+      Self.manifest + """
+        insert into manifest values ('large', NULL, 1, x'00', 1, 1, x'\(data)');
+        insert into manifest values ('small', NULL, 1, x'00', 1, 1, x'01');
+        """)
+    var options = BlobStore.ImportOptions(format: .yyCache)
+    options.dryRun = isDryRun
+    let findings = try importing(options).findings
+    #expect(findings == ["manifest.sqlite extendedDataTooLarge", "manifest.sqlite small 1"])
+    #expect(try store.usage().records == (isDryRun ? 0 : 1))
   }
 
   /// YYCache closes its database seldom: what it stored last lies in the log.

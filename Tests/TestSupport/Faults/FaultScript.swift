@@ -22,7 +22,7 @@ package struct FaultScript: Sendable, CustomStringConvertible {
 
   package var description: String { name }
 
-  package static let all = [stores, locks, streams, reads, links, damage, collection, wipes]
+  package static let all = [stores, locks, streams, extensions, reads, links, damage, collection, wipes]
 
   /// Every configuration has this limit; only `collection` reaches it.
   package static let sizeLimit: Int64 = 20_000
@@ -66,6 +66,21 @@ package struct FaultScript: Sendable, CustomStringConvertible {
       .operation(.storePieces("stream", payload(0), ttl: nil, locks: .keep)),
       .operation(.storePieces("stream", payload(700), ttl: nil, locks: .none)), .advance(5),
       .operation(.read("stream", touching: true)), .operation(.read("absent", touching: true)),
+    ])
+
+  private static let longKey = BlobKey("https://example.com/" + String(repeating: "long/", count: 60))
+
+  private static let extensions = FaultScript(
+    name: "extensions",
+    steps: [
+      .operation(.storeExtended("abc", payload(300), extendedData: payload(20))),
+      .operation(.setExtendedData("abc", payload(200))), .operation(.setExtendedData("abc", payload(2))),
+      .operation(.setExtendedData("abc", payload(0))), .operation(.extendedData("abc")), store(longKey, 9000),
+      .operation(.setExtendedData(longKey, payload(9))), .operation(.extendedData(longKey)), .link(longKey),
+      .operation(.setExtendedData(longKey, payload(10))), .advance(1), .operation(.load(longKey, touching: true)),
+      .operation(.records(prefix: longKey.string)), .operation(.lock(longKey)),
+      .operation(.setExtendedData(longKey, payload(11))), .operation(.verify), store(longKey, 20, locks: .keep),
+      .operation(.setExtendedData("absent", payload(1))),
     ])
 
   private static let reads = FaultScript(

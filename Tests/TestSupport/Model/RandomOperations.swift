@@ -65,6 +65,8 @@ package struct RandomOperations: Sendable {
     case ..<790: return .remove(key)
     case ..<794: return .removeAll(.all)
     case ..<800: return .removeAll(chance(50) ? .locked : .unlocked)
+    case ..<825: return .setExtendedData(key, extendedData())
+    case ..<840: return .extendedData(key)
     case ..<860: return .contains(key)
     case ..<920: return .header(key)
     case ..<940: return .records(prefix: pick(["", "a", "ab", "key", ".", "%", "e", "é", "e\u{301}", "\u{1F600}"]))
@@ -74,6 +76,9 @@ package struct RandomOperations: Sendable {
     default: return .collect(dryRun: false)
     }
   }
+
+  /// Of sizes at which a new one fits in before the old one, or does not, or is refused.
+  private mutating func extendedData() -> Data { Data(generator.bytes(pick([0, 1, 16, 40, 500, 4096, 4097]))) }
 
   private mutating func store(_ key: BlobKey) -> StoreOperation {
     let payload = Data(generator.bytes(pick(Self.sizes)))
@@ -88,6 +93,7 @@ package struct RandomOperations: Sendable {
     switch Int.random(in: 0..<100, using: &generator) {
     case ..<10: return .storeContents(key, payload, ttl: timeToLive, locks: locks)
     case ..<20: return .storePieces(key, payload, ttl: timeToLive, locks: locks)
+    case ..<35: return .storeExtended(key, payload, extendedData: extendedData())
     default: return .store(key, payload, ttl: timeToLive, locks: locks)
     }
   }

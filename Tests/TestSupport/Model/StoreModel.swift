@@ -16,6 +16,8 @@ package struct StoreModel: Sendable {
 
   package struct Record: Equatable, Sendable {
     package var payload: Data
+    /// The bytes behind the payload.
+    package var tail = Data()
     package var header: RecordHeader
     package var damage: Damage?
     /// Whether the file was written long ago; only then does a collection remove damage.
@@ -71,12 +73,16 @@ extension StoreModel {
   }
 
   package func isValid(_ key: BlobKey) -> Bool {
-    (try? layout.path(for: key)) != nil  // the answer is all that is asked
+    guard let path = try? layout.path(for: key) else { return false }  // the answer is all that is asked
+    // A key that the record would have to keep is refused where records keep none.
+    return configuration.format == .checksummed || configuration.layout.naming != .encoded
+      || !path.fileName.contains("%~")
   }
 
   /// The bytes of a record's file.
   package static func bytes(of record: Record) -> Data {
     var bytes = record.header.withEncodedBytes { unsafe $0.withUnsafeBytes { unsafe Data($0) } } + record.payload
+      + record.tail
     switch record.damage {
     case .header: bytes[60] ^= 1
     case .payload: bytes[64] ^= 1
@@ -109,7 +115,7 @@ extension StoreModel {
     Int128(min(header.updateTime, UInt64(Int64.max))) - Int128(now.seconds) > 86_400
   }
 
-  private static func size(of record: Record) -> Int64 { headerSize + Int64(record.payload.count) }
+  private static func size(of record: Record) -> Int64 { headerSize + Int64(record.payload.count + record.tail.count) }
 
   func size(of key: BlobKey) -> Int64 { records[key].map(Self.size) ?? 0 }
 }
@@ -127,11 +133,15 @@ extension StoreModel {
     case .storeContents(let key, let payload, let ttl, let locks):
       store(key, payload, ttl, locks)
       return .size(Int64(payload.count))
+    case .storeExtended(let key, let payload, let data):
+      store(key, payload, nil, .none, data)
+      return .done
+    case .setExtendedData(let key, let data): return setExtendedData(data, key)
+    case .extendedData(let key): return reading(key) { .data($0.flatMap(Self.extendedData)) }
     case .load(let key, let touching), .read(let key, let touching): return load(key, touching: touching)
     case .loadFirst(let prefix):
       guard isValidPrefix(prefix) else { return .failure(.invalidKey) }
-      guard configuration.layout.naming != .sha256 else { return .nothing }
-      let keys = records.filter { $0.key.hasPrefix(prefix) && [.live, .locked].contains(state(of: $0.value)) }.keys
+      let keys = records.filter { isTold($0.key, $0.value) && $0.key.hasPrefix(prefix) && [.live, .locked].contains(state(of: $0.value)) }.keys
       return keys.min(by: BlobKey.precedes).map { load($0, touching: true) } ?? .nothing
     case .touch(let key):
       return changing(key) { header, now in
@@ -170,6 +180,11 @@ extension StoreModel {
       if byteCount > configuration.limits.payload { return .payloadTooLarge }
       if let limit = configuration.limits.size, byteCount + Self.headerSize > limit { return .payloadTooLarge }
       if let ttl, ttl <= .zero { return .invalidTimeToLive }
+    case .storeExtended(_, let payload, let data):
+      let plain = StoreOperation.store(key, payload, ttl: nil, locks: .none)
+      return refusal(plain, key) ?? refusal(ofExtendedData: data)
+    case .setExtendedData(_, let data):
+      if let code = refusal(ofExtendedData: data) { return code }
     default: break
     }
     return isValid(key) ? nil : .invalidKey
@@ -179,12 +194,12 @@ extension StoreModel {
     switch configuration.layout.naming {
     case .encoded: true
     case .verbatim: prefix.isEmpty || isValid(BlobKey(prefix))
-    case .sha256: prefix.isEmpty
+    case .sha256: prefix.isEmpty || configuration.format == .checksummed
     }
   }
 
   private mutating func store(
-    _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locks: BlobStore.LockPolicy
+    _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locks: BlobStore.LockPolicy, _ extendedData: Data = Data()
   ) {
     var header = RecordHeader(
       refCount: [.one, .keepOrOne].contains(locks) ? 1 : 0, updateTime: UInt64(max(now.seconds, 0)),
@@ -198,7 +213,10 @@ extension StoreModel {
       header.payloadChecksum = CRC32.checksum(of: payload.bytes)
       header.keyDigest = path.digest
     }
+    let tail = keepsKey(key) || !extendedData.isEmpty ? Self.tail(keepsKey(key) ? key : nil, extendedData) : Data()
+    if !tail.isEmpty { header.extensionEnd = UInt32(tail.count) }
     records[key] = Record(payload: payload, header: header)
+    records[key]?.tail = tail
     makeSubdirectory(of: key)
   }
 
@@ -218,7 +236,7 @@ extension StoreModel {
     if touching, !record.isLinked, record.header.ttl == 0, Int128(record.header.updateTime) < Int128(now.seconds) {
       records[key]?.header.updateTime = UInt64(now.seconds)
     }
-    return .blob(key, record.payload, record.header)
+    return .blob(key, record.payload, record.header, extendedData: Self.extendedData(of: record))
   }
 
   private mutating func followDamagePolicy(_ key: BlobKey, _ record: Record) {
@@ -288,11 +306,12 @@ extension StoreModel {
 
 extension StoreModel {
   private func listing(_ prefix: String) -> [ListedRecord] {
-    records.filter { $0.key.hasPrefix(prefix) }.map { key, record in
+    records.filter { prefix.isEmpty || isTold($0.key, $0.value) && $0.key.hasPrefix(prefix) }.map { key, record in
       ListedRecord(
-        file: BlobKey(path(of: key).relative), key: configuration.layout.naming == .sha256 ? nil : key,
+        file: BlobKey(path(of: key).relative), key: isTold(key, record) ? key : nil,
         fileSize: Self.size(of: record), state: state(of: record),
-        header: record.damage == .header ? nil : record.header)
+        header: record.damage == .header ? nil : record.header,
+        extendedData: record.damage == .header ? nil : Self.extendedData(of: record))
     }.sorted { BlobKey.precedes($0.file, $1.file) }
   }
 

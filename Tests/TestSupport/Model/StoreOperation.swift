@@ -10,6 +10,10 @@ package enum StoreOperation: Sendable {
   case storeContents(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   /// A store by a writer, in two pieces.
   case storePieces(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
+  /// A store with extended data.
+  case storeExtended(BlobKey, Data, extendedData: Data)
+  case setExtendedData(BlobKey, Data)
+  case extendedData(BlobKey)
   case load(BlobKey, touching: Bool)
   /// A load by a reader.
   case read(BlobKey, touching: Bool)
@@ -46,6 +50,10 @@ extension StoreOperation: CustomStringConvertible {
     case .storePieces(let key, let payload, let ttl, let locks):
       store("store pieces", key, payload, ttl, locks)
     case .read(let key, let touching): "read \(key.string.debugDescription)\(touching ? "" : " untouched")"
+    case .storeExtended(let key, let payload, let data):
+      store("store", key, payload, nil, .none) + ", \(data.count) bytes of extended data"
+    case .setExtendedData(let key, let data): "set \(data.count) bytes of extended data of \(key.string.debugDescription)"
+    case .extendedData(let key): "extended data of \(key.string.debugDescription)"
     case .load(let key, let touching): "load \(key.string.debugDescription)\(touching ? "" : " untouched")"
     case .loadFirst(let prefix): "load first of prefix \(prefix.debugDescription)"
     case .touch(let key): "touch \(key.string.debugDescription)"
@@ -65,7 +73,8 @@ extension StoreOperation: CustomStringConvertible {
   /// The key it is about; nil for one about many.
   package var key: BlobKey? {
     switch self {
-    case .store(let key, _, _, _), .storeContents(let key, _, _, _), .storePieces(let key, _, _, _), .load(let key, _),
+    case .store(let key, _, _, _), .storeContents(let key, _, _, _), .storePieces(let key, _, _, _), .storeExtended(let key, _, _),
+      .setExtendedData(let key, _), .extendedData(let key), .load(let key, _),
       .read(let key, _), .touch(let key), .lock(let key), .unlock(let key, _), .remove(let key), .contains(let key),
       .header(let key):
       key
@@ -76,7 +85,9 @@ extension StoreOperation: CustomStringConvertible {
   /// What errors of it call it.
   package var verb: String {
     switch self {
-    case .store, .storeContents, .storePieces: "store"
+    case .store, .storeContents, .storePieces, .storeExtended: "store"
+    case .setExtendedData: "setExtendedData"
+    case .extendedData: "extendedData"
     case .load, .loadFirst, .read: "load"
     case .touch: "touch"
     case .lock: "lock"
@@ -98,7 +109,8 @@ package enum StoreAnswer: Equatable, Sendable {
   case done
   case size(Int64)
   case outcome(BlobStore.Outcome)
-  case blob(BlobKey, Data, RecordHeader)
+  case blob(BlobKey, Data, RecordHeader, extendedData: Data?)
+  case data(Data?)
   case nothing
   case flag(Bool)
   case header(RecordHeader)
@@ -118,6 +130,7 @@ package struct ListedRecord: Hashable, Sendable {
   package var fileSize: Int64
   package var state: RecordState
   package var header: RecordHeader?
+  package var extendedData: Data?
 }
 
 /// An answer, and the errors that came with it.
@@ -150,7 +163,7 @@ extension StoreOperation {
     of store: BlobStore, _ accessErrors: inout [BlobStoreError]
   ) throws(BlobStoreError) -> StoreAnswer {
     func answer(_ blob: Blob?) -> StoreAnswer {
-      blob.map { .blob($0.key, $0.payload, $0.header) } ?? .nothing
+      blob.map { .blob($0.key, $0.payload, $0.header, extendedData: $0.extendedData) } ?? .nothing
     }
     switch self {
     case .store(let key, let payload, let ttl, let locks):
@@ -169,7 +182,12 @@ extension StoreOperation {
       return .done
     case .read(let key, let touching):
       guard let reader = try store.openReader(for: key, touching: touching) else { return .nothing }
-      return .blob(reader.key, try reader.read(0..<reader.byteCount), reader.header)
+      return .blob(reader.key, try reader.read(0..<reader.byteCount), reader.header, extendedData: reader.extendedData)
+    case .storeExtended(let key, let payload, let data):
+      try store.store(payload, for: key, extendedData: data)
+      return .done
+    case .setExtendedData(let key, let data): return .outcome(try store.setExtendedData(data, for: key))
+    case .extendedData(let key): return .data(try store.extendedData(for: key))
     case .load(let key, let touching): return answer(try store.load(key, touching: touching))
     case .loadFirst(let prefix):
       return answer(try store.load(prefix: prefix) { keys in keys.min(by: BlobKey.precedes) })
@@ -187,7 +205,7 @@ extension StoreOperation {
         listing.append(
           ListedRecord(
             file: BlobKey(entry.file), key: entry.key, fileSize: entry.fileSize, state: entry.state,
-            header: entry.header))
+            header: entry.header, extendedData: entry.extendedData))
       }
       return .listing(listing.sorted { BlobKey.precedes($0.file, $1.file) })
     case .usage:

@@ -60,10 +60,9 @@ struct NameVector {
       (String(repeating: "a", count: 255), String(repeating: "a", count: 255), "aa"),
       (String(repeating: "/", count: 85), String(repeating: "%2F", count: 85), "%2"),
     ].map { NameVector(naming: .encoded, key: $0, expectation: .name($1, subdirectory: $2)) }
+    + longNames
     + [
-      ("", "empty"),
-      (String(repeating: "a", count: 256), "tooLong"),
-      (String(repeating: "/", count: 86), "tooLong"),
+      ("", "empty")
     ].map { NameVector(naming: .encoded, key: $0, expectation: .error($1)) }
     + [
       ("100%", "100%", "10"),
@@ -83,6 +82,24 @@ struct NameVector {
     + [NameVector(naming: .sha256, key: "", expectation: .error("empty"))]
 }
 
+extension NameVector {
+  /// The digests are those of `sha256sum`.
+  private static let longNames = [
+    (
+      String(repeating: "a", count: 256),
+      String(repeating: "a", count: 189) + "%~02d7160d77e18c6447be80c2e355c7ed4388545271702c50253b0914c65ce5fe", "aa"
+    ),
+    (
+      String(repeating: "/", count: 86),
+      String(repeating: "%2F", count: 63) + "%~8253e1c020580e56b673e08d1b2b8a23ba4bbe623a949fb96a50b086c1b44913", "%2"
+    ),
+    (
+      String(repeating: "a", count: 188) + String(repeating: "\u{E9}", count: 50),
+      String(repeating: "a", count: 188) + "%~8a5db77855c98b71ad8ce1ac2a3173d5c66591ba729f69bd62e1bd34aa3b6cf5", "aa"
+    ),
+  ].map { NameVector(naming: .encoded, key: $0, expectation: .name($1, subdirectory: $2)) }
+}
+
 /// A name that no key has under a naming.
 struct ForeignName {
   var naming: RecordNaming
@@ -94,7 +111,7 @@ struct ForeignName {
 
   static let all: [ForeignName] =
     [
-      ".hidden", "a%2fb", "a%", "a%2", "%%", "%G0", "%61", "a%2E", "%C3%A9", "%FF", "a\u{1}b", "a\u{7F}",
+      ".hidden", "a%2fb", "a%", "a%2", "%%", "%G0", "a%~02d7160d77e18c6447be80c2e355c7ed4388545271702c50253b0914c65ce5fe", "%61", "a%2E", "%C3%A9", "%FF", "a\u{1}b", "a\u{7F}",
     ].map { ForeignName(naming: .encoded, fileName: $0) }
     + [".hidden"].map { ForeignName(naming: .verbatim, fileName: $0) }
     + [

@@ -1,7 +1,7 @@
 internal import BlobRecord
 
 extension RecordVector {
-  static var all: [RecordVector] { plain + ours + named + damagedHeaders + damagedPayloads }
+  static var all: [RecordVector] { plain + ours + extended + named + damagedHeaders + damagedPayloads }
 
   // MARK: Version 0: what SPTPersistentCache writes, flags 0
 
@@ -149,8 +149,8 @@ extension RecordVector {
       $0[4] = 72
       seal(&$0)
     },
-    damaged("damaged-flags", note: "flag 0x8, and a crc that holds", outcome: "unsupportedFlags", code: 110) {
-      $0[56] |= 0x8
+    damaged("damaged-flags", note: "flag 0x10, and a crc that holds", outcome: "unsupportedFlags", code: 110) {
+      $0[56] |= 0x10
       seal(&$0)
     },
     damaged("damaged-flag-highest", note: "flag 0x80000000 alone", outcome: "unsupportedFlags", code: 110) {
@@ -161,19 +161,19 @@ extension RecordVector {
       "damaged-header-size-and-flags", note: "headerSize is judged before flags", outcome: "wrongHeaderSize", code: 102
     ) {
       $0[4] = 72
-      $0[56] |= 0x8
+      $0[56] |= 0x10
       seal(&$0)
     },
     damaged(
       "damaged-crc-and-header-size", note: "the crc is judged before headerSize", outcome: "invalidHeaderCRC", code: 104
     ) {
       $0[4] = 72
-      $0[56] |= 0x8
+      $0[56] |= 0x10
     },
     damaged("damaged-magic-and-all", note: "the magic is judged first", outcome: "magicMismatch", code: 100) {
       $0[0] = 0
       $0[4] = 72
-      $0[56] |= 0x8
+      $0[56] |= 0x10
       $0[60] ^= 1
     },
   ]
@@ -257,9 +257,9 @@ extension RecordVector {
   }
 
   /// A record with payload checksum and key digest, changed before its crc is made.
-  private static func sealed(
+  static func sealed(
     _ key: String, note: String, refCount: UInt32 = 0, ttl: UInt64 = 0, payload: [UInt8], outcome: String = "ok",
-    code: Int? = nil, life: Life, change: (inout RecordHeader) -> Void = { _ in }
+    code: Int? = nil, life: Life, behind tail: [UInt8] = [], change: (inout RecordHeader) -> Void = { _ in }
   ) -> RecordVector {
     guard let digest = try? RecordLayout().path(for: BlobKey(key)).digest else {
       preconditionFailure("\(key) has no file name under the encoded naming")
@@ -269,7 +269,7 @@ extension RecordVector {
     header.keyDigest = digest
     change(&header)
     return RecordVector(
-      key: key, note: note, header: header, payload: payload, outcome: outcome, code: code, life: life)
+      key: key, note: note, header: header, payload: payload + tail, outcome: outcome, code: code, life: life)
   }
 
   /// A sound record of version 0, changed in its bytes.
@@ -292,7 +292,7 @@ extension RecordVector {
   }
 
   /// Bytes that are no text and not all alike.
-  private static func pattern(_ count: Int) -> [UInt8] {
+  static func pattern(_ count: Int) -> [UInt8] {
     (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ 0x87) }
   }
 }

@@ -24,6 +24,17 @@ struct RecordVector {
   var outcome: String
   var code: Int?
   var life: Life
+  /// The extension, where the file has a whole one.
+  var tail: Tail?
+
+  /// What a record keeps behind its payload.
+  struct Tail {
+    var key: String?
+    /// Text, so that the manifest can show it.
+    var data: String
+
+    var bytes: [UInt8] { RecordExtension(key: key.map { BlobKey($0) }, data: Array(data.utf8)).encoded }
+  }
 
   /// Relative to Spec/vectors.
   var path: String {
@@ -43,6 +54,7 @@ struct RecordVector {
       ("code", code.map { .number($0) } ?? .null),
       ("header", header),
       ("payloadCRC32", payloadCRC32),
+      ("extension", extensionEntry),
       (
         "judgements",
         .array(
@@ -74,7 +86,17 @@ struct RecordVector {
 
   private var payloadCRC32: JSONText {
     guard bytes.count >= RecordHeader.byteCount else { return .null }
-    return .hexadecimal(CRC32.checksum(of: bytes.span.bytes.extracting(droppingFirst: RecordHeader.byteCount)))
+    let body = Array(bytes.dropFirst(RecordHeader.byteCount))
+    let range = (try? StoredHeader(decoding: bytes.span.bytes))?.payloadRange(ofBody: body.count) ?? body.indices
+    return .hexadecimal(CRC32.checksum(of: body[range].span.bytes))
+  }
+
+  /// As it was put there, where it is whole.
+  private var extensionEntry: JSONText {
+    guard let tail else { return .null }
+    return .object([
+      ("key", tail.key.map { .string($0) } ?? .null), ("data", .string(tail.data)),
+    ])
   }
 
   private var judgements: [(Int64, String)] {

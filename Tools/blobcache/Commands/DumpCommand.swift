@@ -88,6 +88,7 @@ extension JSONObject {
     self.init(
       key: inspection.key, file: file, state: inspection.state, header: inspection.storedHeader,
       expiry: inspection.expiry, damage: inspection.damage)
+    add(extendedData: inspection.extendedData)
     add("path", inspection.path.string)
     add("fileSize", inspection.fileSize)
     add("payloadKind", inspection.payloadKind.rawValue)

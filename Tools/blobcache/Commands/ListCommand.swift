@@ -77,6 +77,7 @@ extension ListCommand {
   private static func row(_ entry: RecordEntry, _ now: UnixTime, _ style: Style) -> String {
     // A record whose name does not tell its key is called by its file.
     var name = (entry.key?.string ?? entry.file).printable
+    if let data = entry.extendedData { name += "  [\(data.preview)]" }
     if let damage = entry.damage { name += "  (\(damage.name))" }
     if entry.isStampedAhead { name += "  (stamped by a clock that was ahead)" }
     guard let header = entry.header else {

@@ -32,6 +32,13 @@ struct StoreCommand: DirectorySubcommand {
     transform: TimeToLive.read)
   var timeToLive: TimeToLive?
 
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp(
+      "What lies beside the payload, such as a content type: up to 4 KiB; @FILE for what a file holds.",
+      valueName: "text"))
+  var extendedData: ExtendedDataArgument?
+
   @Flag(help: "Lock the blob once.")
   var locked = false
 
@@ -44,13 +51,14 @@ struct StoreCommand: DirectorySubcommand {
     try checkInput()
     let store = try options.storeToWrite(at: directory, creatingDirectory: true)
     let ttl = timeToLive?.duration
+    let extendedData = try extendedData?.data()
     let byteCount =
       if let file, file != "-" {
         try store.store(
-          contentsOf: file, for: BlobKey(key), ttl: ttl, locks: locks)
+          contentsOf: file, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData)
       } else {
         try store.store(
-          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: ttl, locks: locks)
+          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData)
       }
     if options.json {
       var result = JSONObject(operation: "store", key: key, result: "done")

@@ -27,12 +27,18 @@ struct InspectionText {
   // MARK: Summary
 
   private var summary: [(name: String, text: String)] {
+    let extended = inspection.extendedData.map { [("beside", "\(ByteCount($0.count).exact): \($0.preview)")] } ?? []
+    return facts + extended + [
+      ("verdict", inspection.damage.map { style("\($0) (\($0.code))", .red) } ?? style("sound", .green))
+    ]
+  }
+
+  private var facts: [(name: String, text: String)] {
     [
-      ("key", inspection.key?.string.printable ?? "not told by the file name"),
+      ("key", inspection.key?.string.printable ?? "told neither by the file name nor by the record"),
       ("state", style(inspection.state.rawValue, inspection.state.colour)),
       ("expiry", expiryText),
       ("payload", payloadText),
-      ("verdict", inspection.damage.map { style("\($0) (\($0.code))", .red) } ?? style("sound", .green)),
     ]
   }
 
@@ -43,7 +49,7 @@ struct InspectionText {
   }
 
   private var payloadText: String {
-    let found = max(0, inspection.fileSize - Int64(RecordHeader.byteCount))
+    let found = inspection.payloadByteCount
     let count = ByteCount(found).exact + (found < 1000 ? "" : " (\(ByteCount(found)))")
     return "\(count), seems to be \(inspection.payloadKind.rawValue)"
   }
@@ -77,7 +83,8 @@ struct InspectionText {
     case .payloadSizeBytes: ByteCount(header.payloadSize).exact
     case .reserved2: header.flags.contains(.keyDigest) ? "key digest" : "reserved"
     case .reserved3: header.flags.contains(.payloadChecksum) ? "payload checksum" : "reserved"
-    case .reserved1, .reserved4: "reserved"
+    case .reserved1: "reserved"
+    case .reserved4: header.flags.contains(.hasExtension) ? "end of the extension" : "reserved"
     case .flags: header.flags.description
     case .crc: "checksum of bytes 0 to 59"
     }

@@ -7,6 +7,7 @@ extension JSONObject {
     self.init(
       key: entry.key, file: entry.file, state: entry.state, header: entry.storedHeader, expiry: entry.expiry,
       damage: entry.damage)
+    add(extendedData: entry.extendedData)
     if entry.isStampedAhead { add("stampedAhead", true) }
   }
 

@@ -56,15 +56,15 @@ struct RecordRemover {
     case .stays: return .stays
     case .removed(let removed):
       tally.counted.removed = tally.counted.removed + BlobStore.UsageEstimate(removed.size)
-      tell(cause, path, removed.size)
+      tell(cause, path, removed)
       return count(size ?? removed.size, for: cause)
     }
   }
 
   /// Tells the observer, if there is one, of a record that is gone.
-  private func tell(_ cause: CollectedRecord.Cause, _ path: RecordPath, _ size: RecordSize) {
+  private func tell(_ cause: CollectedRecord.Cause, _ path: RecordPath, _ removed: RecordEntry) {
     guard let observer = core.collectionObservation.observer else { return }
-    let key = core.configuration.layout.naming.key(ofFileName: path.fileName)
-    observer.didRemove(CollectedRecord(cause: cause, key: key, digest: path.digest, fileSize: size.bytes))
+    observer.didRemove(
+      CollectedRecord(cause: cause, key: removed.key, digest: path.digest, fileSize: removed.fileSize))
   }
 }

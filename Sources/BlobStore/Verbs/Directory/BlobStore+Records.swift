@@ -7,10 +7,10 @@ extension BlobStore {
   /// Expired and damaged ones are among them: `state` tells. A file that cannot be read is an element too, so that
   /// nothing is left out in silence. Records stored or removed during the enumeration may or may not be met.
   ///
-  /// - Parameter prefix: what the keys begin with. Without one, all records, those included whose names do not tell
-  ///   their keys.
-  /// - Throws: `invalidKey` for a prefix under the sha256 naming; `fileSystem` if the root cannot be listed.
-  /// - Complexity: four system calls a record; memory does not grow with their number.
+  /// - Parameter prefix: what the keys begin with. Without one, all records, those included that do not tell their keys.
+  /// - Throws: `invalidKey` for a prefix under the sha256 naming in the reference format; `fileSystem` if the root cannot
+  ///   be listed.
+  /// - Complexity: four system calls a record, and one more with an extension; memory does not grow with their number.
   public func records(prefix: String = "") throws(BlobStoreError) -> some Sequence<RecordEntry> {
     try withErrorContext("records") { try core.recordSequence(prefix: prefix) }
   }
@@ -18,8 +18,10 @@ extension BlobStore {
 
 extension StoreCore {
   func recordSequence(prefix: String) throws -> RecordSequence {
-    let fileNamePrefix = try configuration.layout.naming.fileNamePrefix(forKeyPrefix: prefix)
-    return RecordSequence(walk: try walk(fileNamePrefix: fileNamePrefix))
+    let naming = configuration.layout.naming
+    if naming == .sha256, configuration.format == .reference, !prefix.isEmpty { throw KeyError.notListable }
+    let fileNamePrefix = try naming.fileNamePrefix(forKeyPrefix: prefix)
+    return RecordSequence(walk: try walk(fileNamePrefix: fileNamePrefix), keyPrefix: prefix)
   }
 
   /// - Returns: nil if there is no directory.
@@ -32,11 +34,18 @@ extension StoreCore {
 /// A single pass over the records of a directory.
 struct RecordSequence: Sequence, IteratorProtocol {
   var walk: RecordWalk?
+  /// Names may begin like those of the keys with this prefix, and be others'.
+  let keyPrefix: String
+
+  private func isWanted(_ entry: RecordEntry) -> Bool {
+    guard !keyPrefix.isEmpty, entry.accessError == nil else { return true }
+    return entry.key?.hasPrefix(keyPrefix) ?? false
+  }
 
   mutating func next() -> RecordEntry? {
     do {
       while let item = try walk?.next() {
-        if case .record(let entry) = item { return entry }
+        if case .record(let entry) = item, isWanted(entry) { return entry }
       }
       return nil
     } catch {

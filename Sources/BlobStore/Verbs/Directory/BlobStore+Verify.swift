@@ -135,27 +135,39 @@ extension StoreCore {
     // Before the payload is read: its checksum comes before the name's digest.
     guard let header = judge.judge(stored, facts).soundHeader else { return Reading(judge.judge(stored, facts)) }
     guard header.payloadSize <= configuration.limits.payload else { throw tooLarge(header, file.location.path) }
-    if header.payloadChecksum != nil {
-      let read = try file.payloadChecksum()
-      (facts.payloadByteCount, facts.payloadCRC) = (read.byteCount, read.checksum)
-    }
+    if header.payloadChecksum != nil { try file.readPayloadChecksum(by: header, &facts) }
+    let kept = try file.readExtension(by: stored, &facts)
     facts.nameDigest = path.digest
-    return Reading(judge.judge(stored, facts))
+    let verdict = judge.judge(stored, facts)
+    if case .sound = verdict, let breach = configuration.layout.naming.breach(ofKept: kept?.key, inRecordNamed: path.fileName) {
+      return .damaged(breach)
+    }
+    return Reading(verdict)
   }
 }
 
 extension OpenFile {
-  /// The payload's size and CRC-32, read in pieces.
-  borrowing func payloadChecksum() throws(FileError) -> (byteCount: Int64, checksum: UInt32) {
+  /// Reads the payload in pieces, for its CRC-32.
+  ///
+  /// - Parameter facts: told of the checksum, and of the file's size if that is not the header's any more.
+  borrowing func readPayloadChecksum(by header: RecordHeader, _ facts: inout RecordFacts) throws(FileError) {
+    let payloadByteCount = Int64(clamping: header.payloadSize)
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
     defer { unsafe buffer.deallocate() }
     var checksum = CRC32()
     var byteCount: Int64 = 0
-    while true {
-      let count = try unsafe read(into: buffer, at: Int64(RecordHeader.byteCount) + byteCount)
-      checksum.update(unsafe RawSpan(_unsafeBytes: buffer[..<count]))
+    while byteCount < payloadByteCount {
+      let wanted = unsafe UnsafeMutableRawBufferPointer(
+        rebasing: buffer.prefix(Int(min(payloadByteCount - byteCount, Int64(buffer.count)))))
+      let count = try unsafe read(into: wanted, at: Int64(RecordHeader.byteCount) + byteCount)
+      checksum.update(unsafe RawSpan(_unsafeBytes: wanted[..<count]))
       byteCount += Int64(count)
-      if count < buffer.count { return (byteCount, checksum.value) }
+      if count < wanted.count {
+        // Another program has truncated the file since.
+        facts.bodyByteCount = byteCount
+        break
+      }
     }
+    facts.payloadCRC = checksum.value
   }
 }

@@ -2,15 +2,29 @@ public import BlobRecord
 internal import Posix
 public import SystemPackage
 
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
 /// A record file in detail: each field of its header judged by itself, and the payload.
 ///
 /// It is for looks into a cache. A load would report only the first broken rule, `damage`.
 public struct RecordInspection: Sendable {
   public let path: FilePath
-  /// nil where the file name does not tell it.
+  /// nil where neither the file name nor the record tells it.
   public let key: BlobKey?
+  /// What was stored beside the payload; nil for nothing.
+  public let extendedData: Data?
   /// Bytes, header included.
   public let fileSize: Int64
+  /// Bytes of payload that the file has.
+  public var payloadByteCount: Int64 {
+    let byteCount = max(0, fileSize - Int64(RecordHeader.byteCount))
+    guard let storedHeader, storedHeader.flags.contains(.hasExtension) else { return byteCount }
+    return min(byteCount, Int64(clamping: storedHeader.payloadSize))
+  }
   /// The first 64 bytes, or as many as there are.
   public let headerBytes: [UInt8]
   /// Their fields; nil where there are fewer than 64.
@@ -72,34 +86,42 @@ extension RecordInspection {
     _ path: FilePath, named name: String, _ file: borrowing OpenFile, _ status: Stat, of store: StoreCore
   ) throws {
     self.path = path
-    key = store.configuration.layout.naming.key(ofFileName: name)
+    let naming = store.configuration.layout.naming
     fileSize = status.size
     now = store.configuration.now()
 
     let start = try file.bytes(atMost: RecordHeader.byteCount + PayloadKind.examinedByteCount)
     let head = Array(start.prefix(RecordHeader.byteCount))
-    let payloadStart = Array(start.dropFirst(RecordHeader.byteCount))
+    let payloadStart = start.dropFirst(RecordHeader.byteCount)
     headerBytes = head
-    payloadKind = unsafe PayloadKind(guessedFrom: payloadStart.span.bytes)
-
     // Fewer than 64 bytes make none, as `damage` says.
-    storedHeader = try? unsafe StoredHeader(decoding: head.span.bytes)
+    let stored = try? unsafe StoredHeader(decoding: head.span.bytes)
+    storedHeader = stored
+    let payloadBytes = Array(
+      payloadStart.prefix(stored?.payloadRange(ofBody: payloadStart.count).count ?? payloadStart.count))
+    payloadKind = unsafe PayloadKind(guessedFrom: payloadBytes.span.bytes)
     let judge = RecordJudge()
     var facts = RecordFacts(fileSize: status.size)
     // A file may claim to be endless; what no load would return is not read.
     if let sound = unsafe judge.judge(head.span.bytes, facts).soundHeader, sound.payloadChecksum != nil,
       sound.payloadSize <= store.configuration.limits.payload
     {
-      facts.payloadCRC = try file.payloadChecksum().checksum
+      try file.readPayloadChecksum(by: sound, &facts)
+      // As it is on disk: what is missing there is no damage of the payload.
+      facts.bodyByteCount = status.size - Int64(RecordHeader.byteCount)
     }
+    let kept = try stored.flatMap { try file.readExtension(by: $0, &facts) }
     facts.nameDigest = NameDigest.digest(ofFileName: name)
     self.facts = facts
+    extendedData = kept?.extendedData
+    let breach = naming.breach(ofKept: kept?.key, inRecordNamed: name)
+    key = naming.key(ofFileName: name) ?? (breach == nil ? kept?.key : nil)
     let header: RecordHeader?
     switch unsafe judge.judge(head.span.bytes, facts) {
     case .sound(let sound), .expired(let sound):
-      (header, damage) = (sound, nil)
+      (header, damage) = (sound, breach)
       let isLive = sound.isLive(at: now, defaultExpiration: store.defaultExpiration)
-      state = sound.isLocked ? .locked : isLive ? .live : .expired
+      state = breach != nil ? .damaged : sound.isLocked ? .locked : isLive ? .live : .expired
     case .broken(let error, let sound): (header, damage, state) = (sound, error, .damaged)
     }
     expiry = header?.expiry(defaultExpiration: store.defaultExpiration)
@@ -138,7 +160,7 @@ extension RecordInspection {
     case .updateTimeSec:
       return stored.updateTime > UInt64(clamping: now.seconds) ? .unusual("in the future") : .ok
     case .reserved1: return zero(stored.reserved1)
-    case .reserved4: return zero(stored.reserved4)
+    case .reserved4: return stored.flags.contains(.hasExtension) ? verdict(.wholeExtension) : zero(stored.reserved4)
     case .refCount, .ttl: return .ok
     }
   }

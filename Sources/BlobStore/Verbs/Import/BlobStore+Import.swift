@@ -2,6 +2,12 @@ internal import BlobRecord
 internal import Posix
 public import SystemPackage
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 extension BlobStore {
   /// Stores every file of a directory: a plain one, or another library's cache. The directory stays as it is.
   ///
@@ -96,7 +102,10 @@ extension BlobStore {
     do {
       _ = try configuration.layout.naming.fileName(for: BlobKey(path + "/_"))
     } catch {
-      if case .tooLong = error { throw error }
+      switch error {
+      case .tooLong, .longerThanKept: throw error
+      default: return
+      }
       // Each file is told why it has no name.
     }
   }
@@ -146,7 +155,8 @@ extension BlobStore {
   }
 
   func importContent(
-    of file: consuming OpenFile, _ status: Stat, at path: FilePath, as key: BlobKey, _ options: ImportOptions
+    of file: consuming OpenFile, _ status: Stat, at path: FilePath, as key: BlobKey, _ options: ImportOptions,
+    extendedData: Data? = nil
   ) throws -> ImportFinding {
     var lifetime: ImportedLifetime?
     let now = configuration.now()
@@ -157,8 +167,10 @@ extension BlobStore {
     let input = file.release()
     // Nothing was written through it, so closing it loses nothing.
     defer { try? input.close() }
-    return try importPayload(byteCount: status.size, at: path, as: key, options, lifetime: lifetime) { timeToLive in
-      try store(contentsOf: input, for: key, ttl: timeToLive)
+    return try importPayload(
+      byteCount: status.size, at: path, as: key, options, lifetime: lifetime, extendedData: extendedData
+    ) { timeToLive in
+      try store(contentsOf: input, for: key, ttl: timeToLive, extendedData: extendedData)
     }
   }
 
@@ -169,12 +181,12 @@ extension BlobStore {
   ///   - lifetime: by its own limit; nil if it has none.
   func importPayload(
     byteCount: Int64, at path: FilePath, as key: BlobKey, _ options: ImportOptions, lifetime: ImportedLifetime?,
-    _ store: (Duration?) throws -> Void
+    extendedData: Data?, _ store: (Duration?) throws -> Void
   ) throws -> ImportFinding {
     if try !options.replacing && isLive(key) { return .present(path, key) }
     let lifetime = lifetime ?? options.lifetime ?? options.format.lifetimeWithoutLimit
     if options.dryRun {
-      _ = try core.path(for: key)
+      _ = try core.newExtension(of: key, at: try core.path(for: key), extendedData)
       try core.checkSize(byteCount)
     } else {
       try store(lifetime.timeToLive)

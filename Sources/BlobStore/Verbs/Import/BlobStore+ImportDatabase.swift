@@ -2,6 +2,12 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 /// Where a cache with a database keeps what.
 struct DatabaseLayout {
   let database: String
@@ -10,6 +16,8 @@ struct DatabaseLayout {
   let table: String
   /// The key, the name of a payload's file, and the payload where there is no such name.
   let columns: [String]
+  /// Which column holds extended data; nil for none.
+  var extendedDataColumn: CInt?
   let clause: String
   /// The table that the clause names beside the first.
   let joinedTable: String?
@@ -22,8 +30,8 @@ extension BlobStore.ImportFormat {
     case .files, .pinCache, .nuke, .kingfisher: nil
     case .yyCache:
       DatabaseLayout(
-        database: "manifest.sqlite", payloads: "data", table: "manifest", columns: ["key", "filename", "inline_data"],
-        clause: "", joinedTable: nil)
+        database: "manifest.sqlite", payloads: "data", table: "manifest", columns: ["key", "filename", "inline_data", "extended_data"], extendedDataColumn: 3, clause: "",
+        joinedTable: nil)
     case .urlCache:
       DatabaseLayout(
         database: "Cache.db", payloads: "fsCachedData", table: "cfurl_cache_response",
@@ -64,9 +72,15 @@ extension BlobStore {
         guard let key = row.text(0) else { return visit(.skipped(FilePath(label))) }
         do {
           if let name {
-            visit(try importPayload(named: name, in: payloads, at: FilePath(label), as: BlobKey(key), options))
+            visit(
+              try importPayload(
+                named: name, in: payloads, at: FilePath(label), as: BlobKey(key), options,
+                extendedData: row.data(layout.extendedDataColumn)))
           } else {
-            visit(try importPayload(of: row, at: FilePath(label), as: BlobKey(key), options))
+            visit(
+              try importPayload(
+                of: row, at: FilePath(label), as: BlobKey(key), options,
+                extendedData: row.data(layout.extendedDataColumn)))
           }
         } catch {
           visit(.failed(FilePath(label), BlobStoreError(error, operation: "import", key: BlobKey(key))))
@@ -80,7 +94,8 @@ extension BlobStore {
 
   /// - Parameter name: as the database has it, which may be anything.
   private func importPayload(
-    named name: String, in directory: borrowing Directory?, at path: FilePath, as key: BlobKey, _ options: ImportOptions
+    named name: String, in directory: borrowing Directory?, at path: FilePath, as key: BlobKey, _ options: ImportOptions,
+    extendedData: Data?
   ) throws -> ImportFinding {
     guard !name.isEmpty, name.first != ".", !name.utf8.contains(UInt8(ascii: "/")), !name.utf8.contains(0) else {
       throw BlobStoreError(.sourceUnreadable, "the database names a payload outside of its directory", path: path)
@@ -91,17 +106,27 @@ extension BlobStore {
       guard case .regular(let file, let status) = try directory.openFile(name, for: .read) else {
         return .skipped(path)
       }
-      return try importContent(of: file, status, at: path, as: key, options)
+      return try importContent(of: file, status, at: path, as: key, options, extendedData: extendedData)
     }
   }
 
   private func importPayload(
-    of row: borrowing ForeignDatabase.Row, at path: FilePath, as key: BlobKey, _ options: ImportOptions
+    of row: borrowing ForeignDatabase.Row, at path: FilePath, as key: BlobKey, _ options: ImportOptions,
+    extendedData: Data?
   ) throws -> ImportFinding {
     try row.withBytes(2) { payload in
-      try importPayload(byteCount: Int64(payload.byteCount), at: path, as: key, options, lifetime: nil) { timeToLive in
-        try store(payload, for: key, ttl: timeToLive)
+      try importPayload(
+        byteCount: Int64(payload.byteCount), at: path, as: key, options, lifetime: nil, extendedData: extendedData
+      ) { timeToLive in
+        try store(payload, for: key, ttl: timeToLive, extendedData: extendedData)
       }
     } ?? .skipped(path)
+  }
+}
+
+extension ForeignDatabase.Row {
+  /// A copy of a column's bytes; nil where there is no such column, or it is NULL.
+  fileprivate func data(_ column: CInt?) -> Data? {
+    column.flatMap { withBytes($0) { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } } }
   }
 }

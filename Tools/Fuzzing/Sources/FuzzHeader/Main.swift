@@ -78,7 +78,7 @@ struct FuzzHeader {
     func breach(_ facts: RecordFacts, _ payload: [UInt8]? = nil) -> Int? {
       let judge = RecordJudge()
       let verdict =
-        payload.map { judge.judge(bytes.span.bytes, facts, payload: $0.span.bytes) }
+        payload.map { judge.judge(bytes.span.bytes, facts, body: $0.span.bytes) }
         ?? judge.judge(bytes.span.bytes, facts)
       if case .broken(let error, _) = verdict { return error.code }
       return nil
@@ -86,9 +86,9 @@ struct FuzzHeader {
     let isComplete = bytes[56] & 1 == 0
     require(breach(RecordFacts()) == (isComplete ? nil : 106))
     guard isComplete else { return }
-    let isTaken = breach(RecordFacts(payloadByteCount: Int64(payload.count)), payload) == nil
+    let isTaken = breach(RecordFacts(bodyByteCount: Int64(payload.count)), payload) == nil
     require(isTaken == isRight, "a payload was judged wrongly")
-    require(breach(RecordFacts(payloadByteCount: -1)) == 103)
+    require(breach(RecordFacts(bodyByteCount: -1)) == 103)
     let digest = ReferenceChecksum.fnv1a(fileName.utf8)
     let isNamedSo = header.keyDigest == nil || header.keyDigest == digest
     require(breach(RecordFacts(nameDigest: digest)) == (isNamedSo ? nil : 109))

@@ -1,0 +1,50 @@
+/// The name that `encoded` gives to a key whose escaped bytes are longer than a file name may be.
+///
+/// It is the beginning of the escaped key, `%~`, and the SHA-256 of the key in hexadecimal. No escape begins with `%~`, so
+/// no other key has such a name. The beginning is the key's own, so keys with a prefix still lie together. The record
+/// keeps the key: Spec/RecordFormat.md 7.
+enum LongName {
+  private static let separator = "%~"
+  private static let tailByteCount = separator.utf8.count + 2 * SHA256Digest.byteCount
+  /// The most bytes of the escaped key: 189.
+  static let beginningByteCount = RecordNaming.maximumFileNameBytes - tailByteCount
+
+  /// - Parameter encoded: the escaped key, of more than `RecordNaming.maximumFileNameBytes`.
+  static func name(ofKey key: String, encoded: String) throws(KeyError) -> String {
+    guard key.utf8.count <= RecordExtension.maximumKeyByteCount else {
+      throw .longerThanKept(byteCount: key.utf8.count)
+    }
+    return beginning(ofEncoded: encoded) + separator + RecordNaming.hexadecimalSHA256(key)
+  }
+
+  /// The bytes of an escaped key that a long name begins with: whole escapes and whole scalars, 189 bytes at most.
+  static func beginning(ofEncoded encoded: String) -> String {
+    guard encoded.utf8.count > beginningByteCount else { return encoded }
+    let bytes = encoded.utf8
+    var end = bytes.index(bytes.startIndex, offsetBy: beginningByteCount)
+    // Back to the byte that a scalar begins with.
+    while bytes[end] & 0xC0 == 0x80 { end = bytes.index(before: end) }
+    // An escape has three bytes, so one that is cut begins in the last two.
+    for back in 1...2 {
+      guard let start = bytes.index(end, offsetBy: -back, limitedBy: bytes.startIndex) else { break }
+      if bytes[start] == UInt8(ascii: "%") {
+        end = start
+        break
+      }
+    }
+    return String(encoded[..<end])
+  }
+
+  /// Whether a name is some key's long name, as far as names tell.
+  static func isName(_ name: String) -> Bool {
+    let bytes = name.utf8
+    guard bytes.count > tailByteCount, bytes.count <= RecordNaming.maximumFileNameBytes else { return false }
+    let tail = bytes.suffix(tailByteCount)
+    guard tail.starts(with: separator.utf8), RecordNaming.isHexadecimalSHA256(tail.dropFirst(separator.utf8.count)),
+      let decoded = String(bytes.dropLast(tailByteCount)).flatMap(PercentEncoding.decode)
+    else { return false }
+    return PercentEncoding.encode(decoded).utf8.elementsEqual(bytes.dropLast(tailByteCount))
+      // A key with a shorter beginning has a name of its own.
+      && bytes.count - tailByteCount > beginningByteCount - 4
+  }
+}

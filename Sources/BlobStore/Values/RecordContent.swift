@@ -1,0 +1,43 @@
+internal import BlobRecord
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// What a load takes from behind a header.
+struct RecordContent {
+  let payload: Data
+  /// nil if none were stored.
+  let extendedData: Data?
+
+  init(payload: Data, extendedData: Data? = nil) {
+    self.payload = payload
+    self.extendedData = extendedData
+  }
+
+  /// - Parameter extension: of the record; nil if it has none.
+  init(payload: Data, _ extension: RecordExtension?) {
+    self.init(payload: payload, extendedData: `extension`?.extendedData)
+  }
+}
+
+extension RecordExtension {
+  /// The extended data; nil if there are none.
+  var extendedData: Data? { data.isEmpty ? nil : Data(data) }
+}
+
+extension RecordNaming {
+  /// How a key that a record keeps contradicts the record's name; nil if it does not, or none is kept.
+  ///
+  /// - Complexity: O(*n*) for *n* bytes of key.
+  func breach(ofKept key: BlobKey?, inRecordNamed name: String) -> RecordError? {
+    guard let key else { return nil }
+    // A key without a name is no key of any record.
+    let own = (try? fileName(for: key)) ?? ""
+    guard !own.utf8.elementsEqual(name.utf8) else { return nil }
+    return .keyMismatch(
+      stated: NameDigest.digest(ofFileName: own), expected: NameDigest.digest(ofFileName: name))
+  }
+}

@@ -1,0 +1,133 @@
+public import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+extension BlobStore {
+  /// What lies beside a key's payload, without a look at the payload; the record is not touched.
+  ///
+  /// - Returns: nil if there is no live record, or nothing was stored beside its payload.
+  /// - Throws: as `header(for:)`.
+  public func extendedData(for key: BlobKey) throws(BlobStoreError) -> Data? {
+    try withErrorContext("extendedData", key) { try core.extendedData(of: key) }
+  }
+
+  /// Replaces what lies beside a key's payload. The payload, the locks and the age of the record stay as they are.
+  ///
+  /// The new ones are written beside the old ones, and the header names them then. A process that dies in between leaves
+  /// the old ones. However often that is done, a file has room for three.
+  ///
+  /// - Parameter data: at most 4 KiB; nil or empty for nothing.
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: `extendedDataTooLarge`; `extendedDataRefused` in a directory that SPTPersistentCache may share; else as
+  ///   `lock`.
+  /// - Complexity: O(1) in the payload. But a record that was stored without extended data is copied the first time, and
+  ///   so is one whose file has another name.
+  @discardableResult
+  public func setExtendedData(_ data: Data?, for key: BlobKey) throws(BlobStoreError) -> Outcome {
+    try withErrorContext("setExtendedData", key) {
+      let data = data ?? Data()
+      try core.checkExtendedData(data)
+      return try core.changeExtension(of: key) { $0.data = Array(data) }
+    }
+  }
+}
+
+extension StoreCore {
+  /// Whether a record may have extended data, and so many.
+  ///
+  /// - Throws: `extendedDataTooLarge`, `extendedDataRefused`.
+  func checkExtendedData(_ data: Data) throws(BlobStoreError) {
+    guard !data.isEmpty else { return }
+    guard data.count <= RecordExtension.maximumDataByteCount else {
+      throw BlobStoreError(
+        .extendedDataTooLarge,
+        "extended data of \(data.count) bytes are more than the maximum of \(RecordExtension.maximumDataByteCount); "
+          + "store them as a blob of their own")
+    }
+    try requireExtensions()
+  }
+
+  private func requireExtensions() throws(BlobStoreError) {
+    guard hasExtensions else {
+      throw BlobStoreError(
+        .extendedDataRefused,
+        "SPTPersistentCache could not read a record with extended data, and this directory may be shared with it; the "
+          + "encoded or sha256 naming and the checksummed format take them",
+        path: root.path)
+    }
+  }
+
+  /// Whether records may have extensions: not where SPTPersistentCache may read them.
+  private var hasExtensions: Bool { configuration.format == .checksummed && configuration.layout.naming != .verbatim }
+
+  /// What a new record of a key has behind its payload; nil for nothing.
+  ///
+  /// - Throws: as `checkExtendedData`.
+  func newExtension(of key: BlobKey, at path: RecordPath, _ data: Data?) throws(BlobStoreError) -> RecordExtension? {
+    if let data { try checkExtendedData(data) }
+    let keepsKey =
+      hasExtensions && configuration.layout.naming.keepsKey(ofFileName: path.fileName)
+      && key.string.utf8.count <= RecordExtension.maximumKeyByteCount
+    guard keepsKey || data?.isEmpty == false else { return nil }
+    return RecordExtension(key: keepsKey ? key : nil, data: data.map(Array.init) ?? [])
+  }
+
+  fileprivate func extendedData(of key: BlobKey) throws -> Data? {
+    guard let header = try liveHeader(for: key), header.extensionEnd != nil else { return nil }
+    let path = try path(for: key)
+    guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return nil }
+    return try sound(file, status, at: path)?.kept?.extendedData
+  }
+
+  /// Reads the header and the extension of a live record.
+  ///
+  /// - Returns: nil if the record is expired.
+  /// - Throws: `DamagedRecord`.
+  private func sound(
+    _ file: borrowing OpenFile, _ status: Stat, at path: RecordPath
+  ) throws -> (header: RecordHeader, kept: RecordExtension?)? {
+    var facts = RecordFacts(fileSize: status.size, nameDigest: path.digest)
+    let verdict: RecordVerdict
+    var kept: RecordExtension?
+    switch try file.readHeader() {
+    case .success(let stored):
+      kept = try file.readExtension(by: stored, &facts)
+      verdict = judge(at: configuration.now()).judge(stored, facts)
+    case .failure(let error): verdict = .broken(error, nil)
+    }
+    switch verdict {
+    case .sound(let header): return (header, kept)
+    case .expired: return nil
+    case .broken(let error, _): throw DamagedRecord(error: error, path: file.location.path)
+    }
+  }
+
+  /// Replaces the extension of a live record.
+  fileprivate func changeExtension(
+    of key: BlobKey, _ change: (inout RecordExtension) -> Void
+  ) throws -> BlobStore.Outcome {
+    let path = try path(for: key)
+    let hold = try stripes.hold(path.digest)
+    guard case .regular(let file, let status) = try openRecord(path, for: .readWrite),
+      let (header, kept) = try sound(file, status, at: path)
+    else { return .notFound }
+    var new = kept ?? RecordExtension()
+    change(&new)
+    guard new != kept ?? RecordExtension() else { return .done }
+    let level = configuration.durability.level(concernsLock: header.isLocked)
+    let entry = level == .full ? try RecordDirectory(of: path, root) : nil
+    // What memory keeps of the record is out of date then.
+    let payloadChange = hold.beginPayloadChange(level)
+    defer { hold.end(payloadChange) }
+    let wasCopied = try records.rewriteExtension(of: path, in: file, status, from: header, kept, to: new, level, hold)
+    if !wasCopied, level > .none { try file.synchronize(level == .full ? .full : .barrier) }
+    if wasCopied { try entry?.synchronize() }
+    return .done
+  }
+}

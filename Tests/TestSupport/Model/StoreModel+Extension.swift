@@ -1,0 +1,103 @@
+package import BlobRecord
+internal import BlobStore
+package import Foundation
+
+// What lies behind a payload, byte for byte, by Spec/RecordFormat.md 7.
+extension StoreModel {
+  /// Key, data, their sizes, `SPTX` and the CRC-32 of all that.
+  static func tail(_ key: BlobKey?, _ data: Data) -> Data {
+    let keyBytes = Data((key?.string ?? "").utf8)
+    var bytes = keyBytes + data
+    for number in [UInt32(keyBytes.count), UInt32(data.count)] { bytes += littleEndian(number) }
+    bytes += Data("SPTX".utf8)
+    return bytes + littleEndian(CRC32.checksum(of: bytes.bytes))
+  }
+
+  private static func littleEndian(_ number: UInt32) -> Data { withUnsafeBytes(of: number.littleEndian) { Data($0) } }
+
+  /// Whether a new record of a key keeps it.
+  func keepsKey(_ key: BlobKey) -> Bool {
+    guard configuration.format == .checksummed else { return false }
+    return switch configuration.layout.naming {
+    case .encoded: path(of: key).fileName.contains("%~")
+    case .verbatim: false
+    case .sha256: key.string.utf8.count <= 65_536
+    }
+  }
+
+  /// Why extended data are refused, whatever the directory holds.
+  func refusal(ofExtendedData data: Data) -> BlobStoreError.Code? {
+    if data.isEmpty { return nil }
+    if data.count > 4096 { return .extendedDataTooLarge }
+    let isShared = configuration.format == .reference || configuration.layout.naming == .verbatim
+    return isShared ? .extendedDataRefused : nil
+  }
+
+  /// Whether an enumeration knows the key of a record.
+  func isTold(_ key: BlobKey, _ record: Record) -> Bool {
+    if configuration.layout.naming != .sha256, !path(of: key).fileName.contains("%~") { return true }
+    return record.damage != .header && keepsKey(key)
+  }
+
+  /// The current extension: its start behind the payload, and its extended data.
+  private static func current(of record: Record) -> (start: Int, keyByteCount: Int, data: Data)? {
+    guard let end = record.header.extensionEnd.map(Int.init) else { return nil }
+    func number(at offset: Int) -> Int {
+      (0..<4).reduce(0) { $0 | Int(record.tail[record.tail.startIndex + offset + $1]) << (8 * $1) }
+    }
+    let (keyByteCount, dataByteCount) = (number(at: end - 16), number(at: end - 12))
+    let start = end - 16 - dataByteCount - keyByteCount
+    let dataStart = record.tail.startIndex + start + keyByteCount
+    return (start, keyByteCount, Data(record.tail[dataStart..<(dataStart + dataByteCount)]))
+  }
+
+  static func extendedData(of record: Record) -> Data? {
+    current(of: record).flatMap { $0.data.isEmpty ? nil : $0.data }
+  }
+
+  mutating func setExtendedData(_ data: Data, _ key: BlobKey) -> StoreAnswer {
+    guard var record = records[key] else { return .outcome(.notFound) }
+    switch state(of: record) {
+    case .damaged, .unreadable: return .failure(.damaged)
+    case .expired: return .outcome(.notFound)
+    case .live, .locked: break
+    }
+    let current = Self.current(of: record)
+    guard data != current?.data ?? Data() else { return .outcome(.done) }
+    let new = Self.tail(current.map { $0.keyByteCount > 0 } == true ? key : nil, data)
+    let end = Int(record.header.extensionEnd ?? 0)
+    // Beside the old one: before it where there is room, else behind it.
+    let start = (current?.start ?? 0) >= new.count ? 0 : end
+    let missing = start + new.count - record.tail.count
+    if missing > 0 { record.tail += Data(count: missing) }
+    record.tail.replaceSubrange(start..<(start + new.count), with: new)
+    record.header.extensionEnd = UInt32(start + new.count)
+    record.isLinked = false
+    records[key] = record
+    return .outcome(.done)
+  }
+
+  /// Whether two files are one record, with another remainder of an earlier extension, or of one that was not named.
+  package static func haveSameRecord(_ a: Data?, _ b: Data?) -> Bool {
+    guard let a, let b else { return false }
+    func essence(_ file: Data) -> [Data]? {
+      guard let header = try? RecordHeader(decoding: Array(file.prefix(64)).span.bytes), let end = header.extensionEnd
+      else { return nil }
+      let bodyEnd = 64 + Int(header.payloadSize)
+      guard file.count >= bodyEnd + Int(end) else { return nil }
+      let tail = file.dropFirst(bodyEnd)
+      let kept = try? RecordExtension(decoding: Array(tail.prefix(Int(end))).span.bytes)
+      return kept.map { [file.prefix(bodyEnd), Data($0.encoded)] }
+    }
+    guard let first = essence(a), let second = essence(b) else { return false }
+    return first == second
+  }
+
+  /// Takes over what a change that was not finished has left behind a payload.
+  package mutating func adoptTail(of file: BlobKey, _ bytes: Data?) {
+    guard let bytes, let key = records.keys.first(where: { path(of: $0).relative == file.string }),
+      let record = records[key]
+    else { return }
+    records[key]?.tail = Data(bytes.dropFirst(64 + record.payload.count))
+  }
+}
