@@ -1,6 +1,12 @@
 public import BlobRecord
 internal import BlobStore
 
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
 // Blobs that arrive, or are read, in pieces. They bypass memory: it is for what fits.
 extension BlobCache {
   /// Begins to store a blob whose payload arrives in pieces.
@@ -12,14 +18,19 @@ extension BlobCache {
   ///   - ttl: the time to live, counted from the commit; as for `store`.
   ///   - locks: the locks of the new record; as for `store`.
   ///   - expectedSize: the payload's size in bytes, where it is known. A payload of another size is not stored.
+  ///   - extendedData: what lies beside the payload; as for `store`.
   /// - Throws: as `BlobStore.openWriter`; `CancellationError` if the task is cancelled while it waits for a thread;
   ///   `closed`.
   public func openWriter(
-    for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none, expectedSize: Int64? = nil
+    for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none, expectedSize: Int64? = nil,
+    extendedData: Data? = nil
   ) async throws -> CacheWriter {
     let engine = try openEngine()
     return try await engine.lanes.writes.run { _ in
-      CacheWriter(engine, try engine.store.openWriter(for: key, ttl: ttl, locks: locks, expectedSize: expectedSize))
+      CacheWriter(
+        engine,
+        try engine.store.openWriter(
+          for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData))
     }
   }
 

@@ -112,9 +112,11 @@ extension StoreCore {
   fileprivate func changeExtension(
     of key: BlobKey, _ change: (inout RecordExtension) -> Void
   ) throws -> BlobStore.Outcome {
-    let path = try path(for: key)
-    let hold = try stripes.hold(path.digest)
-    guard case .regular(let file, let status) = try openRecord(path, for: .readWrite),
+    let name = try path(for: key)
+    let hold = try stripes.hold(name.digest)
+    guard let open = try root.opened() else { return .notFound }
+    let path = open.placed(name)
+    guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite),
       let (header, kept) = try sound(file, status, at: path)
     else { return .notFound }
     var new = kept ?? RecordExtension()

@@ -136,7 +136,7 @@ import Testing
   /// N7, U2: under any naming that keeps keys in records.
   @Test(arguments: [RecordNaming.encoded, .sha256], RecordArrangement.allCases)
   func keptKeysAreListed(naming: RecordNaming, arrangement: RecordArrangement) throws {
-    let store = try cache.store { $0.layout = RecordLayout(naming: naming, arrangement: arrangement) }
+    let store = try cache.store { $0.layout = .init(naming: naming, arrangement: arrangement) }
     let keys = (0..<20).map { BlobKey(Self.longKey.string + "\($0)") } + ["short", "https://example.com/short"]
     for key in keys { try store.store(payload(9), for: key, extendedData: payload(2)) }
     #expect(Set(try store.records().map(\.key)) == Set(keys))

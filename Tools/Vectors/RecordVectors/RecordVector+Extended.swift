@@ -2,7 +2,7 @@ internal import BlobRecord
 
 // Version 2: flag 0x8, with something behind the payload.
 extension RecordVector {
-  private static let longKey = "http://x/" + String(repeating: "l/", count: 62)
+  private static let longKey = "l" + String(repeating: "/", count: 85)
 
   static let extended: [RecordVector] = [
     extended("extended-data", note: "a content type beside the payload", Tail(data: "image/png")),

@@ -100,7 +100,7 @@ extension BlobStore {
   /// - Throws: `tooLong` if no file below a directory has a path that can be a key.
   private func checkLength(ofKeysBelow path: String) throws(KeyError) {
     do {
-      _ = try configuration.layout.naming.fileName(for: BlobKey(path + "/_"))
+      _ = try core.path(for: BlobKey(path + "/_"))
     } catch {
       switch error {
       case .tooLong, .longerThanKept: throw error

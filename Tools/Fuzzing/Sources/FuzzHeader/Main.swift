@@ -51,7 +51,7 @@ struct FuzzHeader {
     if Array(bytes[..<4]) != Array("SPTF".utf8) { return 100 }
     if bytes.integer(at: 60) != ReferenceChecksum.crc32(bytes[..<60]) { return 104 }
     if bytes.integer(at: 4) != 64 as UInt32 { return 102 }
-    if bytes.integer(at: 56, as: UInt32.self) & ~7 != 0 { return 110 }
+    if bytes.integer(at: 56, as: UInt32.self) & ~15 != 0 { return 110 }
     return nil
   }
 
@@ -71,14 +71,15 @@ struct FuzzHeader {
   }
 
   static func checkPayload(_ header: RecordHeader, _ bytes: [UInt8]) {
-    let payload = Array(bytes[64...])
+    let content = Array(bytes[64...])
+    let reference = ReferenceBody(of: bytes)
     let isRight =
-      header.payloadSize == UInt64(payload.count)
-      && (header.payloadChecksum.map { $0 == ReferenceChecksum.crc32(payload) } ?? true)
-    func breach(_ facts: RecordFacts, _ payload: [UInt8]? = nil) -> Int? {
+      reference.fits && reference.hasSoundExtension
+      && (header.payloadChecksum.map { $0 == ReferenceChecksum.crc32(reference.payload) } ?? true)
+    func breach(_ facts: RecordFacts, _ body: [UInt8]? = nil) -> Int? {
       let judge = RecordJudge()
       let verdict =
-        payload.map { judge.judge(bytes.span.bytes, facts, body: $0.span.bytes) }
+        body.map { judge.judge(bytes.span.bytes, facts, body: $0.span.bytes) }
         ?? judge.judge(bytes.span.bytes, facts)
       if case .broken(let error, _) = verdict { return error.code }
       return nil
@@ -86,7 +87,7 @@ struct FuzzHeader {
     let isComplete = bytes[56] & 1 == 0
     require(breach(RecordFacts()) == (isComplete ? nil : 106))
     guard isComplete else { return }
-    let isTaken = breach(RecordFacts(bodyByteCount: Int64(payload.count)), payload) == nil
+    let isTaken = breach(RecordFacts(bodyByteCount: Int64(content.count)), content) == nil
     require(isTaken == isRight, "a payload was judged wrongly")
     require(breach(RecordFacts(bodyByteCount: -1)) == 103)
     let digest = ReferenceChecksum.fnv1a(fileName.utf8)

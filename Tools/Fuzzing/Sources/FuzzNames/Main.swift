@@ -38,7 +38,7 @@ struct FuzzNames {
     if let back = layout.naming.key(ofFileName: path.fileName) {
       require(back == key && back.string.utf8.elementsEqual(text.utf8), "a name leads back to another key")
     } else {
-      require(layout.naming == .sha256)
+      require(layout.naming.keepsKey(ofFileName: path.fileName), "neither a name nor its record tells the key")
     }
     checkPlacement(path, layout)
   }
@@ -51,7 +51,8 @@ struct FuzzNames {
     require(!error.description.isEmpty)
     switch error {
     case .empty: require(text.isEmpty)
-    case .tooLong(let byteCount): require(byteCount > 255 && naming != .sha256)
+    case .tooLong(let byteCount): require(byteCount > 255 && naming == .verbatim)
+    case .longerThanKept(let byteCount): require(byteCount > 65_536 && naming == .encoded)
     case .notVerbatim(let byte):
       require(naming == .verbatim && text.utf8.contains(byte) && [0, 0x2E, 0x2F].contains(byte))
     case .notListable: violated("a key is not a prefix")
@@ -98,7 +99,7 @@ struct FuzzNames {
     }
     checkSafe(name)
     guard let key = layout.naming.key(ofFileName: name) else {
-      require(layout.naming == .sha256)
+      require(layout.naming.keepsKey(ofFileName: name))
       return
     }
     do throws(KeyError) {

@@ -94,7 +94,7 @@ struct FuzzRecord {
   static func planted(_ error: RecordError, _ input: RecordInput) -> Verdict? {
     guard PlantedBug.active == .trustsPayload else { return nil }
     return switch error {
-    case .wrongPayloadSize, .payloadChecksumMismatch: .found(Array(input.file[64...]))
+    case .wrongPayloadSize, .payloadChecksumMismatch: .found(ReferenceBody(of: input.file).payload)
     default: nil
     }
   }
@@ -107,7 +107,7 @@ struct FuzzRecord {
     let store = workspace.store
     // A header can be changed wherever all but the payload's bytes are right.
     let isLive = outcome { () throws(BlobStoreError) in try store.touch(input.key) }
-    switch Verdict(input, readsPayload: false) {
+    switch Verdict(input, readsPayload: false, readsExtension: false) {
     case .found: require(isLive == .success(.done), "a good record cannot be touched")
     case .absent: require(isLive == .success(.notFound), "an expired record can be touched")
     case .damaged(let code): require(isLive == .failure(code), "a damaged file can be touched")

@@ -8,35 +8,39 @@ enum Verdict: Equatable {
   /// The code of the first broken rule.
   case damaged(Int)
 
-  /// - Parameter readsPayload: whether the payload's bytes are looked at, or only its size.
-  init(_ input: RecordInput, readsPayload: Bool = true) {
+  /// - Parameters:
+  ///   - readsPayload: whether the payload's bytes are looked at, or only its size.
+  ///   - readsExtension: whether the extension is looked at.
+  init(_ input: RecordInput, readsPayload: Bool = true, readsExtension: Bool = true) {
     let file = input.file
     guard file.count >= 64 else {
       self = .damaged(105)
       return
     }
     let flags: UInt32 = file.integer(at: 56)
-    let payload = file[64...]
+    let body = ReferenceBody(of: file)
     if !file.starts(with: Array("SPTF".utf8)) {
       self = .damaged(100)
     } else if file.integer(at: 60) != ReferenceChecksum.crc32(file[..<60]) {
       self = .damaged(104)
     } else if file.integer(at: 4) != 64 as UInt32 {
       self = .damaged(102)
-    } else if flags & ~7 != 0 {
+    } else if flags & ~15 != 0 {
       self = .damaged(110)
     } else if !Self.isLive(file, input) {
       self = .absent
     } else if flags & 1 != 0 {
       self = .damaged(106)
-    } else if file.integer(at: 32) != UInt64(payload.count) {
+    } else if !body.fits {
       self = .damaged(103)
-    } else if readsPayload, flags & 2 != 0, file.integer(at: 48) != ReferenceChecksum.crc32(payload) {
+    } else if readsPayload, flags & 2 != 0, file.integer(at: 48) != ReferenceChecksum.crc32(body.payload) {
       self = .damaged(108)
     } else if flags & 4 != 0, file.integer(at: 40) != ReferenceChecksum.fnv1a(input.fileName.utf8) {
       self = .damaged(109)
+    } else if readsExtension, !body.hasSoundExtension {
+      self = .damaged(112)
     } else {
-      self = .found(Array(payload))
+      self = .found(body.payload)
     }
   }
 
