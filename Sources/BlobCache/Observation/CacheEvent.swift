@@ -53,7 +53,7 @@ public struct CacheEvent: Sendable {
   public let kind: Kind
   /// nil for an event about several keys, or if neither the file's name nor the record tells it.
   public let key: BlobKey?
-  /// Bytes of the payload, or of what has replaced the extended data; 0 without one.
+  /// Bytes of the payload, or of the new extended data; 0 for other events.
   public let byteCount: Int
   /// How long it took, without the time in the queue; zero for answers from memory.
   public let duration: Duration

@@ -27,7 +27,8 @@ extension KeyError: CustomStringConvertible {
     case .notVerbatim(let byte):
       "verbatim naming cannot carry the byte 0x\(String(byte, radix: 16, uppercase: true)) of this key; "
         + "the encoded naming can"
-    case .notListable: "records of the reference format do not keep the keys of the sha256 naming, so there are no prefixes to look up"
+    case .notListable:
+      "records of the reference format do not keep the keys of the sha256 naming, so there are no prefixes to look up"
     }
   }
 }

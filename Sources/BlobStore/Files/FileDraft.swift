@@ -286,8 +286,7 @@ struct FileDraft: ~Copyable {
 
   /// Brings the record to the medium, as far as the level asks for that.
   borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
-    guard level > .none else { return }
-    try file.synchronize(level == .full ? .full : .barrier)
+    try file.synchronize(level)
   }
 
   /// The file is whole. It stays as it is until it is a record.
@@ -353,5 +352,13 @@ extension FileDraft {
     let owner = ownership.ownershipToGive(status)
     if let (user, group) = owner { try file.setOwner(user: user, group: group) }
     return ownership.permissions(of: role, group: owner?.group ?? status.groupID)
+  }
+}
+
+extension OpenFile {
+  /// Brings what was written to the medium, as far as the level asks for that.
+  borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
+    guard level > .none else { return }
+    try synchronize(level == .full ? .full : .barrier)
   }
 }

@@ -92,7 +92,7 @@ extension FileRecords {
         RawSpan(_unsafeBytes: start.prefix(readCount)),
         RecordFacts(bodyByteCount: Int64(bodyCount), nameDigest: name.digest), body: RawSpan(_unsafeBytes: bodyRead))
       {
-      case .sound(let header): return unsafe live(header, body, name, key)
+      case .sound(let header): return live(header, body, name, key)
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       }
@@ -123,12 +123,13 @@ extension FileRecords {
   func live(
     _ header: RecordHeader, _ body: consuming PayloadBuffer, _ name: RecordPath, _ key: BlobKey
   ) -> Reading<RecordContent> {
-    guard header.extensionEnd != nil else { return .live(header, RecordContent(payload: body.take())) }
+    let payloadCount = Int(header.payloadSize)
+    guard header.extensionEnd != nil else { return .live(header, RecordContent(payload: body.take(payloadCount))) }
     do throws(RecordError) {
       // The extension is taken before the memory becomes the payload's.
       let bytes = unsafe UnsafeRawBufferPointer(body.bytes)
       let extendedData = try unsafe extendedData(header, RawSpan(_unsafeBytes: bytes), name, key)
-      return .live(header, RecordContent(payload: body.take(Int(header.payloadSize)), extendedData: extendedData))
+      return .live(header, RecordContent(payload: body.take(payloadCount), extendedData: extendedData))
     } catch {
       return .damaged(error)
     }
@@ -176,7 +177,7 @@ extension OpenFile {
   /// Reads what a record has behind its payload, if its header announces that.
   ///
   /// - Parameter facts: with the size of the file; told whether the extension is whole.
-  /// - Returns: nil if there is none that is whole.
+  /// - Returns: nil without a whole one.
   borrowing func readExtension(
     by header: StoredHeader, _ facts: inout RecordFacts
   ) throws(FileError) -> RecordExtension? {

@@ -34,7 +34,7 @@ extension FileRecords {
         RecordFacts(bodyByteCount: bodyCount, nameDigest: name.digest),
         body: RawSpan(_unsafeBytes: UnsafeRawBufferPointer(payload.bytes)))
       {
-      case .sound(let header): return unsafe live(header, payload, name, key)
+      case .sound(let header): return live(header, payload, name, key)
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       }

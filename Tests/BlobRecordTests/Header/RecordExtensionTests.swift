@@ -54,7 +54,9 @@ import Testing
       (4, 0), (0, 4), (2, 2), (.max, 0), (0, .max), (.max, .max), (65_537, 0), (0, 4097),
     ] as [(UInt32, UInt32)])
   func statedSizesAreNotBelieved(keyByteCount: UInt32, dataByteCount: UInt32) {
-    func littleEndian(_ number: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: number >> UInt32(8 * $0)) } }
+    func littleEndian(_ number: UInt32) -> [UInt8] {
+      (0..<4).map { UInt8(truncatingIfNeeded: number >> UInt32(8 * $0)) }
+    }
     let body =
       Array("abc".utf8) + littleEndian(keyByteCount) + littleEndian(dataByteCount) + Array("SPTX".utf8)
     let bytes = body + littleEndian(CRC32.checksum(of: body))

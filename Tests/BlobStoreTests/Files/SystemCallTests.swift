@@ -87,7 +87,8 @@ import Testing
       name: "load, with extended data",
       prepare: { try $0.store(payload, for: "kept", ttl: .seconds(1000), extendedData: payload) },
       run: { _ = try $0.load("kept") }),
-    Scenario(name: "store, new, with extended data", run: { try $0.store(payload, for: "kept", extendedData: payload) }),
+    Scenario(
+      name: "store, new, with extended data", run: { try $0.store(payload, for: "kept", extendedData: payload) }),
     Scenario(
       name: "extendedData", prepare: { try $0.store(payload, for: "kept", ttl: .seconds(1000), extendedData: payload) },
       run: { _ = try $0.extendedData(for: "kept") }),

@@ -196,7 +196,7 @@ extension StoreOperation {
       var receipt = LoadReceipt()
       guard case .known(let blob) = store.loadIfCached(key, at: path, touching: touching, &receipt) else { return nil }
       if let time = receipt.owedTouch { _ = try store.refresh(key, to: time) }
-      return blob.map { .blob($0.key, $0.payload, $0.header) } ?? .nothing
+      return blob.map { .blob($0.key, $0.payload, $0.header, extendedData: $0.extendedData) } ?? .nothing
     case .header(let key):
       guard case .known(let header) = store.headerIfCached(for: key) else { return nil }
       return header.map { .header($0) } ?? .nothing

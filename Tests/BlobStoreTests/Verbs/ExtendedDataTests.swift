@@ -160,7 +160,9 @@ import Testing
   }
 
   /// N8: a record that keeps a key which has another name is not that key's, and not the name's.
-  @Test(arguments: [RecordNaming.encoded, .sha256]) func aRecordThatKeepsAnotherKeyIsDamaged(naming: RecordNaming) throws {
+  @Test(arguments: [RecordNaming.encoded, .sha256]) func aRecordThatKeepsAnotherKeyIsDamaged(
+    naming: RecordNaming
+  ) throws {
     let store = try cache.store { $0.layout.naming = naming }
     let (key, other) = (Self.longKey, BlobKey(Self.longKey.string + "other"))
     try store.store(payload(9), for: key)
@@ -170,7 +172,9 @@ import Testing
     let tail = RecordExtension(key: other).encoded
     header.extensionEnd = UInt32(tail.count)
     let file = try store.filePath(for: key).string
-    try (header.encodedBytes + [UInt8](payload(9)) + tail).withUnsafeBytes { try Data($0).write(to: URL(filePath: file)) }
+    try (header.encodedBytes + [UInt8](payload(9)) + tail).withUnsafeBytes {
+      try Data($0).write(to: URL(filePath: file))
+    }
     #expect(recordError { _ = try store.load(key) }?.code == 109)
     let entry = try #require(try store.records().first { $0.state == .damaged })
     #expect(entry.damage?.code == 109 && entry.key == nil)
@@ -222,6 +226,30 @@ import Testing
     cache.clock.advance(by: 5)
     #expect(try store.touch("key") == .done && store.lock("key") == .done && store.unlock("key") == .done)
     #expect(try store.load("key")?.extendedData == payload(5))
+  }
+
+  /// H1, N7: of blobs that are written and read in pieces.
+  @Test(arguments: ["key", longKey], [nil, 300_000] as [Int64?]) func streamsHaveThem(
+    key: BlobKey, expectedSize: Int64?
+  ) throws {
+    let store = try cache.store()
+    var writer = try store.openWriter(for: key, expectedSize: expectedSize, extendedData: payload(9))
+    for _ in 0..<3 { try writer.append(payload(100_000)) }
+    try writer.commit()
+    let whole = payload(100_000) + payload(100_000) + payload(100_000)
+    let reader = try #require(try store.openReader(for: key))
+    #expect(reader.byteCount == 300_000 && reader.extendedData == payload(9))
+    #expect(try reader.read(0..<300_000) == whole && reader.isVerified)
+    #expect(try reader.read(299_990..<300_000) == whole.suffix(10))
+    try reader.withMappedBytes { #expect($0.byteCount == 300_000) }
+    let blob = try #require(try store.load(key))
+    #expect(blob.payload == whole && blob.extendedData == payload(9))
+    #expect(try store.records(prefix: key.string).map(\.key) == [key])
+    #expect(try store.verify().soundRecords == 1)
+    // What is replaced later is not the reader's.
+    #expect(try store.setExtendedData(payload(8), for: key) == .done)
+    #expect(reader.extendedData == payload(9))
+    expect(.extendedDataTooLarge) { _ = try store.openWriter(for: key, extendedData: payload(4097)) }
   }
 
   /// B2: a file of the recycling bin is cut where the new record ends.

@@ -81,7 +81,8 @@ import Testing
       #expect(try store.load(escaped)?.payload == payload(5))
       expectInvalid(BlobKey(String(repeating: "/", count: 65_537)), store)
       expectInvalid(
-        BlobKey(String(repeating: "/", count: 86)), try cache.store { ($0.layout, $0.format) = (.init(layout), .reference) })
+        BlobKey(String(repeating: "/", count: 86)),
+        try cache.store { ($0.layout, $0.format) = (.init(layout), .reference) })
     }
     #expect(try store.verify().foreignFiles == 0)
   }

@@ -81,7 +81,8 @@ extension StoreModel {
 
   /// The bytes of a record's file.
   package static func bytes(of record: Record) -> Data {
-    var bytes = record.header.withEncodedBytes { unsafe $0.withUnsafeBytes { unsafe Data($0) } } + record.payload
+    var bytes =
+      record.header.withEncodedBytes { unsafe $0.withUnsafeBytes { unsafe Data($0) } } + record.payload
       + record.tail
     switch record.damage {
     case .header: bytes[60] ^= 1
@@ -141,7 +142,9 @@ extension StoreModel {
     case .load(let key, let touching), .read(let key, let touching): return load(key, touching: touching)
     case .loadFirst(let prefix):
       guard isValidPrefix(prefix) else { return .failure(.invalidKey) }
-      let keys = records.filter { isTold($0.key, $0.value) && $0.key.hasPrefix(prefix) && [.live, .locked].contains(state(of: $0.value)) }.keys
+      let keys = records.filter {
+        isTold($0.key, $0.value) && $0.key.hasPrefix(prefix) && [.live, .locked].contains(state(of: $0.value))
+      }.keys
       return keys.min(by: BlobKey.precedes).map { load($0, touching: true) } ?? .nothing
     case .touch(let key):
       return changing(key) { header, now in

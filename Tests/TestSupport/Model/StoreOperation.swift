@@ -52,7 +52,8 @@ extension StoreOperation: CustomStringConvertible {
     case .read(let key, let touching): "read \(key.string.debugDescription)\(touching ? "" : " untouched")"
     case .storeExtended(let key, let payload, let data):
       store("store", key, payload, nil, .none) + ", \(data.count) bytes of extended data"
-    case .setExtendedData(let key, let data): "set \(data.count) bytes of extended data of \(key.string.debugDescription)"
+    case .setExtendedData(let key, let data):
+      "set \(data.count) bytes of extended data of \(key.string.debugDescription)"
     case .extendedData(let key): "extended data of \(key.string.debugDescription)"
     case .load(let key, let touching): "load \(key.string.debugDescription)\(touching ? "" : " untouched")"
     case .loadFirst(let prefix): "load first of prefix \(prefix.debugDescription)"

@@ -8,7 +8,8 @@ import Testing
 /// To renew the snapshots: `BLOBCACHE_RENEW_SNAPSHOTS=1 swift test --filter HelpTests`.
 @Suite struct HelpTests {
   static let subcommands = [
-    "store", "load", "touch", "lock", "unlock", "remove", "extended-data", "list", "usage", "stats", "dump", "verify", "collect",
+    "store", "load", "touch", "lock", "unlock", "remove", "extended-data", "list", "usage", "stats", "dump", "verify",
+    "collect",
     "import", "configure",
   ]
 

@@ -22,7 +22,9 @@ import Testing
   @Test func theManualHasEverySubcommandAndOption() async throws {
     let page = try await manual()
     let help = try await tool.run("--experimental-dump-help", now: nil).text
-    for subcommand in HelpTests.subcommands { #expect(page.contains("\n.SS \(subcommand.replacing("-", with: "\\-"))\n")) }
+    for subcommand in HelpTests.subcommands {
+      #expect(page.contains("\n.SS \(subcommand.replacing("-", with: "\\-"))\n"))
+    }
     var count = 0
     for match in help.matches(of: /"kind" : "long",\s+"name" : "([^"]+)"/) where match.1 != "no-flat" {
       #expect(page.contains("\\-\\-" + match.1.replacing("-", with: "\\-")), "\(match.1)")

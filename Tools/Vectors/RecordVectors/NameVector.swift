@@ -111,7 +111,9 @@ struct ForeignName {
 
   static let all: [ForeignName] =
     [
-      ".hidden", "a%2fb", "a%", "a%2", "%%", "%G0", "a%~02d7160d77e18c6447be80c2e355c7ed4388545271702c50253b0914c65ce5fe", "%61", "a%2E", "%C3%A9", "%FF", "a\u{1}b", "a\u{7F}",
+      ".hidden", "a%2fb", "a%", "a%2", "%%", "%G0",
+      "a%~02d7160d77e18c6447be80c2e355c7ed4388545271702c50253b0914c65ce5fe", "%61", "a%2E", "%C3%A9", "%FF", "a\u{1}b",
+      "a\u{7F}",
     ].map { ForeignName(naming: .encoded, fileName: $0) }
     + [".hidden"].map { ForeignName(naming: .verbatim, fileName: $0) }
     + [

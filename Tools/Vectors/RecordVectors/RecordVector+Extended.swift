@@ -6,7 +6,8 @@ extension RecordVector {
 
   static let extended: [RecordVector] = [
     extended("extended-data", note: "a content type beside the payload", Tail(data: "image/png")),
-    extended("extended-empty", note: "an extension of nothing, as it stays when its data are taken away", Tail(data: "")),
+    extended(
+      "extended-empty", note: "an extension of nothing, as it stays when its data are taken away", Tail(data: "")),
     extended(longKey, note: "a key that its record keeps", Tail(key: longKey, data: "")),
     extended(
       longKey + "d", note: "a kept key and extended data",

@@ -9,7 +9,7 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// Extended data on the command line: text, or `@FILE` for what a file holds.
+/// Extended data on the command line: text, or `@FILE` for a file's content.
 struct ExtendedDataArgument: ExpressibleByArgument {
   private let text: String
 
@@ -27,7 +27,9 @@ struct ExtendedDataArgument: ExpressibleByArgument {
       var bytes = [UInt8](repeating: 0, count: RecordExtension.maximumDataByteCount + 1)
       var count = 0
       while count < bytes.count {
-        let read = try bytes.withUnsafeMutableBytes { try file.read(into: UnsafeMutableRawBufferPointer(rebasing: $0[count...])) }
+        let read = try bytes.withUnsafeMutableBytes {
+          try file.read(into: UnsafeMutableRawBufferPointer(rebasing: $0[count...]))
+        }
         if read == 0 { break }
         count += read
       }

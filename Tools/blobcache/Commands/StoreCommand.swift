@@ -58,7 +58,8 @@ struct StoreCommand: DirectorySubcommand {
           contentsOf: file, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData)
       } else {
         try store.store(
-          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData)
+          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: ttl, locks: locks,
+          extendedData: extendedData)
       }
     if options.json {
       var result = JSONObject(operation: "store", key: key, result: "done")

@@ -139,7 +139,9 @@ extension StoreCore {
     let kept = try file.readExtension(by: stored, &facts)
     facts.nameDigest = path.digest
     let verdict = judge.judge(stored, facts)
-    if case .sound = verdict, let breach = configuration.layout.naming.breach(ofKept: kept?.key, inRecordNamed: path.fileName) {
+    if case .sound = verdict,
+      let breach = configuration.layout.naming.breach(ofKept: kept?.key, inRecordNamed: path.fileName)
+    {
       return .damaged(breach)
     }
     return Reading(verdict)

@@ -30,7 +30,8 @@ extension BlobStore.ImportFormat {
     case .files, .pinCache, .nuke, .kingfisher: nil
     case .yyCache:
       DatabaseLayout(
-        database: "manifest.sqlite", payloads: "data", table: "manifest", columns: ["key", "filename", "inline_data", "extended_data"], extendedDataColumn: 3, clause: "",
+        database: "manifest.sqlite", payloads: "data", table: "manifest",
+        columns: ["key", "filename", "inline_data", "extended_data"], extendedDataColumn: 3, clause: "",
         joinedTable: nil)
     case .urlCache:
       DatabaseLayout(
@@ -94,7 +95,8 @@ extension BlobStore {
 
   /// - Parameter name: as the database has it, which may be anything.
   private func importPayload(
-    named name: String, in directory: borrowing Directory?, at path: FilePath, as key: BlobKey, _ options: ImportOptions,
+    named name: String, in directory: borrowing Directory?, at path: FilePath, as key: BlobKey,
+    _ options: ImportOptions,
     extendedData: Data?
   ) throws -> ImportFinding {
     guard !name.isEmpty, name.first != ".", !name.utf8.contains(UInt8(ascii: "/")), !name.utf8.contains(0) else {
