@@ -286,7 +286,7 @@ struct FileDraft: ~Copyable {
 
   /// Brings the record to the medium, as far as the level asks for that.
   borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
-    try file.synchronize(level)
+    try file.synchronize(by: level)
   }
 
   /// The file is whole. It stays as it is until it is a record.
@@ -357,7 +357,7 @@ extension FileDraft {
 
 extension OpenFile {
   /// Brings what was written to the medium, as far as the level asks for that.
-  borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
+  borrowing func synchronize(by level: BlobStore.Durability.Level) throws(FileError) {
     guard level > .none else { return }
     try synchronize(level == .full ? .full : .barrier)
   }

@@ -136,7 +136,7 @@ extension FileRecords {
       try copy(file, as: name, with: header, tail, level)
     } else {
       try file.write(unsafe bytes.span.bytes, at: tail.offset)
-      try file.synchronize(level)
+      try file.synchronize(by: level)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }
     return isCopied

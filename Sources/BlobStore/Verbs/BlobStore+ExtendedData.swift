@@ -128,7 +128,7 @@ extension StoreCore {
     let payloadChange = hold.beginPayloadChange(level)
     defer { hold.end(payloadChange) }
     let wasCopied = try records.rewriteExtension(of: path, in: file, status, from: header, kept, to: new, level, hold)
-    if !wasCopied { try file.synchronize(level) }
+    if !wasCopied { try file.synchronize(by: level) }
     if wasCopied { try entry?.synchronize() }
     return .done
   }
