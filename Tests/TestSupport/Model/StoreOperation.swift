@@ -74,7 +74,8 @@ extension StoreOperation: CustomStringConvertible {
   /// The key it is about; nil for one about many.
   package var key: BlobKey? {
     switch self {
-    case .store(let key, _, _, _), .storeContents(let key, _, _, _), .storePieces(let key, _, _, _), .storeExtended(let key, _, _),
+    case .store(let key, _, _, _), .storeContents(let key, _, _, _), .storePieces(let key, _, _, _),
+      .storeExtended(let key, _, _),
       .setExtendedData(let key, _), .extendedData(let key), .load(let key, _),
       .read(let key, _), .touch(let key), .lock(let key), .unlock(let key, _), .remove(let key), .contains(let key),
       .header(let key):
