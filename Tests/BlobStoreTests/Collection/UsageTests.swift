@@ -53,8 +53,8 @@ import Testing
   }
 
   /// U2, U3.
-  @Test func hashedNamesTellNoKeys() throws {
-    let store = try cache.store { $0.layout.naming = .sha256 }
+  @Test func hashedNamesWithoutFlagsTellNoKeys() throws {
+    let store = try cache.store { ($0.layout.naming, $0.format) = (.sha256, .reference) }
     try store.store(payload(1), for: "key")
     let entries = Array(try store.records())
     #expect(entries.map(\.state) == [.live])

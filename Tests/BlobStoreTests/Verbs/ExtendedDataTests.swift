@@ -151,14 +151,6 @@ import Testing
     #expect(try store.usage().records == 11)
   }
 
-  /// U2: records without flags keep no keys.
-  @Test func sha256NamesOfTheReferenceFormatHaveNoPrefixes() throws {
-    let store = try cache.store { ($0.layout.naming, $0.format) = (.sha256, .reference) }
-    try store.store(payload(9), for: "key")
-    expect(.invalidKey) { _ = try store.records(prefix: "k") }
-    #expect(try store.records().map(\.key) == [nil])
-  }
-
   /// N8: a record that keeps a key which has another name is not that key's, and not the name's.
   @Test(arguments: [RecordNaming.encoded, .sha256]) func aRecordThatKeepsAnotherKeyIsDamaged(
     naming: RecordNaming
