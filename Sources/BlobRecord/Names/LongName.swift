@@ -35,6 +35,14 @@ enum LongName {
     return String(encoded[..<end])
   }
 
+  /// Whether the bytes of a name from an index on are what a long name ends with.
+  static func isTail(of name: Span<UInt8>, at index: Int) -> Bool {
+    guard name.count - index == tailByteCount, index <= beginningByteCount, index > beginningByteCount - 4,
+      name[index] == UInt8(ascii: "%"), name[index + 1] == UInt8(ascii: "~")
+    else { return false }
+    return ((index + 2)..<name.count).allSatisfy { RecordNaming.isDigit(name[$0]) }
+  }
+
   /// Whether a name is some key's long name, as far as names tell.
   static func isName(_ name: String) -> Bool {
     let bytes = name.utf8

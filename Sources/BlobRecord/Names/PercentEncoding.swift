@@ -80,6 +80,15 @@ package enum PercentEncoding {
     byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "/") || byte == UInt8(ascii: "%")
   }
 
+  /// Whether the three bytes from an index on are an escape that `encode` makes, of one byte of ASCII.
+  static func isEscape(in name: Span<UInt8>, at index: Int) -> Bool {
+    guard index + 2 < name.count, name[index] == UInt8(ascii: "%"), let high = digitValue(name[index + 1]),
+      let low = digitValue(name[index + 2])
+    else { return false }
+    let byte = high << 4 | low
+    return needsEscape(byte) || index == 0 && byte == UInt8(ascii: ".")
+  }
+
   private static func digitValue(_ digit: UInt8) -> UInt8? {
     switch digit {
     case 0x30...0x39: digit - 0x30

@@ -110,8 +110,8 @@ public struct RecordLayout: Hashable, Sendable {
 
   /// Whether a record of this name lies in this subdirectory, by a glance.
   ///
-  /// A glance suffices for names of printing ASCII characters without an escape, which almost all are. An empty
-  /// subdirectory is the root.
+  /// A glance suffices for names of printing ASCII characters, and under `encoded` for their escapes, such as those in a
+  /// URL's. An empty subdirectory is the root.
   ///
   /// - Parameter digest: `NameDigest` of the file name.
   /// - Returns: false also where only `path(ofFileName:in:)` can tell.
@@ -124,9 +124,18 @@ public struct RecordLayout: Hashable, Sendable {
       let start = arrangement == .prefix ? (fileName[0], fileName[1]) : SpreadSubdirectory(digest).digits
       guard subdirectory.count == 2, subdirectory[0] == start.0, subdirectory[1] == start.1 else { return false }
     }
-    for index in fileName.indices {
+    var index = 0
+    while index < count {
       let byte = fileName[index]
-      guard byte >= 0x20, byte < 0x7F, byte != UInt8(ascii: "%") else { return false }
+      guard byte >= 0x20, byte < 0x7F else { return false }
+      if byte == UInt8(ascii: "%") {
+        guard naming == .encoded else { return false }
+        guard PercentEncoding.isEscape(in: fileName, at: index) else {
+          return LongName.isTail(of: fileName, at: index)
+        }
+        index += 2
+      }
+      index += 1
     }
     return naming != .sha256 || naming.acceptsDigest(fileName)
   }

@@ -114,13 +114,15 @@ public enum RecordNaming: String, CaseIterable, Sendable {
   }
 
   static func isHexadecimalSHA256(_ text: some Collection<UInt8>) -> Bool {
-    text.count == 2 * SHA256Digest.byteCount
-      && text.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    text.count == 2 * SHA256Digest.byteCount && text.allSatisfy(isDigit)
   }
+
+  /// Whether a byte is a hexadecimal digit in lower case.
+  static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) }
 
   /// Whether a name is one that `sha256` gives.
   func acceptsDigest(_ name: Span<UInt8>) -> Bool {
     guard name.count == 2 * SHA256Digest.byteCount else { return false }
-    return name.indices.allSatisfy { (0x30...0x39).contains(name[$0]) || (0x61...0x66).contains(name[$0]) }
+    return name.indices.allSatisfy { Self.isDigit(name[$0]) }
   }
 }

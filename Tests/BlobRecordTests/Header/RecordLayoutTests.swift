@@ -139,7 +139,10 @@ import Testing
   @Test(
     arguments: [
       ("abc", "ab", true, false), ("abc", "", false, true), ("abc", "xy", false, false), (".abc", ".a", false, false),
-      ("a%2Fb", "", false, false), ("a", "", false, false), ("a\n", "", false, false),
+      ("a%2Fb", "", false, true), ("a%2Fb", "a%", true, false), ("%2Ehidden", "%2", true, false),
+      ("%00", "%0", true, false), ("a%7F", "a%", true, false), ("a%2fb", "a%", false, false), ("a%2Eb", "a%", false, false),
+      ("%41b", "%4", false, false), ("a%", "a%", false, false), ("ab%2", "ab", false, false), ("a%%", "a%", false, false),
+      ("a%C3", "a%", false, false), ("a", "", false, false), ("a\n", "", false, false),
     ])
   func whatIsPlainIsARecord(fileName: String, subdirectory: String, isSeparated: Bool, isFlat: Bool) {
     for (layout, isPlain) in [(Self.separated, isSeparated), (Self.flat, isFlat)] {
@@ -147,6 +150,27 @@ import Testing
       let digest = NameDigest.digest(ofFileName: fileName)
       #expect(layout.isPlain(fileName: name.span, digest: digest, in: place.span) == isPlain)
       if isPlain { #expect(layout.path(ofFileName: fileName, in: subdirectory) != nil) }
+    }
+  }
+
+  /// Long names too; and a glance never takes what a look refuses.
+  @Test func aGlanceAtALongNameIsRight() throws {
+    let seed = SeededGenerator.announcedSeed(for: "aGlanceAtALongNameIsRight")
+    var generator = SeededGenerator(seed: seed)
+    let layout = RecordLayout(arrangement: .flat)
+    func isPlain(_ name: String) -> Bool {
+      layout.isPlain(fileName: Array(name.utf8).span, digest: NameDigest.digest(ofFileName: name), in: [UInt8]().span)
+    }
+    for _ in 0..<200 {
+      let length = Int.random(in: 180...300, using: &generator)
+      let key = (0..<length).map { _ in ["a", "/", "%", "."].randomElement(using: &generator)! }.joined()
+      let name = try RecordNaming.encoded.fileName(for: BlobKey(key))
+      #expect(isPlain(name), "seed \(seed), \(name)")
+      var bytes = Array(name.utf8)
+      bytes[Int.random(in: 0..<bytes.count, using: &generator)] = [0x25, 0x7E, 0x41, 0x32, 0x2E, 0x47]
+        .randomElement(using: &generator)!
+      let other = String(decoding: bytes, as: UTF8.self)
+      if isPlain(other) { #expect(RecordNaming.encoded.accepts(fileName: other), "seed \(seed), \(other)") }
     }
   }
 

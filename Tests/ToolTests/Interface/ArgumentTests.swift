@@ -58,6 +58,18 @@ import Testing
     #expect(try await tool.run("list", "--quiet", "--default-ttl", "5s", "cache").error == "")
   }
 
+  @Test func aDefaultOfNeverEndsNoLife() async throws {
+    try await tool.store("1", for: "key")
+    let later = Tool.now + 1_000_000
+    let list = try await tool.run("list", "--json", "--default-ttl", "never", "cache", now: later)
+    #expect(try list.objects().map { $0["state"] } == ["live"])
+    let collection = try await tool.run("collect", "--default-ttl", "never", "cache", now: later)
+    #expect(collection.text.contains("0 expired"))
+    let other = try await tool.run(
+      "collect", "cache", now: later, environment: ["BLOBCACHE_DEFAULT_TTL": "never"])
+    #expect(other.text.contains("0 expired"))
+  }
+
   @Test func flatRecordsLieInTheDirectory() async throws {
     try await tool.store("1", for: "key", "--flat")
     #expect(try tool.directory.names(in: "cache").contains("key"))

@@ -16,7 +16,7 @@ struct CollectionPlan: Equatable {
     let keepFree: ByteCount?
     let eviction: BlobStore.Eviction?
     let maximumTime: TimeSpan?
-    let defaultTimeToLive: TimeSpan?
+    let defaultTimeToLive: DefaultTimeToLive?
     let naming: RecordNaming?
     /// nil where it goes by the hint, as `naming` does.
     let isFlat: Bool?

@@ -34,7 +34,8 @@ enum CollectionSetting: String, CaseIterable {
 
   func accepts(_ text: String) -> Bool {
     switch self {
-    case .interval, .jitter, .firstDelay, .maximumTime, .defaultTimeToLive: TimeSpan(argument: text) != nil
+    case .interval, .jitter, .firstDelay, .maximumTime: TimeSpan(argument: text) != nil
+    case .defaultTimeToLive: DefaultTimeToLive(argument: text) != nil
     case .sizeLimit: ByteCount(argument: text).map { $0.bytes > 0 } ?? false
     case .countLimit: Int64(text).map { $0 > 0 } ?? false
     case .keepFree: ByteCount(argument: text) != nil
@@ -49,7 +50,8 @@ enum CollectionSetting: String, CaseIterable {
   /// The accepted values, in words that follow "must be".
   var expectation: String {
     switch self {
-    case .interval, .jitter, .firstDelay, .maximumTime, .defaultTimeToLive: TimeSpan.forms
+    case .interval, .jitter, .firstDelay, .maximumTime: TimeSpan.forms
+    case .defaultTimeToLive: DefaultTimeToLive.forms
     case .sizeLimit: ByteCount.forms + "; above zero"
     case .countLimit: "a whole number above zero"
     case .keepFree: ByteCount.forms

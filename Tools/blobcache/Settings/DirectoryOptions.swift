@@ -9,9 +9,11 @@ struct DirectoryOptions: ParsableArguments {
   @Option(
     name: .customLong("default-ttl"), parsing: .unconditional,
     help: ArgumentHelp(
-      "How long blobs without a time to live last after their last access; else as the directory's program has it, or 600s.",
-      valueName: "d"), transform: TimeSpan.read)
-  var defaultTimeToLive: TimeSpan?
+      """
+      How long blobs without a time to live last after their last access, or never; else as the directory's program has \
+      it, or 600s.
+      """, valueName: "d"), transform: DefaultTimeToLive.read)
+  var defaultTimeToLive: DefaultTimeToLive?
 
   @Flag(
     inversion: .prefixedNo,
