@@ -1,6 +1,12 @@
 public import BlobRecord
 public import BlobStore
 
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
 // A blob staged for a key is written before its record is touched, locked or unlocked.
 extension BlobCache {
   /// Sets the update time of a record with ttl 0 to now.
@@ -65,6 +71,37 @@ extension BlobCache {
     let keys = Array(keys)
     return try await withSpan(name, nil) {
       try await engine.lanes.writes.run { _ in engine.each(keys) { try operation(engine, $0) } }
+    }
+  }
+}
+
+// MARK: - Extended data
+
+extension BlobCache {
+  /// What lies beside a key's payload on disk, or beside its staged blob, without a look at the payload.
+  ///
+  /// - Returns: nil if there is no live record, or nothing was stored beside its payload.
+  /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `closed`.
+  public func extendedData(for key: BlobKey) async throws -> Data? {
+    let engine = try openEngine()
+    return try await withSpan("extendedData", key) {
+      try await engine.lanes.reads.run { _ in try engine.extendedData(for: key) }
+    }
+  }
+
+  /// Replaces what lies beside a key's payload. The payload, the locks and the age of the record stay as they are.
+  ///
+  /// A blob staged for the key is written before. Memory forgets the blob.
+  ///
+  /// - Parameter data: at most 4 KiB; nil or empty for nothing.
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: as `extendedData(for:)`; `extendedDataTooLarge`; `extendedDataRefused` in a directory that
+  ///   SPTPersistentCache may share; `writeFailed`.
+  @discardableResult
+  public func setExtendedData(_ data: Data?, for key: BlobKey) async throws -> BlobStore.Outcome {
+    let engine = try openEngine()
+    return try await withSpan("setExtendedData", key) {
+      try await engine.lanes.writes.run { _ in try engine.setExtendedData(data, for: key) }
     }
   }
 }

@@ -163,3 +163,14 @@ extension BlockingBlobCache {
     get throws { try load(key) }
   }
 }
+
+extension BlockingBlobCache {
+  /// As `BlobCache.extendedData(for:)`.
+  public func extendedData(for key: BlobKey) throws -> Data? { try cache.openEngine().extendedData(for: key) }
+
+  /// As `BlobCache.setExtendedData(_:for:)`.
+  @discardableResult
+  public func setExtendedData(_ data: Data?, for key: BlobKey) throws -> BlobStore.Outcome {
+    try cache.openEngine().setExtendedData(data, for: key)
+  }
+}
