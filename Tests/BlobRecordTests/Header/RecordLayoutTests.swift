@@ -140,8 +140,10 @@ import Testing
     arguments: [
       ("abc", "ab", true, false), ("abc", "", false, true), ("abc", "xy", false, false), (".abc", ".a", false, false),
       ("a%2Fb", "", false, true), ("a%2Fb", "a%", true, false), ("%2Ehidden", "%2", true, false),
-      ("%00", "%0", true, false), ("a%7F", "a%", true, false), ("a%2fb", "a%", false, false), ("a%2Eb", "a%", false, false),
-      ("%41b", "%4", false, false), ("a%", "a%", false, false), ("ab%2", "ab", false, false), ("a%%", "a%", false, false),
+      ("%00", "%0", true, false), ("a%7F", "a%", true, false), ("a%2fb", "a%", false, false),
+      ("a%2Eb", "a%", false, false),
+      ("%41b", "%4", false, false), ("a%", "a%", false, false), ("ab%2", "ab", false, false),
+      ("a%%", "a%", false, false),
       ("a%C3", "a%", false, false), ("a", "", false, false), ("a\n", "", false, false),
     ])
   func whatIsPlainIsARecord(fileName: String, subdirectory: String, isSeparated: Bool, isFlat: Bool) {
