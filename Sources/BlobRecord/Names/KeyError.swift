@@ -17,7 +17,7 @@ public enum KeyError: Error, Hashable, Sendable {
 extension KeyError: CustomStringConvertible {
   public var description: String {
     switch self {
-    case .empty: "the key is empty"
+    case .empty: "the key is empty, and a key has one character at least"
     case .tooLong(let byteCount):
       "the key needs a file name of \(byteCount) bytes, more than \(RecordNaming.maximumFileNameBytes); "
         + "the encoded naming with the checksummed format takes keys of up to \(RecordExtension.maximumKeyByteCount) bytes"

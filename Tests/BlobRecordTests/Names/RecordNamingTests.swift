@@ -175,7 +175,7 @@ import Testing
   }
 
   @Test func errorsSayWhatToDo() {
-    #expect(KeyError.empty.description == "the key is empty")
+    #expect(KeyError.empty.description == "the key is empty, and a key has one character at least")
     #expect(KeyError.tooLong(byteCount: 300).description.contains("encoded"))
     #expect(KeyError.notVerbatim(byte: 0x2F).description.contains("0x2F"))
     #expect(KeyError.notListable.description.contains("sha256"))

@@ -34,7 +34,7 @@ import Testing
   @Test func anAbsentSourceCannotBeImported() async throws {
     let run = try await tool.run("import", "cache", "nowhere")
     #expect(run.status == 2)
-    #expect(run.error == "blobcache: import: there is no such directory: nowhere\n")
+    #expect(run.error == "blobcache: import: there is no such directory: nowhere; check the path\n")
   }
 
   @Test func aDryRunSaysWhatBecomesOfEachFileAndStoresNothing() async throws {

@@ -9,6 +9,7 @@ enum Remedy {
   static func text(for error: BlobStoreError) -> String? {
     switch error.code {
     case .directoryMissing: "check the path; store and import make a directory"
+    case .sourceMissing: "check the path"
     case .worldWritableDirectory: "--allow-world-writable uses it all the same"
     case .lockCountOverflow: "unlock --force takes all locks off"
     case .busy: "try again"
@@ -24,6 +25,7 @@ enum Remedy {
   /// - Parameter path: what the system call was about.
   static func text(for errno: Errno, at path: FilePath?) -> String? {
     switch errno {
+    case .noSuchFileOrDirectory: "check the path"
     case .noSpace:
       path.flatMap(hasNoInodes) == true
         ? "no inodes are left, though there may be bytes: `df -i` shows them, and each removed blob frees one"
