@@ -16,6 +16,7 @@ import Testing
     (.keyMismatch(stated: 1, expected: 2), 109, "keyMismatch", 40),
     (.unsupportedFlags(RecordFlags(rawValue: 8)), 110, "unsupportedFlags", 56),
     (.writableByOthers, 111, "writableByOthers", nil),
+    (.invalidExtension, 112, "invalidExtension", 52),
   ]
 
   @Test(arguments: table)
@@ -27,7 +28,7 @@ import Testing
   }
 
   @Test func codesAreUsedOnce() {
-    #expect(Set(Self.table.map(\.0.code)) == Set(100...111))
+    #expect(Set(Self.table.map(\.0.code)) == Set(100...112))
   }
 
   @Test func descriptionsTellWhatWasFoundAndWhatBelongs() {

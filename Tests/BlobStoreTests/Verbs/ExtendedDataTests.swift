@@ -152,28 +152,29 @@ import Testing
   }
 
   /// N8: a record that keeps a key which has another name is not that key's, and not the name's.
-  @Test(arguments: [RecordNaming.encoded, .sha256]) func aRecordThatKeepsAnotherKeyIsDamaged(
-    naming: RecordNaming
+  @Test(arguments: [RecordNaming.encoded, .sha256], [9, 100_000]) func aRecordThatKeepsAnotherKeyIsDamaged(
+    naming: RecordNaming, size: Int
   ) throws {
     let store = try cache.store { $0.layout.naming = naming }
     let (key, other) = (Self.longKey, BlobKey(Self.longKey.string + "other"))
-    try store.store(payload(9), for: key)
-    try store.store(payload(9), for: other)
+    try store.store(payload(size), for: key)
+    try store.store(payload(size), for: other)
     // The other's extension, which is whole, in this one's file.
     var header = try #require(try store.header(for: key))
     let tail = RecordExtension(key: other).encoded
     header.extensionEnd = UInt32(tail.count)
     let file = try store.filePath(for: key).string
-    try (header.encodedBytes + [UInt8](payload(9)) + tail).withUnsafeBytes {
+    try (header.encodedBytes + [UInt8](payload(size)) + tail).withUnsafeBytes {
       try Data($0).write(to: URL(filePath: file))
     }
     #expect(recordError { _ = try store.load(key) }?.code == 109)
+    #expect(recordError { _ = try store.openReader(for: key) }?.code == 109)
     let entry = try #require(try store.records().first { $0.state == .damaged })
     #expect(entry.damage?.code == 109 && entry.key == nil)
     #expect(try store.verify().damagedFiles == 1)
     let inspection = try store.inspect(FilePath(file))
     #expect(inspection.damage?.code == 109 && inspection.state == .damaged && inspection.key == nil)
-    #expect(try store.load(other)?.payload == payload(9))
+    #expect(try store.load(other)?.payload == payload(size))
   }
 
   /// H7: the extension has a checksum of its own.

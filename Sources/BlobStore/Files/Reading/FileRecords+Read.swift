@@ -105,11 +105,11 @@ extension FileRecords {
   func live(
     _ header: RecordHeader, _ body: UnsafeRawBufferPointer, _ name: RecordPath, _ key: BlobKey
   ) -> Reading<RecordContent> {
-    guard header.extensionEnd != nil else {
+    guard let end = header.extensionEnd else {
       return unsafe .live(header, RecordContent(payload: Data(bytes: body.baseAddress!, count: body.count)))
     }
     do throws(RecordError) {
-      let extendedData = try unsafe extendedData(header, RawSpan(_unsafeBytes: body), name, key)
+      let extendedData = try unsafe extendedData(header, endingAt: end, RawSpan(_unsafeBytes: body), name, key)
       let payload = unsafe Data(bytes: body.baseAddress!, count: Int(header.payloadSize))
       return .live(header, RecordContent(payload: payload, extendedData: extendedData))
     } catch {
@@ -124,11 +124,11 @@ extension FileRecords {
     _ header: RecordHeader, _ body: consuming PayloadBuffer, _ name: RecordPath, _ key: BlobKey
   ) -> Reading<RecordContent> {
     let payloadCount = Int(header.payloadSize)
-    guard header.extensionEnd != nil else { return .live(header, RecordContent(payload: body.take(payloadCount))) }
+    guard let end = header.extensionEnd else { return .live(header, RecordContent(payload: body.take(payloadCount))) }
     do throws(RecordError) {
       // The extension is taken before the memory becomes the payload's.
       let bytes = unsafe UnsafeRawBufferPointer(body.bytes)
-      let extendedData = try unsafe extendedData(header, RawSpan(_unsafeBytes: bytes), name, key)
+      let extendedData = try unsafe extendedData(header, endingAt: end, RawSpan(_unsafeBytes: bytes), name, key)
       return .live(header, RecordContent(payload: body.take(payloadCount), extendedData: extendedData))
     } catch {
       return .damaged(error)
@@ -137,10 +137,10 @@ extension FileRecords {
 
   /// The extended data of a sound record that has an extension.
   private func extendedData(
-    _ header: RecordHeader, _ body: RawSpan, _ name: RecordPath, _ key: BlobKey
+    _ header: RecordHeader, endingAt end: UInt32, _ body: RawSpan, _ name: RecordPath, _ key: BlobKey
   ) throws(RecordError) -> Data? {
     let start = Int(header.payloadSize)
-    let kept = try RecordExtension(decoding: body.extracting(start..<(start + Int(header.extensionEnd ?? 0))))
+    let kept = try RecordExtension(decoding: body.extracting(start..<(start + Int(end))))
     if let keptKey = kept.key, keptKey != key,
       let breach = core.configuration.layout.naming.breach(ofKept: keptKey, inRecordNamed: name.fileName)
     {
