@@ -93,7 +93,9 @@ extension BlobCache {
   ///
   /// A blob staged for the key is written before. Memory forgets the blob.
   ///
-  /// - Parameter data: at most 4 KiB; nil or empty for nothing.
+  /// - Parameters:
+  ///   - data: at most 4 KiB; nil or empty for nothing.
+  ///   - key: the key of the record.
   /// - Returns: `done`; `notFound` if there is no live record.
   /// - Throws: as `extendedData(for:)`; `extendedDataTooLarge`; `extendedDataRefused` in a directory that
   ///   SPTPersistentCache may share; `writeFailed`.

@@ -22,7 +22,9 @@ extension BlobStore {
   /// The new ones are written beside the old ones, and the header names them then. A process that dies in between leaves
   /// the old ones. However often that is done, a file has room for three.
   ///
-  /// - Parameter data: at most 4 KiB; nil or empty for nothing.
+  /// - Parameters:
+  ///   - data: at most 4 KiB; nil or empty for nothing.
+  ///   - key: the key of the record.
   /// - Returns: `done`; `notFound` if there is no live record.
   /// - Throws: `extendedDataTooLarge`; `extendedDataRefused` in a directory that SPTPersistentCache may share; else as
   ///   `lock`.

@@ -58,6 +58,8 @@ import SystemPackage
     defer { try? FileManager.default.removeItem(at: directory) }
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
+    // All keys in one subdirectory, which stays open: to open another allocates.
+    configuration.layout.arrangement = .prefix
     let recycler = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
     configuration.recycling = .off
     let store = try BlobStore(directory: FilePath(directory.path), configuration: configuration)
