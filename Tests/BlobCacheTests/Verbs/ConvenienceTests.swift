@@ -33,7 +33,8 @@ import Testing
     let cache = try test.cache()
     let error = await #expect(throws: BlobStoreError.self) { try await cache.load("") }
     #expect(error?.operation == "load")
-    #expect((error as (any Error)?)?.localizedDescription == #"load "": the key is empty, and a key has one character at least"#)
+    let description = (error as (any Error)?)?.localizedDescription
+    #expect(description == #"load "": the key is empty, and a key has one character at least"#)
     try await cache.close()
     let closed = await expect(.closed) { _ = try await cache.load("a") }
     #expect((closed as (any Error)?)?.localizedDescription.contains("the cache was closed") == true)

@@ -279,8 +279,11 @@ import Testing
   }
 
   /// Where not all of a file is in memory, a read is short: by any number of bytes.
-  @Test func aShortReadIsNoAnswer() throws {
-    let store = try tracedStore()
+  /// Also where no checksum would tell.
+  @Test(arguments: [BlobStore.RecordFormat.checksummed, .reference]) func aShortReadIsNoAnswer(
+    format: BlobStore.RecordFormat
+  ) throws {
+    let store = try tracedStore { $0.format = format }
     for size in [100, 9000] {
       try store.store(payload(size), for: "key", ttl: .seconds(100))
       for count in [0, 1, 63, 64, 65, 99, 163, size + 63] where count < size + 64 {
