@@ -53,14 +53,15 @@ struct FileSupply {
   /// A file to overwrite with a record.
   ///
   /// Checksums must tell the record from what a power cut or a late reader may find in the file, so its header needs a
-  /// digest. A record that must be on the medium gets a new file: one with a lock, and each where stores are durable.
+  /// digest. A record that must be on the medium gets a new file: one with a lock, and each where stores are durable. So does
+  /// one with an extension: a power cut may leave that of the dead record, whose checksum is as good.
   ///
   /// - Parameter byteCount: of the record, header included.
   /// - Returns: nil if the bin has no file for it; then a new one must be made.
   private func recycledFile(
     for header: RecordHeader, at path: RecordPath, byteCount: Int64, of open: OpenRoot
   ) -> RecycledFile? {
-    guard header.keyDigest != nil, !header.isLocked,
+    guard header.keyDigest != nil, header.extensionEnd == nil, !header.isLocked,
       configuration.durability.level(concernsLock: false) == .none,
       let (bin, _, control) = recyclingBin(of: open, makesIt: false)
     else { return nil }

@@ -245,6 +245,17 @@ import Testing
     expect(.extendedDataTooLarge) { _ = try store.openWriter(for: key, extendedData: payload(4097)) }
   }
 
+  /// B2: a power cut could leave the extension of the dead record, with a checksum that is right.
+  @Test func aFileOfTheBinIsNotOverwrittenWithThem() throws {
+    let store = try cache.store { $0.recycling = .automatic }
+    for number in 0..<20 { try store.store(payload(3000), for: BlobKey("dead \(number)"), extendedData: payload(9)) }
+    for number in 0..<20 { try store.remove(BlobKey("dead \(number)")) }
+    let before = try store.usage().recycledFiles
+    #expect(before > 0)
+    for number in 0..<20 { try store.store(payload(3000), for: BlobKey("new \(number)"), extendedData: payload(9)) }
+    #expect(try store.usage().recycledFiles == before)
+  }
+
   /// B2: a file of the recycling bin is cut where the new record ends.
   @Test func recycledFilesTakeThem() throws {
     let store = try cache.store { $0.recycling = .automatic }
