@@ -55,17 +55,24 @@ import Testing
       }
     }
     await began.wait()
-    let locks = test.disk.count(.lockByte)
-    let trims = (0..<2).map { _ in
-      Task.detached {
-        guard blocking else { return try await cache.trim(to: .recordCount(0)) }
+    let asked = (Counter(), Counter())
+    let trims = [asked.0, asked.1].map { asked in
+      var options = BlobStore.CollectionOptions()
+      options.isStopped = {
+        asked.increment()
+        return false
+      }
+      return Task.detached { [options] in
+        guard blocking else { return try await cache.trim(to: .recordCount(0), options) }
         return try await withCheckedThrowingContinuation { continuation in
-          Thread.detachNewThread { continuation.resume(with: Result { try cache.blocking.trim(to: .recordCount(0)) }) }
+          Thread.detachNewThread {
+            continuation.resume(with: Result { try cache.blocking.trim(to: .recordCount(0), options) })
+          }
         }
       }
     }
-    // Each has tried, and waits.
-    try await until { test.disk.count(.lockByte) >= locks + 4 }
+    // Each has found the other collection, and asks whether to go on waiting.
+    try await until { asked.0.count > 0 && asked.1.count > 0 }
     try await cache.close()
     for trim in trims {
       let error = await #expect(throws: BlobStoreError.self) { _ = try await trim.value }
