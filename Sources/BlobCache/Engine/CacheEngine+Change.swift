@@ -80,7 +80,7 @@ extension CacheEngine {
     }
   }
 
-  /// Runs a store of a key that takes the place of what is staged or produced for it. Blocks.
+  /// Runs a store of a key, which replaces what is staged or produced for it. Blocks.
   ///
   /// - Parameter change: is told whether a blob was staged, whose record on disk has locks that are not to be kept.
   func replacing<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {

@@ -7,7 +7,7 @@ internal import BlobStore
   public import Foundation
 #endif
 
-// Blobs that arrive, or are read, in pieces. They bypass memory: it is for what fits.
+// Blobs that arrive, or are read, in pieces. They bypass memory, which is for small blobs.
 extension BlobCache {
   /// Begins to store a blob whose payload arrives in pieces.
   ///

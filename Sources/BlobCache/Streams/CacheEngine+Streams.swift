@@ -5,7 +5,7 @@ extension CacheEngine {
   /// Opens a record on disk. Blocks.
   func openReader(for key: BlobKey, touching: Bool, queueTime: Duration) throws -> BlobReader? {
     let stopwatch = observer.stopwatch()
-    // The latest blob is to be found. If it cannot be written, the flush says so, and the one before is there.
+    // The reader must find the latest blob. If it cannot be written, the flush says so, and the one before is there.
     writeStaged(key)
     do {
       let reader = try store.openReader(for: key, touching: touching)

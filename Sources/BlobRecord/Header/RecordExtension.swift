@@ -25,8 +25,8 @@ extension RecordExtension {
   public static let footerByteCount = 16
   /// The most that a record may have behind its payload.
   ///
-  /// It is three extensions. A new one is written beside the old one, which holds until the header names the new one:
-  /// before it, or behind it where the room before is not enough for it.
+  /// It is three extensions. A new one is written beside the old one, which holds until the header names the new one. It
+  /// lies before the old one where it fits in there, else behind it.
   public static let maximumTailByteCount = 3 * (maximumKeyByteCount + maximumDataByteCount + footerByteCount)
 
   public var byteCount: Int { (key?.string.utf8.count ?? 0) + data.count + Self.footerByteCount }

@@ -124,7 +124,7 @@ extension Publisher {
     }
   }
 
-  /// The header of a record that is stored now, but for what the payload decides.
+  /// The header of a record that is stored now, without the fields that the payload decides.
   func newHeader(ttl: Duration?, locks: BlobStore.LockPolicy) throws -> RecordHeader {
     RecordHeader(
       refCount: locks.refCount(replacing: 0), ttl: try storedTimeToLive(ttl),
