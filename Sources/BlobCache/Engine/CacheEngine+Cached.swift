@@ -11,6 +11,7 @@ extension CacheEngine {
   /// - Parameter tellsAbsence: whether a missing record is an answer.
   /// - Returns: nil if a lane has to look.
   func findCached(_ key: BlobKey, touching: Bool, tellsAbsence: Bool = true) -> BlobFinding? {
+    // The ordinary look reports an invalid key.
     guard lanes.areReady, !touching || touches.hasRoom, let path = try? store.path(of: key, for: "load") else {
       return nil
     }

@@ -76,6 +76,7 @@ extension RecordRule {
 
   private static func isWholeExtension(in body: RawSpan?, by header: StoredHeader) -> Bool? {
     guard let body, let range = header.tailRange(ofBody: body.byteCount) else { return nil }
+    // Whether it is whole is all that the rule tells.
     return (try? RecordExtension(decoding: body.extracting(range))) != nil
   }
 

@@ -43,11 +43,9 @@ struct Records {
     try files.readHeader(of: name, in: open, at: now)
   }
 
-  /// Opens a record, judges it by its header, and keeps it open for reads of its payload.
-  func openLive(
-    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
-  ) throws -> Reading<OpenRecord> {
-    try files.openLive(name, of: key, in: open, at: now)
+  /// Opens a record, judges it by its header and its extension, and keeps it open for reads of its payload.
+  func openLive(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<OpenRecord> {
+    try files.openLive(name, in: open, at: now)
   }
 
   /// As `read`, without waiting for the disk.
@@ -123,6 +121,13 @@ struct Records {
     to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
   ) throws -> Bool {
     try files.rewriteHeader(of: name, in: file, status, from: before, to: header, level, hold)
+  }
+
+  /// Reads a record's header and its extension, and judges the record by them.
+  func judgeWithExtension(
+    _ file: borrowing OpenFile, _ status: Stat, at name: RecordPath, now: UnixTime
+  ) throws -> (verdict: RecordVerdict, extension: RecordExtension?) {
+    try files.judgeWithExtension(file, status, at: name, now: now)
   }
 
   /// Gives a record another extension. Its payload stays.

@@ -21,7 +21,7 @@ extension BlobStore {
       let now = core.configuration.now()
       // The directory that was read, where the load is counted.
       var place: OpenRoot?
-      let look = KeptRecord(core: core, key: key, path: path, now: now)
+      let look = KeptRecord(core: core, path: path, now: now)
       let found = try core.readUntilConsistent(look, core.configuration.damagePolicy, &place)
       if let place { path = place.placed(path) }
       let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
@@ -30,17 +30,5 @@ extension BlobStore {
       if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
       return BlobReader(core, key: key, path: path, header, record)
     }
-  }
-}
-
-/// The header and the extension of a record whose file is kept open.
-private struct KeptRecord: RecordLook {
-  unowned let core: StoreCore
-  let key: BlobKey
-  let path: RecordPath
-  let now: UnixTime
-
-  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<OpenRecord> {
-    try core.records.openLive(open.placed(path), of: key, in: open, at: now)
   }
 }

@@ -18,7 +18,8 @@ extension BlobStore {
     byteCount: Int, _ extendedData: Data?, for key: BlobKey, ttl: Duration?
   ) throws(BlobStoreError) {
     try withErrorContext("store", key) {
-      _ = try core.newExtension(of: key, at: try core.path(for: key), extendedData)
+      _ = try core.path(for: key)
+      try core.checkExtendedData(extendedData ?? Data())
       _ = try storedTimeToLive(ttl)
       try core.checkSize(Int64(byteCount))
     }

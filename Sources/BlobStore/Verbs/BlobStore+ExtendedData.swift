@@ -52,10 +52,6 @@ extension StoreCore {
         "extended data of \(data.count) bytes are more than the maximum of \(RecordExtension.maximumDataByteCount); "
           + "store them as a blob of their own")
     }
-    try requireExtensions()
-  }
-
-  private func requireExtensions() throws(BlobStoreError) {
     guard hasExtensions else {
       throw BlobStoreError(
         .extendedDataRefused,
@@ -81,33 +77,9 @@ extension StoreCore {
   }
 
   fileprivate func extendedData(of key: BlobKey) throws -> Data? {
-    guard let header = try liveHeader(for: key), header.extensionEnd != nil else { return nil }
-    let path = try path(for: key)
-    guard case .regular(let file, let status) = try openRecord(path, for: .read) else { return nil }
-    return try sound(file, status, at: path)?.kept?.extendedData
-  }
-
-  /// Reads the header and the extension of a live record.
-  ///
-  /// - Returns: nil if the record is expired.
-  /// - Throws: `DamagedRecord`.
-  private func sound(
-    _ file: borrowing OpenFile, _ status: Stat, at path: RecordPath
-  ) throws -> (header: RecordHeader, kept: RecordExtension?)? {
-    var facts = RecordFacts(fileSize: status.size, nameDigest: path.digest)
-    let verdict: RecordVerdict
-    var kept: RecordExtension?
-    switch try file.readHeader() {
-    case .success(let stored):
-      kept = try file.readExtension(by: stored, &facts)
-      verdict = judge(at: configuration.now()).judge(stored, facts)
-    case .failure(let error): verdict = .broken(error, nil)
-    }
-    switch verdict {
-    case .sound(let header): return (header, kept)
-    case .expired: return nil
-    case .broken(let error, _): throw DamagedRecord(error: error, path: file.location.path)
-    }
+    var place: OpenRoot?
+    let look = KeptRecord(core: self, path: try path(for: key), now: configuration.now())
+    return try readUntilConsistent(look, .report, &place)?.1.extension?.extendedData
   }
 
   /// Replaces the extension of a live record.
@@ -118,9 +90,16 @@ extension StoreCore {
     let hold = try stripes.hold(name.digest)
     guard let open = try root.opened() else { return .notFound }
     let path = open.placed(name)
-    guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite),
-      let (header, kept) = try sound(file, status, at: path)
-    else { return .notFound }
+    guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite) else {
+      return .notFound
+    }
+    let (verdict, kept) = try records.judgeWithExtension(file, status, at: path, now: configuration.now())
+    let header: RecordHeader
+    switch verdict {
+    case .sound(let sound): header = sound
+    case .expired: return .notFound
+    case .broken(let error, _): throw DamagedRecord(error: error, path: file.location.path)
+    }
     var new = kept ?? RecordExtension()
     change(&new)
     guard new != kept ?? RecordExtension() else { return .done }

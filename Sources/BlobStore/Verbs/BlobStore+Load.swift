@@ -220,3 +220,14 @@ private struct RecordHead: RecordLook {
     try core.records.readHeader(of: open.placed(path), in: open, at: now)
   }
 }
+
+/// The header and the extension of a record whose file is kept open.
+struct KeptRecord: RecordLook {
+  unowned let core: StoreCore
+  let path: RecordPath
+  let now: UnixTime
+
+  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<OpenRecord> {
+    try core.records.openLive(open.placed(path), in: open, at: now)
+  }
+}

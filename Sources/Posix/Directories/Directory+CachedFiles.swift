@@ -46,6 +46,7 @@ extension Directory {
       }
     }
     let file = OpenFile(descriptor: opened, location: place, files: files)
+    // The ordinary look meets the failure again, and reports it.
     guard let status = try? file.status() else { throw .notCached }
     return status.type == .regular ? .regular(file, status) : .notRegular
   }

@@ -169,6 +169,8 @@ import Testing
     }
     #expect(recordError { _ = try store.load(key) }?.code == 109)
     #expect(recordError { _ = try store.openReader(for: key) }?.code == 109)
+    #expect(recordError { _ = try store.extendedData(for: key) }?.code == 109)
+    #expect(recordError { _ = try store.setExtendedData(payload(1), for: key) }?.code == 109)
     let entry = try #require(try store.records().first { $0.state == .damaged })
     #expect(entry.damage?.code == 109 && entry.key == nil)
     #expect(try store.verify().damagedFiles == 1)

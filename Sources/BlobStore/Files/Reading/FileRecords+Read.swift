@@ -3,15 +3,6 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-#if canImport(Darwin)
-  internal import Darwin
-#elseif canImport(Glibc)
-  internal import Glibc
-#elseif canImport(Musl)
-  internal import Musl
-#elseif canImport(Android)
-  internal import Android
-#endif
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
 #else
@@ -161,6 +152,26 @@ extension FileRecords {
     let facts = RecordFacts(fileSize: status.size, nameDigest: name.digest)
     return Reading(try file.judgeHeader(core.judge(at: now), facts))
   }
+
+  /// Reads a record's header and its extension, and judges the record by them.
+  func judgeWithExtension(
+    _ file: borrowing OpenFile, _ status: Stat, at name: RecordPath, now: UnixTime
+  ) throws(FileError) -> (verdict: RecordVerdict, extension: RecordExtension?) {
+    let stored: StoredHeader
+    switch try file.readHeader() {
+    case .success(let header): stored = header
+    case .failure(let error): return (.broken(error, nil), nil)
+    }
+    var facts = RecordFacts(fileSize: status.size, nameDigest: name.digest)
+    let kept = try file.readExtension(by: stored, &facts)
+    let verdict = core.judge(at: now).judge(stored, facts)
+    if case .sound(let header) = verdict,
+      let breach = core.configuration.layout.naming.breach(ofKept: kept?.key, inRecordNamed: name.fileName)
+    {
+      return (.broken(breach, header), nil)
+    }
+    return (verdict, kept)
+  }
 }
 
 extension OpenFile {
@@ -185,6 +196,7 @@ extension OpenFile {
       let range = header.tailRange(ofBody: bodyByteCount), range.count <= RecordExtension.maximumTailByteCount
     else { return nil }
     let bytes = try bytes(in: (RecordHeader.byteCount + range.lowerBound)..<(RecordHeader.byteCount + range.upperBound))
+    // Whether it is whole is all that the rule tells.
     let found = try? RecordExtension(decoding: unsafe bytes.span.bytes)
     facts.hasWholeExtension = bytes.count == range.count && found != nil
     return facts.hasWholeExtension == true ? found : nil

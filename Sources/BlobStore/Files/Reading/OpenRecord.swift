@@ -16,27 +16,15 @@ final class OpenRecord: Sendable {
 }
 
 extension FileRecords {
-  /// Opens a record, judges it by its header, and keeps it open.
+  /// Opens a record, judges it by its header and its extension, and keeps it open.
   func openLive(
-    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
+    _ name: RecordPath, in open: OpenRoot, at now: UnixTime
   ) throws -> Reading<OpenRecord> {
     do {
       guard case .regular(let file, let status) = try self.open(name, in: open, for: .read) else { return .absent }
-      let stored: StoredHeader
-      switch try file.readHeader() {
-      case .success(let header): stored = header
-      case .failure(let error): return .damaged(error)
-      }
-      var facts = RecordFacts(fileSize: status.size, nameDigest: name.digest)
-      let kept = try file.readExtension(by: stored, &facts)
-      switch core.judge(at: now).judge(stored, facts) {
-      case .sound(let header):
-        if let keptKey = kept?.key, keptKey != key,
-          let breach = core.configuration.layout.naming.breach(ofKept: keptKey, inRecordNamed: name.fileName)
-        {
-          return .damaged(breach)
-        }
-        return .live(header, OpenRecord(file, kept))
+      let (verdict, kept) = try judgeWithExtension(file, status, at: name, now: now)
+      switch verdict {
+      case .sound(let header): return .live(header, OpenRecord(file, kept))
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       }

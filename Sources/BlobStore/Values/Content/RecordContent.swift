@@ -16,11 +16,6 @@ struct RecordContent {
     self.payload = payload
     self.extendedData = extendedData
   }
-
-  /// - Parameter extension: of the record; nil if it has none.
-  init(payload: Data, _ extension: RecordExtension?) {
-    self.init(payload: payload, extendedData: `extension`?.extendedData)
-  }
 }
 
 extension RecordExtension {

@@ -186,7 +186,8 @@ extension BlobStore {
     if try !options.replacing && isLive(key) { return .present(path, key) }
     let lifetime = lifetime ?? options.lifetime ?? options.format.lifetimeWithoutLimit
     if options.dryRun {
-      _ = try core.newExtension(of: key, at: try core.path(for: key), extendedData)
+      _ = try core.path(for: key)
+      try core.checkExtendedData(extendedData ?? Data())
       try core.checkSize(byteCount)
     } else {
       try store(lifetime.timeToLive)
