@@ -20,32 +20,12 @@ public struct BlobKey: Sendable {
 
 extension BlobKey: Hashable {
   public static func == (a: BlobKey, b: BlobKey) -> Bool {
-    // Byte by byte through the views, this costs more than all the rest of a hit in memory.
-    unsafe a.withBytes { first in
-      unsafe b.withBytes { second in
-        unsafe first.count == second.count && Self.areEqual(first, second)
-      }
-    }
+    unsafe a.withBytes { first in unsafe b.withBytes { second in unsafe first.hasSameBytes(as: second) } }
   }
 
   public func hash(into hasher: inout Hasher) {
     unsafe withBytes { unsafe hasher.combine(bytes: $0) }
     hasher.combine(0xFF as UInt8)  // no UTF-8 byte: keeps a sequence of keys prefix-free
-  }
-
-  /// Eight bytes at a time; the last eight may overlap those before.
-  private static func areEqual(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Bool {
-    guard a.count >= 8 else { return unsafe a.elementsEqual(b) }
-    func differ(at offset: Int) -> Bool {
-      unsafe a.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-        != b.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-    }
-    var offset = 0
-    while offset + 8 <= a.count {
-      if differ(at: offset) { return false }
-      offset += 8
-    }
-    return !differ(at: a.count - 8)
   }
 
   @inline(__always)

@@ -26,7 +26,7 @@ public struct RecordPath: Sendable {
 
 extension RecordPath: Hashable {
   public static func == (a: RecordPath, b: RecordPath) -> Bool {
-    a.fileName.utf8.elementsEqual(b.fileName.utf8) && a.subdirectory.utf8.elementsEqual(b.subdirectory.utf8)
+    a.digest == b.digest && a.fileName.hasSameBytes(as: b.fileName) && a.subdirectory.hasSameBytes(as: b.subdirectory)
   }
 
   public func hash(into hasher: inout Hasher) {

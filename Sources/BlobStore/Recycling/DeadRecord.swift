@@ -31,7 +31,7 @@ struct DeadRecord {
   /// Whether the file may be overwritten with the record that will lie there.
   func mayPrecede(_ next: RecordPath, at moment: RecyclingMoment) -> Bool {
     if keyDigest == next.digest, let displacement {
-      return displacement.fileName.utf8.elementsEqual(next.fileName.utf8) && moment.isShortlyAfter(displacement.moment)
+      return displacement.fileName.hasSameBytes(as: next.fileName) && moment.isShortlyAfter(displacement.moment)
     }
     return keyDigest < next.digest
   }

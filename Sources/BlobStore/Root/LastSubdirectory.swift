@@ -12,7 +12,7 @@ final class LastSubdirectory {
 
   /// - Returns: nil, without calling `body`, if there is no such subdirectory.
   func with<Result>(_ name: String, _ body: (borrowing Directory) throws -> Result?) throws -> Result? {
-    if self.name.map({ !$0.utf8.elementsEqual(name.utf8) }) ?? true {
+    if self.name.map({ !$0.hasSameBytes(as: name) }) ?? true {
       directory = try open.openSubdirectory(name)
       self.name = name
     }

@@ -78,7 +78,7 @@ extension StoreCore {
 
   fileprivate func extendedData(of key: BlobKey) throws -> Data? {
     var place: OpenRoot?
-    let look = KeptRecord(core: self, path: try path(for: key), now: configuration.now())
+    let look = KeptRecord(path: try path(for: key), now: configuration.now())
     return try readUntilConsistent(look, .report, &place)?.1.extension?.extendedData
   }
 

@@ -91,7 +91,7 @@ extension StoreCore {
     let now = time ?? configuration.now()
     // The directory that was read, where the load is counted.
     var place: OpenRoot?
-    let look = WholeRecord(core: self, key: key, path: path, now: now)
+    let look = WholeRecord(key: key, path: path, now: now)
     guard let (header, content) = try readUntilConsistent(look, configuration.damagePolicy, &place) else {
       count(.miss, of: path.digest, isUse: touching, at: now, in: place)
       return nil
@@ -103,7 +103,7 @@ extension StoreCore {
 
   func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     var place: OpenRoot?
-    let look = RecordHead(core: self, path: try path(for: key), now: configuration.now())
+    let look = RecordHead(path: try path(for: key), now: configuration.now())
     return try readUntilConsistent(look, .report, &place)?.0
   }
 
@@ -146,12 +146,12 @@ extension StoreCore {
     guard let open = try root.opened() else { return .absent }
     place = open
     guard let control = open.controlFileOfLoads(configuration.logger) else {
-      return try look.readingOrForeign(in: open, isFirst: isFirst)
+      return try look.readingOrForeign(from: self, in: open, isFirst: isFirst)
     }
     var triesLeft = 3
     while true {
       let generation = control.generation(of: look.path.digest)
-      let reading = try look.readingOrForeign(in: open, isFirst: isFirst)
+      let reading = try look.readingOrForeign(from: self, in: open, isFirst: isFirst)
       if case .absent = reading { return reading }
       if control.generation(of: look.path.digest) == generation || triesLeft == 0 { return reading }
       triesLeft -= 1
@@ -184,14 +184,16 @@ protocol RecordLook {
   associatedtype Content
   var path: RecordPath { get }
   /// - Parameter isFirst: whether this look is the load's first.
-  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<Content>
+  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<Content>
 }
 
 extension RecordLook {
   /// The reading, or `absent` where another user's file is in the way.
-  fileprivate func readingOrForeign(in open: OpenRoot, isFirst: Bool) throws -> Reading<Content> {
+  fileprivate func readingOrForeign(
+    from core: StoreCore, in open: OpenRoot, isFirst: Bool
+  ) throws -> Reading<Content> {
     do {
-      return try reading(in: open, isFirst: isFirst)
+      return try reading(from: core, in: open, isFirst: isFirst)
     } catch let error as FileError where open.foreignRecord(at: open.placed(path), after: error) != nil {
       return .absent
     }
@@ -200,34 +202,31 @@ extension RecordLook {
 
 /// Header, payload and extension.
 private struct WholeRecord: RecordLook {
-  unowned let core: StoreCore
   let key: BlobKey
   let path: RecordPath
   let now: UnixTime
 
-  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<RecordContent> {
+  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<RecordContent> {
     try core.records.read(open.placed(path), of: key, in: open, at: now, asksStatus: !isFirst)
   }
 }
 
 /// The header alone.
 private struct RecordHead: RecordLook {
-  unowned let core: StoreCore
   let path: RecordPath
   let now: UnixTime
 
-  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<Void> {
+  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<Void> {
     try core.records.readHeader(of: open.placed(path), in: open, at: now)
   }
 }
 
 /// The header and the extension of a record whose file is kept open.
 struct KeptRecord: RecordLook {
-  unowned let core: StoreCore
   let path: RecordPath
   let now: UnixTime
 
-  func reading(in open: OpenRoot, isFirst: Bool) throws -> Reading<OpenRecord> {
+  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<OpenRecord> {
     try core.records.openLive(open.placed(path), in: open, at: now)
   }
 }

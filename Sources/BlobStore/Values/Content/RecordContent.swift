@@ -31,7 +31,7 @@ extension RecordNaming {
     guard let key else { return nil }
     // A key without a name is no key of any record.
     let own = (try? fileName(for: key)) ?? ""
-    guard !own.utf8.elementsEqual(name.utf8) else { return nil }
+    guard !own.hasSameBytes(as: name) else { return nil }
     return .keyMismatch(
       stated: NameDigest.digest(ofFileName: own), expected: NameDigest.digest(ofFileName: name))
   }
