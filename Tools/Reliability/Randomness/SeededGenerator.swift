@@ -19,7 +19,9 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
 
   /// Eight at a time: without optimization, a call for each would take longer than most tests do besides.
   public mutating func bytes(_ count: Int) -> [UInt8] {
-    [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
+    // An array of no capacity is the one that all threads share, and its count would be written.
+    guard count > 0 else { return [] }
+    return [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
       var rest = UnsafeMutableRawBufferPointer(buffer)[..<count]
       while !rest.isEmpty {
         withUnsafeBytes(of: next().littleEndian) { word in
