@@ -135,7 +135,11 @@ extension FileRecords {
     if isCopied {
       try copy(file, as: name, with: header, tail, level)
     } else {
-      try file.write(unsafe bytes.span.bytes, at: tail.offset)
+      if tail.end > status.size {
+        try hold.endingMarks(of: name) { try file.write(unsafe bytes.span.bytes, at: tail.offset) }
+      } else {
+        try file.write(unsafe bytes.span.bytes, at: tail.offset)
+      }
       try file.synchronize(by: level)
       try header.withEncodedBytes { head throws(FileError) in try file.write(head, at: 0) }
     }

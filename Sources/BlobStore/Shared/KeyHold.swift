@@ -80,6 +80,12 @@ extension KeyHold {
     guard let control, header.mayExpireEarlier(than: before) else { return try write() }
     try control.loweringMarks(of: path.subdirectory, for: header, write)
   }
+
+  /// Makes a file longer in place, so that no mark tells its old size.
+  func endingMarks(of path: RecordPath, _ write: () throws -> Void) rethrows {
+    guard let control else { return try write() }
+    try control.endingMarks(of: path.subdirectory, write)
+  }
 }
 
 // MARK: - Counting

@@ -106,6 +106,24 @@ import Testing
     #expect(report.expired == 1)
   }
 
+  /// C15: a record whose file has grown in place; the subdirectory's change time stays.
+  @Test func aGrownFileEndsTheMark() throws {
+    let store = try cache.store()
+    try store.store(payload(36), for: "key", ttl: .seconds(1_000_000), extendedData: payload(1))
+    usleep(Self.settling)
+    let before = try store.collect().bytesAfter
+    #expect(try opened().files == [])
+    #expect(try store.setExtendedData(payload(1, 2), for: "key") == .done)
+    let (files, report) = try opened()
+    #expect(files == ["key"])
+    #expect(report.bytesAfter == before + 17)
+    #expect(report.bytesAfter == Int64(try cache.bytes("ke/key").count))
+    // It has room for the next one.
+    #expect(try opened().files == [])
+    #expect(try store.setExtendedData(payload(1, 3), for: "key") == .done)
+    #expect(try opened().files == [])
+  }
+
   /// C15, C2: damage, once it is old enough.
   @Test func damageIsLookedAtWhenItIsDue() throws {
     _ = try marked {

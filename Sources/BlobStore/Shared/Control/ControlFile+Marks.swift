@@ -8,6 +8,15 @@ extension ControlFile {
   /// A mark that was opened before is lowered. While the change is under way, it is counted, and no mark is opened. The
   /// walk of a mark that is opened later meets the new header.
   func loweringMarks(of subdirectory: String, for header: RecordHeader, _ change: () throws -> Void) rethrows {
+    try countingChange(of: subdirectory, change) { SubdirectoryMarks.lower(self, subdirectory, header) }
+  }
+
+  /// Runs a change after which a file is longer, which the subdirectory does not show. Marks tell sizes, so none holds.
+  func endingMarks(of subdirectory: String, _ change: () throws -> Void) rethrows {
+    try countingChange(of: subdirectory, change) { SubdirectoryMarks.end(self, subdirectory) }
+  }
+
+  private func countingChange(of subdirectory: String, _ change: () throws -> Void, lower: () -> Void) rethrows {
     guard isMapped, !subdirectory.isEmpty else { return try change() }
     headerChangesHere.wrappingAdd(1, ordering: .sequentiallyConsistent)
     addHeaderChanges(1)
@@ -15,7 +24,7 @@ extension ControlFile {
       addHeaderChanges(-1)
       headerChangesHere.wrappingSubtract(1, ordering: .sequentiallyConsistent)
     }
-    SubdirectoryMarks.lower(self, subdirectory, header)
+    lower()
     try change()
   }
 

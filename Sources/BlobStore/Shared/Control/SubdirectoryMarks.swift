@@ -9,7 +9,8 @@ internal import SystemPackage
 /// A mark holds as long as the subdirectory has the change time from before the walk. Any program that makes, replaces
 /// or removes a file in it changes that time; a change of a header does not. Only two of those can make a record due
 /// earlier than the mark says: an unlock, and a touch that moves a time back. Both lower the mark first, and no mark is
-/// opened while one of them is under way. A header that another program changes in place goes unnoticed until the next
+/// opened while one of them is under way. An extension that makes its file longer ends the mark in the same way. A header
+/// that another program changes in place goes unnoticed until the next
 /// collection that walks everything, a day later at the most.
 ///
 /// Only the holder of the collector's lock makes and uses marks; any writer lowers them.
@@ -146,6 +147,11 @@ extension SubdirectoryMarks {
         lower(control, .earliestExpiry, slot, header.expiry(defaultExpiration: 0).seconds)
       }
     }
+  }
+
+  /// Has the next collection walk a subdirectory.
+  static func end(_ control: ControlFile, _ subdirectory: String) {
+    for slot in slotNumbers(of: tag(subdirectory)) { lower(control, .earliestExpiry, slot, .min) }
   }
 
   /// Never 0, which is an empty slot's.
