@@ -46,7 +46,7 @@ import Testing
       .wrongPayloadSize(stated: 0, found: 0), .invalidHeaderCRC(stated: 0, computed: 0),
       .notEnoughDataToGetHeader(byteCount: 0), .recordIsStreamAndBusy, .internalInconsistency,
       .payloadChecksumMismatch(stated: 0, computed: 0), .keyMismatch(stated: 0, expected: 0),
-      .unsupportedFlags([]), .writableByOthers, .invalidExtension,
+      .unsupportedFlags([]), .writableByOthers, .invalidExtension, .abandonedStream,
     ]
     let rows = try Specification.text("RecordFormat.md").matches(of: #/\| ([0-9]{3}) \| `([A-Za-z]+)` \|/#)
     #expect(Set(rows.map { "\($0.1) \($0.2)" }) == Set(errors.map { "\($0.code) \($0.name)" }))

@@ -210,7 +210,7 @@ extension RecordError {
   fileprivate var mayBeReplaced: Bool {
     switch self {
     case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongPayloadSize, .payloadChecksumMismatch,
-      .writableByOthers:
+      .writableByOthers, .abandonedStream:
       true
     default: false
     }

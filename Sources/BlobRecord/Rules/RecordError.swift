@@ -21,6 +21,10 @@ public enum RecordError: Error, Hashable, Sendable {
   case writableByOthers
   /// The bytes behind the payload are no whole extension, where flag 0x8 announces one.
   case invalidExtension
+  /// The payload is not complete, and its writer is gone.
+  ///
+  /// This rule is about the file, too: a writer that lives has its file locked.
+  case abandonedStream
 
   public var code: Int {
     switch self {
@@ -37,6 +41,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .unsupportedFlags: 110
     case .writableByOthers: 111
     case .invalidExtension: 112
+    case .abandonedStream: 113
     }
   }
 
@@ -56,6 +61,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .unsupportedFlags: "unsupportedFlags"
     case .writableByOthers: "writableByOthers"
     case .invalidExtension: "invalidExtension"
+    case .abandonedStream: "abandonedStream"
     }
   }
 
@@ -68,7 +74,7 @@ public enum RecordError: Error, Hashable, Sendable {
     case .keyMismatch: 40
     case .payloadChecksumMismatch: 48
     case .invalidExtension: 52
-    case .recordIsStreamAndBusy, .unsupportedFlags: 56
+    case .recordIsStreamAndBusy, .abandonedStream, .unsupportedFlags: 56
     case .invalidHeaderCRC: 60
     case .notEnoughDataToGetHeader, .headerAlignmentMismatch, .internalInconsistency, .writableByOthers: nil
     }
@@ -97,6 +103,7 @@ extension RecordError: CustomStringConvertible {
     case .unsupportedFlags(let flags): "unsupportedFlags: \(flags)"
     case .writableByOthers: "writableByOthers: others may write to the file than may change the cache"
     case .invalidExtension: "invalidExtension: what lies behind the payload is no extension, or is damaged"
+    case .abandonedStream: "abandonedStream: the payload is not complete, and its writer is gone"
     }
   }
 }

@@ -27,7 +27,7 @@ public struct BlobStoreError: Error, Sendable {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
       case sourceMissing, sourceUnreadable, limitReached, settingsUnreadable, layoutMismatch, sizeMismatch
-      case invalidRange, extendedDataTooLarge, extendedDataRefused, internalInconsistency
+      case overtaken, invalidRange, extendedDataTooLarge, extendedDataRefused, internalInconsistency
     }
 
     private let kind: Kind
@@ -73,6 +73,8 @@ public struct BlobStoreError: Error, Sendable {
     public static let layoutMismatch = Code(.layoutMismatch)
     /// A writer was given more or fewer bytes than its `expectedSize`.
     public static let sizeMismatch = Code(.sizeMismatch)
+    /// The key was stored or removed while a writer that is seen wrote, so that its blob was given up.
+    public static let overtaken = Code(.overtaken)
     /// A range of bytes that does not lie within the payload.
     public static let invalidRange = Code(.invalidRange)
     /// There are more extended data than a record takes, which is 4 KiB.

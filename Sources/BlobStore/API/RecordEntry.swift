@@ -18,8 +18,17 @@ public enum RecordState: String, CaseIterable, Sendable {
   case locked
   /// The file breaks a rule of the format.
   case damaged
+  /// A writer that lives has not completed the payload: there is nothing to load yet.
+  case streaming
   /// The file, or a directory of them, could not be read; nothing is known of it.
   case unreadable
+}
+
+extension RecordState {
+  /// The state of a record that breaks a rule.
+  init(_ breach: RecordError) {
+    self = breach == .recordIsStreamAndBusy ? .streaming : .damaged
+  }
 }
 
 /// A record file as an enumeration found it: its header, its place and its state, without its payload.
@@ -44,7 +53,7 @@ public struct RecordEntry: Sendable {
   public let isStampedAhead: Bool
   /// The fields in the first 64 bytes; nil where there are fewer.
   public let storedHeader: StoredHeader?
-  /// The first broken rule of a damaged file.
+  /// The first broken rule of a damaged file, and of a stream.
   public let damage: RecordError?
   /// Why an unreadable one could not be read.
   public let accessError: BlobStoreError?
@@ -55,7 +64,10 @@ public struct RecordEntry: Sendable {
   /// Whether `fileSize` is known.
   let isMeasured: Bool
 
-  var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
+  var size: RecordSize {
+    let isStream = damage == .recordIsStreamAndBusy || damage == .abandonedStream
+    return isStream ? .stream : RecordSize(bytes: fileSize, isLocked: state == .locked)
+  }
 }
 
 extension RecordEntry {
@@ -75,7 +87,7 @@ extension RecordEntry {
       state = damage != nil ? .damaged : isExpired ? .expired : found.isLocked ? .locked : .live
     case .damaged(let error):
       // `damage` says what is wrong with a header that is not sound.
-      (state, header, damage, accessError) = (.damaged, try? found.stored?.validated(), error, nil)
+      (state, header, damage, accessError) = (RecordState(error), try? found.stored?.validated(), error, nil)
     case .unreadable(let error):
       (state, header, damage) = (.unreadable, nil, nil)
       accessError = BlobStoreError(error, operation: "read", key: nil)
@@ -112,7 +124,7 @@ extension RecordEntry {
 
   /// This entry, after its payload was found to be damaged.
   func damaged(_ error: RecordError) -> RecordEntry {
-    RecordEntry(self, state: .damaged, damage: error)
+    RecordEntry(self, state: RecordState(error), damage: error)
   }
 
   private init(_ entry: RecordEntry, state: RecordState, damage: RecordError?) {

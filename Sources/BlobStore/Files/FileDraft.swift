@@ -284,6 +284,12 @@ struct FileDraft: ~Copyable {
     throw FileError(.linkUnnamed, Location(subdirectory.directory.path, name), .fileExists)
   }
 
+  /// Whether a published record still has its name.
+  borrowing func isInPlace(as fileName: String) throws(FileError) -> Bool {
+    guard let found = try subdirectory.directory.status(of: fileName) else { return false }
+    return FileIdentity(found) == FileIdentity(try file.status())
+  }
+
   /// Brings the record to the medium, as far as the level asks for that.
   borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
     try file.synchronize(by: level)

@@ -77,6 +77,29 @@ extension FileRecords {
     return .done(exceeding: exceeding)
   }
 
+  /// Completes a record that has its place since before it was whole: counts its payload, then writes its last header.
+  func complete(
+    _ draft: borrowing FileDraft, as name: RecordPath, from stream: RecordHeader, to header: RecordHeader,
+    _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: borrowing KeyHold
+  ) throws -> CommitOutcome {
+    guard try draft.isInPlace(as: name.fileName) else { return .nameIsTaken }
+    let exceeding: BlobStore.UsageEstimate?
+    let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
+    switch hold.countAhead(from: .stream, to: size, within: limit) {
+    case .refused(let usage): return .mustWait(usage)
+    case .counted(let usage): exceeding = usage
+    }
+    var isComplete = false
+    defer { if !isComplete { hold.count(from: size, to: .stream) } }
+    let change = hold.beginPayloadChange(level)
+    defer { hold.end(change) }
+    try hold.loweringMarks(of: name, from: stream, to: header) {
+      try header.withEncodedBytes { bytes throws(FileError) in try draft.file.write(bytes, at: 0) }
+    }
+    isComplete = true
+    return .done(exceeding: exceeding)
+  }
+
   /// Removes a record that has its place, and was counted, under the same hold.
   func withdraw(
     _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,

@@ -105,6 +105,22 @@ struct Records {
       &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
   }
 
+  /// Completes a record that has its place since before it was whole.
+  ///
+  /// - Returns: `nameIsTaken` if it has lost its place; then nothing is done.
+  func complete(
+    _ draft: borrowing FileDraft, as name: RecordPath, from stream: RecordHeader, to header: RecordHeader,
+    _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: borrowing KeyHold
+  ) throws -> CommitOutcome {
+    try files.complete(draft, as: name, from: stream, to: header, level, within: limit, hold)
+  }
+
+  /// Removes a record whose payload is not complete, unless it has lost its place.
+  func withdrawStream(_ draft: borrowing FileDraft, at name: RecordPath, _ hold: borrowing KeyHold) throws {
+    guard try draft.isInPlace(as: name.fileName) else { return }
+    try files.withdraw(name, .stream, .none, in: draft.subdirectory.directory, hold)
+  }
+
   /// Removes a record that a commit has put in its place under the same hold.
   func withdraw(
     _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,

@@ -10,8 +10,8 @@ internal import SystemPackage
 
 /// A blob that is stored in pieces: `BlobStore.openWriter`.
 ///
-/// It holds no thread and no lock of the key between two calls. Its pieces lie in a temporary file, which goes when the
-/// writer is dropped without a commit.
+/// It holds no thread and no lock of the key between two calls. Its pieces lie in a temporary file, or in the record's
+/// with `visibility: .whileWriting`. Either goes when the writer is dropped without a commit.
 public struct BlobWriter: ~Copyable, Sendable {
   public let key: BlobKey
   /// The payload's size in bytes, if it was given.
@@ -19,12 +19,14 @@ public struct BlobWriter: ~Copyable, Sendable {
   /// Bytes of payload so far.
   public private(set) var byteCount: Int64 = 0
   /// Ends what it collects when it goes, so it stays.
-  private let store: BlobStore
-  private var locks: BlobStore.LockPolicy
-  private var header: RecordHeader
+  let store: BlobStore
+  var locks: BlobStore.LockPolicy
+  var header: RecordHeader
   /// The extension, which is written behind the payload in the end; nil for none.
   private let tail: [UInt8]?
-  private var placed: PlacedDraft
+  var placed: PlacedDraft
+  /// The header under which the blob is seen while it grows; nil while it is not seen.
+  var streamHeader: RecordHeader?
   private var checksum = CRC32()
   /// The first, after which the blob is not whole any more.
   private var failure: BlobStoreError?
@@ -58,6 +60,10 @@ public struct BlobWriter: ~Copyable, Sendable {
     self.header = header
     self.tail = tail
     self.placed = placed
+  }
+
+  deinit {
+    if streamHeader != nil { store.publisher.withdraw(placed) }
   }
 }
 
@@ -111,7 +117,8 @@ extension BlobWriter {
   /// Puts the blob in its place, as a store does.
   ///
   /// Loads see it whole from then on. A commit that throws leaves the old blob as it was, and nothing of the new one. The
-  /// exception is a sync that fails after the change.
+  /// exception is a sync that fails after the change. With `visibility: .whileWriting`, the old blob went when the writer
+  /// was opened. What was stored or removed since then stays so: the commit throws `overtaken`.
   ///
   /// - Returns: the header of the new record.
   /// - Throws: the first error of `append`; `sizeMismatch` if the payload is shorter than `expectedSize`; what `store`
@@ -119,7 +126,7 @@ extension BlobWriter {
   @discardableResult
   public consuming func commit() throws(BlobStoreError) -> RecordHeader {
     do {
-      return try publish().header
+      return try publish()
     } catch {
       throw BlobStoreError(error, operation: "store", key: key)
     }
@@ -134,10 +141,10 @@ extension BlobWriter {
     return try commit()
   }
 
-  /// Gives the blob up. Nothing of it remains, as when the writer is dropped.
+  /// Gives the blob up. Nothing of it remains, as when the writer is dropped. Its followers get an error.
   public consuming func discard() {}
 
-  private mutating func publish() throws -> StoreReceipt {
+  private mutating func publish() throws -> RecordHeader {
     if let failure { throw failure }
     if let expectedSize, byteCount != expectedSize { throw sizeMismatch(found: "\(byteCount)", expectedSize) }
     let core = store.core
@@ -150,12 +157,14 @@ extension BlobWriter {
     if core.configuration.format == .checksummed { header.payloadChecksum = checksum.value }
     header.updateTime = UInt64(clamping: core.configuration.now().seconds)
     if let tail {
+      try sealStream()
       let offset = Int64(RecordHeader.byteCount) + byteCount
       try store.publisher.makingRoom(for: Int64(tail.count), of: placed.path.digest) {
         try placed.draft.file.write(unsafe tail.span.bytes, at: offset)
       }
     }
+    if let streamHeader { return try complete(from: streamHeader) }
     try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
-    return try store.publisher.publish(&placed, header, locks: locks)
+    return try store.publisher.publish(&placed, header, locks: locks).header
   }
 }

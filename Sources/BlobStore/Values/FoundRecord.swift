@@ -52,18 +52,20 @@ struct FoundRecord: ~Copyable {
       fields = nil
       verdict = .broken(error, nil)
     }
+    // Nothing is thrown once a part of it is there.
+    let content: Content =
+      switch verdict {
+      case .broken(let error, _): .damaged(try file.settled(error))
+      case .sound where isExposed, .expired where isExposed: .damaged(.writableByOthers)
+      case .sound: .sound
+      case .expired: .expired
+      }
     self.name = name
     self.file = FileFacts(status)
     version = FileVersion(status)
     stored = fields
     `extension` = tail
-    content =
-      switch verdict {
-      case .broken(let error, _): .damaged(error)
-      case .sound where isExposed, .expired where isExposed: .damaged(.writableByOthers)
-      case .sound: .sound
-      case .expired: .expired
-      }
+    self.content = content
   }
 
   /// A file that could not be read.
@@ -97,8 +99,16 @@ extension FoundRecord {
     if case .unreadable = content { true } else { isLocked }
   }
 
+  /// Whether its payload is not complete, whether or not it is being written.
+  var isStream: Bool {
+    switch content {
+    case .damaged(.recordIsStreamAndBusy), .damaged(.abandonedStream): true
+    default: false
+    }
+  }
+
   /// As the counters see it.
-  var size: RecordSize { RecordSize(bytes: byteCount, isLocked: isLocked) }
+  var size: RecordSize { isStream ? .stream : RecordSize(bytes: byteCount, isLocked: isLocked) }
 }
 
 /// The facts of a record that matter for its successor.

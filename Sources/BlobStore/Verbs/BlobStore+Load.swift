@@ -127,7 +127,8 @@ extension StoreCore {
     switch reading {
     case .absent: return nil
     case .live(let header, let content): return (header, content)
-    case .damaged(let error):
+    case .damaged(var error):
+      if error == .recordIsStreamAndBusy, case .damaged(let settled) = try verifyRecord(look.path) { error = settled }
       try follow(policy, for: error, at: look.path)
       throw DamagedRecord(
         error: error, path: root.path.appending(look.path.placed(by: lastArrangement).relative))

@@ -174,7 +174,12 @@ struct Publisher {
     var isSynced = false
     var syncs = 0
 
-    var size: RecordSize { RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked) }
+    /// Whether the payload comes later.
+    var isStream: Bool { header.flags.contains(.streamIncomplete) }
+
+    var size: RecordSize {
+      isStream ? .stream : RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
+    }
   }
 
   private func publish(
@@ -201,20 +206,34 @@ struct Publisher {
       case .mustWait(let usage):
         try keeper?.waitForRoom(&wait, usage, for: pending.header.fileByteCount)
       case .done(let reached, let usage, let generation):
-        // First, as it may make the file of uses: a collection that is started would walk beside that.
-        core.countStore(of: path.digest, byteCount: Int64(clamping: pending.header.payloadSize), in: open)
-        if let usage { keeper?.start(usage) }
-        keeper?.didStore(pending.header.fileByteCount)
-        if reached == .full {
-          do throws(FileError) {
-            try draft.subdirectory.directory.synchronize()
-            if !path.subdirectory.isEmpty { try open.directory.synchronize() }
-          } catch {
-            throw Published(cause: error)
-          }
+        if pending.isStream {
+          if let usage { keeper?.start(usage) }
+        } else {
+          didStore(pending.header, at: path, of: open, exceeding: usage)
         }
+        if reached == .full { try synchronizeEntry(of: draft, at: path, of: open) }
         return StoreReceipt(header: pending.header, generation: generation)
       }
+    }
+  }
+
+  /// Counts a record that was stored, and starts a collection where it is one too many.
+  func didStore(
+    _ header: RecordHeader, at path: RecordPath, of open: OpenRoot, exceeding usage: BlobStore.UsageEstimate?
+  ) {
+    // First, as it may make the file of uses: a collection that is started would walk beside that.
+    core.countStore(of: path.digest, byteCount: Int64(clamping: header.payloadSize), in: open)
+    if let usage { keeper?.start(usage) }
+    keeper?.didStore(header.fileByteCount)
+  }
+
+  /// Puts the name of a record on the medium.
+  func synchronizeEntry(of draft: borrowing FileDraft, at path: RecordPath, of open: OpenRoot) throws {
+    do throws(FileError) {
+      try draft.subdirectory.directory.synchronize()
+      if !path.subdirectory.isEmpty { try open.directory.synchronize() }
+    } catch {
+      throw Published(cause: error)
     }
   }
 
@@ -274,13 +293,21 @@ struct Publisher {
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
     let limit = keeper?.limit
-    if let keeper, wait != nil {
-      // A store that waits looks before it counts. A collection would make room for its short count too.
-      if let usage = hold.usageBeyondBounds(from: Predecessor(found)?.size, to: size, limit) { return .mustWait(usage) }
-      keeper.stopAsking(&wait)
-    }
+    if let usage = stillWaits(&wait, from: Predecessor(found)?.size, to: size, limit, hold) { return .mustWait(usage) }
     return try core.records.commit(
       &draft, as: path, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+  }
+
+  /// - Returns: what there would be, if a store that waits for room has none yet.
+  func stillWaits(
+    _ wait: inout LimitEnforcer.Wait?, from before: RecordSize?, to after: RecordSize, _ limit: StoreLimit?,
+    _ hold: borrowing KeyHold
+  ) -> BlobStore.UsageEstimate? {
+    guard let keeper, wait != nil else { return nil }
+    // A store that waits looks before it counts. A collection would make room for its short count too.
+    if let usage = hold.usageBeyondBounds(from: before, to: after, limit) { return usage }
+    keeper.stopAsking(&wait)
+    return nil
   }
 
   /// Checks that a record which has just taken its place may stay there. A wipe holds no key of which it finds no
@@ -346,6 +373,6 @@ struct PlacedDraft: ~Copyable {
 /// The record has taken its place. But it may not be on the medium, or could not be taken back.
 ///
 /// It must not be stored again: others may have locked the record meanwhile.
-private struct Published: Error {
+struct Published: Error {
   let cause: any Error
 }

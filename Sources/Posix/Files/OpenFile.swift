@@ -114,6 +114,20 @@ package struct OpenFile: ~Copyable, Sendable {
     }
   }
 
+  /// Whether another open file description has the file locked by `tryLock`.
+  ///
+  /// The answer is found by a shared lock, which is given back at once, so that any number may ask at a time.
+  package func isLockedElsewhere() throws(FileError) -> Bool {
+    do {
+      try files.perform(.lock, location) { flock(descriptor, LOCK_SH | LOCK_NB) }
+    } catch {
+      guard error.errno == .wouldBlock else { throw error }
+      return true
+    }
+    try files.perform(.lock, location) { flock(descriptor, LOCK_UN) }
+    return false
+  }
+
   /// Tries to lock a range of bytes for this open file description alone. Threads that share it are not kept apart.
   ///
   /// - Returns: false if another description holds a lock there.

@@ -17,6 +17,7 @@ import Testing
     (.unsupportedFlags(RecordFlags(rawValue: 8)), 110, "unsupportedFlags", 56),
     (.writableByOthers, 111, "writableByOthers", nil),
     (.invalidExtension, 112, "invalidExtension", 52),
+    (.abandonedStream, 113, "abandonedStream", 56),
   ]
 
   @Test(arguments: table)
@@ -28,7 +29,7 @@ import Testing
   }
 
   @Test func codesAreUsedOnce() {
-    #expect(Set(Self.table.map(\.0.code)) == Set(100...112))
+    #expect(Set(Self.table.map(\.0.code)) == Set(100...113))
   }
 
   @Test func descriptionsTellWhatWasFoundAndWhatBelongs() {

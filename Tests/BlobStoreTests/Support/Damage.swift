@@ -3,7 +3,7 @@ import BlobRecord
 /// Ways to damage a record of at least a byte of payload, each named after the rule it breaks.
 enum Damage: String, CaseIterable {
   case notEnoughDataToGetHeader, magicMismatch, invalidHeaderCRC, wrongHeaderSize, unsupportedFlags
-  case recordIsStreamAndBusy, wrongPayloadSize, payloadChecksumMismatch, keyMismatch
+  case abandonedStream, wrongPayloadSize, payloadChecksumMismatch, keyMismatch
 
   func inflict(on file: String, in cache: Cache) throws {
     var bytes = try cache.bytes(file)
@@ -16,7 +16,7 @@ enum Damage: String, CaseIterable {
       let crc = Array(bytes[..<60]).withUnsafeBytes { CRC32.checksum(of: $0.bytes) }
       withUnsafeBytes(of: crc.littleEndian) { bytes.replaceSubrange(60..<64, with: $0) }
     case .unsupportedFlags: return try cache.changeHeader(file) { $0.flags.insert(RecordFlags(rawValue: 0x80)) }
-    case .recordIsStreamAndBusy: return try cache.changeHeader(file) { $0.flags.insert(.streamIncomplete) }
+    case .abandonedStream: return try cache.changeHeader(file) { $0.flags.insert(.streamIncomplete) }
     case .wrongPayloadSize: bytes.removeLast()
     case .payloadChecksumMismatch: bytes[64] ^= 1
     case .keyMismatch: return try cache.changeHeader(file) { $0.keyDigest = 1 }
@@ -28,17 +28,17 @@ enum Damage: String, CaseIterable {
   var leavesHeaderSound: Bool {
     switch self {
     case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongHeaderSize, .unsupportedFlags: false
-    case .recordIsStreamAndBusy, .wrongPayloadSize, .payloadChecksumMismatch, .keyMismatch: true
+    case .abandonedStream, .wrongPayloadSize, .payloadChecksumMismatch, .keyMismatch: true
     }
   }
 
   /// Whether the first 64 bytes tell.
   var showsInHeader: Bool { self != .payloadChecksumMismatch }
 
-  /// Whether a later version, or a writer still at work, may have meant it so.
+  /// Whether a later version may have meant it so.
   var mayBeMeant: Bool {
     switch self {
-    case .wrongHeaderSize, .unsupportedFlags, .recordIsStreamAndBusy: true
+    case .wrongHeaderSize, .unsupportedFlags: true
     default: false
     }
   }

@@ -58,7 +58,7 @@ extension StoreModel {
   mutating func setExtendedData(_ data: Data, _ key: BlobKey) -> StoreAnswer {
     guard var record = records[key] else { return .outcome(.notFound) }
     switch state(of: record) {
-    case .damaged, .unreadable: return .failure(.damaged)
+    case .damaged, .streaming, .unreadable: return .failure(.damaged)
     case .expired: return .outcome(.notFound)
     case .live, .locked: break
     }

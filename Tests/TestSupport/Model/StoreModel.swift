@@ -254,7 +254,7 @@ extension StoreModel {
   ) -> StoreAnswer {
     guard var record = records[key] else { return .outcome(.notFound) }
     switch state(of: record) {
-    case .damaged, .unreadable: return .failure(.damaged)
+    case .damaged, .streaming, .unreadable: return .failure(.damaged)
     case .expired: return .outcome(.notFound)
     case .live, .locked:
       let before = record.header
@@ -268,7 +268,7 @@ extension StoreModel {
   private mutating func reading(_ key: BlobKey, _ answer: (Record?) -> StoreAnswer) -> StoreAnswer {
     guard let record = records[key] else { return answer(nil) }
     switch state(of: record) {
-    case .damaged, .unreadable:
+    case .damaged, .streaming, .unreadable:
       followDamagePolicy(key, record)
       return .failure(.damaged)
     case .expired: return answer(nil)

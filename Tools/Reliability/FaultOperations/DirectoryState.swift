@@ -46,7 +46,7 @@ extension DirectoryState {
       case .record(let entry), .repaired(let entry):
         let key = entry.key?.string ?? entry.file
         switch entry.state {
-        case .damaged: state.keys[key] = .damaged
+        case .damaged, .streaming: state.keys[key] = .damaged
         case .unreadable: state.unreadable.append(entry.file)
         case .live, .expired, .locked:
           guard let bytes = try? Data(contentsOf: root.appending(path: entry.file)), let header = entry.header,

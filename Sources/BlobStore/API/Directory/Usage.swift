@@ -16,7 +16,7 @@ extension BlobStore {
     /// The files of dead records that wait to be overwritten.
     public var recycledFiles: Int64 = 0
     public var recycledBytes: Int64 = 0
-    /// Records in the making, and what writers that died have left.
+    /// Records in the making, those that are seen while they are written among them, and what writers that died have left.
     public var temporaryFiles: Int64 = 0
     /// Their bytes: in no other number.
     public var temporaryBytes: Int64 = 0
@@ -34,6 +34,11 @@ extension BlobStore {
         unreadableFiles += 1
         return
       }
+      guard state != .streaming else {
+        temporaryFiles += 1
+        temporaryBytes.saturatingAdd(byteCount)
+        return
+      }
       bytes.saturatingAdd(byteCount)
       switch state {
       case .damaged:
@@ -46,7 +51,7 @@ extension BlobStore {
       case .expired:
         expiredRecords += 1
         expiredBytes.saturatingAdd(byteCount)
-      case .live, .unreadable: break
+      case .live, .streaming, .unreadable: break
       }
       records += 1
     }

@@ -51,6 +51,7 @@ extension BlobStore {
         bytes.saturatingAdd(entry.fileSize)
         switch entry.state {
         case .damaged: damagedFiles += 1
+        case .streaming: temporaryFiles += 1
         case .unreadable: unreadableFiles += 1
         case .live, .expired, .locked:
           soundRecords += 1

@@ -1,17 +1,18 @@
 internal import BlobRecord
 
-/// Which damaged files a collection may remove: the cache's own, unwritten for a while.
+/// Which damaged files a collection may remove: the cache's own, unwritten for a while; an abandoned stream at any age.
 struct DamageRule {
   let now: UnixTime
   let defaultExpiration: Int64
 
   func isDue(_ entry: RecordEntry) -> Bool {
+    if entry.damage == .abandonedStream { return true }
     guard entry.state == .damaged, now > entry.modified.advanced(bySeconds: defaultExpiration) else { return false }
     switch entry.damage {
     case .notEnoughDataToGetHeader, .invalidHeaderCRC, .wrongPayloadSize, .keyMismatch, .writableByOthers: return true
     // A power cut may leave a record so; anything else without the magic may be a user's file.
     case .magicMismatch: return entry.storedHeader?.isAllZero ?? false
-    // A later version's record, or one that is still being written.
+    // A later version's record.
     default: return false
     }
   }

@@ -19,7 +19,7 @@ struct ExpiryRule {
     case .expired: .expired
     case .damaged: isDue(damaged: entry) ? entry.damage.map { .damaged($0) } : nil
     case .live: excludes(entry.header) ? .evicted : nil
-    case .locked, .unreadable: nil
+    case .locked, .streaming, .unreadable: nil
     }
   }
 

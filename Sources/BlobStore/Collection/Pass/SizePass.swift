@@ -267,7 +267,7 @@ extension SizePass {
     switch state {
     case .live: true
     case .expired: !options.dryRun || tally.report.wasCutShort
-    case .locked, .damaged, .unreadable: false
+    case .locked, .damaged, .streaming, .unreadable: false
     }
   }
 

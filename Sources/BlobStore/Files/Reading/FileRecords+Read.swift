@@ -185,6 +185,17 @@ extension OpenFile {
     }
   }
 
+  /// The broken rule of this file, where a stream whose writer is gone is told from one that is being written.
+  ///
+  /// System calls for a stream: `flock(2)`; for an abandoned one another `flock(2)`, `pread(2)`.
+  borrowing func settled(_ breach: RecordError) throws(FileError) -> RecordError {
+    // The header is read once more: the writer may have completed the record before it gave up its lock.
+    guard breach == .recordIsStreamAndBusy, try !isLockedElsewhere(), case .success(let header) = try readHeader(),
+      header.flags.contains(.streamIncomplete)
+    else { return breach }
+    return .abandonedStream
+  }
+
   /// Reads what a record has behind its payload, if its header announces that.
   ///
   /// - Parameter facts: with the size of the file; told whether the extension is whole.

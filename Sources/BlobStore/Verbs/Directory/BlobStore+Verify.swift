@@ -133,7 +133,11 @@ extension StoreCore {
     let judge = RecordJudge()
     var facts = RecordFacts(fileSize: status.size)
     // Before the payload is read: its checksum comes before the name's digest.
-    guard let header = judge.judge(stored, facts).soundHeader else { return Reading(judge.judge(stored, facts)) }
+    let header: RecordHeader
+    switch judge.judge(stored, facts) {
+    case .sound(let sound), .expired(let sound): header = sound
+    case .broken(let error, _): return .damaged(try file.settled(error))
+    }
     guard header.payloadSize <= configuration.limits.payload else { throw tooLarge(header, file.location.path) }
     if header.payloadChecksum != nil { try file.readPayloadChecksum(by: header, &facts) }
     let kept = try file.readExtension(by: stored, &facts)

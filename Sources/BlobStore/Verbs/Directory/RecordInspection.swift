@@ -122,7 +122,9 @@ extension RecordInspection {
       (header, damage) = (sound, breach)
       let isLive = sound.isLive(at: now, defaultExpiration: store.defaultExpiration)
       state = breach != nil ? .damaged : sound.isLocked ? .locked : isLive ? .live : .expired
-    case .broken(let error, let sound): (header, damage, state) = (sound, error, .damaged)
+    case .broken(let error, let sound):
+      let breach = try file.settled(error)
+      (header, damage, state) = (sound, breach, RecordState(breach))
     }
     expiry = header?.expiry(defaultExpiration: store.defaultExpiration)
   }

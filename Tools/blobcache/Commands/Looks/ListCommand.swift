@@ -9,7 +9,7 @@ struct ListCommand: DirectorySubcommand {
 
   /// Which records are shown.
   enum StateFilter: String, CaseIterable, ExpressibleByArgument {
-    case live, expired, locked, damaged, all
+    case live, expired, locked, damaged, streaming, all
 
     func includes(_ state: RecordState) -> Bool {
       switch self {
@@ -17,6 +17,7 @@ struct ListCommand: DirectorySubcommand {
       case .expired: state == .expired
       case .locked: state == .locked
       case .damaged: state == .damaged
+      case .streaming: state == .streaming
       case .all: true
       }
     }
@@ -108,7 +109,7 @@ extension RecordState {
     switch self {
     case .live: .green
     case .expired: .dim
-    case .locked: .cyan
+    case .locked, .streaming: .cyan
     case .damaged, .unreadable: .red
     }
   }

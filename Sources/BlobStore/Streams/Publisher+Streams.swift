@@ -1,0 +1,59 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+
+/// Records that have their place before they are whole.
+extension Publisher {
+  /// Completes a record that was published before its payload was whole. It is synced on both sides of the last header,
+  /// as far as durability asks for that.
+  ///
+  /// - Parameter stream: the header that it was published with.
+  /// - Throws: `overtaken` if the record has lost its place; `Published` if it is complete and a sync has failed.
+  func complete(_ placed: borrowing PlacedDraft, from stream: RecordHeader, to header: RecordHeader) throws {
+    let path = placed.path
+    let level = core.configuration.durability.level(concernsLock: header.isLocked)
+    var wait: LimitEnforcer.Wait?
+    defer { keeper?.stopAsking(&wait) }
+    try placed.draft.synchronize(level)
+    keeper?.willStore(path.digest)
+    while true {
+      switch try complete(placed, from: stream, to: header, level, &wait, core.stripes.hold(path.digest)) {
+      case .nameIsTaken: throw BlobStoreError(.overtaken, "the key was stored or removed while the blob was written")
+      case .mustWait(let usage): try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
+      case .done(let usage):
+        didStore(header, at: path, of: placed.root, exceeding: usage)
+        guard level == .full else { return }
+        do throws(FileError) {
+          try placed.draft.synchronize(level)
+        } catch {
+          throw Published(cause: error)
+        }
+        return try synchronizeEntry(of: placed.draft, at: path, of: placed.root)
+      }
+    }
+  }
+
+  private func complete(
+    _ placed: borrowing PlacedDraft, from stream: RecordHeader, to header: RecordHeader,
+    _ level: BlobStore.Durability.Level, _ wait: inout LimitEnforcer.Wait?, _ hold: borrowing KeyHold
+  ) throws -> CommitOutcome {
+    let limit = keeper?.limit
+    let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
+    if let usage = stillWaits(&wait, from: .stream, to: size, limit, hold) { return .mustWait(usage) }
+    return try core.records.complete(
+      placed.draft, as: placed.path, from: stream, to: header, level, within: limit, hold)
+  }
+
+  /// Removes a record that is given up before it is whole. What cannot be removed now, a collection takes: its writer
+  /// is gone.
+  func withdraw(_ placed: borrowing PlacedDraft) {
+    do {
+      let hold = try core.stripes.hold(placed.path.digest)
+      // In another directory the counters are another's.
+      guard try core.root.opened() === placed.root else { return }
+      try core.records.withdrawStream(placed.draft, at: placed.path, hold)
+    } catch {
+      core.configuration.logger.debug("a stream is left: \(BlobStoreError(error, operation: "store", key: nil))")
+    }
+  }
+}

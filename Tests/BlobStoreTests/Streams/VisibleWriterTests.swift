@@ -1,0 +1,408 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, Y13 to Y18: blobs that are seen while they are written.
+@Suite struct VisibleWriterTests: BetweenCalls {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private func open(
+    _ store: BlobStore, locks: BlobStore.LockPolicy = .none, expectedSize: Int64? = nil, extendedData: Data? = nil
+  ) throws -> BlobWriter {
+    try store.openWriter(
+      for: "key", ttl: .seconds(77), locks: locks, expectedSize: expectedSize, extendedData: extendedData,
+      visibility: .whileWriting)
+  }
+
+  /// Leaves what a writer leaves that is killed.
+  private func abandon(in store: BlobStore, locks: UInt32 = 0) throws {
+    try store.store(payload(100), for: "key", ttl: .never)
+    try cache.changeHeader("ke/key") { header in
+      header.flags.insert(.streamIncomplete)
+      header.ttl = .max
+      header.refCount = locks
+      header.payloadSize = .max
+    }
+  }
+
+  private func commit(_ writer: consuming BlobWriter) -> BlobStoreError? {
+    do {
+      try writer.commit()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  // MARK: The life of a stream
+
+  /// Y13, Y14: seen as busy, and the record of a store once it is committed.
+  @Test(arguments: [0, 1, 4096, 300_000], [true, false]) func isBusyAndThenWhole(
+    byteCount: Int, isExpected: Bool
+  ) throws {
+    let store = try cache.store()
+    for data in [nil, payload(20, 3)] {
+      try store.store(payload(byteCount), for: "key", ttl: .seconds(77), locks: .one, extendedData: data)
+      let stored = try cache.bytes("ke/key")
+      var writer = try open(store, locks: .one, expectedSize: isExpected ? Int64(byteCount) : nil, extendedData: data)
+      for piece in [payload(byteCount).prefix(byteCount / 3), payload(byteCount).dropFirst(byteCount / 3)] {
+        let error = expect(.damaged) { _ = try store.load("key") }
+        #expect(error?.recordError == .recordIsStreamAndBusy)
+        try writer.append(piece)
+      }
+      #expect(try cache.header("ke/key").flags.contains(.streamIncomplete))
+      let header = try writer.commit()
+      #expect(try header == cache.header("ke/key"))
+      #expect(try cache.bytes("ke/key") == stored)
+      #expect(try store.load("key")?.payload == payload(byteCount))
+      #expect(try cache.files() == ["ke/key"])
+      try store.checkInvariants()
+      _ = try store.remove("key")
+    }
+  }
+
+  @Test func referenceFormatHasNoChecksum() throws {
+    let store = try cache.store { $0.format = .reference }
+    var writer = try store.openWriter(for: "key", visibility: .whileWriting)
+    try writer.append(payload(10))
+    cache.clock.advance(by: 5)
+    let header = try writer.commit()
+    #expect(header == RecordHeader(updateTime: UInt64(cache.now), payloadSize: 10))
+    #expect(try store.load("key")?.payload == payload(10))
+  }
+
+  /// Y13: its time begins with the commit, so it does not expire before.
+  @Test func aStreamDoesNotExpire() throws {
+    let store = try cache.store()
+    var writer = try open(store)
+    try writer.append(payload(10))
+    cache.clock.advance(by: 1_000_000)
+    #expect(try store.collect().isWithoutRemovals)
+    let header = try writer.commit()
+    #expect(header.updateTime == UInt64(cache.now) && header.ttl == 77)
+    cache.clock.advance(by: 78)
+    #expect(try store.load("key") == nil)
+  }
+
+  /// Y13: kept locks are those of the record that it takes the place of.
+  @Test func locksAreThoseOfTheBeginning() throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key", locks: .one)
+    let writer = try open(store, locks: .keepOrOne)
+    for change in [{ try store.lock("key") }, { try store.unlock("key") }, { try store.touch("key") }] {
+      let error = expect(.damaged) { _ = try change() }
+      #expect(error?.recordError == .recordIsStreamAndBusy)
+    }
+    #expect(try writer.commit().refCount == 1)
+    try store.checkInvariants()
+  }
+
+  /// Y14: what is given up leaves nothing.
+  @Test(arguments: ["dropped", "discarded", "too short", "too long"]) func whatIsGivenUpLeavesNothing(
+    way: String
+  ) throws {
+    let store = try cache.store()
+    try store.store(payload(5), for: "key")
+    do {
+      var writer = try open(store, expectedSize: 20)
+      try writer.append(payload(10))
+      switch way {
+      case "dropped": break
+      case "discarded": writer.discard()
+      case "too short": #expect(commit(writer)?.code == .sizeMismatch)
+      default:
+        expect(.sizeMismatch) { try writer.append(payload(11)) }
+        #expect(commit(writer)?.code == .sizeMismatch)
+      }
+    }
+    #expect(try cache.files().isEmpty)
+    #expect(try store.load("key") == nil)
+    try store.collect()
+    #expect(try store.usageEstimate() == BlobStore.UsageEstimate())
+  }
+
+  // MARK: Changes meanwhile
+
+  /// Y15: what is stored meanwhile stays.
+  @Test(arguments: [true, false]) func aStoreMeanwhileWins(isCommitted: Bool) throws {
+    let store = try cache.store()
+    var writer = try open(store)
+    try writer.append(payload(10))
+    try store.store(payload(7, 2), for: "key", locks: .keep)
+    try writer.append(payload(10))
+    if isCommitted {
+      let error = commit(writer)
+      #expect(error?.code == .overtaken && error?.key == "key" && error?.operation == "store")
+    } else {
+      writer.discard()
+    }
+    #expect(try store.load("key")?.payload == payload(7, 2))
+    #expect(try cache.files() == ["ke/key"])
+    try store.checkInvariants()
+  }
+
+  /// Y15: what is removed meanwhile stays away.
+  @Test(arguments: ["remove", "removeAll", "file"]) func aRemovalMeanwhileWins(way: String) throws {
+    let store = try cache.store()
+    var writer = try open(store)
+    try writer.append(payload(10))
+    switch way {
+    case "remove": #expect(try store.remove("key") == .done)
+    case "removeAll": #expect(try store.removeAll(.all).files == 1)
+    default: try removeFile("ke/key")()
+    }
+    try writer.append(payload(10))
+    #expect(commit(writer)?.code == .overtaken)
+    #expect(try cache.files().isEmpty)
+  }
+
+  /// Y15: of two streams of a key, the later one stays.
+  @Test func theLaterStreamWins() throws {
+    let store = try cache.store()
+    var first = try open(store)
+    var second = try open(store)
+    try first.append(payload(10, 1))
+    try second.append(payload(20, 2))
+    #expect(commit(first)?.code == .overtaken)
+    #expect(commit(second) == nil)
+    #expect(try store.load("key")?.payload == payload(20, 2))
+    #expect(try store.traffic().stores == 1)
+  }
+
+  /// Y15, P7: another directory in the root's place.
+  @Test(arguments: [true, false]) func anotherRootIsLeftAlone(isCommitted: Bool) throws {
+    let store = try cache.store()
+    var writer = try open(store)
+    try writer.append(payload(10))
+    try check(rename(cache.path(""), cache.outside.path.string + "/moved"), "rename")
+    try cache.makeDirectory("")
+    // Long enough for the root to be looked at again.
+    Thread.sleep(forTimeInterval: 1.1)
+    try store.store(payload(7), for: "key")
+    if isCommitted {
+      let error = commit(writer)
+      #expect(error?.code == .fileSystem && error?.errno == .noSuchFileOrDirectory)
+    } else {
+      writer.discard()
+    }
+    #expect(try store.load("key")?.payload == payload(7))
+    try store.checkInvariants()
+  }
+
+  // MARK: What others make of it
+
+  /// Y16, C5a: it is no damage, and no collection, wipe of the unlocked, or policy removes it.
+  @Test(arguments: BlobStore.DamagePolicy.allCases) func aStreamIsLeftAlone(policy: BlobStore.DamagePolicy) throws {
+    let store = try cache.store {
+      $0.damagePolicy = policy
+      $0.limits.size = 1000
+    }
+    var writer = try open(store)
+    try writer.append(payload(900))
+    try cache.setModified("ke/key", 0)
+    expect(.damaged) { _ = try store.load("key") }
+    var options = BlobStore.CollectionOptions()
+    options.looksAtEverything = true
+    let report = try store.collect(options)
+    #expect(report.isWithoutRemovals && report.examined == 1 && report.bytesAfter == 64)
+    #expect(try store.removeAll(.unlocked).files == 0)
+    let verified = try store.verify(repairing: .remove)
+    #expect(verified.damagedFiles == 0 && verified.temporaryFiles == 1 && verified.repairedFiles == 0)
+    let usage = try store.usage()
+    #expect(usage.temporaryFiles == 1 && usage.temporaryBytes == 964 && usage.bytes == 0 && usage.damagedFiles == 0)
+    let entries = try Array(store.records())
+    #expect(entries.map(\.state) == [.streaming] && entries.map(\.damage) == [.recordIsStreamAndBusy])
+    #expect(entries.map(\.key) == ["key"])
+    #expect(try store.inspect(FilePath(cache.path("ke/key"))).state == .streaming)
+    try store.checkInvariants()
+    try writer.commit()
+    #expect(try store.usageEstimate()?.bytes == 964)
+  }
+
+  /// M1, M4: its bytes are counted with the commit, which makes room as a store does.
+  @Test func theLimitIsKeptAtTheCommit() throws {
+    let store = try cache.store {
+      $0.limits.size = 3000
+      $0.limits.collectsOnStore = true
+      $0.recycling = .off
+    }
+    for key in 0..<4 {
+      try store.store(payload(436), for: BlobKey("\(key)"), ttl: .seconds(1000))
+      cache.clock.advance(by: 1)
+    }
+    store.waitForCollection()
+    var writer = try open(store)
+    try writer.append(payload(2000))
+    store.waitForCollection()
+    #expect(try store.contains("0"))
+    try writer.commit()
+    store.waitForCollection()
+    #expect(try !store.contains("0") && store.contains("key"))
+    try store.checkInvariants()
+  }
+
+  /// M3: where locked blobs leave no room, the commit is refused, and nothing is left.
+  @Test func aFullDirectoryRefusesTheCommit() throws {
+    let store = try cache.store {
+      $0.limits.size = 1 << 20
+      $0.limits.collectsOnStore = true
+    }
+    let big = payload(1_000_000)
+    // As many as the bound of 17 MiB, less a hundredth of one, takes.
+    for key in 0..<17 {
+      try store.store(big, for: BlobKey("\(key)"), locks: .one)
+      store.waitForCollection()
+    }
+    var writer = try open(store)
+    try writer.append(big)
+    #expect(commit(writer)?.code == .limitReached)
+    store.waitForCollection()
+    #expect(try !cache.exists("ke/key"))
+    try store.checkInvariants()
+  }
+
+  // MARK: Writers that are gone
+
+  /// Y17, G: an abandoned stream is damage, which policies act on.
+  @Test(arguments: BlobStore.DamagePolicy.allCases) func anAbandonedStreamIsDamage(
+    policy: BlobStore.DamagePolicy
+  ) throws {
+    let store = try cache.store { $0.damagePolicy = policy }
+    try abandon(in: store, locks: 1)
+    #expect(try Array(store.records()).map(\.damage) == [.abandonedStream])
+    #expect(try store.inspect(FilePath(cache.path("ke/key"))).damage == .abandonedStream)
+    #expect(try store.verify().damagedFiles == 1)
+    #expect(try store.usage().damagedFiles == 1)
+    let error = expect(.damaged) { _ = try store.load("key") }
+    #expect(error?.recordError == .abandonedStream)
+    #expect(try cache.files() == (policy == .report ? ["ke/key"] : policy == .remove ? [] : [".quarantine/key"]))
+    try store.store(payload(3), for: "key")
+    #expect(try store.load("key")?.payload == payload(3))
+    try store.checkInvariants()
+  }
+
+  /// Y17, C3: collected at any age, as temporary files are.
+  @Test(arguments: [true, false]) func anAbandonedStreamIsCollected(isDryRun: Bool) throws {
+    let store = try cache.store()
+    try abandon(in: store)
+    var options = BlobStore.CollectionOptions()
+    options.looksAtEverything = true
+    options.dryRun = isDryRun
+    #expect(try store.collect(options).damaged == 1)
+    #expect(try cache.files().isEmpty == !isDryRun)
+  }
+
+  /// Y17: no mark hides a stream whose writer dies later.
+  @Test func noMarkHidesAStream() throws {
+    let store = try cache.store()
+    var writer = try open(store)
+    try writer.append(payload(10))
+    try cache.setModified("ke", 0)
+    #expect(try store.collect().isWithoutRemovals)
+    #expect(try store.collect().isWithoutRemovals)
+    let bytes = try cache.bytes("ke/key")
+    let modified = try cache.modified("ke")
+    writer.discard()
+    try cache.write(bytes, to: "ke/key")
+    try check(utimensat(AT_FDCWD, cache.path("ke"), [modified, modified], 0), "utimensat")
+    #expect(try store.collect().damaged == 1)
+  }
+
+  /// Y17: a writer that ends between the look at the header and the look for its lock has not died.
+  @Test func aWriterThatEndsDuringALookHasNotDied() throws {
+    let store = try tracedStore()
+    let other = try cache.store()
+    let bytes = payload(10)
+    try other.store(bytes, for: "key", ttl: .never)
+    let whole = try cache.bytes("ke/key")
+    try cache.changeHeader("ke/key") { $0.flags.insert(.streamIncomplete) }
+    let cache = cache
+    before(.lock, at: "ke/key") { try cache.write(whole, to: "ke/key") }
+    #expect(try Array(store.records()).map(\.damage) == [.recordIsStreamAndBusy])
+    #expect(try store.load("key")?.payload == bytes)
+  }
+
+  // MARK: Failing calls
+
+  /// Y18: each call fails in turn. The key has the whole blob or none, and nothing is left behind.
+  @Test(arguments: [BlobStore.Durability.none, .full], [nil, payload(9)]) func aFailingCallLeavesNothing(
+    durability: BlobStore.Durability, extendedData: Data?
+  ) throws {
+    let store = try cache.store(files: trace.files) { $0.durability = durability }
+    var call = 0
+    var completed = false
+    while !completed {
+      call += 1
+      try store.store(payload(10), for: "key", locks: .one)
+      _ = trace.take()
+      let (failing, trace) = (call, trace)
+      trace.onCall { made, _ in
+        guard ![.close, .unlockByte].contains(made) else { return nil }
+        let count = trace.count { ![.close, .unlockByte].contains($0.call) }
+        return count == failing ? .fail(.ioError) : nil
+      }
+      do throws(BlobStoreError) {
+        var writer = try opened(store, extendedData)
+        try writer.append(payload(20))
+        try writer.commit()
+        trace.onCall(nil)
+        completed = trace.count { ![.close, .unlockByte].contains($0.call) } < failing
+        #expect(try store.load("key")?.payload == payload(20))
+      } catch {
+        trace.onCall(nil)
+        #expect([.fileSystem, .foreignFile].contains(error.code) && error.key == "key", "\(error)")
+        let found = try store.load("key")?.payload
+        let mayBeThere = [payload(10), durability == .full ? payload(20) : payload(10)]
+        #expect(found == nil || mayBeThere.contains(found ?? Data()), "call \(call): \(error)")
+      }
+      #expect(try cache.files().isSubset(of: ["ke/key"]), "call \(call)")
+      try store.checkInvariants()
+    }
+    #expect(call > 10)
+  }
+
+  private func opened(_ store: BlobStore, _ extendedData: Data?) throws(BlobStoreError) -> BlobWriter {
+    try store.openWriter(for: "key", ttl: .seconds(77), extendedData: extendedData, visibility: .whileWriting)
+  }
+
+  /// Y17: what cannot be withdrawn is collected later.
+  @Test(arguments: [SystemCall.unlink, .lockByte]) func whatCannotBeWithdrawnIsCollected(call: SystemCall) throws {
+    let store = try cache.store(files: trace.files)
+    var writer = try open(store)
+    try writer.append(payload(10))
+    trace.onCall { made, _ in made == call ? .fail(.ioError) : nil }
+    writer.discard()
+    trace.onCall(nil)
+    #expect(try cache.files() == ["ke/key"])
+    let error = expect(.damaged) { _ = try store.load("key") }
+    #expect(error?.recordError == .abandonedStream)
+    #expect(try store.collect().damaged == 1)
+    #expect(try cache.files().isEmpty)
+  }
+
+  /// Where the lock cannot be looked for, nothing is known of the record.
+  @Test func aFailingLookForTheLockIsAnError() throws {
+    let store = try cache.store(files: trace.files)
+    try abandon(in: store)
+    for attempt in 1...2 {
+      trace.onCall { made, path in
+        made == .lock && path.string.hasSuffix("ke/key") && trace.count(.lock) >= attempt ? .fail(.noLocks) : nil
+      }
+      _ = trace.take()
+      let error = expect(.fileSystem) { _ = try store.load("key") }
+      #expect(error?.errno == .noLocks)
+      trace.onCall(nil)
+    }
+  }
+}
+
+extension BlobStore.CollectionReport {
+  fileprivate var isWithoutRemovals: Bool { expired == 0 && evicted == 0 && damaged == 0 && temporary == 0 }
+}
