@@ -6,7 +6,9 @@ let package = Package(
   platforms: [.macOS(.v15), .iOS(.v18)],
   products: [
     .executable(name: "blobcache", targets: ["blobcache"]),
+    .executable(name: "blobcache-serve", targets: ["blobcache-serve"]),
     .library(name: "BlobCacheCommands", targets: ["BlobCacheCommands"]),
+    .library(name: "BlobCacheServer", targets: ["BlobCacheServer"]),
     .library(name: "BlobCache", targets: ["BlobCache"]),
     .library(name: "BlobStore", targets: ["BlobStore"]),
     .library(name: "MemoryCache", targets: ["MemoryCache"]),
@@ -19,6 +21,10 @@ let package = Package(
     // Off by default: a library should not choose what its app links. The app says `traits: ["Metrics"]`.
     .trait(name: "Metrics", description: "BlobCache counts and times what it does by swift-metrics."),
     .trait(name: "Tracing", description: "BlobCache makes spans by swift-distributed-tracing."),
+    // Off by default: of all products, two need a server's 24 packages.
+    .trait(
+      name: "Server", description: "blobcache-serve and BlobCacheServer listen, by Hummingbird.",
+      enabledTraits: ["Tool"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -27,7 +33,11 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+    .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
+    // Without its traits: they bring all of Foundation.
+    .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
@@ -48,6 +58,33 @@ let package = Package(
       ],
       path: "Tools/blobcache",
       exclude: ["Main"]),
+
+    .executableTarget(
+      name: "blobcache-serve",
+      dependencies: [
+        "BlobCacheServer", "BlobCacheCommands", "BlobCache", "BlobStore", "Posix",
+        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Server"])),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Server"])),
+        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Server"])),
+      ],
+      path: "Tools/blobcache-serve"),
+
+    .target(
+      name: "BlobCacheServer",
+      dependencies: [
+        "BlobCache", "BlobStore", "BlobRecord", "Locks",
+        .product(name: "HummingbirdCore", package: "hummingbird", condition: .when(traits: ["Server"])),
+        .product(name: "HummingbirdTLS", package: "hummingbird", condition: .when(traits: ["Server"])),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Server"])),
+        .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Server"])),
+        .product(name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["Server"])),
+        .product(name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["Server"])),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Server"])),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
 
     .target(
       name: "BlobCache",
@@ -134,10 +171,16 @@ let package = Package(
     .testTarget(
       name: "ToolTests",
       dependencies: [
-        "blobcache", "BlobCacheCommands", "BlobStore", "BlobRecord", "TestSupport",
+        "blobcache", "blobcache-serve", "BlobCacheCommands", "BlobStore", "BlobRecord", "TestSupport",
         .product(name: "SystemPackage", package: "swift-system"),
       ],
       exclude: ["Snapshots"]),
+    .testTarget(
+      name: "ServerTests",
+      dependencies: [
+        "BlobCacheServer", "BlobCache", "BlobStore", "BlobRecord", "TestSupport",
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
     .testTarget(
       name: "BlobCacheTests",
       dependencies: [

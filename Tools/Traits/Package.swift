@@ -7,7 +7,7 @@ let package = Package(
   platforms: [.macOS(.v15)],
   dependencies: [
     // Named, because the folder of a clone may be called anything.
-    .package(name: "BlobCache", path: "../..", traits: ["Metrics", "Tracing"]),
+    .package(name: "BlobCache", path: "../..", traits: ["Metrics", "Tracing", "Server"]),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
@@ -22,13 +22,25 @@ let package = Package(
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Tracing", package: "swift-distributed-tracing"),
-      ],
-      swiftSettings: [
-        .enableUpcomingFeature("ExistentialAny"),
-        .enableUpcomingFeature("InternalImportsByDefault"),
-        .enableUpcomingFeature("MemberImportVisibility"),
-        .treatAllWarnings(as: .error),
-      ])
+      ]),
+    // The server as a process: what its transport makes of bytes, and what becomes of the directory.
+    .testTarget(
+      name: "ServerProcessTests",
+      dependencies: [
+        .product(name: "BlobCacheServer", package: "BlobCache"),
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "blobcache-serve", package: "BlobCache"),
+      ]),
   ],
   swiftLanguageModes: [.v6]
 )
+
+for target in package.targets {
+  target.swiftSettings = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+  ]
+}

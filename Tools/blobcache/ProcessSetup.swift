@@ -11,13 +11,17 @@ internal import ArgumentParser
 #endif
 
 /// The state of the process that must be right before anything else happens.
-enum ProcessSetup {
-  static func prepare() {
-    // A reader that goes away and a file size limit are errors of a write, not reasons to die in the middle.
-    signal(SIGPIPE, SIG_IGN)
-    signal(SIGXFSZ, SIG_IGN)
+package enum ProcessSetup {
+  package static func prepare() {
+    ignoreSignals()
     occupyStandardDescriptors()
     refuseArgumentsThatAreNotUTF8()
+  }
+
+  /// A reader that goes away and a file size limit are errors of a write, not reasons to die in the middle.
+  static func ignoreSignals() {
+    signal(SIGPIPE, SIG_IGN)
+    signal(SIGXFSZ, SIG_IGN)
   }
 
   /// Opens a file that always fails in place of each closed standard descriptor.

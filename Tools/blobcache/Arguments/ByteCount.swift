@@ -1,8 +1,8 @@
 internal import ArgumentParser
 
 /// A number of bytes as people write it: `4096`, `10MB`, `512KiB`, `2G`.
-struct ByteCount: Hashable {
-  let bytes: Int64
+package struct ByteCount: Hashable {
+  package let bytes: Int64
 
   private static let decimalUnits: [(suffix: String, bytes: Int64)] = [
     ("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000),
@@ -23,9 +23,11 @@ extension ByteCount {
 }
 
 extension ByteCount: WrittenValue {
-  static var forms: String { "a size in whole bytes or units: 4096, 10MB (of 1000), 512KiB or 512K (of 1024), 2G" }
+  package static var forms: String {
+    "a size in whole bytes or units: 4096, 10MB (of 1000), 512KiB or 512K (of 1024), 2G"
+  }
 
-  init?(argument: String) {
+  package init?(argument: String) {
     let unit =
       (Self.decimalUnits + Self.binaryUnits + Self.shortUnits).first { argument.hasSuffix($0.suffix) } ?? ("", 1)
     guard let count = Int64(digits: argument.dropLast(unit.suffix.count)) else { return nil }
@@ -37,7 +39,7 @@ extension ByteCount: WrittenValue {
 
 extension ByteCount: CustomStringConvertible {
   /// To a tenth of a decimal unit: `512 B`, `34.2 KB`.
-  var description: String {
+  package var description: String {
     guard bytes >= 1000 else { return "\(bytes) B" }
     var unit = Self.decimalUnits[0]
     for larger in Self.decimalUnits.dropFirst() where Self.tenths(bytes, unit.bytes) >= 10_000 { unit = larger }

@@ -2,15 +2,15 @@ internal import ArgumentParser
 internal import BlobStore
 
 /// How long blobs without a time to live last after their last access, as people write it.
-enum DefaultTimeToLive: Hashable {
+package enum DefaultTimeToLive: Hashable {
   case span(TimeSpan)
   case never
 }
 
 extension DefaultTimeToLive: WrittenValue {
-  static var forms: String { "\(TimeSpan.forms); or never" }
+  package static var forms: String { "\(TimeSpan.forms); or never" }
 
-  init?(argument: String) {
+  package init?(argument: String) {
     if argument == "never" {
       self = .never
     } else if let span = TimeSpan(argument: argument) {
@@ -20,7 +20,7 @@ extension DefaultTimeToLive: WrittenValue {
     }
   }
 
-  var duration: Duration {
+  package var duration: Duration {
     switch self {
     case .span(let span): span.duration
     case .never: .never
@@ -29,7 +29,7 @@ extension DefaultTimeToLive: WrittenValue {
 }
 
 extension DefaultTimeToLive: CustomStringConvertible {
-  var description: String {
+  package var description: String {
     switch self {
     case .span(let span): span.description
     case .never: "never"

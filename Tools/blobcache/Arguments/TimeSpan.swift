@@ -1,19 +1,21 @@
 internal import ArgumentParser
 
 /// A whole number of seconds as people write it: `90`, `90s`, `10m`, `6h`, `30d`, `1w`.
-struct TimeSpan: Hashable {
-  let seconds: Int64
+package struct TimeSpan: Hashable {
+  package let seconds: Int64
 
-  var duration: Duration { .seconds(seconds) }
+  package var duration: Duration { .seconds(seconds) }
 
   private static let units: [(suffix: String, seconds: Int64)] = [("d", 86400), ("h", 3600), ("m", 60), ("s", 1)]
   private static let week: (suffix: String, seconds: Int64) = ("w", 7 * 86400)
 }
 
 extension TimeSpan: WrittenValue {
-  static var forms: String { "a duration of whole seconds, minutes, hours, days or weeks: 90, 90s, 10m, 6h, 30d, 1w" }
+  package static var forms: String {
+    "a duration of whole seconds, minutes, hours, days or weeks: 90, 90s, 10m, 6h, 30d, 1w"
+  }
 
-  init?(argument: String) {
+  package init?(argument: String) {
     let unit = (Self.units + [Self.week]).first { argument.hasSuffix($0.suffix) } ?? ("", 1)
     guard let count = Int64(digits: argument.dropLast(unit.suffix.count)) else { return nil }
     let (seconds, overflow) = count.multipliedReportingOverflow(by: unit.seconds)
@@ -24,7 +26,7 @@ extension TimeSpan: WrittenValue {
 
 extension TimeSpan: CustomStringConvertible {
   /// Exact, in the largest unit up to days that is: `10m`, `90s`.
-  var description: String {
+  package var description: String {
     let unit = Self.units.first { seconds % $0.seconds == 0 && seconds >= $0.seconds } ?? ("s", 1)
     return "\(seconds / unit.seconds)\(unit.suffix)"
   }

@@ -2,7 +2,7 @@ internal import Locks
 internal import SystemPackage
 
 /// Standard error, for all output that is no result.
-enum StandardError {
+package enum StandardError {
   /// The line that is shown for a moment at the end of a terminal, below all messages.
   private static let status = Lock("")
 
@@ -10,7 +10,7 @@ enum StandardError {
   private static let eraseLine = "\r\u{1B}[K"
 
   /// Prints a line for people, by one write so that processes do not mix theirs.
-  static func report(_ message: String) {
+  package static func report(_ message: String) {
     status.withLock { status in
       write((status.isEmpty ? "" : eraseLine) + "blobcache: \(message.printable)\n" + status)
     }

@@ -1,16 +1,20 @@
-internal import Logging
+package import Logging
 
 /// The libraries' warnings, as the tool's own messages.
-struct StandardErrorLog: LogHandler {
-  var logLevel: Logger.Level
-  var metadata: Logger.Metadata = [:]
+package struct StandardErrorLog: LogHandler {
+  package var logLevel: Logger.Level
+  package var metadata: Logger.Metadata = [:]
 
-  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+  package init(logLevel: Logger.Level) {
+    self.logLevel = logLevel
+  }
+
+  package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
     get { metadata[key] }
     set { metadata[key] = newValue }
   }
 
-  func log(event: LogEvent) {
+  package func log(event: LogEvent) {
     StandardError.report("\(event.message)")
   }
 }

@@ -1,14 +1,14 @@
-internal import ArgumentParser
+package import ArgumentParser
 
 /// A value that people write in one of several forms.
-protocol WrittenValue: ExpressibleByArgument {
+package protocol WrittenValue: ExpressibleByArgument {
   /// The accepted values, in words that follow "must be".
   static var forms: String { get }
 }
 
 extension WrittenValue {
   /// Reads an option's value, or names the forms that are accepted.
-  @Sendable static func read(_ text: String) throws -> Self {
+  @Sendable package static func read(_ text: String) throws -> Self {
     guard let value = Self(argument: text) else { throw ValidationError("it must be \(forms)") }
     return value
   }

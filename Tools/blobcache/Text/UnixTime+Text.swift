@@ -8,7 +8,7 @@ public import BlobRecord
 #endif
 
 extension UnixTime: WrittenValue {
-  static var forms: String {
+  package static var forms: String {
     "a time since 1970: Unix seconds or ISO 8601, such as 1700000000, 2023-11-14, 2023-11-14T22:13:20Z"
   }
 

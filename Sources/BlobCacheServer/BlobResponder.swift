@@ -1,0 +1,82 @@
+public import BlobCache
+internal import BlobRecord
+internal import Logging
+
+/// Answers requests over HTTP with the blobs of a cache, without knowing how requests arrive.
+///
+/// Spec/Server.md has the routes, fields and statuses. A request is a value and so is its answer, but for bodies, which
+/// are streams in constant memory. It may be called from any number of tasks.
+public struct BlobResponder: Sendable {
+  public let cache: BlobCache
+  public let configuration: Configuration
+  let logger: Logger
+
+  public struct Configuration: Sendable {
+    /// Whether requests must name this machine as their host, because the server listens on loopback addresses alone.
+    ///
+    /// Else a page of another site could reach it by a name that leads here.
+    public var requiresLoopbackHost = false
+    /// Whether requests that change something are refused.
+    public var isReadOnly = false
+
+    public init() {}
+  }
+
+  public init(cache: BlobCache, configuration: Configuration = Configuration()) {
+    self.cache = cache
+    self.configuration = configuration
+    logger = cache.configuration.store.logger
+  }
+
+  /// The answer to a request. Failures are answers too.
+  ///
+  /// - Complexity: a body of more than 256 KiB takes the memory of a piece.
+  public func respond(to request: ServerRequest) async -> ServerResponse {
+    var response: ServerResponse
+    do {
+      response = try await answer(request)
+    } catch {
+      let refusal = Refusal(error)
+      if refusal.status >= 500 { logger.warning("\(request.method) is answered with \(refusal.status): \(error)") }
+      response = refusal.response
+    }
+    return request.method == "HEAD" ? response.withoutBody : response
+  }
+
+  private func answer(_ request: ServerRequest) async throws -> ServerResponse {
+    try OriginRule(isForLoopback: configuration.requiresLoopbackHost).check(request)
+    let target = try RequestTarget(request.target)
+    let route = try Route(target)
+    guard route.methods.contains(request.method) else { return Self.refusal(of: request.method, for: route) }
+    if configuration.isReadOnly, !["GET", "HEAD", "OPTIONS"].contains(request.method) {
+      throw Refusal(403, "this server is for reading only")
+    }
+    if request.method == "OPTIONS" { return ServerResponse(status: 204, fields: ["Allow": route.allowedMethods]) }
+    switch (route, request.method) {
+    case (.blob(let key), "GET"): return try await get(key, request)
+    case (.blob(let key), "HEAD"): return try await get(key, request, isForHeadAlone: true)
+    case (.blob(let key), "PUT"): return try await put(key, request)
+    case (.blob(let key), "DELETE"): return try await remove(key, request)
+    case (.blob(let key), _): return try await change(key, target)
+    case (.health, _): return .line(200, "ok")
+    case (.readiness, _): return try await readiness()
+    }
+  }
+
+  private static func refusal(of method: String, for route: Route) -> ServerResponse {
+    // A method that no server is to know is 501, so that its sender does not try it elsewhere (RFC 9110, 9.1).
+    let known = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS", "PATCH", "TRACE", "CONNECT"]
+    let status = known.contains(method) ? 405 : 501
+    return Refusal(status, "this is not done here", fields: ["Allow": route.allowedMethods]).response
+  }
+}
+
+extension BlobResponder {
+  /// Whether the directory can be used: its statistics are read, which opens it.
+  private func readiness() async throws -> ServerResponse {
+    _ = try await cache.statistics()
+    return .line(200, "ready")
+  }
+
+  var now: UnixTime { cache.configuration.store.now() }
+}

@@ -1,0 +1,98 @@
+#if Server
+  internal import NIOCore
+  internal import NIOHTTP1
+
+  /// Ends a connection whose client does nothing, and one without a request when the server stops.
+  ///
+  /// It lives on the connection's event loop.
+  final class ConnectionKeeper: ChannelDuplexHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private let patience: TimeAmount
+    private var lastProgress = NIODeadline.now()
+    private var requestsUnderWay = 0
+    private var isStopping = false
+    /// Writes that the client has not taken.
+    private var pendingWrites = 0
+    /// Whether the server itself is at work on a request, all of which has arrived.
+    private var isAtWork = false
+    private var check: Scheduled<Void>?
+
+    init(patience: TimeAmount) {
+      self.patience = patience
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+      if context.channel.isActive { watch(context) }
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+      watch(context)
+      context.fireChannelActive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+      check?.cancel()
+      check = nil
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      lastProgress = .now()
+      switch unwrapInboundIn(data) {
+      case .head: requestsUnderWay += 1
+      case .body: break
+      case .end: isAtWork = true
+      }
+      context.fireChannelRead(data)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+      lastProgress = .now()
+      let isEnd = if case .end = unwrapOutboundIn(data) { true } else { false }
+      pendingWrites += 1
+      let written = promise ?? context.eventLoop.makePromise()
+      let keeper = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+      written.futureResult.whenComplete { _ in
+        let (keeper, context) = keeper.value
+        keeper.didWrite(isEnd: isEnd, context)
+      }
+      context.write(data, promise: written)
+    }
+
+    private func didWrite(isEnd: Bool, _ context: ChannelHandlerContext) {
+      pendingWrites -= 1
+      lastProgress = .now()
+      guard isEnd else { return }
+      requestsUnderWay -= 1
+      isAtWork = false
+      if isStopping, requestsUnderWay == 0 { context.close(promise: nil) }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+      if event is ChannelShouldQuiesceEvent {
+        isStopping = true
+        if requestsUnderWay == 0 { context.close(promise: nil) }
+      }
+      context.fireUserInboundEventTriggered(event)
+    }
+
+    private func watch(_ context: ChannelHandlerContext) {
+      guard check == nil else { return }
+      let keeper = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+      check = context.eventLoop.scheduleTask(in: patience) {
+        let (keeper, context) = keeper.value
+        keeper.check = nil
+        // Waiting for the disk is no fault of the client's.
+        let isOwnWork = keeper.isAtWork && keeper.pendingWrites == 0
+        if !isOwnWork, .now() - keeper.lastProgress >= keeper.patience {
+          context.close(promise: nil)
+        } else {
+          keeper.watch(context)
+        }
+      }
+    }
+  }
+#endif

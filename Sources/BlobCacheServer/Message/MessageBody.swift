@@ -1,0 +1,31 @@
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// What follows the header fields of a request or a response.
+public enum MessageBody: Sendable {
+  case none
+  case bytes(Data)
+  /// Pieces that are made, or arrive, as they are asked for. An error is the last, and means that the body is not whole.
+  ///
+  /// `byteCount` is nil where it is not known before the end. The sequence is walked once.
+  case stream(byteCount: Int64?, any AsyncSequence<Data, any Error> & Sendable)
+  /// A body that is left out, as in an answer to HEAD; its size is told.
+  case omitted(byteCount: Int64)
+
+  /// Bytes, where that is known.
+  public var byteCount: Int64? {
+    switch self {
+    case .none: 0
+    case .bytes(let data): Int64(data.count)
+    case .stream(let byteCount, _): byteCount
+    case .omitted(let byteCount): byteCount
+    }
+  }
+}
+
+extension MessageBody {
+  static func text(_ text: String) -> MessageBody { .bytes(Data(text.utf8)) }
+}

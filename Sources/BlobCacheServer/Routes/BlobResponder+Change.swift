@@ -1,0 +1,35 @@
+internal import BlobCache
+internal import BlobRecord
+internal import BlobStore
+
+extension BlobResponder {
+  func remove(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
+    let preconditions = try Preconditions(request.fields)
+    if !preconditions.areAbsent {
+      try preconditions.checkChange(of: try await cache.header(for: key).map(EntityTag.init))
+    }
+    return try Self.response(to: try await cache.remove(key))
+  }
+
+  /// `?touch`, `?lock`, `?unlock`, or `?unlock&force` for all locks.
+  func change(_ key: BlobKey, _ target: RequestTarget) async throws -> ServerResponse {
+    let names = target.query.map(\.name)
+    let outcome =
+      switch names {
+      case ["touch"]: try await cache.touch(key)
+      case ["lock"]: try await cache.lock(key)
+      case ["unlock"]: try await cache.unlock(key)
+      case ["unlock", "force"], ["force", "unlock"]: try await cache.unlock(key, force: true)
+      default: throw Refusal(400, "a POST is one of ?touch, ?lock, ?unlock and ?unlock&force")
+      }
+    return try Self.response(to: outcome)
+  }
+
+  private static func response(to outcome: BlobStore.Outcome) throws(Refusal) -> ServerResponse {
+    switch outcome {
+    case .done: return ServerResponse(status: 204)
+    case .notFound: throw Refusal(404, "there is no such blob")
+    case .notLocked: throw Refusal(409, "the blob has no lock")
+    }
+  }
+}

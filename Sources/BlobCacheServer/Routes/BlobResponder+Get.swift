@@ -1,0 +1,116 @@
+internal import BlobCache
+internal import BlobRecord
+internal import BlobStore
+
+extension BlobResponder {
+  /// Payloads up to this size are read as a whole, and kept in memory for the next request.
+  private static var largestWhole: UInt64 { UInt64(PayloadPieces.pieceSize) }
+  /// More ranges in one request are answered with the whole payload: each costs a read and a head of its own.
+  private static var mostRanges: Int { 16 }
+
+  /// - Parameter isForHeadAlone: whether the payload is not asked for; then the blob is not touched.
+  func get(_ key: BlobKey, _ request: ServerRequest, isForHeadAlone: Bool = false) async throws -> ServerResponse {
+    let preconditions = try Preconditions(request.fields)
+    let found = isForHeadAlone ? try await look(at: key) : try await find(key)
+    guard let found else {
+      guard preconditions.allowsMatch(nil) else { throw Refusal(412, "there is nothing to match") }
+      throw Refusal(404, "there is no such blob")
+    }
+    let tag = EntityTag(found.header)
+    guard preconditions.allowsMatch(tag) else { throw Refusal(412, "what is stored has another tag") }
+    let mediaType = found.mediaType
+    let fields = fields(of: found.header, tag, mediaType)
+    guard preconditions.allowsNoneMatch(tag) else { return ServerResponse(status: 304, fields: fields) }
+    if !isForHeadAlone, let asked = Self.ranges(request, tag),
+      let response = try Self.part(asked, of: found, fields, mediaType)
+    {
+      return response
+    }
+    var response = ServerResponse(status: 200, fields: fields, body: found.body)
+    response.fields.append("Content-Type", mediaType?.text ?? MediaType.unknown)
+    return response
+  }
+
+  private func find(_ key: BlobKey) async throws -> StoredBlob? {
+    if let blob = cache.cachedBlob(for: key) { return .whole(blob) }
+    // A load of what is missing is counted as a miss.
+    guard let header = try await cache.header(for: key), header.payloadSize > Self.largestWhole else {
+      return try await cache.load(key).map { .whole($0) }
+    }
+    return try await look(at: key, touching: true)
+  }
+
+  private func look(at key: BlobKey, touching: Bool = false) async throws -> StoredBlob? {
+    try await cache.openReader(for: key, touching: touching).map { .open($0) }
+  }
+
+  /// What the fields of an answer say of a record, but for the type of its content.
+  private func fields(of header: RecordHeader, _ tag: EntityTag, _ mediaType: MediaType?) -> HeaderFields {
+    var fields = HeaderFields()
+    fields.reserveCapacity(12)
+    fields.append("ETag", tag.fieldValue)
+    fields.append("Accept-Ranges", "bytes")
+    let expiry = cache.configuration.store.expiry.defaultTimeToLive.components.seconds
+    let lifetime = header.ttl > 0 ? Int64(clamping: header.ttl) : max(expiry, 60)
+    let age = max(0, now.seconds.subtractingReportingOverflow(header.lastUpdate.seconds).partialValue)
+    fields.append("Age", "\(age)")
+    // Counted from the store, as `Age` is: a cache on the way subtracts the one from the other (RFC 9111, 4.2).
+    fields.append("Cache-Control", "max-age=\(min(lifetime, Int64(Int32.max)))")
+    fields.append(RequestedLifetime.fieldName, Self.text(ofTimeToLive: header.ttl))
+    if header.isLocked { fields.append("X-BlobCache-Locks", "\(header.refCount)") }
+    // Whatever was stored, nothing of it runs as a page of this server.
+    fields.append("X-Content-Type-Options", "nosniff")
+    fields.append("Content-Security-Policy", "default-src 'none'; sandbox")
+    if mediaType?.isPassive != true { fields.append("Content-Disposition", "attachment") }
+    return fields
+  }
+
+  private static func text(ofTimeToLive seconds: UInt64) -> String {
+    switch seconds {
+    case 0: "0"
+    case UInt64(Int64.max)...: "never"
+    default: "\(seconds)"
+    }
+  }
+}
+
+// MARK: - Ranges
+
+extension BlobResponder {
+  /// The ranges that a request asks for; nil for the whole.
+  private static func ranges(_ request: ServerRequest, _ tag: EntityTag) -> ByteRanges? {
+    guard request.fields.count(of: "Range") == 1, let text = request.fields["Range"] else { return nil }
+    // A part of what has changed is of no use beside the earlier part. A date does not name one payload (13.1.5).
+    if let condition = request.fields["If-Range"], tag.isWeak || condition != tag.fieldValue { return nil }
+    return ByteRanges(headerValue: text)
+  }
+
+  /// - Returns: nil where the whole payload is the better answer.
+  private static func part(
+    _ asked: ByteRanges, of blob: StoredBlob, _ fields: HeaderFields, _ mediaType: MediaType?
+  ) throws(Refusal) -> ServerResponse? {
+    let ranges = asked.resolved(byteCount: blob.byteCount)
+    guard !ranges.isEmpty else {
+      throw Refusal(
+        416, "no such bytes: the payload has \(blob.byteCount)",
+        fields: ["Content-Range": "bytes */\(blob.byteCount)"])
+    }
+    // Ranges that together have more than the payload are no shorter than it.
+    let total = ranges.reduce(Int64(0)) { $0.addingReportingOverflow(Int64($1.count)).partialValue }
+    guard ranges.count == 1 || ranges.count <= mostRanges && total <= blob.byteCount else { return nil }
+    var response = ServerResponse(status: 206, fields: fields)
+    let type = mediaType?.text ?? MediaType.unknown
+    if ranges.count == 1 {
+      let range = ranges[0]
+      response.fields.append("Content-Type", type)
+      response.fields.append(
+        "Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(blob.byteCount)")
+      response.body = blob.body(of: range)
+    } else {
+      let parts = PartsOfBlob(blob, ranges, mediaType: type)
+      response.fields.append("Content-Type", "multipart/byteranges; boundary=\(parts.boundary)")
+      response.body = .stream(byteCount: parts.byteCount, parts)
+    }
+    return response
+  }
+}

@@ -1,0 +1,115 @@
+internal import BlobCache
+internal import BlobRecord
+internal import BlobStore
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension BlobResponder {
+  /// Payloads whose size is told, and is up to this, are stored as a whole. Pieces of larger ones are gathered to it.
+  private static var pieceSize: Int { 256 << 10 }
+
+  func put(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
+    let order = try StoreOrder(request.fields, now: now)
+    let largest = cache.configuration.store.limits.payload
+    if let byteCount = request.body.byteCount, byteCount > largest {
+      throw Refusal(413, "the payload has \(byteCount) bytes, and at most \(largest) are stored here")
+    }
+    // Nothing is stored, and what there is stays.
+    guard order.lifetime != .none else { return ServerResponse(status: 204) }
+    let preconditions = try Preconditions(request.fields)
+    let before = try await cache.header(for: key)
+    try preconditions.checkChange(of: before.map(EntityTag.init))
+    try await store(request.body, for: key, order)
+    return ServerResponse(status: before == nil ? 201 : 204)
+  }
+
+  private func store(_ body: MessageBody, for key: BlobKey, _ order: StoreOrder) async throws {
+    if let byteCount = body.byteCount, byteCount <= Int64(Self.pieceSize) {
+      let payload = try await Self.whole(body, byteCount: Int(byteCount))
+      try await withoutRefusedType(order) { order in
+        try await cache.store(
+          payload, for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData)
+      }
+      return
+    }
+    guard case .stream(let byteCount, let pieces) = body else { throw Refusal(500, "a fault of the server") }
+    let writer = try await withoutRefusedType(order) { order in
+      try await cache.openWriter(
+        for: key, ttl: order.lifetime.timeToLive, locks: order.locks, expectedSize: byteCount,
+        extendedData: order.extendedData)
+    }
+    // Dropped without a commit, it leaves nothing.
+    var gathered = Data(capacity: Self.pieceSize)
+    for try await piece in pieces {
+      gathered.append(piece)
+      guard gathered.count >= Self.pieceSize else { continue }
+      try await writer.append(gathered)
+      gathered.removeAll(keepingCapacity: true)
+    }
+    if !gathered.isEmpty { try await writer.append(gathered) }
+    try await writer.commit()
+  }
+
+  private static func whole(_ body: MessageBody, byteCount: Int) async throws -> Data {
+    switch body {
+    case .none, .omitted: return Data()
+    case .bytes(let payload): return payload
+    case .stream(_, let pieces):
+      var payload = Data(capacity: byteCount)
+      for try await piece in pieces { payload.append(piece) }
+      guard payload.count == byteCount else {
+        throw Refusal(400, "\(payload.count) bytes arrived where \(byteCount) were told")
+      }
+      return payload
+    }
+  }
+
+  /// Stores without the content type where the directory takes no extended data: SPTPersistentCache may share it.
+  private func withoutRefusedType<Result>(
+    _ order: StoreOrder, _ store: (StoreOrder) async throws -> Result
+  ) async throws -> Result {
+    do {
+      return try await store(order)
+    } catch let error as BlobStoreError where error.code == .extendedDataRefused {
+      var order = order
+      order.extendedData = nil
+      return try await store(order)
+    }
+  }
+}
+
+/// How a payload is to be stored, as the fields of its request say.
+private struct StoreOrder {
+  let lifetime: RequestedLifetime
+  let locks: BlobStore.LockPolicy
+  /// The content type; nil for one that says nothing.
+  var extendedData: Data?
+
+  static let locksName = "X-BlobCache-Locks"
+
+  init(_ fields: HeaderFields, now: UnixTime) throws(Refusal) {
+    // Parts of a payload cannot be put together here (RFC 9110, 14.4).
+    guard fields["Content-Range"] == nil else { throw Refusal(400, "a part of a payload cannot be stored") }
+    // The coding would be lost, and the payload be read as what it is not.
+    if let coding = fields["Content-Encoding"], !coding.isEmpty, coding.lowercased() != "identity" {
+      throw Refusal(415, "a coded payload is not stored", fields: ["Accept-Encoding": "identity"])
+    }
+    lifetime = try RequestedLifetime(fields, now: now)
+    if let text = fields[Self.locksName] {
+      guard let policy = BlobStore.LockPolicy(rawValue: text) else {
+        let policies = BlobStore.LockPolicy.allCases.map(\.rawValue).joined(separator: ", ")
+        throw Refusal(400, "\(Self.locksName) must be one of \(policies)")
+      }
+      locks = policy
+    } else {
+      locks = .none
+    }
+    guard let text = fields["Content-Type"] else { return }
+    guard let type = MediaType(text) else { throw Refusal(400, "the content type is none") }
+    if type.text != MediaType.unknown { extendedData = Data(type.text.utf8) }
+  }
+}

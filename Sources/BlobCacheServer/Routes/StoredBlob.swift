@@ -1,0 +1,46 @@
+internal import BlobCache
+internal import BlobRecord
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// A blob that was found: in memory as a whole, or in a file that is open.
+enum StoredBlob {
+  case whole(Blob)
+  case open(CacheReader)
+
+  var header: RecordHeader {
+    switch self {
+    case .whole(let blob): blob.header
+    case .open(let reader): reader.header
+    }
+  }
+
+  var byteCount: Int64 { Int64(clamping: header.payloadSize) }
+
+  var mediaType: MediaType? {
+    switch self {
+    case .whole(let blob): MediaType(extendedData: blob.extendedData)
+    case .open(let reader): MediaType(extendedData: reader.blocking.extendedData)
+    }
+  }
+
+  /// The payload. Of an open file, its last piece comes once the checksum is right.
+  var body: MessageBody {
+    if case .whole(let blob) = self, blob.payload.count <= PayloadPieces.pieceSize { return .bytes(blob.payload) }
+    return body(of: 0..<byteCount)
+  }
+
+  /// A part of the payload. Of an open file, no checksum is compared.
+  func body(of range: Range<Int64>) -> MessageBody { .stream(byteCount: Int64(range.count), pieces(of: range)) }
+
+  func pieces(of range: Range<Int64>) -> PayloadPieces {
+    switch self {
+    case .whole(let blob): PayloadPieces(source: .data(blob.payload), range: range)
+    case .open(let reader): PayloadPieces(source: .reader(reader), range: range)
+    }
+  }
+}

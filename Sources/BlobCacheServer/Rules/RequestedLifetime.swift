@@ -1,0 +1,81 @@
+internal import BlobRecord
+internal import BlobStore
+
+/// How long a blob that is put is to live, as its request says.
+///
+/// `X-BlobCache-TTL` comes first, then `s-maxage` and `max-age` of `Cache-Control`, then `Expires` from `Date` on. A
+/// request that says nothing leaves it to the directory's default.
+enum RequestedLifetime: Equatable {
+  case directoryDefault
+  case seconds(Int64)
+  case never
+  /// `no-store`, or a time that is over: the blob must not be kept.
+  case none
+
+  static let fieldName = "X-BlobCache-TTL"
+
+  /// - Throws: 400 for a malformed `X-BlobCache-TTL`. What is malformed in the fields of HTTP's caches says nothing.
+  init(_ fields: HeaderFields, now: UnixTime) throws(Refusal) {
+    if let text = fields[Self.fieldName] {
+      guard let lifetime = RequestedLifetime(text) else {
+        throw Refusal(
+          400, "\(Self.fieldName) must be never, 0 for the default, or a duration such as 90, 90s, 10m, 6h, 30d")
+      }
+      self = lifetime
+      return
+    }
+    let directives = fields.list("Cache-Control").map(Self.directives) ?? [:]
+    if directives["no-store"] != nil {
+      self = .none
+    } else if let text = directives["s-maxage"] ?? directives["max-age"], let seconds = Self.digits(text) {
+      self = seconds > 0 ? .seconds(seconds) : .none
+    } else if let text = fields["Expires"], let expiry = HTTPDate.time(text) {
+      let start = fields["Date"].flatMap(HTTPDate.time) ?? now
+      self = expiry > start ? .seconds(expiry.seconds - start.seconds) : .none
+    } else {
+      self = .directoryDefault
+    }
+  }
+
+  /// `never`, `0` for the default, or a duration as the tool writes it.
+  init?(_ text: String) {
+    if text == "never" {
+      self = .never
+      return
+    }
+    let units: [(suffix: String, seconds: Int64)] = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 604_800)]
+    let unit = units.first { text.hasSuffix($0.suffix) } ?? ("", 1)
+    guard let count = Self.digits(text.dropLast(unit.suffix.count)) else { return nil }
+    let (seconds, overflows) = count.multipliedReportingOverflow(by: unit.seconds)
+    guard !overflows else { return nil }
+    self = seconds == 0 ? .directoryDefault : .seconds(seconds)
+  }
+
+  /// For a store; nil for the directory's default.
+  var timeToLive: Duration? {
+    switch self {
+    case .directoryDefault, .none: nil
+    case .seconds(let seconds): .seconds(seconds)
+    case .never: .never
+    }
+  }
+
+  private static func directives(_ value: String) -> [String: String] {
+    var directives: [String: String] = [:]
+    for part in value.split(separator: ",") {
+      let pair = part.split(separator: "=", maxSplits: 1)
+      guard let name = pair.first?.trimmingBlanks, !name.isEmpty else { continue }
+      let text = pair.count > 1 ? pair[1].trimmingBlanks : ""
+      // A quoted number is one too (RFC 9111, 5.2).
+      let isQuoted = text.count > 1 && text.hasPrefix("\"") && text.hasSuffix("\"")
+      directives[name.lowercased()] = String(isQuoted ? text.dropFirst().dropLast() : text)
+    }
+    return directives
+  }
+
+  /// - Returns: nil for anything but digits; numbers that are too large are held at the largest.
+  private static func digits(_ text: some StringProtocol) -> Int64? {
+    guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    return Int64(text) ?? .max
+  }
+}

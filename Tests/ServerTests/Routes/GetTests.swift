@@ -1,0 +1,144 @@
+import BlobCache
+import BlobCacheServer
+import BlobRecord
+import Foundation
+import SystemPackage
+import TestSupport
+import Testing
+
+@Suite struct GetTests {
+  let server: TestServer
+
+  init() throws { server = try TestServer() }
+
+  @Test func anAbsentBlobIs404() async throws {
+    let answer = try await server.get("none")
+    #expect(answer.status == 404)
+    #expect(answer["Cache-Control"] == "no-store")
+    #expect(answer.text == "there is no such blob\n")
+  }
+
+  @Test func whatWasPutIsGot() async throws {
+    #expect(try await server.put("a%2Fb", "hello", ["Content-Type": "text/plain; charset=utf-8"]).status == 201)
+    server.clock.advance(by: 7)
+    let answer = try await server.get("a/b")
+    #expect(answer.status == 200)
+    #expect(answer.text == "hello")
+    #expect(answer["Content-Type"] == "text/plain; charset=utf-8")
+    #expect(answer["Age"] == "7")
+    #expect(answer["Cache-Control"] == "max-age=600")
+    #expect(answer["X-BlobCache-TTL"] == "0")
+    #expect(answer["Accept-Ranges"] == "bytes")
+    #expect(answer["X-Content-Type-Options"] == "nosniff")
+    #expect(answer["Content-Security-Policy"] == "default-src 'none'; sandbox")
+  }
+
+  @Test func anExpiredBlobIs404AndALockedOneIsNot() async throws {
+    for key in ["a", "b"] { _ = try await server.put(key, "x", ["X-BlobCache-TTL": "10"]) }
+    #expect(try await server.send("POST", "/v1/blobs/b?lock").status == 204)
+    server.clock.advance(by: 11)
+    #expect(try await server.get("a").status == 404)
+    let locked = try await server.get("b")
+    #expect(locked.status == 200)
+  }
+
+  @Test func theTagNamesThePayloadAlone() async throws {
+    _ = try await server.put("a", "one")
+    _ = try await server.put("b", "two")
+    let tag = try #require(try await server.get("a")["ETag"])
+    #expect(try await server.get("b")["ETag"] != tag)
+    server.clock.advance(by: 5)
+    _ = try await server.put("a", "one", ["X-BlobCache-TTL": "5"])
+    #expect(try await server.get("a")["ETag"] == tag)
+  }
+
+  @Test(arguments: ["*", "TAG", "W/TAG", "\"other\", TAG", " TAG ,", "\"x,y\",TAG"])
+  func aTagThatMatchesIs304(list: String) async throws {
+    _ = try await server.put("a", "one")
+    let tag = try #require(try await server.get("a")["ETag"])
+    let answer = try await server.get("a", ["If-None-Match": list.replacing("TAG", with: tag)])
+    #expect(answer.status == 304)
+    #expect(answer["ETag"] == tag)
+    #expect(answer.payload.isEmpty)
+  }
+
+  @Test(arguments: [("*", 200), ("TAG", 200), ("\"other\"", 412), ("W/TAG", 412)])
+  func ifMatchComparesStrongly(list: String, status: Int) async throws {
+    _ = try await server.put("a", "one")
+    let tag = try #require(try await server.get("a")["ETag"])
+    let fields: HeaderFields = ["If-Match": list.replacing("TAG", with: tag)]
+    #expect(try await server.get("a", fields).status == status)
+    #expect(try await server.get("none", fields).status == 412)
+  }
+
+  @Test(arguments: ["", "tag", "\"open", "\"a\" \"b\"", "* \"a\"", "**"])
+  func whatIsNoTagIs400(list: String) async throws {
+    for name in ["If-Match", "If-None-Match"] {
+      var fields = HeaderFields()
+      fields.append(name, list)
+      #expect(try await server.get("a", fields).status == 400)
+      #expect(try await server.put("a", "x", fields).status == 400)
+    }
+  }
+
+  @Test func headTellsTheSizeAndTouchesNothing() async throws {
+    _ = try await server.put("a", "hello")
+    server.clock.advance(by: 500)
+    let head = try await server.send("HEAD", "/v1/blobs/a")
+    #expect(head.status == 200)
+    #expect(head.response.body.byteCount == 5)
+    #expect(head.payload.isEmpty)
+    #expect(head["Age"] == "500")
+    server.clock.advance(by: 200)
+    #expect(try await server.send("HEAD", "/v1/blobs/a").status == 404)
+  }
+
+  @Test(arguments: [
+    ("image/png", true), ("audio/mpeg", true), ("video/mp4", true), ("image/svg+xml", false), ("IMAGE/SVG+XML", false),
+    ("text/html", false), ("application/pdf", false), ("application/octet-stream", false),
+  ])
+  func onlyWhatRunsNothingIsShownInPlace(type: String, isShown: Bool) async throws {
+    _ = try await server.put("a", "<script>", ["Content-Type": type])
+    let answer = try await server.get("a")
+    #expect(answer["Content-Type"] == type)
+    #expect(answer["Content-Disposition"] == (isShown ? nil : "attachment"))
+  }
+
+  @Test func extendedDataThatAreNoTypeAreNotAnswered() async throws {
+    try await server.cache.store(Data("x".utf8), for: "a", extendedData: Data("text/html\r\nSet-Cookie: a=b".utf8))
+    #expect(try await server.get("a")["Content-Type"] == "application/octet-stream")
+  }
+
+  @Test(arguments: [true, false]) func aLargeBlobComesInPieces(isInMemory: Bool) async throws {
+    let server = try TestServer { $0.memory = isInMemory ? $0.memory : nil }
+    var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "aLargeBlobComesInPieces"))
+    let payload = Data((0..<1_000_000).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+    try await server.cache.store(payload, for: "large")
+    let answer = try await server.get("large")
+    #expect(answer.payload == payload)
+    #expect(answer.pieceCount > 1)
+    let part = try await server.get("large", ["Range": "bytes=100000-799999"])
+    #expect(part.status == 206)
+    #expect(part.payload == payload[100_000..<800_000])
+    let parts = try await server.get("large", ["Range": "bytes=0-99999,900000-"])
+    #expect(parts.payload.range(of: payload[..<100_000]) != nil)
+    #expect(parts.payload.range(of: payload[900_000...]) != nil)
+  }
+
+  @Test func aDamagedBlobIs500OrBreaksOff() async throws {
+    let server = try TestServer { $0.memory = nil }
+    for (key, count) in [("small", 100), ("large", 500_000)] {
+      try await server.cache.store(Data(count: count), for: BlobKey(key))
+      let path = try server.cache.filePath(for: BlobKey(key)).string
+      let file = try FileHandle(forUpdating: URL(filePath: path))
+      try file.seek(toOffset: 64 + UInt64(count) - 1)
+      try file.write(contentsOf: Data([1]))
+      try file.close()
+    }
+    let small = try await server.get("small")
+    #expect(small.status == 500)
+    #expect(!small.text.contains(server.root.string))
+    let large = await server.responder.respond(to: ServerRequest(method: "GET", target: "/v1/blobs/large"))
+    await #expect(throws: (any Error).self) { _ = try await Answer(large) }
+  }
+}

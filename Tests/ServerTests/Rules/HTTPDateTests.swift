@@ -1,0 +1,34 @@
+import BlobCacheServer
+import BlobRecord
+import Foundation
+import Testing
+
+@Suite struct HTTPDateTests {
+  @Test(arguments: [
+    (0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+    (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"), (1_700_000_000, "Tue, 14 Nov 2023 22:13:20 GMT"),
+    (4_107_542_399, "Sun, 28 Feb 2100 23:59:59 GMT"), (253_402_300_799, "Fri, 31 Dec 9999 23:59:59 GMT"),
+  ])
+  func aTimeIsWrittenAndRead(seconds: Int64, text: String) {
+    #expect(HTTPDate.text(UnixTime(seconds: seconds)) == text)
+    #expect(HTTPDate.time(text) == UnixTime(seconds: seconds))
+  }
+
+  @Test func everyDayIsReadAsItWasWritten() {
+    for day in stride(from: 0, to: 60_000, by: 1) {
+      let time = UnixTime(seconds: Int64(day) * 86_400 + 3723)
+      #expect(HTTPDate.time(HTTPDate.text(time)) == time)
+    }
+  }
+
+  @Test(arguments: [
+    "", "now", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun, 06 Nov 1994 08:49:37 CET",
+    "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1969 08:49:37 GMT", "Sun, 06 Now 1994 08:49:37 GMT",
+    "Sun, 31 Feb 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT",
+    "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:61 GMT", "Xxx, 06 Nov 1994 08:49:37 GMT",
+    "Sun, 06 Nov 1994 8:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT",
+  ])
+  func whatIsNoDateIsNil(text: String) {
+    #expect(HTTPDate.time(text) == nil)
+  }
+}

@@ -1,0 +1,110 @@
+import Foundation
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Android)
+  import Android
+#elseif canImport(Darwin)
+  import Darwin
+#endif
+
+/// A connection whose bytes a test writes by itself, right or wrong.
+final class Connection {
+  private let descriptor: Int32
+  private var received = Data()
+
+  init(port: UInt16) throws {
+    #if canImport(Darwin)
+      let kind = SOCK_STREAM
+    #else
+      let kind = Int32(SOCK_STREAM.rawValue)
+    #endif
+    descriptor = socket(AF_INET, kind, 0)
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = port.bigEndian
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    let status = withUnsafePointer(to: &address) { address in
+      address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+        Foundation.connect(descriptor, address, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    guard status == 0 else { throw Failure("connect(2): \(errno)") }
+  }
+
+  deinit { close(descriptor) }
+
+  func send(_ text: String) throws { try send(Data(text.utf8)) }
+
+  func send(_ data: Data) throws {
+    var rest = data[...]
+    while !rest.isEmpty {
+      let count = rest.withUnsafeBytes { Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+      guard count > 0 else { throw Failure("send(2): \(errno)") }
+      rest = rest.dropFirst(count)
+    }
+  }
+
+  /// Sends no more; answers can still be read.
+  func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+  /// Ends the connection by a reset, as a client that is killed with bytes unread.
+  func reset() {
+    var linger = linger(l_onoff: 1, l_linger: 0)
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
+    shutdown(descriptor, Int32(SHUT_RDWR))
+  }
+
+  /// - Returns: false at the end of the connection.
+  private func receive() -> Bool {
+    var buffer = [UInt8](repeating: 0, count: 65_536)
+    let count = recv(descriptor, &buffer, buffer.count, 0)
+    guard count > 0 else { return false }
+    received.append(contentsOf: buffer[..<count])
+    return true
+  }
+
+  /// The next line, without its end; nil at the end of the connection.
+  private func line() -> String? {
+    while true {
+      if let end = received.range(of: Data("\r\n".utf8)) {
+        let line = String(decoding: received[..<end.lowerBound], as: UTF8.self)
+        received.removeSubrange(..<end.upperBound)
+        return line
+      }
+      guard receive() else { return nil }
+    }
+  }
+
+  struct Answer {
+    let status: Int
+    let fields: [String: String]
+    let body: Data
+
+    var text: String { String(decoding: body, as: UTF8.self) }
+  }
+
+  /// The next answer, informational ones too, whose body has a length.
+  func answer(toHead: Bool = false) throws -> Answer {
+    guard let first = line() else { throw Failure("the connection has ended") }
+    let parts = first.split(separator: " ")
+    guard parts.count > 1, parts[0].hasPrefix("HTTP/1."), let status = Int(parts[1]) else {
+      throw Failure("no answer begins by \(first)")
+    }
+    var fields: [String: String] = [:]
+    while let line = line(), !line.isEmpty {
+      guard let colon = line.firstIndex(of: ":") else { throw Failure("no field: \(line)") }
+      fields[line[..<colon].lowercased()] = line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
+    }
+    let length = toHead ? 0 : fields["content-length"].flatMap { Int($0) } ?? 0
+    while received.count < length { guard receive() else { throw Failure("the body breaks off") } }
+    let body = Data(received.prefix(length))
+    received.removeFirst(length)
+    return Answer(status: status, fields: fields, body: body)
+  }
+
+  /// Whether nothing more comes, and the connection ends.
+  var hasEnded: Bool { received.isEmpty && !receive() }
+}

@@ -1,0 +1,90 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Testing
+
+/// What a PUT leaves in the directory, however it ends.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct PutProcessTests {
+  enum End: CaseIterable {
+    case close, halfClose, reset
+  }
+
+  private static let bodies = [
+    "Content-Length: 10\r\n\r\n123456789", "Content-Length: 600000\r\n\r\n" + String(repeating: "x", count: 400_000),
+    "Transfer-Encoding: chunked\r\n\r\n4\r\nWiki\r\n", "Transfer-Encoding: chunked\r\n\r\n4\r\nWi",
+    "Transfer-Encoding: chunked\r\n\r\n4\r\nWiki\r\n0\r\n", "Transfer-Encoding: chunked\r\n\r\n",
+  ]
+
+  @Test(arguments: End.allCases, 0..<bodies.count) func whatBreaksOffStoresNothing(end: End, body: Int) throws {
+    let server = try ServerProcess()
+    do {
+      let connection = try server.connect()
+      try connection.send("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n" + Self.bodies[body])
+      switch end {
+      case .close: break
+      case .halfClose:
+        connection.endSending()
+        #expect(try connection.answer().status == 400)
+      case .reset: connection.reset()
+      }
+    }
+    // The server comes to see the end of the connection in its own time, and ends when it has.
+    server.send(SIGTERM)
+    #expect(server.status() == 0)
+    #expect(try server.store().load("a") == nil)
+    #expect(server.temporaryFiles() == [])
+  }
+
+  @Test func aServerThatStopsFinishesWhatIsUnderWay() throws {
+    let server = try ServerProcess()
+    let (idle, busy) = (try server.connect(), try server.connect())
+    try busy.send("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\nExpect: 100-continue\r\n\r\n")
+    #expect(try busy.answer().status == 100)
+    try busy.send("one")
+    server.send(SIGTERM)
+    // It has noticed, for it ends the other connection.
+    #expect(idle.hasEnded)
+    try busy.send("two")
+    #expect(try busy.answer().status == 201)
+    #expect(busy.hasEnded)
+    #expect(server.status() == 0)
+    #expect(try server.store().load("a")?.payload == Data("onetwo".utf8))
+  }
+
+  @Test func whatWasAcknowledgedOutlivesAKill() async throws {
+    let server = try ServerProcess()
+    let large = Data(repeating: 7, count: 300_000)
+    let acknowledged = try await withThrowingTaskGroup(of: [String].self) { group in
+      for client in 0..<4 {
+        group.addTask {
+          var keys: [String] = []
+          // Another client may have had the server killed already.
+          guard let connection = try? server.connect() else { return keys }
+          while true {
+            let key = "\(client)-\(keys.count)"
+            let payload = keys.count.isMultiple(of: 2) ? Data(key.utf8) : large
+            do {
+              try connection.send(
+                "PUT /v1/blobs/\(key) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(payload.count)\r\n\r\n")
+              try connection.send(payload)
+              guard try connection.answer().status == 201 else { return keys }
+            } catch {
+              return keys
+            }
+            keys.append(key)
+            if client == 0, keys.count == 40 { server.send(SIGKILL) }
+          }
+        }
+      }
+      return try await group.reduce(into: []) { $0 += $1 }
+    }
+    #expect(acknowledged.count >= 40)
+    let store = try server.store()
+    for key in acknowledged {
+      let payload = try store.load(BlobKey(key))?.payload
+      let number = Int(key.split(separator: "-")[1])!
+      #expect(payload == (number.isMultiple(of: 2) ? Data(key.utf8) : large), "\(key)")
+    }
+    #expect(try store.verify().damagedFiles == 0)
+  }
+}

@@ -1,0 +1,98 @@
+import BlobStore
+import Foundation
+import SystemPackage
+import Testing
+
+/// The server as a process of its own, on a directory of its own, at a port that the system chooses.
+final class ServerProcess: @unchecked Sendable {
+  /// The directory above the cache, which is removed in the end.
+  let directory: URL
+  let root: URL
+  let port: UInt16
+  let address: String
+  private let process: Process
+  private let errors: Pipe
+
+  static var executable: URL { Bundle.main.bundleURL.appending(path: "blobcache-serve") }
+
+  init(_ options: [String] = []) throws {
+    directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-serve-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    root = directory.appending(path: "cache")
+    process = Process()
+    process.executableURL = Self.executable
+    process.arguments = [root.path, "--listen", "127.0.0.1:0"] + options
+    let output = Pipe()
+    errors = Pipe()
+    process.standardOutput = output
+    process.standardError = errors
+    try process.run()
+    var line = Data()
+    while line.last != UInt8(ascii: "\n") {
+      let byte = try output.fileHandleForReading.read(upToCount: 1) ?? Data()
+      guard !byte.isEmpty else { throw Failure("it does not say where it listens") }
+      line.append(byte)
+    }
+    let text = String(decoding: line, as: UTF8.self)
+    guard let match = text.firstMatch(of: /^serving .* at (http:\/\/127\.0\.0\.1:(\d+)\/)\n$/),
+      let port = UInt16(match.2)
+    else { throw Failure("it says \(text)") }
+    self.port = port
+    address = String(match.1)
+  }
+
+  deinit {
+    kill()
+    // What is left over disturbs nobody.
+    try? FileManager.default.removeItem(at: directory)
+  }
+
+  func send(_ signal: Int32) { Foundation.kill(process.processIdentifier, signal) }
+
+  func kill() {
+    guard process.isRunning else { return }
+    send(SIGKILL)
+    process.waitUntilExit()
+  }
+
+  func status() -> Int32 {
+    process.waitUntilExit()
+    return process.terminationStatus
+  }
+
+  /// A store on the directory, as another program has it.
+  func store() throws -> BlobStore { try BlobStore(directory: root.path) }
+
+  func connect() throws -> Connection { try Connection(port: port) }
+
+  /// Names of files in the making.
+  func temporaryFiles() -> [String] {
+    let walk = FileManager.default.enumerator(atPath: root.path)
+    return walk?.compactMap { $0 as? String }.filter { $0.contains(".tmp-") } ?? []
+  }
+}
+
+struct Failure: Error, CustomStringConvertible {
+  let description: String
+
+  init(_ description: String) { self.description = description }
+}
+
+/// Runs a program to its end.
+func run(_ command: [String]) throws -> (status: Int32, output: String, errors: String) {
+  let process = Process()
+  process.executableURL = URL(filePath: command[0])
+  process.arguments = Array(command.dropFirst())
+  let files = try (0..<2).map { _ in
+    let url = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+    try Data().write(to: url)
+    return url
+  }
+  defer { for file in files { try? FileManager.default.removeItem(at: file) } }
+  process.standardOutput = try FileHandle(forWritingTo: files[0])
+  process.standardError = try FileHandle(forWritingTo: files[1])
+  try process.run()
+  process.waitUntilExit()
+  let texts = try files.map { String(decoding: try Data(contentsOf: $0), as: UTF8.self) }
+  return (process.terminationStatus, texts[0], texts[1])
+}

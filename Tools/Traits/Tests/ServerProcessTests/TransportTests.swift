@@ -1,0 +1,146 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Testing
+
+/// What the server makes of the bytes of a connection.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct TransportTests {
+  let server: ServerProcess
+
+  init() throws { server = try ServerProcess() }
+
+  private func put(_ key: String, _ text: String) throws {
+    let connection = try server.connect()
+    try connection.send(
+      "PUT /v1/blobs/\(key) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(text.utf8.count)\r\n\r\n\(text)")
+    #expect(try connection.answer().status == 201)
+  }
+
+  @Test func requestsFollowEachOther() throws {
+    try put("a", "one")
+    try put("b", "two")
+    let connection = try server.connect()
+    let request = "GET /v1/blobs/KEY HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    // At once, and so in one piece.
+    try connection.send(["a", "none", "b"].map { request.replacing("KEY", with: $0) }.joined())
+    #expect(try connection.answer().text == "one")
+    #expect(try connection.answer().status == 404)
+    #expect(try connection.answer().text == "two")
+    try connection.send("HEAD /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    let last = try connection.answer(toHead: true)
+    #expect(last.fields["content-length"] == "3")
+    #expect(last.fields["connection"] == "close")
+    #expect(connection.hasEnded)
+  }
+
+  @Test func aBodyComesInChunks() throws {
+    let connection = try server.connect()
+    try connection.send("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for chunk in ["4\r\nWiki\r\n", "5\r\npedia\r\n", "0\r\n\r\n"] { try connection.send(chunk) }
+    #expect(try connection.answer().status == 201)
+    #expect(try server.store().load("a")?.payload == Data("Wikipedia".utf8))
+  }
+
+  @Test func theOldProtocolIsAnsweredInItsOwnWay() throws {
+    try put("a", "one")
+    let connection = try server.connect()
+    try connection.send("GET /v1/blobs/a HTTP/1.0\r\n\r\n")
+    #expect(try connection.answer().text == "one")
+    #expect(connection.hasEnded)
+    let kept = try server.connect()
+    for _ in 0..<2 {
+      try kept.send("GET /v1/blobs/a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+      let answer = try kept.answer()
+      #expect(answer.text == "one")
+      #expect(answer.fields["connection"] == "keep-alive")
+    }
+  }
+
+  @Test func aBodyThatIsHeldBackIsAskedFor() throws {
+    let connection = try server.connect()
+    try connection.send(
+      "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+    #expect(try connection.answer().status == 100)
+    try connection.send("one")
+    #expect(try connection.answer().status == 201)
+  }
+
+  /// The client is not told to send what is refused.
+  @Test(arguments: [("Content-Length: 99999999999", 413), ("Content-Length: 3\r\nContent-Encoding: gzip", 415)])
+  func aBodyThatIsNotWantedIsNotAskedFor(fields: String, status: Int) throws {
+    let connection = try server.connect()
+    try connection.send("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\nExpect: 100-continue\r\n\r\n")
+    let answer = try connection.answer()
+    #expect(answer.status == status)
+    #expect(answer.fields["connection"] == "close")
+    #expect(connection.hasEnded)
+  }
+
+  @Test func aRefusalIsReadThoughTheBodyIsSent() throws {
+    let connection = try server.connect()
+    try connection.send(
+      "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\nContent-Encoding: gzip\r\n\r\n")
+    try connection.send(Data(count: 500_000))
+    #expect(try connection.answer().status == 415)
+    #expect(connection.hasEnded)
+  }
+
+  @Test(arguments: [
+    "GARBAGE\r\n\r\n", "GET\r\n\r\n", "GET /v1/blobs/a\r\n\r\n", "GET /v1/blobs/a HTTP/9.9\r\nHost: a\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost : localhost\r\n\r\n", "GET /healthz HTTP/1.1\r\nHo st: localhost\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\n: x\r\nHost: localhost\r\n\r\n",
+    "GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: b\u{0}c\r\n\r\n",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\nabc",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n",
+    "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n",
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}",
+  ])
+  func whatIsNoRequestIsRefusedAndEndsTheConnection(text: String) throws {
+    let connection = try server.connect()
+    try connection.send(text)
+    let answer = try connection.answer()
+    #expect([400, 501, 505].contains(answer.status), "\(answer.status)")
+    #expect(answer.fields["connection"] == "close")
+    #expect(connection.hasEnded)
+    #expect(try server.store().load("a") == nil)
+    // The server goes on.
+    try put("b", "two")
+  }
+
+  @Test(arguments: [
+    ("GET /healthz HTTP/1.1\r\n\r\n", 400), ("GET /healthz HTTP/1.1\r\nHost: example.com\r\n\r\n", 421),
+    ("GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    ("GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: more\r\n\r\n", 417),
+    ("PATCH /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+  ])
+  func whatIsNotGrantedIsRefused(text: String, status: Int) throws {
+    let connection = try server.connect()
+    try connection.send(text)
+    #expect(try connection.answer().status == status)
+  }
+
+  @Test(arguments: ["one field", "many fields", "target"]) func aHeadThatIsTooLargeIsRefused(kind: String) throws {
+    let connection = try server.connect()
+    let long = String(repeating: "x", count: 20_000)
+    let text =
+      switch kind {
+      case "one field": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: \(long)\r\n\r\n"
+      case "target": "GET /v1/blobs/\(long)\(long)\(long)\(long)\(long) HTTP/1.1\r\nHost: localhost\r\n\r\n"
+      default:
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+          + (0..<200).map { "A\($0): b\r\n" }.joined() + "\r\n"
+      }
+    try connection.send(text)
+    let answer = try connection.answer()
+    #expect([400, 431].contains(answer.status), "\(answer.status)")
+    #expect(connection.hasEnded)
+  }
+}

@@ -1,0 +1,48 @@
+#if Server
+  internal import ArgumentParser
+  internal import BlobCacheCommands
+  internal import BlobCacheServer
+
+  /// Where to listen, as people write it: `127.0.0.1:8723`, `[::1]:8723`, `localhost:0`, `unix:/run/blobcache.sock`.
+  struct ListenAddress {
+    let address: BlobServer.Address
+
+    /// Whether only programs of this machine can reach it.
+    var isLocal: Bool {
+      switch address {
+      case .host(let name, _):
+        name == "localhost" || name == "::1" || name.hasPrefix("127.") && name.allSatisfy { $0.isNumber || $0 == "." }
+      case .unixSocket: true
+      }
+    }
+
+    /// Whether a browser can reach it by a name that leads to this machine.
+    var isLoopback: Bool {
+      if case .host = address { isLocal } else { false }
+    }
+  }
+
+  extension ListenAddress: WrittenValue {
+    static var forms: String { "HOST:PORT, such as 127.0.0.1:8723 or [::1]:8723, or unix:PATH" }
+
+    init?(argument: String) {
+      if argument.hasPrefix("unix:") {
+        let path = argument.dropFirst("unix:".count)
+        guard !path.isEmpty else { return nil }
+        address = .unixSocket(path: String(path))
+        return
+      }
+      guard let colon = argument.lastIndex(of: ":"),
+        let port = UInt16(argument[argument.index(after: colon)...])
+      else { return nil }
+      var name = argument[..<colon]
+      if name.hasPrefix("["), name.hasSuffix("]") {
+        name = name.dropFirst().dropLast()
+      } else if name.contains(":") {
+        return nil
+      }
+      guard !name.isEmpty else { return nil }
+      address = .host(String(name), port: Int(port))
+    }
+  }
+#endif

@@ -1,0 +1,143 @@
+#if Server
+  internal import ArgumentParser
+  internal import BlobCache
+  internal import BlobCacheCommands
+  internal import BlobCacheServer
+  internal import Logging
+  internal import ServiceLifecycle
+  internal import SystemPackage
+  internal import UnixSignals
+
+  /// Serves a directory over HTTP until it is told to stop: Spec/Server.md.
+  struct ServeTool: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "blobcache-serve", abstract: "Serve a directory of cached blobs over HTTP.",
+      discussion: """
+        Programs that use the directory by themselves may go on beside it. SIGTERM and SIGINT let requests under way \
+        finish, for 30 seconds at most. Exit status: 0 stopped when told to, 2 it could not be done, 64 wrong usage.
+        """)
+
+    @Argument(help: ArgumentHelp("The cache's directory, which the first blob makes.", valueName: "dir"))
+    var directory: FilePath
+
+    @Option(
+      parsing: .unconditional,
+      help: ArgumentHelp(
+        "Listen there: HOST:PORT, where port 0 is one that is free, or unix:PATH.", valueName: "address"),
+      transform: ListenAddress.read)
+    var listen = ListenAddress(address: .host("127.0.0.1", port: 8723))
+
+    @Flag(help: "Listen at an address that other machines reach, though nothing that is sent is encrypted.")
+    var insecure = false
+
+    @Flag(help: "Refuse requests that change something.")
+    var readOnly = false
+
+    @Option(
+      name: .customLong("default-ttl"), parsing: .unconditional,
+      help: ArgumentHelp(
+        """
+        How long blobs without a time to live last after their last access, or never; else as the directory has it, \
+        or 600s.
+        """, valueName: "d"), transform: DefaultTimeToLive.read)
+    var defaultTimeToLive: DefaultTimeToLive?
+
+    @Option(
+      parsing: .unconditional,
+      help: ArgumentHelp(
+        "Over this many bytes, stores evict the least used; else as the directory has it.", valueName: "s"),
+      transform: ByteCount.read)
+    var sizeLimit: ByteCount?
+
+    @Option(
+      parsing: .unconditional, help: ArgumentHelp("The largest payload; 1GiB if not given.", valueName: "s"),
+      transform: ByteCount.read)
+    var largestPayload: ByteCount?
+
+    @Option(
+      parsing: .unconditional,
+      help: ArgumentHelp("Keep blobs of 64 KiB and less in this much memory; 64MiB if not given.", valueName: "s"),
+      transform: ByteCount.read)
+    var memory: ByteCount?
+
+    @Option(
+      name: .customLong("collect-every"), parsing: .unconditional,
+      help: ArgumentHelp(
+        "Remove what has expired, this long apart; else only stores remove, over a limit.", valueName: "d"),
+      transform: TimeSpan.read)
+    var collectionInterval: TimeSpan?
+
+    @Flag(
+      name: .customLong("allow-world-writable"),
+      help: "Use a directory that everybody may write to and that has no sticky bit.")
+    var allowsWorldWritable = false
+
+    @Flag(help: "Do not print the address, nor warnings.")
+    var quiet = false
+
+    func validate() throws {
+      guard listen.isLocal || insecure else {
+        throw ValidationError(
+          "Other machines reach \(listen.address), and what is sent is not encrypted: say --insecure if that is right.")
+      }
+    }
+
+    func run() async throws {
+      do {
+        try await serve()
+      } catch {
+        StandardError.report(Self.text(of: error, at: listen))
+        throw ExitCode(2)
+      }
+    }
+  }
+
+  extension ServeTool {
+    private func serve() async throws {
+      let cache = try BlobCache(directory: directory, configuration: try cacheConfiguration())
+      if let collectionInterval {
+        try cache.scheduleCollection(.init(interval: collectionInterval.duration))
+      }
+      var answering = BlobResponder.Configuration()
+      answering.requiresLoopbackHost = listen.isLoopback
+      answering.isReadOnly = readOnly
+      var listening = BlobServer.Configuration()
+      listening.address = listen.address
+      let server = BlobServer(
+        responder: BlobResponder(cache: cache, configuration: answering), configuration: listening, logger: logger
+      ) { [directory, quiet] address in
+        guard !quiet else { return }
+        let place = if case .host = address { "http://\(address)/" } else { "\(address)" }
+        _ = try? FileDescriptor.standardOutput.writeAll("serving \(directory) at \(place)\n".utf8)
+      }
+      var services = ServiceGroupConfiguration(
+        services: [.init(service: server)], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+      services.maximumGracefulShutdownDuration = .seconds(30)
+      try await ServiceGroup(configuration: services).run()
+      try await cache.close()
+    }
+
+    private func cacheConfiguration() throws -> BlobCache.Configuration {
+      var configuration = BlobCache.Configuration()
+      configuration.store = try BlobStore.Configuration(following: directory)
+      configuration.store.logger = logger
+      configuration.store.access.allowsWorldWritable = allowsWorldWritable
+      if let defaultTimeToLive { configuration.store.expiry.defaultTimeToLive = defaultTimeToLive.duration }
+      if let sizeLimit { configuration.store.limits.size = sizeLimit.bytes }
+      if let largestPayload { configuration.store.limits.payload = largestPayload.bytes }
+      if let memory { configuration.memory?.byteLimit = Int(clamping: memory.bytes) }
+      return configuration
+    }
+
+    private var logger: Logger {
+      let level: Logger.Level = quiet ? .error : .warning
+      return Logger(label: "blobcache-serve") { _ in StandardErrorLog(logLevel: level) }
+    }
+
+    private static func text(of error: any Error, at address: ListenAddress) -> String {
+      guard let errno = ListeningFailure.errno(of: error) else { return "\(error)" }
+      let advice = errno == .addressInUse ? "; another program listens there, so choose another by --listen" : ""
+      return "\(address.address): cannot listen: \(errno)\(advice)"
+    }
+  }
+#endif
