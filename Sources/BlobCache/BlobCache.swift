@@ -93,6 +93,10 @@ extension BlobCache {
   package var threadCount: Int { engine.lanes.threadCount }
   /// Makes the start of threads fail with an errno; nil ends that.
   package func failThreads(with errno: Errno?) { for lane in engine.lanes.all { lane.failThreads(with: errno) } }
+  /// Stores that wait for the bytes of a pipe.
+  package var inputWaitCount: Int { engine.readiness.waiterCount }
+  /// Objects whose slices are in use.
+  package var slicedObjectCount: Int { engine.slicedObjects.count }
   /// Loads that wait for a thread.
   package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
   /// Keys that are being produced, or produced anew.

@@ -23,7 +23,7 @@ public struct BlobCacheError: Error, Sendable {
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: String {
       case closed, invalidConfiguration, noCacheDirectory, undecodableValue, unencodableValue, writeFailed
-      case recursiveProduction, noThread, writerEnded
+      case recursiveProduction, noThread, writerEnded, invalidRange, sizeMismatch
     }
 
     private let kind: Kind
@@ -51,6 +51,10 @@ public struct BlobCacheError: Error, Sendable {
     public static let noThread = Code(.noThread)
     /// The writer was committed or discarded, or is in the middle of another call.
     public static let writerEnded = Code(.writerEnded)
+    /// A range of bytes that does not lie within the object.
+    public static let invalidRange = Code(.invalidRange)
+    /// A closure has fetched more or fewer bytes than it was asked for.
+    public static let sizeMismatch = Code(.sizeMismatch)
 
     public var description: String { kind.rawValue }
   }

@@ -151,13 +151,13 @@ package final class Files: Sendable {
     return Stat(rawValue: raw)
   }
 
-  /// The size of the regular file behind the caller's descriptor; nil for other types.
+  /// The status of the regular file behind the caller's descriptor; nil for other types.
   ///
   /// Nothing of the cache is read through it.
-  package static func sizeOfRegularFile(_ descriptor: FileDescriptor) -> Int64? {
+  package static func statusOfRegularFile(_ descriptor: FileDescriptor) -> Stat? {
     var raw = CInterop.Stat()
     let isRegular = unsafe blob_status(descriptor.rawValue, &raw) == 0 && Stat(rawValue: raw).type == .regular
-    return isRegular ? Stat(rawValue: raw).size : nil
+    return isRegular ? Stat(rawValue: raw) : nil
   }
 
   /// Closes a descriptor. An interrupted close has closed it on every platform we run on, so it is never retried.

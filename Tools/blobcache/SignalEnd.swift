@@ -51,6 +51,7 @@ enum SignalEnd {
 
   /// Ends the process by the signal, so that its parent sees which one it was.
   private static func end(by number: CInt) -> Never {
+    StandardError.clearStatusAtOnce()
     signal(number, SIG_DFL)
     var set = sigset_t()
     sigemptyset(&set)

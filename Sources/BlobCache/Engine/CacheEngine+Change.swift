@@ -120,29 +120,6 @@ extension CacheEngine {
         duration: stopwatch.elapsed, queueTime: queueTime))
     return blob
   }
-
-  /// Stores what a file holds. Blocks.
-  func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, extendedData: Data?,
-    queueTime: Duration = .zero
-  ) throws -> Int64 {
-    let stopwatch = observer.stopwatch()
-    let digest = try store.digest(of: key, for: "store")
-    let byteCount = try replacing(key) { wasStaged in
-      try generations.changing(digest) {
-        try store.store(
-          contentsOf: path, for: key, ttl: ttl, locks: wasStaged ? locks.replacingNothing : locks,
-          extendedData: extendedData)
-      }
-    }
-    memory?.discard(key)
-    failures.forget(key)
-    backupExclusion.apply()
-    observer.tell(
-      CacheEvent(
-        .stored(staged: false), key, byteCount: Int(byteCount), duration: stopwatch.elapsed, queueTime: queueTime))
-    return byteCount
-  }
 }
 
 // MARK: - Other changes

@@ -3,6 +3,7 @@ internal import BlobStore
 internal import Locks
 internal import Logging
 internal import MemoryCache
+internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
@@ -23,6 +24,9 @@ final class CacheEngine: Sendable {
   let productions: ProductionTable
   let places: ProducerPlaces
   let failures: FailureMemory
+  let slicedObjects = SlicedObjects()
+  /// Waits for the bytes of pipes.
+  let readiness = ReadinessWatch()
   let observer: Observer
   let backupExclusion: BackupExclusion
   /// The one schedule by which the directory is collected, for all caches of the process.

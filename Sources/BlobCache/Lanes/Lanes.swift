@@ -5,6 +5,8 @@ struct Lanes: Sendable {
   let reads: Lane
   /// Stores, touches, locks.
   let writes: Lane
+  /// Files, pipes and exports, which may take long: no load or store waits behind them.
+  let copies: Lane
   let removals: Lane
   /// Enumerations, a batch at a time.
   let scans: Lane
@@ -18,6 +20,7 @@ struct Lanes: Sendable {
     func lane(_ width: Int) -> Lane { Lane(width: width) { predecessor?.wait() } }
     reads = lane(width)
     writes = lane(width)
+    copies = lane(width)
     // A quarter, because removals in hand keep the disk, and the cores, from loads.
     removals = lane(max(width / 4, 1))
     scans = lane(max(width / 2, 1))
@@ -27,7 +30,7 @@ struct Lanes: Sendable {
   /// Whether there is no predecessor to wait for any more.
   var areReady: Bool { predecessor?.isFinished ?? true }
 
-  var all: [Lane] { [reads, writes, removals, scans, upkeep] }
+  var all: [Lane] { [reads, writes, copies, removals, scans, upkeep] }
 
   var threadCount: Int { all.reduce(0) { $0 + $1.threadCount } }
 

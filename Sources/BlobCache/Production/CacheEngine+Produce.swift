@@ -207,7 +207,7 @@ extension RecordError {
   /// Whether a store may replace the damaged record.
   ///
   /// It must not if a later version may have written the record.
-  fileprivate var mayBeReplaced: Bool {
+  var mayBeReplaced: Bool {
     switch self {
     case .notEnoughDataToGetHeader, .magicMismatch, .invalidHeaderCRC, .wrongPayloadSize, .payloadChecksumMismatch,
       .writableByOthers, .abandonedStream:

@@ -13,7 +13,7 @@ public import BlobStore
 public final class CacheReader: Sendable {
   /// The blob for code that may block.
   public let blocking: BlobReader
-  private let engine: CacheEngine
+  let engine: CacheEngine
 
   init(_ engine: CacheEngine, _ reader: BlobReader) {
     self.engine = engine

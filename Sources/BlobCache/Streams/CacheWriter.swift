@@ -58,6 +58,16 @@ public final class CacheWriter: Sendable {
     try await engine.lanes.writes.run { [self] _ in try take().discard() }
   }
 
+  /// Appends what a source yields at once. Blocks for the disk alone.
+  ///
+  /// - Returns: whether the source has ended.
+  func append(from source: PayloadSource) throws -> Bool {
+    var writer = try take()
+    let outcome = Result { () throws(BlobStoreError) in try writer.append(from: source, waiting: false) }
+    putBack(writer)
+    return try outcome.get()
+  }
+
   private func take() throws -> BlobWriter {
     guard let taken = writer.withLock({ writer in writer.take() }) else {
       throw BlobCacheError(.writerEnded, "the writer has ended, or is in the middle of another call", key: key)

@@ -1,6 +1,5 @@
 public import BlobRecord
 internal import BlobStore
-public import SystemPackage
 
 #if canImport(FoundationEssentials)
   public import FoundationEssentials
@@ -31,25 +30,6 @@ extension BlobCache {
     guard try engine.stage(request, for: key) == nil else { return }
     try await withSpan("store", key) {
       _ = try await engine.lanes.writes.run { try engine.writeInTurn(request, for: key, queueTime: $0) }
-    }
-  }
-
-  /// Stores a file's content, in pieces.
-  ///
-  /// The payload is never in memory as a whole, and is not kept there.
-  ///
-  /// - Returns: the payload's size in bytes.
-  @discardableResult
-  public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
-    extendedData: Data? = nil
-  ) async throws -> Int64 {
-    let engine = try openEngine()
-    return try await withSpan("store", key) {
-      try await engine.lanes.writes.run { queueTime in
-        try engine.store(
-          contentsOf: path, for: key, ttl: ttl, locks: locks, extendedData: extendedData, queueTime: queueTime)
-      }
     }
   }
 

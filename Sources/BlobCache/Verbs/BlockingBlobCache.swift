@@ -73,15 +73,6 @@ extension BlockingBlobCache {
     return try engine.purging(purging) { try engine.remove(key) }
   }
 
-  /// As `BlobCache.store(contentsOf:for:ttl:locks:extendedData:)`.
-  @discardableResult
-  public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
-    extendedData: Data? = nil
-  ) throws -> Int64 {
-    try cache.openEngine().store(contentsOf: path, for: key, ttl: ttl, locks: locks, extendedData: extendedData)
-  }
-
   /// As `BlobCache.touch(_:)` of many keys.
   public func touch(_ keys: some Sequence<BlobKey>) throws -> [BlobStore.KeyResult] {
     let engine = try cache.openEngine()

@@ -50,6 +50,11 @@ struct FileOwnership: Sendable {
       && status.groupID == self.status.groupID
   }
 
+  /// Whether it is the same directory.
+  func isSameDirectory(as other: FileOwnership) -> Bool {
+    status.deviceID == other.status.deviceID && status.inode == other.status.inode
+  }
+
   var isWorldWritable: Bool {
     status.permissions.contains(.otherWrite) && !status.permissions.contains(.saveText)
   }

@@ -23,7 +23,7 @@ public final class BlobReader: Sendable {
   public var byteCount: Int64 { Int64(clamping: header.payloadSize) }
   /// What lay beside the payload when the reader was opened; nil for nothing.
   public var extendedData: Data? { record.extension?.extendedData }
-  private let core: StoreCore
+  let core: StoreCore
   private let path: RecordPath
   private let record: OpenRecord
   private let wasVerified: Atomic<Bool>

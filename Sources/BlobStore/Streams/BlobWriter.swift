@@ -15,7 +15,8 @@ internal import SystemPackage
 public struct BlobWriter: ~Copyable, Sendable {
   public let key: BlobKey
   /// The payload's size in bytes, if it was given.
-  public let expectedSize: Int64?
+  public var expectedSize: Int64? { expected.byteCount }
+  private let expected: ExpectedSize
   /// Bytes of payload so far.
   public private(set) var byteCount: Int64 = 0
   /// Ends what it collects when it goes, so it stays.
@@ -27,6 +28,8 @@ public struct BlobWriter: ~Copyable, Sendable {
   var placed: PlacedDraft
   /// The header under which the blob is seen while it grows; nil while it is not seen.
   var streamHeader: RecordHeader?
+  /// nil where stores start no collections, and from the commit on.
+  private var reservation: RoomReservation?
   private var checksum = CRC32()
   /// The first, after which the blob is not whole any more.
   private var failure: BlobStoreError?
@@ -41,25 +44,29 @@ public struct BlobWriter: ~Copyable, Sendable {
     if store.core.configuration.format == .checksummed { header.keyDigest = path.digest }
     let tail = try store.core.newExtension(of: key, at: path, extendedData)?.encoded
     header.extensionEnd = tail.map { UInt32($0.count) }
+    let expected = try ExpectedSize(expectedSize)
     if let expectedSize {
-      guard expectedSize >= 0 else {
-        throw BlobStoreError(.sizeMismatch, "an expected size of \(expectedSize) bytes is below zero")
-      }
       try store.core.checkSize(expectedSize)
       header.payloadSize = UInt64(expectedSize)
     }
     let byteCount = header.fileByteCount
     let placed = try publisher.makeDraft(header, at: path, for: byteCount)
-    if expectedSize ?? 0 > 0 {
+    var reservation = store.keeper.map { RoomReservation($0) }
+    if let expectedSize, expectedSize > 0 {
+      try publisher.waitForRoom(for: RecordSize(bytes: byteCount, isLocked: header.isLocked), placed)
+      reservation?.reserve(byteCount)
       try publisher.makingRoom(for: byteCount, of: path.digest) { try placed.draft.file.reserve(byteCount: byteCount) }
+      // The volume has less room from now on.
+      store.keeper?.didStore(byteCount)
     }
     self.key = key
-    self.expectedSize = expectedSize
+    self.expected = expected
     self.store = store
     self.locks = locks
     self.header = header
     self.tail = tail
     self.placed = placed
+    self.reservation = reservation
   }
 
   deinit {
@@ -96,18 +103,17 @@ extension BlobWriter {
   private mutating func write(_ bytes: RawSpan) throws {
     let core = store.core
     let total = byteCount.saturatingAdding(Int64(bytes.byteCount))
-    if let expectedSize, total > expectedSize { throw sizeMismatch(found: "at least \(total)", expectedSize) }
-    try core.checkSize(total)
+    try expected.checkGrowth(to: total, in: core)
     if core.configuration.format == .checksummed { checksum.update(bytes) }
     let offset = Int64(RecordHeader.byteCount) + byteCount
     try store.publisher.makingRoom(for: Int64(bytes.byteCount), of: placed.path.digest) {
       try placed.draft.file.write(bytes, at: offset)
     }
     byteCount = total
-  }
-
-  private func sizeMismatch(found: String, _ expectedSize: Int64) -> BlobStoreError {
-    BlobStoreError(.sizeMismatch, "\(found) bytes arrived where \(expectedSize) were expected")
+    if expectedSize == nil {
+      reservation?.grow(to: total)
+      store.keeper?.didStore(Int64(bytes.byteCount))
+    }
   }
 }
 
@@ -146,9 +152,10 @@ extension BlobWriter {
 
   private mutating func publish() throws -> RecordHeader {
     if let failure { throw failure }
-    if let expectedSize, byteCount != expectedSize { throw sizeMismatch(found: "\(byteCount)", expectedSize) }
+    try expected.checkEnd(at: byteCount)
     let core = store.core
-    guard try core.root.opened() === placed.root else {
+    // Threads that open a root at once have one each of the same directory.
+    guard let open = try core.root.opened(), open.ownership.isSameDirectory(as: placed.root.ownership) else {
       throw BlobStoreError(
         .fileSystem, "the directory was replaced while the blob was written", path: core.root.path,
         errno: .noSuchFileOrDirectory)
@@ -163,8 +170,25 @@ extension BlobWriter {
         try placed.draft.file.write(unsafe tail.span.bytes, at: offset)
       }
     }
+    // From here on, the record itself is counted.
+    reservation = nil
     if let streamHeader { return try complete(from: streamHeader) }
     try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
     return try store.publisher.publish(&placed, header, locks: locks).header
+  }
+}
+
+extension Publisher {
+  /// Waits for the room that a record will need below the limit, before it is written.
+  fileprivate func waitForRoom(for size: RecordSize, _ placed: borrowing PlacedDraft) throws {
+    try keeper?.waitForRoom(for: size) {
+      do {
+        return Predecessor(
+          try recordToReplace(at: placed.path, in: placed.draft.subdirectory.directory, of: placed.root))?.size
+      } catch {
+        // The commit reports it.
+        return nil
+      }
+    }
   }
 }

@@ -344,7 +344,7 @@ struct Publisher {
 
   /// - Returns: nil if there is no record.
   /// - Throws: `foreignFile` if the file there is not the cache's, and so must not be replaced.
-  private func recordToReplace(
+  func recordToReplace(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
   ) throws -> FoundRecord? {
     switch core.records.find(path, in: directory, of: open, by: RecordJudge(), readsExtension: false) {

@@ -1,6 +1,7 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Locks
 import Posix
 import SystemPackage
 import TestSupport
@@ -271,6 +272,44 @@ import Testing
       #expect(error.code == .fileSystem && error.errno == .noSuchFileOrDirectory)
     }
     #expect(try cache.files().isEmpty)
+  }
+
+  /// Y6: a root that two threads open at once is one directory, and one whose permissions change stays it.
+  @Test(arguments: [true, false]) func theSameRootTakesTheBlob(isOpenedTwice: Bool) throws {
+    final class Box: Sendable {
+      let writer = Lock<BlobWriter?>(nil)
+    }
+    try cache.store().store(payload(1), for: "another")
+    let (store, box, cache, trace) = (try cache.store(files: trace.files), Box(), cache, trace)
+    @Sendable func open() {
+      do {
+        var writer: BlobWriter? = try store.openWriter(for: "key")
+        box.writer.withLock { $0 = writer.take() }
+      } catch {
+        Issue.record("\(error)")
+      }
+    }
+    if isOpenedTwice {
+      trace.onCall { call, path in
+        guard call == .openDirectory, path == cache.root else { return nil }
+        trace.onCall(nil)
+        open()
+        return nil
+      }
+      #expect(try !store.contains("absent"))
+    } else {
+      open()
+      try check(chmod(cache.path(""), 0o750), "chmod")
+      // Long enough for the root to be looked at again.
+      Thread.sleep(forTimeInterval: 1.1)
+    }
+    guard var writer = box.writer.withLock({ $0.take() }) else {
+      Issue.record("there is no writer")
+      return
+    }
+    try writer.append(payload(10))
+    try writer.commit()
+    #expect(try store.load("key")?.payload == payload(10))
   }
 
   /// N5c: the record lies where its directory has it, also in a new one, which says so.

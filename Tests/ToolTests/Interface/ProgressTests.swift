@@ -69,24 +69,6 @@ import Testing
 
   // MARK: On a terminal
 
-  /// A payload whose output is read by and by, so that it takes longer than a second.
-  @Test(arguments: [[], ["--quiet"]] as [[String]]) func aLongLoadShowsABar(options: [String]) async throws {
-    let tool = try Tool()
-    try await tool.store(String(repeating: "x", count: 1 << 20), for: "key")
-    let terminal = try PseudoTerminal(columns: 60)
-    let script = #"mkfifo pipe; { sleep 1.3; cat; } <pipe >/dev/null & "$0" "$@"; status=$?; wait; exit $status"#
-    let run = try await tool.execute(
-      [
-        "sh", "-c", script, Tool.executable.path, "load", "cache", "key", "--output", "pipe", "--no-touch", "--now",
-        String(Tool.now),
-      ] + options, environment: ["TERM": "xterm"], error: .handle(terminal.device))
-    let shown = terminal.finish()
-    #expect(run.status == 0)
-    guard options.isEmpty else { return #expect(shown == "") }
-    #expect(shown.contains(" of 1.0 MB, "), "\(shown)")
-    #expect(shown.hasSuffix("\r\u{1B}[K"))
-  }
-
   @Test(arguments: [["verify"], ["collect"], ["collect", "--dry-run"]])
   func aPersonSeesABarWhichIsGoneInTheEnd(subcommand: [String]) async throws {
     let tool = try Tool()

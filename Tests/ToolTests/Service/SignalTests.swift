@@ -46,21 +46,26 @@ import Testing
     withExtendedLifetime(input) {}
   }
 
-  /// An output file in the middle of a payload that would take long: a tebibyte of zeros.
+  /// An output file in the middle of a payload of half a gibibyte, most of it a hole.
   @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func aLoadThatIsStoppedLeavesNoOutput(signal: Int32) async throws {
     try await tool.store("1", for: "key")
-    let size = UInt64(1) << 40
+    let size = UInt64(1) << 29
     let header = RecordHeader(updateTime: UInt64(Tool.now), payloadSize: size)
     let record = tool.directory.url("cache/7c/key").path
     try Data(header.encodedBytes).write(to: tool.directory.url("cache/7c/key"))
     #expect(truncate(record, 64 + off_t(size)) == 0)
-    try tool.create("elsewhere/out", "old content")
-    let process = try ChildProcess(
-      [Tool.executable.path, "load", "--now", String(Tool.now), "cache", "key", "--output", "elsewhere/out"],
-      in: tool.directory.url(""), environment: ["PATH": "/usr/bin:/bin"])
-    while try tool.directory.names(in: "elsewhere").count < 2, process.isRunning { usleep(1000) }
-    process.send(signal)
-    #expect(process.wait() == 128 + signal)
+    var status: Int32 = 0
+    // A load that has ended before the signal came is made again.
+    for _ in 0..<50 where status == 0 {
+      try tool.create("elsewhere/out", "old content")
+      let process = try ChildProcess(
+        [Tool.executable.path, "load", "--now", String(Tool.now), "cache", "key", "--output", "elsewhere/out"],
+        in: tool.directory.url(""), environment: ["PATH": "/usr/bin:/bin"])
+      while try tool.directory.names(in: "elsewhere").count < 2, process.isRunning { usleep(1000) }
+      process.send(signal)
+      status = process.wait()
+    }
+    #expect(status == 128 + signal)
     #expect(try tool.directory.names(in: "elsewhere") == ["out"])
     #expect(try String(contentsOf: tool.directory.url("elsewhere/out"), encoding: .utf8) == "old content")
   }

@@ -36,7 +36,7 @@ final class MetricsFile: Sendable {
       guard let path = state.path else { return true }
       do {
         let text = Array(state.metrics.text.utf8)
-        try OutputFile(path: path).write(noting: nil) { _, append in try append(text.span.bytes) }
+        try OutputFile(path: path).write { append in try append(text.span.bytes) }
         return true
       } catch {
         StandardError.report("the metrics cannot be written: \(error)")

@@ -1,4 +1,3 @@
-internal import BlobStore
 internal import Posix
 internal import SystemPackage
 
@@ -24,14 +23,32 @@ struct OutputFile {
     }
   }
 
+  /// Whether the path's file is made, or replaced as a whole; else it is written to.
+  ///
+  /// - Throws: `FileError`; `CommandFailure` for files of other types.
+  func isReplaced() throws -> Bool {
+    guard descriptor == nil else { return false }
+    return try withPlace { name, directory in try isReplaced(name, in: directory) }
+  }
+
   /// Has a payload written, in pieces.
   ///
-  /// - Parameters:
-  ///   - names: knows the unfinished file, so that a signal which ends the tool removes it; nil where none does.
-  ///   - write: is told whether what it appends can be taken back, as long as it throws in the end.
-  /// - Throws: what `write` throws; `FileError`; `CommandFailure` for files of other types.
-  func write(noting names: TemporaryNames?, _ write: (_ canBeTakenBack: Bool, Append) throws -> Void) throws {
-    if let descriptor { return try write(false) { try append($0, to: descriptor) } }
+  /// - Throws: what `write` throws; as `isReplaced`.
+  func write(_ write: (Append) throws -> Void) throws {
+    if let descriptor { return try write { try append($0, to: descriptor) } }
+    try withPlace { name, directory in
+      guard try isReplaced(name, in: directory) else { return try append(to: name, in: directory, write) }
+      try directory.replaceFile(name) { file in
+        var offset: Int64 = 0
+        try write { bytes in
+          try file.write(bytes, at: offset)
+          offset += Int64(bytes.byteCount)
+        }
+      }
+    }
+  }
+
+  private func withPlace<Result>(_ body: (String, borrowing Directory) throws -> Result) throws -> Result {
     // A path without a last name, or with one that stands for a directory, names no file.
     guard let component = path.lastComponent, component.kind == .regular else { throw inTheWay("a directory") }
     let parent = path.removingLastComponent()
@@ -39,9 +56,13 @@ struct OutputFile {
     guard let directory = try Directory(at: directoryPath, files: Files()) else {
       throw FileError(.openDirectory, Location(directoryPath), .noSuchFileOrDirectory)
     }
-    switch try directory.status(of: component.string)?.type {
-    case nil, .regular?: try replace(component.string, in: OpenSubdirectory(directory), noting: names, write)
-    case .characterSpecial?, .fifo?: try append(to: component.string, in: directory, write)
+    return try body(component.string, directory)
+  }
+
+  private func isReplaced(_ name: String, in directory: borrowing Directory) throws -> Bool {
+    switch try directory.status(of: name)?.type {
+    case nil, .regular?: true
+    case .characterSpecial?, .fifo?: false
     case .symbolicLink?: throw inTheWay("a link")
     case .directory?: throw inTheWay("a directory")
     case .blockSpecial?: throw inTheWay("a block device")
@@ -50,28 +71,13 @@ struct OutputFile {
     }
   }
 
-  private func replace(
-    _ name: String, in place: OpenSubdirectory, noting names: TemporaryNames?, _ write: (Bool, Append) throws -> Void
-  ) throws {
-    let temporaryName = Directory.temporaryName()
-    names?.note(temporaryName, in: place)
-    defer { names?.forget(temporaryName) }
-    try place.directory.replaceFile(name, by: temporaryName) { file in
-      var offset: Int64 = 0
-      try write(true) { bytes in
-        try file.write(bytes, at: offset)
-        offset += Int64(bytes.byteCount)
-      }
-    }
-  }
-
   private func append(
-    to name: String, in directory: borrowing Directory, _ write: (Bool, Append) throws -> Void
+    to name: String, in directory: borrowing Directory, _ write: (Append) throws -> Void
   ) throws {
     guard let output = try directory.openOutput(name) else { throw inTheWay("something else") }
     let file = output.release()
     do {
-      try write(false) { try append($0, to: file) }
+      try write { try append($0, to: file) }
     } catch {
       // The write failed, which is reported, and not the close after it.
       try? file.close()

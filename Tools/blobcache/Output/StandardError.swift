@@ -32,6 +32,15 @@ package enum StandardError {
     }
   }
 
+  /// Clears it unless another thread is about to write, which may wait for a terminal that is stopped.
+  static func clearStatusAtOnce() {
+    status.withLockIfAvailable { status in
+      guard !status.isEmpty else { return }
+      status = ""
+      write(eraseLine)
+    }
+  }
+
   private static func write(_ text: String) {
     // Where standard error cannot be written, the exit status still tells.
     _ = try? FileDescriptor.standardError.writeAll(text.utf8)

@@ -48,6 +48,7 @@ final class LimitEnforcer: Sendable {
   /// nil where nothing depends on the volume.
   private let volume: VolumeWatch?
   let rescue: VolumeRescue
+  let reservations = RoomReservations()
   private let core: StoreCore
   private let forkCount = CurrentProcess.forkCount
   private let state = Lock(State())
@@ -184,8 +185,34 @@ extension LimitEnforcer {
     }
   }
 
-  /// Bytes of the largest record that waits for room just now.
-  private func room() -> Int64 { state.withLock { $0.waiting.values.max() ?? 0 } }
+  /// Bytes of the largest record that waits for room just now, or of those in the making.
+  private func room() -> Int64 {
+    max(state.withLock { $0.waiting.values.max() ?? 0 }, reservations.room(within: configuredLimit?.bytes ?? .max))
+  }
+
+  /// Starts a collection if the room that writers have reserved is not there.
+  func makeReservedRoom() {
+    // Counters that cannot be read are reported by the commit.
+    guard let limit, let usage = try? core.usageEstimate(), limit.leavingFree(room()).isExceeded(by: usage) else {
+      return
+    }
+    start(usage)
+  }
+
+  /// The usage with one record more, if that is more than there may ever be; nil also where it is not known.
+  func usage(
+    beyondBoundsAfter size: RecordSize, replacing before: () -> RecordSize?
+  ) throws -> BlobStore.UsageEstimate? {
+    guard let limit, let open = try core.root.opened(), let control = core.countersFile(of: open),
+      let counted = control.counters
+    else { return nil }
+    let isKnown = control.countersAreKnown
+    let usage = counted + BlobStore.UsageEstimate(size)
+    guard limit.refuses(from: nil, to: size, usage, isKnown: isKnown) else { return nil }
+    let before = before()
+    let rest = usage - BlobStore.UsageEstimate(before)
+    return limit.refuses(from: before, to: size, rest, isKnown: isKnown) ? rest : nil
+  }
 
   /// The thread's work.
   private func run() {

@@ -39,6 +39,15 @@ struct StoreCommand: DirectorySubcommand {
       valueName: "text"))
   var extendedData: ExtendedDataArgument?
 
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Store the payload only if it has this size, such as 4096 or 10MB.", valueName: "size"),
+    transform: ByteCount.read)
+  var size: ByteCount?
+
+  @Flag(help: "Remove the file once its blob is stored.")
+  var move = false
+
   @Flag(help: "Lock the blob once.")
   var locked = false
 
@@ -47,20 +56,29 @@ struct StoreCommand: DirectorySubcommand {
 
   @OptionGroup var options: DirectoryOptions
 
+  func validate() throws {
+    guard !move || file.map({ $0 != "-" }) ?? false else {
+      throw ValidationError("--move takes a file, not standard input.")
+    }
+  }
+
   func answer(_ output: inout Output) throws -> Answer {
     try checkInput()
     let store = try options.storeToWrite(at: directory, creatingDirectory: true)
     let ttl = timeToLive?.duration
     let extendedData = try extendedData?.data()
-    let byteCount =
+    let source =
       if let file, file != "-" {
-        try store.store(
-          contentsOf: file, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData)
+        try store.payloadSource(at: file, for: BlobKey(key), waits: true)
       } else {
-        try store.store(
-          contentsOf: FileDescriptor.standardInput, for: BlobKey(key), ttl: ttl, locks: locks,
-          extendedData: extendedData)
+        store.payloadSource(of: .standardInput)
       }
+    let total = source.canBeReadAgain ? source.byteCount : size?.bytes
+    let bar = TransferBar(key, total: total, quiet: options.quiet)
+    let byteCount = try store.store(
+      source, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: size?.bytes,
+      moving: move
+    ) { bar?.add($0) }
     if options.json {
       var result = JSONObject(operation: "store", key: key, result: "done")
       result.add("payloadSize", byteCount)

@@ -55,11 +55,14 @@ struct LoadCommand: DirectorySubcommand {
         return .no
       }
       guard let file else {
-        try write(bytes, of: reader, canBeTakenBack: false) { standardOutput.write($0) }
+        try write(bytes, of: reader) { standardOutput.write($0) }
         return .done
       }
-      try file.write(noting: store.temporaryNames) { canBeTakenBack, append in
-        try write(bytes, of: reader, canBeTakenBack: canBeTakenBack, append)
+      if try file.isReplaced() {
+        let bar = bar(for: bytes)
+        try reader.export(bytes, to: file.path) { bar?.add($0) }
+      } else {
+        try file.write { append in try write(bytes, of: reader, append) }
       }
       if options.json {
         var result = JSONObject(operation: "load", key: key, result: "done")
@@ -82,17 +85,17 @@ struct LoadCommand: DirectorySubcommand {
     return range.ranges.resolved(byteCount: reader.byteCount).first
   }
 
-  /// Writes bytes of the payload in pieces.
-  ///
-  /// - Parameter canBeTakenBack: whether the checksum may be compared on the way, as the bytes vanish if it is wrong.
-  private func write(
-    _ bytes: Range<Int64>, of reader: BlobReader, canBeTakenBack: Bool, _ append: (RawSpan) throws -> Void
-  ) throws {
-    if range == nil, !canBeTakenBack { try reader.verify() }
-    let bar = TransferBar(key, total: Int64(bytes.count), quiet: options.quiet)
+  /// Writes bytes of the payload in pieces, which cannot be taken back. So all of it is verified first.
+  private func write(_ bytes: Range<Int64>, of reader: BlobReader, _ append: (RawSpan) throws -> Void) throws {
+    if range == nil { try reader.verify() }
+    let bar = bar(for: bytes)
     try reader.forEachPiece(of: bytes) { piece in
       try append(piece)
       bar?.add(piece.byteCount)
     }
+  }
+
+  private func bar(for bytes: Range<Int64>) -> TransferBar? {
+    TransferBar(key, total: Int64(bytes.count), quiet: options.quiet)
   }
 }

@@ -1,0 +1,74 @@
+internal import BlobRecord
+internal import BlobStore
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension CacheEngine {
+  /// The payload of a slice on disk, past memory. Blocks.
+  ///
+  /// - Parameter byteCount: of a sound slice; nil for any.
+  /// - Returns: nil if it is missing, expired, damaged or of another size.
+  func readSlice(_ key: BlobKey, _ byteCount: Int?, queueTime: Duration) throws -> Data? {
+    let stopwatch = observer.stopwatch()
+    func tell(_ kind: CacheEvent.Kind, _ bytes: Data? = nil) {
+      observer.tell(
+        CacheEvent(kind, key, byteCount: bytes?.count ?? 0, duration: stopwatch.elapsed, queueTime: queueTime))
+    }
+    let bytes: Data?
+    do throws(BlobStoreError) {
+      let blob = try store.load(key)
+      bytes = blob?.payload
+    } catch {
+      guard let damage = error.recordError, damage.mayBeReplaced else { throw error }
+      tell(.damaged(error))
+      return nil
+    }
+    guard let bytes, bytes.count == byteCount ?? bytes.count else {
+      tell(.miss)
+      return nil
+    }
+    tell(.hit(.disk), bytes)
+    return bytes
+  }
+
+  /// Stores a slice, past memory. Blocks.
+  ///
+  /// - Returns: false if the condition does not hold.
+  func storeSlice(
+    _ bytes: Data, for key: BlobKey, ttl: Duration?, if condition: StoreCondition?, queueTime: Duration
+  ) throws -> Bool {
+    let stopwatch = observer.stopwatch()
+    let digest = try store.digest(of: key, for: "store")
+    let receipt = try generations.changing(digest) {
+      try store.storeWithReceipt(bytes.bytes, nil, for: key, ttl: ttl, locks: .none, if: condition)
+    }
+    memory?.discard(key)
+    backupExclusion.apply()
+    guard receipt != nil else { return false }
+    observer.tell(
+      CacheEvent(
+        .stored(staged: false), key, byteCount: bytes.count, duration: stopwatch.elapsed, queueTime: queueTime))
+    return true
+  }
+
+  /// Removes the slices of one version, and what says that it is there.
+  func removeSlices(of layout: SliceLayout) async throws {
+    let batchSize: Int64 = 64
+    var start: Int64 = 0
+    while start < layout.count {
+      let batch = start..<min(start + batchSize, layout.count)
+      // By batches, so that others get their turn.
+      try await lanes.removals.run { [self] queueTime in
+        for index in batch { _ = try remove(layout.key(ofSlice: index), queueTime: queueTime) }
+      }
+      start = batch.upperBound
+    }
+    try await lanes.removals.run { [self] queueTime in
+      _ = try remove(layout.manifestKey, queueTime: queueTime)
+    }
+  }
+}

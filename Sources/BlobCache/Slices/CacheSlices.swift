@@ -1,0 +1,206 @@
+public import BlobRecord
+internal import Locks
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+extension BlobCache {
+  /// A large remote object whose ranges are cached as slices: `CacheSlices`.
+  ///
+  /// Nothing is read, removed or fetched before the first read.
+  ///
+  /// - Parameters:
+  ///   - key: what the slices are found by. Their own keys begin with it and `@slices`, so `records(prefix:)` shows them
+  ///     together; an entry under the key itself is another blob.
+  ///   - totalSize: bytes of the object.
+  ///   - sliceSize: bytes of a slice; the last may have fewer. At most 2^20 slices.
+  ///   - validator: tells versions of the object apart, such as an ETag. Slices of another validator or other sizes are
+  ///     removed with the first read.
+  ///   - options: how slices are fetched and stored.
+  ///   - fetch: answers with the bytes of a range, all of them, or throws. It may run several times at once.
+  /// - Throws: `invalidConfiguration` for sizes that make no slices, or too many; `closed`.
+  public func slices(
+    of key: BlobKey, totalSize: Int64, sliceSize: Int = 1 << 20, validator: String,
+    options: SliceOptions = SliceOptions(), fetch: @escaping @Sendable (Range<Int64>) async throws -> Data
+  ) throws -> CacheSlices {
+    let engine = try openEngine()
+    guard let layout = SliceLayout(key: key, totalSize: totalSize, sliceSize: Int64(sliceSize), validator: validator)
+    else {
+      throw BlobCacheError(
+        .invalidConfiguration,
+        "\(totalSize) bytes make no slices of \(sliceSize) bytes, or more than \(SliceLayout.mostSlices)", key: key)
+    }
+    return CacheSlices(engine, engine.slicedObjects.object(layout, engine), options, fetch)
+  }
+}
+
+/// Ranges of a large remote object, of which those that are missing are fetched: `BlobCache.slices`.
+///
+/// Each slice is a blob of its own: evicted, expired and fetched by itself. Slices that are missing side by side are fetched
+/// by one call of the closure, and each slice by one call at a time in the process. Slices lie on disk, not in memory. What
+/// was read last is kept for the next read.
+///
+/// Any number of tasks may use it. A read that is cancelled leaves the fetch to other readers; without any, the closure's
+/// task is cancelled.
+public final class CacheSlices: Sendable {
+  private struct State {
+    /// The slice that was read last.
+    var latest: (index: Int64, bytes: Data)?
+    /// Slices that were asked for ahead.
+    var ahead: Range<Int64> = 0..<0
+  }
+
+  private let engine: CacheEngine
+  private let object: SlicedObject
+  private let options: SliceOptions
+  private let fetch: @Sendable (Range<Int64>) async throws -> Data
+  private let state = Lock(State())
+
+  init(
+    _ engine: CacheEngine, _ object: SlicedObject, _ options: SliceOptions,
+    _ fetch: @escaping @Sendable (Range<Int64>) async throws -> Data
+  ) {
+    self.engine = engine
+    self.object = object
+    self.options = options
+    self.fetch = fetch
+  }
+
+  public var key: BlobKey { object.layout.key }
+  /// Bytes of the object.
+  public var totalSize: Int64 { object.layout.totalSize }
+  public var validator: String { object.layout.validator }
+
+  /// The bytes of a range.
+  ///
+  /// - Parameter range: offsets in the object, from 0 to `totalSize`.
+  /// - Throws: `invalidRange`; what the closure throws; `sizeMismatch` if it answers more or fewer bytes than it was asked
+  ///   for, of which none are stored; a `BlobStoreError` of a slice that cannot be read or stored; `CancellationError`;
+  ///   `closed`.
+  /// - Complexity: O(*n*) for *n* bytes, and the slices that they lie in.
+  public func read(_ range: Range<Int64>) async throws -> Data {
+    try check(range)
+    var data = Data()
+    data.reserveCapacity(range.count)
+    var position = range.lowerBound
+    while position < range.upperBound {
+      for part in try await window(from: position, to: range.upperBound) {
+        data.append(part)
+        position += Int64(part.count)
+      }
+    }
+    return data
+  }
+
+  /// The bytes of a range, slice by slice.
+  ///
+  /// The next are fetched when they are asked for, `requestSize` at the most and `readAhead` ahead of them. So a slow
+  /// receiver holds the source back.
+  ///
+  /// - Parameter range: offsets in the object; nil for all of it.
+  public func pieces(of range: Range<Int64>? = nil) -> Pieces { Pieces(slices: self, range: range ?? 0..<totalSize) }
+
+  /// Removes all slices of this version. Fetches under way are not stored.
+  ///
+  /// - Throws: `BlobStoreError`; `CancellationError`; `closed`.
+  public func remove() async throws {
+    state.withLock { $0.latest = nil }
+    try await engine.removeSlices(of: object.layout)
+  }
+
+  /// Fetches of the object that are under way in this process; for tests.
+  package var fetchCount: Int { object.flights.count }
+  /// Reads that wait for one; for tests.
+  package var fetchWaiterCount: Int { object.flights.waiterCount }
+
+  private func check(_ range: Range<Int64>) throws(BlobCacheError) {
+    guard range.lowerBound >= 0, range.upperBound <= totalSize else {
+      throw BlobCacheError(
+        .invalidRange, "the bytes \(range) do not lie within an object of \(totalSize) bytes", key: key)
+    }
+  }
+
+  /// The first slices of a range, as many as one request fetches, cut to the range.
+  private func window(from position: Int64, to end: Int64) async throws -> [Data] {
+    let layout = object.layout
+    let wanted = layout.slices(of: position..<end)
+    let indices = wanted.lowerBound..<min(wanted.upperBound, wanted.lowerBound + object.most(options))
+    readAhead(behind: indices.upperBound)
+    let slices: [Data]
+    if indices.count == 1, let latest = state.withLock({ $0.latest }), latest.index == indices.lowerBound {
+      slices = [latest.bytes]
+    } else {
+      slices = try await object.slices(indices, options, fetch)
+      if let last = slices.last { state.withLock { $0.latest = (indices.upperBound - 1, last) } }
+    }
+    return zip(indices, slices).map { index, bytes in
+      let whole = layout.range(ofSlices: index..<index + 1)
+      let part = whole.clamped(to: position..<end)
+      if part == whole { return bytes }
+      let start = bytes.startIndex + Int(part.lowerBound - whole.lowerBound)
+      return bytes.subdata(in: start..<start + part.count)
+    }
+  }
+
+  /// Has the slices behind those that are read fetched, once half of those that were asked for ahead are used up.
+  private func readAhead(behind index: Int64) {
+    guard options.readAhead > 0 else { return }
+    let layout = object.layout
+    let count = (Int64(options.readAhead) - 1) / layout.sliceSize + 1
+    let end = min(index + count, layout.count)
+    let wanted = state.withLock { state -> Range<Int64> in
+      let known = state.ahead.lowerBound <= index && index <= state.ahead.upperBound ? state.ahead.upperBound : index
+      // The last of them are asked for as soon as they are near.
+      guard known < end, (known - index) * 2 <= count || end == layout.count else { return 0..<0 }
+      state.ahead = index..<end
+      return known..<end
+    }
+    guard !wanted.isEmpty else { return }
+    Task { [object, options, fetch] in
+      // A failure shows when they are read.
+      try? await object.readAhead(wanted, options, fetch)
+    }
+  }
+}
+
+extension CacheSlices {
+  /// The bytes of a range, slice by slice.
+  public struct Pieces: AsyncSequence, Sendable {
+    let slices: CacheSlices
+    let range: Range<Int64>
+
+    public func makeAsyncIterator() -> Iterator { Iterator(slices: slices, range: range) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+      private let slices: CacheSlices
+      private let range: Range<Int64>
+      private var position: Int64
+      /// The pieces of the last request, the next one last.
+      private var rest: [Data] = []
+      private var isOver = false
+
+      init(slices: CacheSlices, range: Range<Int64>) {
+        self.slices = slices
+        self.range = range
+        position = range.lowerBound
+      }
+
+      /// - Returns: nil at the end, and after an error.
+      /// - Throws: as `CacheSlices.read`.
+      public mutating func next() async throws -> Data? {
+        if let piece = rest.popLast() { return piece }
+        guard !isOver, position < range.upperBound else { return nil }
+        // An error is the last.
+        isOver = true
+        try slices.check(range)
+        rest = try await slices.window(from: position, to: range.upperBound).reversed()
+        position += Int64(rest.reduce(0) { $0 + $1.count })
+        isOver = false
+        return rest.popLast()
+      }
+    }
+  }
+}

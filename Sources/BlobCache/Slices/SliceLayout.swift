@@ -1,0 +1,86 @@
+internal import BlobRecord
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// How one version of a large object is cut into slices, and under which keys they lie.
+///
+/// The slices of `film` lie under `film@slices/ID/00000000` and so on. The identity is a digest of the validator and
+/// the sizes, so slices of two versions never meet. `film@slices` says which version is there.
+struct SliceLayout: Hashable, Sendable {
+  /// So many numbers of slices are tried where a version is removed.
+  static let mostSlices: Int64 = 1 << 20
+
+  let key: BlobKey
+  let totalSize: Int64
+  let sliceSize: Int64
+  let validator: String
+  private let identity: String
+
+  /// - Returns: nil for sizes that make no slices, or more than `mostSlices`.
+  init?(key: BlobKey, totalSize: Int64, sliceSize: Int64, validator: String) {
+    guard totalSize >= 0, sliceSize > 0, (totalSize - 1) / sliceSize < Self.mostSlices else { return nil }
+    self.key = key
+    self.totalSize = totalSize
+    self.sliceSize = sliceSize
+    self.validator = validator
+    let text = Array(Self.text(totalSize, sliceSize, validator).utf8)
+    identity = SHA256Digest.digest(of: unsafe text.span.bytes).prefix(8).map { Self.hexadecimal($0) }.joined()
+  }
+
+  private static func hexadecimal(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16) }
+
+  // MARK: Keys
+
+  /// All keys of all versions begin so.
+  static func prefix(of key: BlobKey) -> String { key.string + "@slices" }
+
+  /// The key of the record that says which version is there.
+  var manifestKey: BlobKey { BlobKey(Self.prefix(of: key)) }
+
+  func key(ofSlice index: Int64) -> BlobKey {
+    let digits = String(index)
+    return BlobKey(
+      Self.prefix(of: key) + "/" + identity + "/" + String(repeating: "0", count: max(0, 8 - digits.count)) + digits)
+  }
+
+  // MARK: Ranges
+
+  var count: Int64 { totalSize == 0 ? 0 : (totalSize - 1) / sliceSize + 1 }
+
+  /// The bytes of some neighbours.
+  func range(ofSlices indices: Range<Int64>) -> Range<Int64> {
+    indices.lowerBound * sliceSize..<min(indices.upperBound * sliceSize, totalSize)
+  }
+
+  /// The slices that have the bytes of a range.
+  func slices(of range: Range<Int64>) -> Range<Int64> {
+    guard !range.isEmpty else { return 0..<0 }
+    return range.lowerBound / sliceSize..<(range.upperBound - 1) / sliceSize + 1
+  }
+}
+
+// MARK: - The manifest
+
+extension SliceLayout {
+  private static let title = "blobcache slices 1"
+
+  private static func text(_ totalSize: Int64, _ sliceSize: Int64, _ validator: String) -> String {
+    "\(title)\n\(totalSize)\n\(sliceSize)\n\(validator)"
+  }
+
+  /// The payload of the record that says which version is there.
+  var manifest: Data { Data(Self.text(totalSize, sliceSize, validator).utf8) }
+
+  /// - Returns: nil for what is no manifest.
+  init?(key: BlobKey, manifest: Data) {
+    let lines = String(decoding: manifest, as: UTF8.self).split(
+      separator: "\n", maxSplits: 3, omittingEmptySubsequences: false)
+    guard lines.count == 4, lines[0] == Self.title, let totalSize = Int64(lines[1]), let sliceSize = Int64(lines[2])
+    else { return nil }
+    self.init(key: key, totalSize: totalSize, sliceSize: sliceSize, validator: String(lines[3]))
+  }
+}

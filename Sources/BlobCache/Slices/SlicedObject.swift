@@ -1,0 +1,235 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Locks
+internal import Logging
+internal import Synchronization
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// One version of a large object, which all its `CacheSlices` of the process share.
+final class SlicedObject: Sendable {
+  /// What fetches bytes of the object.
+  typealias Fetch = @Sendable (Range<Int64>) async throws -> Data
+
+  let layout: SliceLayout
+  let flights = SliceFlights()
+  private let engine: CacheEngine
+  /// Makes sure that the slices of another version are gone; nil before, and after a failure.
+  private let preparation = Lock<Task<Void, any Error>?>(nil)
+  /// Whether a later version was opened in this process: then nothing is stored any more.
+  private let outdated = Atomic(false)
+
+  init(_ layout: SliceLayout, _ engine: CacheEngine) {
+    self.layout = layout
+    self.engine = engine
+  }
+
+  deinit { engine.slicedObjects.forget(layout.key) }
+
+  func setOutdated() { outdated.store(true, ordering: .relaxed) }
+
+  var isOutdated: Bool { outdated.load(ordering: .relaxed) }
+
+  /// What one look at a slice has found.
+  private struct Look: Sendable {
+    /// Of its key before the look.
+    let history: KeyHistory?
+    let bytes: Data?
+  }
+}
+
+// MARK: - Reading
+
+extension SlicedObject {
+  /// The bytes of some neighbours, of which those that are missing are fetched.
+  func slices(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws -> [Data] {
+    try await prepare(options)
+    let looks = try await looks(at: indices)
+    var found = looks.map(\.bytes)
+    let missing = indices.filter { found[Int($0 - indices.lowerBound)] == nil }
+    let tickets = flights.join(missing, most: most(options))
+    for ticket in tickets where ticket.isNew { start(ticket, looks, from: indices.lowerBound, options, fetch) }
+    for (position, ticket) in tickets.enumerated() {
+      do {
+        let slices = try await flights.wait(ticket)
+        for index in ticket.slices.clamped(to: indices) {
+          found[Int(index - indices.lowerBound)] = slices[Int(index - ticket.slices.lowerBound)]
+        }
+      } catch {
+        for ticket in tickets[(position + 1)...] { flights.leave(ticket) }
+        throw error
+      }
+    }
+    return found.compactMap { $0 }
+  }
+
+  /// Fetches what is missing of some neighbours, and waits for none of it.
+  func readAhead(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws {
+    try await prepare(options)
+    let looks = try await looks(at: indices)
+    let missing = indices.filter { looks[Int($0 - indices.lowerBound)].bytes == nil }
+    for ticket in flights.join(missing, most: most(options), isAhead: true) {
+      start(ticket, looks, from: indices.lowerBound, options, fetch)
+    }
+  }
+
+  /// Slices in one request.
+  func most(_ options: SliceOptions) -> Int64 { max(1, Int64(options.requestSize) / layout.sliceSize) }
+
+  private func looks(at indices: Range<Int64>) async throws -> [Look] {
+    try await engine.lanes.reads.run { [self] queueTime in
+      try indices.map { index in
+        let key = layout.key(ofSlice: index)
+        // Before the look: what changes afterwards shows.
+        let history = try engine.store.history(of: key)
+        return Look(history: history, bytes: try engine.readSlice(key, byteCount(of: index), queueTime: queueTime))
+      }
+    }
+  }
+
+  private func byteCount(of index: Int64) -> Int { layout.range(ofSlices: index..<index + 1).count }
+}
+
+// MARK: - Fetching
+
+extension SlicedObject {
+  /// - Parameters:
+  ///   - looks: at the slices from `first` on, which were missing then.
+  private func start(
+    _ ticket: SliceFlights.Ticket, _ looks: [Look], from first: Int64, _ options: SliceOptions, _ fetch: @escaping Fetch
+  ) {
+    let histories = ticket.slices.map { looks[Int($0 - first)].history }
+    let task = Task { [self] in
+      do {
+        flights.finish(ticket, .success(try await fly(ticket.slices, histories, options, fetch)))
+      } catch {
+        flights.finish(ticket, .failure(error))
+      }
+    }
+    flights.attach(task, to: ticket)
+  }
+
+  /// A slice that is missing, and under which condition it is stored.
+  private enum Place: Sendable {
+    case found(Data)
+    case missing(StoreCondition)
+  }
+
+  /// Fetches the slices of one request, and stores them.
+  private func fly(
+    _ slices: Range<Int64>, _ histories: [KeyHistory?], _ options: SliceOptions, _ fetch: Fetch
+  ) async throws -> [Data] {
+    // What says which version is there may have been removed since, or be another process's.
+    if !isOutdated { try await agree(options) }
+    let places = try await places(of: slices, histories)
+    var bytes: [Data] = []
+    while bytes.count < places.count {
+      if case .found(let data) = places[bytes.count] {
+        bytes.append(data)
+        continue
+      }
+      let run = places[bytes.count...].prefix { if case .missing = $0 { true } else { false } }
+      let first = slices.lowerBound + Int64(run.startIndex)
+      bytes += try await fetched(first..<first + Int64(run.count), run, options, fetch)
+    }
+    return bytes
+  }
+
+  /// Looks again at the slices that have changed since they were missing: another fetch may have stored them.
+  private func places(of slices: Range<Int64>, _ histories: [KeyHistory?]) async throws -> [Place] {
+    try await engine.lanes.writes.run { [self] queueTime in
+      try zip(slices, histories).map { index, history in
+        let key = layout.key(ofSlice: index)
+        let isWanted = { @Sendable [self] in !isOutdated }
+        let current = try engine.store.firstHistory(of: key)
+        if current != history, let found = try engine.readSlice(key, byteCount(of: index), queueTime: queueTime) {
+          return .found(found)
+        }
+        return .missing(StoreCondition(history: current, isWanted: isWanted))
+      }
+    }
+  }
+
+  private func fetched(
+    _ slices: Range<Int64>, _ places: ArraySlice<Place>, _ options: SliceOptions, _ fetch: Fetch
+  ) async throws -> [Data] {
+    let range = layout.range(ofSlices: slices)
+    let stopwatch = engine.observer.stopwatch()
+    let answer = try await withSpan("fetch", layout.key) { try await fetch(range) }
+    // No read waits for it any more, and a closure that is cancelled may answer less.
+    try Task.checkCancellation()
+    guard answer.count == range.count else {
+      throw BlobCacheError(
+        .sizeMismatch,
+        "\(answer.count) bytes were fetched where \(range.count) were asked for, from \(range.lowerBound) on",
+        key: layout.key)
+    }
+    engine.observer.tell(
+      CacheEvent(.produced, layout.key, byteCount: answer.count, duration: stopwatch.elapsed))
+    let bytes = slices.map { index in
+      let part = layout.range(ofSlices: index..<index + 1)
+      let start = answer.startIndex + Int(part.lowerBound - range.lowerBound)
+      // Of its own, so that one slice does not keep the others in memory.
+      return answer.subdata(in: start..<start + part.count)
+    }
+    try await engine.lanes.writes.run { [self] queueTime in
+      for ((index, place), data) in zip(zip(slices, places), bytes) {
+        guard case .missing(let condition) = place else { continue }
+        try store(data, of: index, if: condition, options, queueTime: queueTime)
+      }
+    }
+    return bytes
+  }
+
+  private func store(
+    _ bytes: Data, of index: Int64, if condition: StoreCondition, _ options: SliceOptions, queueTime: Duration
+  ) throws {
+    let key = layout.key(ofSlice: index)
+    do {
+      // If it is not: it was stored or removed meanwhile.
+      _ = try engine.storeSlice(bytes, for: key, ttl: options.ttl, if: condition, queueTime: queueTime)
+    } catch let error as BlobStoreError where options.answersUnstored {
+      engine.store.configuration.logger.warning("a slice is fetched and not stored: \(error)")
+      engine.observer.tell(CacheEvent(.writeFailed(error), key, byteCount: bytes.count))
+    }
+  }
+}
+
+// MARK: - Versions
+
+extension SlicedObject {
+  /// Makes sure, once, that the slices of another version are gone.
+  private func prepare(_ options: SliceOptions) async throws {
+    if isOutdated { return }
+    let task = preparation.withLock { task in
+      let started = task ?? Task { [self] in try await agree(options) }
+      task = started
+      return started
+    }
+    do {
+      try await task.value
+    } catch {
+      preparation.withLock { if $0 == task { $0 = nil } }
+      throw error
+    }
+  }
+
+  /// Leaves the record that says which version is there. If it is another one, its slices go.
+  private func agree(_ options: SliceOptions) async throws {
+    let manifest = try await engine.lanes.reads.run { [self] queueTime in
+      try engine.readSlice(layout.manifestKey, nil, queueTime: queueTime)
+    }
+    if manifest == layout.manifest { return }
+    if let manifest, let other = SliceLayout(key: layout.key, manifest: manifest) {
+      try await engine.removeSlices(of: other)
+    }
+    try await engine.lanes.writes.run { [self] queueTime in
+      _ = try engine.storeSlice(
+        layout.manifest, for: layout.manifestKey, ttl: options.ttl, if: nil, queueTime: queueTime)
+    }
+  }
+}

@@ -1,0 +1,111 @@
+internal import Posix
+package import SystemPackage
+
+/// What a payload is read from in pieces: a file, which can be read again, or a pipe, a socket, a terminal.
+package final class PayloadSource: Sendable {
+  private let descriptor: FileDescriptor
+  /// Its name in errors; nil if it has none.
+  private let path: FilePath?
+  private let files: Files
+  /// Whether the descriptor is closed in the end.
+  private let isOwned: Bool
+  /// The status of a regular file, as it was before it was read.
+  private let before: Stat?
+  /// Where reading begins, in a file that can be read again; nil for pipes, terminals and the like.
+  let start: Int64?
+  /// Bytes that can be read, as far as known before.
+  package let byteCount: Int64
+
+  init(_ descriptor: FileDescriptor, path: FilePath? = nil, files: Files, isOwned: Bool = false) {
+    self.descriptor = descriptor
+    self.path = path
+    self.files = files
+    self.isOwned = isOwned
+    before = Files.statusOfRegularFile(descriptor)
+    // Where there is no offset, it is read once.
+    start = before == nil ? nil : try? descriptor.seek(offset: 0, from: .current)
+    byteCount = max(0, (before?.size ?? 0) - (start ?? 0))
+  }
+
+  /// Opens what lies at a path.
+  ///
+  /// - Parameter waits: whether to wait for a writer of a pipe, and for bytes in each read.
+  convenience init(opening path: FilePath, files: Files, waits: Bool) throws {
+    let descriptor: FileDescriptor
+    do {
+      descriptor = try FileDescriptor.open(
+        path, .readOnly, options: waits ? .closeOnExec : [.closeOnExec, .nonBlocking])
+    } catch let error as Errno {
+      throw FileError(.open, Location(path), error)
+    }
+    self.init(descriptor, path: path, files: files, isOwned: true)
+  }
+
+  deinit {
+    // Nothing was written through it, so closing it loses nothing.
+    if isOwned { try? descriptor.close() }
+  }
+
+  package var canBeReadAgain: Bool { start != nil }
+}
+
+// MARK: - Reading
+
+extension PayloadSource {
+  /// What becomes ready when there are bytes, for a wait elsewhere.
+  package var awaitedDescriptor: FileDescriptor { descriptor }
+
+  /// Whether a read would not wait, now or within two milliseconds: a source that is as fast as that is worth the thread.
+  var isReady: Bool { Readiness.toRead.isThere(on: descriptor, withinMilliseconds: 2) }
+
+  /// Goes back to where reading began.
+  func rewind(to start: Int64) throws(BlobStoreError) {
+    do {
+      try descriptor.seek(offset: start, from: .start)
+    } catch {
+      throw failure("lseek(2)", error)
+    }
+  }
+
+  /// Reads what is there, and waits if there is nothing.
+  ///
+  /// - Returns: bytes that were read; 0 at the end.
+  func read(into buffer: UnsafeMutableRawBufferPointer) throws(BlobStoreError) -> Int {
+    while true {
+      do {
+        return unsafe try descriptor.read(into: buffer)
+      } catch Errno.wouldBlock, Errno.resourceTemporarilyUnavailable {
+        do {
+          try Readiness.toRead.wait(for: descriptor, location, files: files)
+        } catch {
+          throw failure(error.call.manualPage, error.errno)
+        }
+      } catch {
+        throw failure("read(2)", error)
+      }
+    }
+  }
+
+  private var location: Location { Location(path ?? FilePath()) }
+
+  private func failure(_ systemCall: String, _ error: any Error) -> BlobStoreError {
+    BlobStoreError(
+      .fileSystem, "\(systemCall) of the input: \(error)", path: path, systemCall: systemCall, errno: error as? Errno)
+  }
+}
+
+// MARK: - Moving
+
+extension PayloadSource {
+  /// Removes a regular file that has been read, unless it has changed or another file has its name.
+  ///
+  /// System calls: `openat(2)`, `fstatat(2)`, `unlink(2)`.
+  func removeFile() throws(FileError) {
+    guard let before, let path, let name = path.lastComponent?.string,
+      let directory = try Directory(at: files.absolute(path).removingLastComponent(), files: files),
+      let now = try directory.status(of: name), FileIdentity(now) == FileIdentity(before),
+      now.size == before.size, now.modificationNanoseconds == before.modificationNanoseconds
+    else { return }
+    _ = try directory.unlink(name)
+  }
+}

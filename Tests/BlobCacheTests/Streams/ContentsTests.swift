@@ -1,0 +1,162 @@
+import BlobCache
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, A40 to A42: files and pipes through the cache.
+@Suite(.timeLimit(.minutes(10))) struct ContentsTests {
+  let test: TestCache
+
+  init() throws { test = try TestCache() }
+
+  private func write(_ bytes: Data, to end: FileDescriptor) throws { _ = try end.writeAll(bytes) }
+
+  /// A41: pipes that yield nothing hold no thread, and stop no store, export or other pipe.
+  @Test func slowPipesStopNothing() async throws {
+    let cache = try test.cache { $0.maxConcurrentOperations = 2 }
+    let pipes = try (0..<12).map { _ in try FileDescriptor.pipe() }
+    defer { for pipe in pipes { try? pipe.readEnd.close() } }
+    let stores = pipes.enumerated().map { number, pipe in
+      Task { try await cache.store(contentsOf: pipe.readEnd, for: "pipe \(number)") }
+    }
+    // Each has begun, and has had its first bytes.
+    for pipe in pipes { try write(payload(10), to: pipe.writeEnd) }
+    try await until { cache.inputWaitCount == 12 && test.temporaryBytes() == 12 * 74 }
+    try await cache.store(payload(5), for: "key")
+    let file = test.outside.path.appending("file")
+    #expect(try await cache.export("key", to: file) == 5)
+    #expect(try await cache.store(contentsOf: file, for: "copy") == 5)
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    try writeEnd.closeAfter { try write(payload(7), to: writeEnd) }
+    #expect(try await cache.store(contentsOf: readEnd, for: "another") == 7)
+    try readEnd.close()
+    for pipe in pipes.reversed() { try pipe.writeEnd.closeAfter { try write(payload(10, 2), to: pipe.writeEnd) } }
+    for (number, store) in stores.enumerated() {
+      #expect(try await store.value == 20)
+      #expect(try await cache.load(BlobKey("pipe \(number)"))?.payload == payload(10) + payload(10, 2))
+    }
+    #expect(cache.inputWaitCount == 0)
+  }
+
+  /// A41: a cancelled store leaves nothing, also where the pipe never yields a byte.
+  @Test(arguments: [0, 10]) func aCancelledStoreLeavesNothing(byteCount: Int) async throws {
+    let cache = try test.cache()
+    try await cache.store(payload(5), for: "key")
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    defer { for end in [readEnd, writeEnd] { try? end.close() } }
+    try write(payload(byteCount), to: writeEnd)
+    let store = Task { try await cache.store(contentsOf: readEnd, for: "key") }
+    try await until { cache.inputWaitCount == 1 }
+    store.cancel()
+    await #expect(throws: CancellationError.self) { _ = try await store.value }
+    #expect(cache.inputWaitCount == 0 && test.temporaryBytes() == 0)
+    #expect(try await cache.load("key")?.payload == payload(5))
+  }
+
+  /// A41: a named pipe is waited for without a thread too, from before it has a writer.
+  @Test func aNamedPipeIsWaitedFor() async throws {
+    let cache = try test.cache()
+    let path = test.outside.path.appending("pipe")
+    #expect(mkfifo(path.string, 0o600) == 0)
+    let store = Task { try await cache.store(contentsOf: path, for: "key", moving: true) }
+    try await until { cache.inputWaitCount == 1 }
+    let writer = try FileDescriptor.open(path, .writeOnly)
+    try writer.closeAfter { try write(payload(1000), to: writer) }
+    #expect(try await store.value == 1000)
+    #expect(try await cache.load("key")?.payload == payload(1000))
+    #expect(FileManager.default.fileExists(atPath: path.string))
+  }
+
+  /// Y32: what ends early, or sends more, is not stored.
+  @Test(arguments: [99, 101], [true, false]) func anotherSizeIsNotStored(byteCount: Int, isPipe: Bool) async throws {
+    let cache = try test.cache()
+    let path = test.outside.path.appending("file")
+    try payload(byteCount).write(to: URL(filePath: path.string))
+    let error = await #expect(throws: BlobStoreError.self) {
+      if isPipe {
+        let (readEnd, writeEnd) = try FileDescriptor.pipe()
+        defer { try? readEnd.close() }
+        try writeEnd.closeAfter { try write(payload(byteCount), to: writeEnd) }
+        try await cache.store(contentsOf: readEnd, for: "key", expectedSize: 100)
+      } else {
+        try await cache.store(contentsOf: path, for: "key", expectedSize: 100)
+      }
+    }
+    #expect(error?.code == .sizeMismatch && error?.key == "key")
+    #expect(try await cache.load("key") == nil)
+    #expect(test.temporaryBytes() == 0)
+  }
+
+  /// Y31: a file is moved in, by both faces of the cache.
+  @Test func filesAreMovedIn() async throws {
+    let cache = try test.cache()
+    let path = test.outside.path.appending("file")
+    for isBlocking in [true, false] {
+      try payload(300_000).write(to: URL(filePath: path.string))
+      try await cache.store(payload(1), for: "key")
+      if isBlocking {
+        #expect(try cache.blocking.store(contentsOf: path, for: "key", moving: true) == 300_000)
+      } else {
+        #expect(try await cache.store(contentsOf: path, for: "key", moving: true) == 300_000)
+      }
+      #expect(!FileManager.default.fileExists(atPath: path.string))
+      #expect(try await cache.load("key")?.payload == payload(300_000))
+    }
+  }
+
+  /// A41: the blocking face waits for a pipe.
+  @Test func theBlockingFaceReadsPipes() async throws {
+    let cache = try test.cache()
+    let path = test.outside.path.appending("pipe")
+    #expect(mkfifo(path.string, 0o600) == 0)
+    let writer = try OwnedThread {
+      #expect(throws: Never.self) {
+        let end = try FileDescriptor.open(path, .writeOnly)
+        try end.closeAfter { _ = try end.writeAll(payload(2_000_000)) }
+      }
+    }
+    #expect(try cache.blocking.store(contentsOf: path, for: "key") == 2_000_000)
+    writer.join()
+    #expect(try await cache.load("key")?.payload == payload(2_000_000))
+  }
+
+  /// A12b: what is staged for the key is replaced, and a production overtaken.
+  @Test func aPipeReplacesWhatIsStaged() async throws {
+    let cache = try test.cache { $0.writing = .behind(BlobCache.WriteBehind()) }
+    try await cache.store(payload(5), for: "key")
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    try writeEnd.closeAfter { try write(payload(30), to: writeEnd) }
+    #expect(try await cache.store(contentsOf: readEnd, for: "key") == 30)
+    try readEnd.close()
+    try await cache.flush()
+    #expect(try await cache.load("key")?.payload == payload(30))
+  }
+
+  /// A42: what is staged is exported, and a reader exports ranges.
+  @Test func exportsWhatIsThere() async throws {
+    let cache = try test.cache { $0.writing = .behind(BlobCache.WriteBehind()) }
+    let path = test.outside.path.appending("file")
+    #expect(try await cache.export("key", to: path) == nil)
+    #expect(!FileManager.default.fileExists(atPath: path.string))
+    try await cache.store(payload(1000), for: "key")
+    #expect(try await cache.export("key", to: path) == 1000)
+    #expect(try Data(contentsOf: URL(filePath: path.string)) == payload(1000))
+    #expect(try cache.blocking.export("key", to: path) == 1000)
+    let reader = try #require(try await cache.openReader(for: "key"))
+    try await reader.export(10..<20, to: path)
+    #expect(try Data(contentsOf: URL(filePath: path.string)) == payload(1000)[10..<20])
+    try await cache.close()
+    await expect(.closed) { try await reader.export(to: path) }
+    await expect(.closed) { try await cache.export("key", to: path) }
+    await expect(.closed) { try await cache.store(contentsOf: path, for: "key") }
+  }
+}
+
+extension TestCache {
+  /// Bytes of unfinished records.
+  fileprivate func temporaryBytes() -> Int64 { (try? otherStore().usage().temporaryBytes) ?? -1 }
+}

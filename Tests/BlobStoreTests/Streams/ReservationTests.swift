@@ -1,0 +1,117 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, Y3a: writers reserve room below the limits.
+@Suite(.timeLimit(.minutes(10))) struct ReservationTests {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private func store(
+    size: Int64, files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
+    try cache.store(files: files) {
+      $0.limits.collectsOnStore = true
+      $0.limits.size = size
+      $0.recycling = .off
+      change(&$0)
+    }
+  }
+
+  /// Ten blobs of 100 KiB, a second apart.
+  private func fill(_ store: BlobStore, locks: BlobStore.LockPolicy = .none) throws {
+    for number in 0..<10 {
+      try store.store(payload(102_400 - 64), for: "key \(number)", ttl: .seconds(10_000), locks: locks)
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+  }
+
+  private func keys(_ store: BlobStore) throws -> Set<String> {
+    Set(try store.records().compactMap { $0.key?.string })
+  }
+
+  /// Room for the blob is made when its writer is opened, and the oldest go.
+  @Test func roomIsMadeAhead() throws {
+    let store = try store(size: 1_024_000) { $0.limits.evictionTarget = 1 }
+    try fill(store)
+    #expect(try keys(store).count == 10)
+    var writer = try store.openWriter(for: "new", ttl: .seconds(10_000), expectedSize: 204_800 - 64)
+    store.waitForCollection()
+    #expect(try keys(store) == Set((2..<10).map { "key \($0)" }))
+    try writer.append(payload(204_800 - 64))
+    try writer.commit()
+    store.waitForCollection()
+    #expect(try keys(store) == Set((2..<10).map { "key \($0)" } + ["new"]))
+  }
+
+  /// What stores cause to be collected leaves the room free, until the writer has gone.
+  @Test func roomStaysReserved() throws {
+    let store = try store(size: 1_024_000) { $0.limits.evictionTarget = 1 }
+    try fill(store)
+    let writer = try store.openWriter(for: "new", expectedSize: 512_000 - 64)
+    store.waitForCollection()
+    #expect(try store.usageEstimate()?.bytes == 512_000)
+    try fill(store)
+    #expect(try store.usageEstimate()?.bytes == 1_024_000)
+    try store.store(payload(36), for: "one more", ttl: .seconds(10_000))
+    store.waitForCollection()
+    #expect(try #require(try store.usageEstimate()).bytes <= 512_000)
+    writer.discard()
+    try fill(store)
+    try store.store(payload(36), for: "another", ttl: .seconds(10_000))
+    store.waitForCollection()
+    #expect(try #require(try store.usageEstimate()).bytes > 900_000)
+  }
+
+  /// What grows asks for more, by and by.
+  @Test func roomIsMadeAsTheBlobGrows() throws {
+    let store = try store(size: 10 << 20) { $0.limits.evictionTarget = 1 }
+    for number in 0..<10 {
+      try store.store(payload((1 << 20) - 64), for: "key \(number)", ttl: .seconds(10_000))
+      store.waitForCollection()
+      cache.clock.advance(by: 1)
+    }
+    var writer = try store.openWriter(for: "new", ttl: .seconds(10_000))
+    var counts: [Int] = []
+    for _ in 0..<5 {
+      try writer.append(payload(1 << 20))
+      store.waitForCollection()
+      counts.append(try keys(store).count)
+    }
+    #expect(counts == [10, 8, 8, 6, 6] || counts == [10, 8, 7, 6, 5], "\(counts)")
+    writer.discard()
+  }
+
+  /// M4: where everything is locked, a writer that would go far beyond the limit is refused when it is opened.
+  @Test func whatFindsNoRoomIsRefusedAtOnce() throws {
+    let store = try store(size: 20 << 20)
+    try store.store(payload(19 << 20), for: "locked", ttl: .seconds(10_000), locks: .one)
+    store.waitForCollection()
+    // A tenth, or 16 MiB, is what stores may exceed it by.
+    let error = expect(.limitReached) { _ = try store.openWriter(for: "new", expectedSize: 18 << 20) }
+    #expect(error?.key == "new" && error?.operation == "store")
+    #expect(try cache.files() == ["lo/locked"])
+    // What it replaces makes room.
+    var writer = try store.openWriter(for: "locked", ttl: .seconds(10_000), locks: .keep, expectedSize: 18 << 20)
+    try writer.append(payload(18 << 20))
+    try writer.commit()
+    #expect(try store.load("locked")?.payload.count == 18 << 20)
+  }
+
+  /// M5: the volume's floor is looked after when blocks are set aside, and as the blob grows.
+  @Test(arguments: [true, false]) func theVolumeIsLookedAt(isExpected: Bool) throws {
+    let store = try store(size: 1 << 30, files: trace.files) { $0.limits.freeSpaceFloor = 1 }
+    try store.store(payload(1), for: "key")
+    let before = trace.count(.volumeStatus)
+    var writer = try store.openWriter(for: "new", expectedSize: isExpected ? 128 << 20 : nil)
+    if !isExpected { for _ in 0..<65 { try writer.append(Data(count: 1 << 20)) } }
+    #expect(trace.count(.volumeStatus) > before)
+    writer.discard()
+  }
+}
