@@ -134,7 +134,8 @@ extension CrashScript {
     let byteCount = [0, 100, 448, 700, 5000, 9000].randomElement(using: &generator) ?? 0
     let payload = PayloadName("random-\(number)", byteCount)
     switch Int.random(in: 0..<14, using: &generator) {
-    case 0...2: return .store(key, payload)
+    case 0, 1: return .store(key, payload)
+    case 2: return .storePieces(key, payload, locks: number.isMultiple(of: 2) ? .none : .keepOrOne)
     case 3, 4: return .store(key, payload, locks: .one)
     case 5: return .store(key, payload, locks: .keep)
     case 6, 7: return .lock(key)

@@ -19,7 +19,8 @@ struct VolumeOperations {
     let byteCount = [0, 448, 700, 5000, 20_000].randomElement(using: &generator) ?? 0
     let payload = PayloadName("\(generator.next())", byteCount)
     switch Int.random(in: 0..<15, using: &generator) {
-    case 0...4: return .store(key, payload)
+    case 0...2: return .store(key, payload)
+    case 3, 4: return .storePieces(key, payload, locks: count.isMultiple(of: 4) ? .keep : .none)
     case 5, 6: return .store(key, payload, locks: .one)
     case 7: return .store(key, payload, locks: .keep)
     case 8, 9: return .lock(key)

@@ -27,6 +27,35 @@ struct CacheInHand: Sendable {
     return try store.load(key, touching: touching)
   }
 
+  /// The blob on disk, by a reader: in pieces, or mapped.
+  ///
+  /// - Parameter pieceSize: nil for mapped bytes.
+  func readPieces(_ key: BlobKey, touching: Bool, pieceSize: Int?) throws -> Blob? {
+    guard let reader = try store.openReader(for: key, touching: touching) else { return nil }
+    var payload = Data()
+    if let pieceSize {
+      try reader.forEachPiece(pieceSize: pieceSize) { piece in piece.withUnsafeBytes { payload.append(contentsOf: $0) }
+      }
+    } else {
+      try reader.withMappedBytes { bytes in bytes.withUnsafeBytes { payload.append(contentsOf: $0) } }
+    }
+    return Blob(key: key, payload: payload, header: reader.header)
+  }
+
+  /// Stores a blob by a writer, in pieces.
+  ///
+  /// - Parameter isExpected: whether the size is said before.
+  func storePieces(
+    _ payload: Data, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, pieceSize: Int, isExpected: Bool
+  ) throws {
+    var writer = try store.openWriter(
+      for: key, ttl: ttl, locks: locks, expectedSize: isExpected ? Int64(payload.count) : nil)
+    for start in stride(from: 0, to: payload.count, by: pieceSize) {
+      try writer.append(payload[start..<min(start + pieceSize, payload.count)])
+    }
+    try writer.commit()
+  }
+
   func contains(_ key: BlobKey) throws -> Bool {
     if let cache { return try cache.blocking.contains(key) }
     return try store.contains(key)

@@ -50,7 +50,7 @@ final class Worker {
       history.call(&entry)
       faults?.misuseMemory()
       do {
-        try perform(kind, key, payload, &entry)
+        try perform(request, payload, &entry)
       } catch {
         entry.outcome = outcome(of: error).rawValue
         writeError("\(error)")
@@ -91,12 +91,19 @@ extension HistoryEntry.Kind {
 
 extension Worker {
   private func perform(
-    _ kind: HistoryEntry.Kind, _ number: Int, _ payload: Data, _ entry: inout HistoryEntry
+    _ request: WorkerRequests.Request, _ payload: Data, _ entry: inout HistoryEntry
   ) throws {
+    let (kind, number) = (request.kind, request.key)
     let key = keys[number]
     switch kind {
     case .load, .loadUntouched:
-      try load(number, touching: kind == .load, &entry)
+      if let pieceSize = request.pieceSize {
+        let blob = try cache.readPieces(
+          key, touching: kind == .load, pieceSize: request.isVariant ? nil : pieceSize)
+        note(blob, number, &entry)
+      } else {
+        try load(number, touching: kind == .load, &entry)
+      }
     case .header:
       note(try cache.header(for: key), &entry)
     case .contains:
@@ -106,9 +113,13 @@ extension Worker {
         entry.outcome = HistoryEntry.Outcome.done.rawValue
         return
       }
-      try cache.store(
-        payload, for: key, ttl: entry.ttl == 0 ? nil : .seconds(entry.ttl),
-        locks: kind.locks)
+      let ttl: Duration? = entry.ttl == 0 ? nil : .seconds(entry.ttl)
+      if let pieceSize = request.pieceSize {
+        try cache.storePieces(
+          payload, for: key, ttl: ttl, locks: kind.locks, pieceSize: pieceSize, isExpected: request.isVariant)
+      } else {
+        try cache.store(payload, for: key, ttl: ttl, locks: kind.locks)
+      }
       entry.outcome = HistoryEntry.Outcome.done.rawValue
     case .touch: note(try cache.touch(key), &entry)
     case .lock: note(try faults?.changeLocks(of: key, by: 1) ?? cache.lock(key), &entry)

@@ -7,6 +7,10 @@ struct WorkerRequests {
     var key: Int
     /// Of a store, in seconds; 0 for the default.
     var ttl: UInt32 = 0
+    /// Bytes of the pieces by which a payload is written or read; nil for a whole one.
+    var pieceSize: Int?
+    /// Whether a payload that is read is mapped, or the size of one that is written is said before.
+    var isVariant = false
   }
 
   private let keyCount: Int
@@ -21,6 +25,11 @@ struct WorkerRequests {
     let key = Int.random(in: 0..<keyCount, using: &generator)
     var request = Request(kind: randomKind(), key: key)
     if request.kind.isStore { request.ttl = [0, 0, 0, 1, 2, 5, 30].randomElement(using: &generator) ?? 0 }
+    // A quarter of them: a writer or a reader is a store or a load in the history.
+    if Int.random(in: 0..<4, using: &generator) == 0 {
+      request.pieceSize = [16, 700, 4096, 65_536].randomElement(using: &generator)
+      request.isVariant = Bool.random(using: &generator)
+    }
     return request
   }
 
