@@ -53,6 +53,11 @@ int raw_populate(
 /// Copies a file by reads and writes of `piece_size` bytes, behind a gap of `offset` bytes in the new one.
 int raw_copy(const char *from, const char *to, size_t piece_size, uint64_t offset);
 
+/// Copies a file by copy_file_range(2), from an offset in the old one, behind a gap in the new one.
+///
+/// With `checksums`, one CRC-32 pass of zlib's is made over what is copied, through a mapping. ENOSYS where there is no such call.
+int raw_kernel_copy(const char *from, uint64_t from_offset, const char *to, uint64_t to_offset, bool checksums);
+
 /// Opens, reads `count` bytes at an offset into memory allocated for them, closes, frees.
 int64_t raw_range(const char *path, size_t count, uint64_t offset);
 
