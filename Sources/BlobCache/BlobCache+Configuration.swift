@@ -13,9 +13,9 @@ extension BlobCache {
     public var memory: Memory? = Memory()
     /// The number of blocking calls that run at once, of each kind; at least one.
     ///
-    /// So many loads run at once, and so many stores, touches and locks. Removals get a quarter, listings half, each at
-    /// least one; collections and deferred work get two. Each runs on a thread of its own, which ends when it is not
-    /// needed.
+    /// So many loads run at once, so many stores, touches and locks, and so many copies of files. Removals get a quarter,
+    /// listings half, each at least one; collections and deferred work get two. Each runs on a thread of its own, which
+    /// ends when it is not needed.
     public var maxConcurrentOperations = 4
     /// How many producers of `load(_:orStore:)` run at once; nil for no bound, and at least one.
     ///

@@ -53,7 +53,8 @@ struct SliceLayout: Hashable, Sendable {
 
   /// The bytes of some neighbours.
   func range(ofSlices indices: Range<Int64>) -> Range<Int64> {
-    indices.lowerBound * sliceSize..<min(indices.upperBound * sliceSize, totalSize)
+    // The end of the last is not computed: it may be beyond what a number holds.
+    indices.lowerBound * sliceSize..<(indices.upperBound >= count ? totalSize : indices.upperBound * sliceSize)
   }
 
   /// The slices that have the bytes of a range.

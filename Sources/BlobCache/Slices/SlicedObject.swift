@@ -28,7 +28,7 @@ final class SlicedObject: Sendable {
     self.engine = engine
   }
 
-  deinit { engine.slicedObjects.forget(layout.key) }
+  deinit { engine.slicedObjects.forget(layout.key, ObjectIdentifier(self)) }
 
   func setOutdated() { outdated.store(true, ordering: .relaxed) }
 

@@ -3,8 +3,16 @@ internal import Locks
 
 /// The objects whose slices are in use in this process, by their keys.
 final class SlicedObjects: Sendable {
-  private struct Entry {
-    weak var object: SlicedObject?
+  /// A class: Swift 6.3 crashes where a dictionary lacks a structure with a weak reference and something else.
+  private final class Entry: Sendable {
+    weak let object: SlicedObject?
+    /// Tells the object without holding it.
+    let identity: ObjectIdentifier
+
+    init(_ object: SlicedObject) {
+      self.object = object
+      identity = ObjectIdentifier(object)
+    }
   }
 
   private let entries = Lock<[BlobKey: Entry]>([:])
@@ -15,7 +23,7 @@ final class SlicedObjects: Sendable {
       let present = entries[layout.key]?.object
       if let present, present.layout == layout { return (present, nil) }
       let object = SlicedObject(layout, engine)
-      entries[layout.key] = Entry(object: object)
+      entries[layout.key] = Entry(object)
       return (object, present)
     }
     // Outside of the lock, which its end takes.
@@ -23,11 +31,11 @@ final class SlicedObjects: Sendable {
     return object
   }
 
-  /// An object has gone.
-  func forget(_ key: BlobKey) {
+  /// An object has gone. Another may have its key by then.
+  func forget(_ key: BlobKey, _ identity: ObjectIdentifier) {
     entries.withLock { entries in
-      // Another may have come.
-      if let entry = entries[key], entry.object == nil { entries[key] = nil }
+      // It is not held here: the last reference would end it within the lock.
+      if entries[key]?.identity == identity { entries[key] = nil }
     }
   }
 

@@ -38,19 +38,13 @@ import Testing
         }
         #expect(pieces == origin.bytes[start..<end])
         let count = Int.random(in: 0...(sizes.0 / sizes.1), using: &generator)
-        if Bool.random(using: &generator), let key = try await keys(cache).sorted().dropFirst(count).first {
+        if Bool.random(using: &generator), let key = try await test.sliceKeys(cache).sorted().dropFirst(count).first {
           try await cache.remove(BlobKey(key))
         }
       }
       #expect(try await slices.read(0..<Int64(sizes.0)) == origin.bytes)
     }
     for range in origin.asked { #expect(range.lowerBound % Int64(sizes.1) == 0 && !range.isEmpty) }
-  }
-
-  private func keys(_ cache: BlobCache, _ prefix: String = "film@slices/") async throws -> Set<String> {
-    var keys: Set<String> = []
-    for try await entry in cache.records(prefix: prefix) { if let key = entry.key { keys.insert(key.string) } }
-    return keys
   }
 
   /// X1: what lies there is not fetched again, also by another cache of the directory.
@@ -65,10 +59,10 @@ import Testing
     #expect(try await origin.slices(in: other, sliceSize: 100).read(499..<501) == origin.bytes[499..<501])
     #expect(origin.asked == [100..<500, 500..<600])
     // X8: they are found together, in order, and the object's own key is another blob's.
-    #expect(try await keys(other).count == 5)
-    #expect(try await keys(other).allSatisfy { $0.hasPrefix("film@slices/") && $0.contains("/0000000") })
+    #expect(try await test.sliceKeys(other).count == 5)
+    #expect(try await test.sliceKeys(other).allSatisfy { $0.hasPrefix("film@slices/") && $0.contains("/0000000") })
     #expect(try await other.load("film") == nil)
-    #expect(try await keys(other, "film").count == 6)
+    #expect(try await test.sliceKeys(other, "film").count == 6)
   }
 
   /// X2: neighbours are fetched by one request, of the size that it may have; what is there parts them.
@@ -102,6 +96,20 @@ import Testing
     await expect(.closed) { _ = try origin.slices(in: cache, sliceSize: 3) }
   }
 
+  /// X12: sizes at the end of what numbers hold.
+  @Test func theLargestObject() async throws {
+    struct Failure: Error {}
+    let (asked, cache) = (Log<Range<Int64>>(), try test.cache())
+    let slices = try cache.slices(of: "film", totalSize: .max, sliceSize: 1 << 62, validator: "v1") { range in
+      asked.append(range)
+      throw Failure()
+    }
+    for range in [Int64.max - 10..<Int64.max, 0..<1, 0..<Int64.max] {
+      await #expect(throws: Failure.self) { _ = try await slices.read(range) }
+    }
+    #expect(asked.all == [1 << 62..<Int64.max, 0..<1 << 62, 0..<1 << 62])
+  }
+
   // MARK: Fetching
 
   /// X4: too few or too many bytes are an error, and nothing is stored.
@@ -110,7 +118,7 @@ import Testing
     let slices = try cache.slices(of: "film", totalSize: 1000, sliceSize: 100, validator: "v1") { _ in payload(count) }
     let error = await expect(.sizeMismatch) { _ = try await slices.read(200..<500) }
     #expect(error?.key == "film")
-    #expect(try await keys(cache).isEmpty)
+    #expect(try await test.sliceKeys(cache).isEmpty)
   }
 
   /// X4: a failure goes to all who wait, nothing is stored, and the next read tries again.
@@ -127,7 +135,7 @@ import Testing
     try await until { slices.fetchWaiterCount >= 5 }
     latch.open()
     for reader in readers { await #expect(throws: Failure.self) { _ = try await reader.value } }
-    #expect(try await keys(cache).isEmpty)
+    #expect(try await test.sliceKeys(cache).isEmpty)
     #expect(try await slices.read(0..<100) == payload(100))
   }
 
@@ -178,7 +186,7 @@ import Testing
     await #expect(throws: CancellationError.self) { _ = try await readers[1].value }
     try await until { ended.count == 1 && slices.fetchCount == 0 }
     #expect(begun.count == 1)
-    #expect(try await keys(cache).isEmpty)
+    #expect(try await test.sliceKeys(cache).isEmpty)
     // A new one begins anew.
     let another = Task { try await slices.read(0..<100) }
     try await until { begun.count == 2 }
@@ -193,7 +201,7 @@ import Testing
     let slices = try origin.slices(
       in: cache, sliceSize: 100, options: SliceOptions(requestSize: 400, readAhead: 400))
     #expect(try await slices.read(0..<50) == origin.bytes[0..<50])
-    try await until { try await keys(cache).count == 5 }
+    try await until { try await test.sliceKeys(cache).count == 5 }
     #expect(Set(origin.asked) == [0..<100, 100..<500])
     // Half of what is ahead is used up, and more is fetched.
     for start in stride(from: 100, to: 300, by: 50) {
@@ -204,7 +212,7 @@ import Testing
     // A seek, and the end of the object.
     #expect(try await slices.read(1900..<2000) == origin.bytes[1900..<2000])
     #expect(try await slices.read(1750..<1760) == origin.bytes[1750..<1760])
-    try await until { try await keys(cache).count == 10 }
+    try await until { try await test.sliceKeys(cache).count == 10 }
     #expect(origin.asked.count == 6)
   }
 
@@ -223,197 +231,4 @@ import Testing
     #expect(try await iterator.next() == nil)
     #expect(try await iterator.next() == nil)
   }
-
-  // MARK: Versions
-
-  /// X9: with another validator, or other sizes, all slices go, and never meet.
-  @Test(arguments: ["validator", "total", "slice"]) func anotherVersionDropsTheSlices(change: String) async throws {
-    let cache = try test.cache()
-    let old = Origin(payload(1000))
-    try await cache.store(payload(5), for: "film@slices2")
-    _ = try await old.slices(in: cache, sliceSize: 100).read(0..<1000)
-    #expect(try await keys(cache).count == 10)
-    let new = Origin(payload(change == "total" ? 1001 : 1000, 2))
-    let slices = try new.slices(
-      in: cache, sliceSize: change == "slice" ? 101 : 100, validator: change == "validator" ? "v2" : "v1")
-    #expect(try await slices.read(0..<10) == new.bytes[0..<10])
-    #expect(try await keys(cache).count == 1)
-    #expect(try await slices.read(0..<1000) == new.bytes[0..<1000])
-    #expect(try await cache.load("film@slices2")?.payload == payload(5))
-  }
-
-  /// X9a: a reader of the old version still reads it, and leaves nothing.
-  @Test func theOldVersionIsReadAndNotStored() async throws {
-    let cache = try test.cache()
-    let (old, new) = (Origin(payload(1000)), Origin(payload(1000, 2)))
-    let latch = Latch()
-    let slices = try old.slices(in: cache, sliceSize: 100)
-    _ = try await slices.read(0..<100)
-    old.hold { await latch.wait() }
-    let read = Task { try await slices.read(100..<200) }
-    try await until { old.asked.count == 2 }
-    let latest = try new.slices(in: cache, sliceSize: 100, validator: "v2")
-    #expect(try await latest.read(0..<300) == new.bytes[0..<300])
-    latch.open()
-    #expect(try await read.value == old.bytes[100..<200])
-    #expect(try await slices.read(200..<400) == old.bytes[200..<400])
-    #expect(try await keys(cache).count == 3)
-    #expect(try await latest.read(0..<300) == new.bytes[0..<300])
-    #expect(new.asked == [0..<300])
-  }
-
-  /// X10: removed while they are fetched, slices are answered and not stored.
-  @Test func whatIsRemovedMeanwhileIsNotStored() async throws {
-    let cache = try test.cache()
-    let origin = Origin(payload(1000))
-    let latch = Latch()
-    let slices = try origin.slices(in: cache, sliceSize: 100)
-    _ = try await slices.read(0..<100)
-    origin.hold { await latch.wait() }
-    let read = Task { try await slices.read(100..<300) }
-    try await until { origin.asked.count == 2 }
-    try await slices.remove()
-    #expect(try await keys(cache, "film").isEmpty)
-    latch.open()
-    #expect(try await read.value == origin.bytes[100..<300])
-    #expect(try await keys(cache).isEmpty)
-    #expect(try await slices.read(0..<100) == origin.bytes[0..<100])
-    // What says which version is there is back too.
-    #expect(try await keys(cache, "film").count == 2)
-  }
-
-  /// X10: where nothing can be stored, the error is thrown, or the bytes are answered all the same.
-  @Test(arguments: [true, false]) func whatCannotBeStored(answers: Bool) async throws {
-    let cache = try test.cache()
-    let origin = Origin(payload(1000))
-    let slices = try origin.slices(in: cache, sliceSize: 100, options: SliceOptions(answersUnstored: answers))
-    _ = try await slices.read(0..<100)
-    test.disk.fail(.write, .noSpace)
-    let read = Task { try await slices.read(100..<300) }
-    if answers {
-      #expect(try await read.value == origin.bytes[100..<300])
-    } else {
-      let error = await #expect(throws: BlobStoreError.self) { _ = try await read.value }
-      #expect(error?.errno == .noSpace)
-    }
-    test.disk.fail(.write, nil)
-    #expect(try await slices.read(100..<300) == origin.bytes[100..<300])
-    #expect(origin.asked == [0..<100, 100..<300, 100..<300])
-  }
-
-  /// X1: a slice that is damaged, or of another size, is fetched anew; the manifest too.
-  @Test func damagedSlicesAreFetchedAnew() async throws {
-    let cache = try test.cache()
-    let origin = Origin(payload(300))
-    _ = try await origin.slices(in: cache, sliceSize: 100).read(0..<300)
-    for key in try await keys(cache, "film") {
-      try test.flipLastByte(of: cache.filePath(for: BlobKey(key)).string.dropRoot(test))
-    }
-    #expect(try await origin.slices(in: cache, sliceSize: 100).read(0..<300) == origin.bytes)
-    #expect(origin.asked == [0..<300, 0..<300])
-    for key in try await keys(cache) { try await cache.store(payload(99), for: BlobKey(key)) }
-    #expect(try await origin.slices(in: cache, sliceSize: 100).read(0..<300) == origin.bytes)
-    #expect(origin.asked.count == 3)
-  }
-
-  /// X1: slices expire, and are used, by themselves.
-  @Test func slicesExpireByThemselves() async throws {
-    let cache = try test.cache()
-    let origin = Origin(payload(300))
-    let slices = try origin.slices(in: cache, sliceSize: 100, options: SliceOptions(ttl: .seconds(100)))
-    _ = try await slices.read(0..<100)
-    test.clock.advance(by: 60)
-    _ = try await slices.read(100..<200)
-    test.clock.advance(by: 60)
-    _ = try await slices.read(0..<250)
-    #expect(origin.asked.prefix(2) == [0..<100, 100..<200])
-    // Two fetches at once.
-    #expect(origin.asked.count == 4 && Set(origin.asked.dropFirst(2)) == [0..<100, 200..<300])
-  }
-
-  /// X11: slices take no memory in front of the disk.
-  @Test func slicesBypassMemory() async throws {
-    let cache = try test.cache()
-    let origin = Origin(payload(300))
-    _ = try await origin.slices(in: cache, sliceSize: 100).read(0..<300)
-    for key in try await keys(cache) { #expect(cache.cachedBlob(for: BlobKey(key)) == nil) }
-    _ = try await origin.slices(in: cache, sliceSize: 100).read(0..<300)
-    for key in try await keys(cache) { #expect(cache.cachedBlob(for: BlobKey(key)) == nil) }
-  }
-
-  /// What is let go takes nothing.
-  @Test func objectsAreForgotten() async throws {
-    let cache = try test.cache()
-    let origin = Origin(payload(300))
-    do {
-      let slices = try origin.slices(in: cache, sliceSize: 100)
-      let later = try origin.slices(in: cache, sliceSize: 100, validator: "v2")
-      _ = try await later.read(0..<1)
-      #expect(cache.slicedObjectCount == 1)
-      withExtendedLifetime(slices) {}
-    }
-    try await until { cache.slicedObjectCount == 0 }
-  }
-
-  /// Many readers, with ranges at random, while others remove and cancel.
-  @Test func manyReadersAtOnce() async throws {
-    let cache = try test.cache()
-    let origin = Origin(payload(50_000))
-    let slices = try origin.slices(
-      in: cache, sliceSize: 1000, options: SliceOptions(requestSize: 3000, readAhead: 4000))
-    let seed = SeededGenerator.announcedSeed(for: "manyReadersAtOnce")
-    try await withThrowingTaskGroup(of: Void.self) { group in
-      for number in 0..<8 {
-        group.addTask {
-          var generator = SeededGenerator(seed: seed &+ UInt64(number))
-          for _ in 0..<60 {
-            let start = Int.random(in: 0..<50_000, using: &generator)
-            let end = Int.random(in: start...min(50_000, start + 9000), using: &generator)
-            let read = Task { try await slices.read(Int64(start)..<Int64(end)) }
-            if Int.random(in: 0..<4, using: &generator) == 0 {
-              read.cancel()
-              _ = try? await read.value
-            } else {
-              #expect(try await read.value == origin.bytes[start..<end])
-            }
-            if Int.random(in: 0..<20, using: &generator) == 0 { try await slices.remove() }
-          }
-        }
-      }
-      try await group.waitForAll()
-    }
-    try await until { slices.fetchCount == 0 }
-  }
-}
-
-/// A remote object, and what was asked of it.
-final class Origin: Sendable {
-  let bytes: Data
-  private let ranges = Log<Range<Int64>>()
-  private let holder = Lock<(@Sendable () async -> Void)?>(nil)
-
-  init(_ bytes: Data) { self.bytes = bytes }
-
-  /// The ranges that were asked for, in their order.
-  var asked: [Range<Int64>] { ranges.all }
-
-  /// Has answers wait, from the next on.
-  func hold(_ body: (@Sendable () async -> Void)?) { holder.withLock { $0 = body } }
-
-  func slices(
-    in cache: BlobCache, sliceSize: Int, validator: String = "v1", options: SliceOptions = SliceOptions()
-  ) throws -> CacheSlices {
-    try cache.slices(
-      of: "film", totalSize: Int64(bytes.count), sliceSize: sliceSize, validator: validator, options: options
-    ) { [self] range in
-      ranges.append(range)
-      if let hold = holder.withLock({ $0 }) { await hold() }
-      return bytes[range]
-    }
-  }
-}
-
-extension String {
-  /// A path below a test's directory.
-  fileprivate func dropRoot(_ test: TestCache) -> String { String(dropFirst(test.root.string.count + 1)) }
 }

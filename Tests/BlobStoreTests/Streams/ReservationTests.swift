@@ -104,7 +104,17 @@ import Testing
     #expect(try store.load("locked")?.payload.count == 18 << 20)
   }
 
-  /// M5: the volume's floor is looked after when blocks are set aside, and as the blob grows.
+  /// Y3b: what lies in the record's place, and is none, makes no room.
+  @Test func aForeignFileMakesNoRoom() throws {
+    let store = try store(size: 20 << 20)
+    try store.store(payload(19 << 20), for: "locked", ttl: .seconds(10_000), locks: .one)
+    store.waitForCollection()
+    try cache.makeDirectory("ne/new")
+    expect(.limitReached) { _ = try store.openWriter(for: "new", expectedSize: 18 << 20) }
+    #expect(try cache.files() == ["lo/locked"])
+  }
+
+  /// Y4b: the volume's floor is looked after when blocks are set aside, and as the blob grows.
   @Test(arguments: [true, false]) func theVolumeIsLookedAt(isExpected: Bool) throws {
     let store = try store(size: 1 << 30, files: trace.files) { $0.limits.freeSpaceFloor = 1 }
     try store.store(payload(1), for: "key")

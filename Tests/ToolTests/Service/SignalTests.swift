@@ -46,6 +46,27 @@ import Testing
     withExtendedLifetime(input) {}
   }
 
+  /// What a store that is killed leaves is told, and collected.
+  @Test func aStoreThatIsKilledShowsInTheUsage() async throws {
+    let (process, input) = try store()
+    while try await temporaryBytes() != 1064, process.isRunning { usleep(1000) }
+    process.send(SIGKILL)
+    #expect(process.wait() == 128 + SIGKILL)
+    #expect(try await temporaryBytes() == 1064)
+    #expect(try await tool.run("collect", "cache", now: nil).status == 0)
+    #expect(try await temporaryBytes() == 0)
+    #expect(try temporaryFiles() == [])
+    withExtendedLifetime(input) {}
+  }
+
+  private func temporaryBytes() async throws -> Int64? {
+    guard case .integer(let count)? = try await tool.run("usage", "cache", "--json").objects().first?["temporaryBytes"]
+    else {
+      return nil
+    }
+    return count
+  }
+
   /// An output file in the middle of a payload of half a gibibyte, most of it a hole.
   @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func aLoadThatIsStoppedLeavesNoOutput(signal: Int32) async throws {
     try await tool.store("1", for: "key")
