@@ -10,22 +10,38 @@ internal import BlobStore
 extension CacheEngine {
   /// The blob of a key, if it can be had without the disk.
   func resident(_ key: BlobKey, touching: Bool) -> Blob? {
-    guard let found = findResident(key, touching: touching) else { return nil }
-    observer.tell(found.event(for: key))
-    return found.blob
+    if let blob = staging?.blob(for: key) {
+      observer.tell(CacheEvent(.hit(.staged), key, byteCount: blob.payload.count))
+      return blob
+    }
+    return hitInMemory(key, touching: touching)?.current
   }
 
   /// Finds a blob in memory, without telling of a hit.
   func findResident(_ key: BlobKey, touching: Bool) -> BlobFinding? {
-    if let staging, let blob = staging.blob(for: key) { return BlobFinding(blob: blob, tier: .staged) }
-    guard let memory else { return nil }
-    switch memory.find(key, touching: touching) {
-    case .hit(let blob):
-      return BlobFinding(blob: blob, tier: .memory)
-    case .expired(let blob):
-      observer.tell(CacheEvent(.expired(.memory), key, byteCount: blob.payload.count))
+    if let blob = staging?.blob(for: key) { return BlobFinding(blob: blob, tier: .staged) }
+    return findInMemory(key, touching: touching).map { BlobFinding(blob: $0.current, tier: .memory) }
+  }
+
+  /// Whether loads have to look for staged blobs first.
+  var hasStagedBlobs: Bool { staging?.isEmpty == false }
+
+  /// The entry of a key in memory, if that may answer: what `resident` answers where nothing is staged.
+  func hitInMemory(_ key: BlobKey, touching: Bool) -> CachedBlob? {
+    guard let cached = findInMemory(key, touching: touching) else { return nil }
+    observer.tell(CacheEvent(.hit(.memory), key, byteCount: cached.blob.payload.count))
+    return cached
+  }
+
+  @inline(__always)
+  private func findInMemory(_ key: BlobKey, touching: Bool) -> CachedBlob? {
+    switch memory?.find(key, touching: touching) {
+    case .hit(let cached):
+      return cached
+    case .expired(let cached):
+      observer.tell(CacheEvent(.expired(.memory), key, byteCount: cached.blob.payload.count))
       return nil
-    case .absent, .outdated:
+    case .absent, .outdated, nil:
       return nil
     }
   }

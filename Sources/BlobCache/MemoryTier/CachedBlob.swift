@@ -3,28 +3,72 @@ internal import BlobStore
 internal import Synchronization
 
 /// A blob in memory, and what says whether it is still what the disk holds.
+///
+/// A hit reads it from memory that is seldom in the processor's cache. So it has copies of what its use says, and looks at
+/// the use once a second.
 final class CachedBlob: Sendable {
-  let blob: Blob
   /// Of the file name: finds the generation.
   let digest: UInt64
   /// The generation that was in force before the disk was read.
   let stamp: GenerationStamp
+  /// Where generations were when it was kept.
+  private let place: GenerationPlace
+  /// The moment whose first use has been noted.
+  private let noted = Atomic(UseMoment.none.value)
+  private let deadlineSeconds: Atomic<Int64>
+  private let updateSeconds: Atomic<Int64>
   let use: RecordUse
+  let blob: Blob
 
-  init(blob: Blob, digest: UInt64, stamp: GenerationStamp, lifetime: Int64) {
+  init(blob: Blob, digest: UInt64, stamp: GenerationStamp, place: GenerationPlace, use: RecordUse) {
     self.blob = blob
     self.digest = digest
     self.stamp = stamp
-    use = RecordUse(header: blob.header, key: blob.key, lifetime: lifetime)
+    self.place = place
+    self.use = use
+    deadlineSeconds = Atomic(use.deadline.seconds)
+    updateSeconds = Atomic(use.update)
   }
 }
 
+/// A second in which no update time became known: a second hit in it finds what the first one has found.
+struct UseMoment: Equatable {
+  fileprivate let value: UInt64
+
+  static let none = UseMoment(value: .max)
+
+  /// - Parameter settlements: how often update times have become known.
+  init(_ now: UnixTime, settlements: UInt64) {
+    self.init(value: UInt64(truncatingIfNeeded: now.seconds) << 20 | settlements & (1 << 20 - 1))
+  }
+
+  private init(value: UInt64) { self.value = value }
+}
+
 extension CachedBlob {
+  /// Whether a use was noted in this moment.
+  func isNoted(in moment: UseMoment) -> Bool { noted.load(ordering: .acquiring) == moment.value }
+
+  func note(_ moment: UseMoment) { noted.store(moment.value, ordering: .releasing) }
+
+  /// Whether memory may answer with it, if that is certain at once; counts the load if so.
+  func answersAtOnce(_ hit: MemoryHit) -> Bool { place.answersAtOnce(hit, ofDigest: digest, in: stamp.shared) }
+
+  /// Takes over what the use says by now. It says later times only.
+  func lookAtUse() {
+    guard use.update > updateSeconds.load(ordering: .relaxed) else { return }
+    updateSeconds.max(use.update, ordering: .relaxed)
+    deadlineSeconds.max(use.deadline.seconds, ordering: .relaxed)
+  }
+
+  /// The last second in which the record is live, as far as the disk knows.
+  var deadline: UnixTime { UnixTime(seconds: deadlineSeconds.load(ordering: .relaxed)) }
+
   /// The blob, with the update time that the disk has as far as it is known.
   ///
   /// Touches move it.
   var current: Blob {
-    let update = use.update
+    let update = updateSeconds.load(ordering: .relaxed)
     guard update > blob.header.lastUpdate.seconds else { return blob }
     var header = blob.header
     header.updateTime = UInt64(clamping: update)
@@ -36,10 +80,10 @@ extension CachedBlob {
 /// is not lost when the blob is evicted before the disk was told.
 final class RecordUse: Sendable {
   let key: BlobKey
-  /// Seconds to live after the update time.
-  private let lifetime: Int64
   /// Whether uses move the update time.
   let slides: Bool
+  /// Seconds to live after the update time.
+  private let lifetime: Int64
   private let updateTime: Atomic<Int64>
   private let lastUse: Atomic<Int64>
   /// When the disk could not be told.

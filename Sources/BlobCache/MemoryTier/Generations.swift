@@ -55,6 +55,11 @@ final class Generations: Sendable {
     return own?.stamp(of: digest, rootChanges: store.rootChanges) == stamp
   }
 
+  /// Where the generations are that processes share.
+  ///
+  /// - Parameter last: is returned if it is still the place.
+  func place(after last: GenerationPlace?) -> GenerationPlace { store.generationPlace(after: last) }
+
   /// Runs a change of a key's payload.
   func changing<Result>(_ digest: UInt64, _ change: () throws -> Result) rethrows -> Result {
     guard let own else { return try change() }
@@ -84,9 +89,14 @@ extension GenerationStamp {
   }
 
   /// The highest bit keeps it apart from one's own, which are small.
+  private static let sharedBit: UInt64 = 1 << 63
+
   fileprivate init(shared: UInt64) {
-    value = shared | 1 << 63
+    value = shared | Self.sharedBit
   }
+
+  /// The generation that processes share. For one's own, a number that no generation is.
+  var shared: UInt64 { value ^ Self.sharedBit }
 }
 
 /// Counts the changes through this process, where no other process makes any.

@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import Locks
 internal import Logging
 internal import MemoryCache
 internal import SystemPackage
@@ -13,6 +14,8 @@ final class MemoryTier: Sendable {
   let generations: Generations
   let touches: TouchBatch
   private let headers = HeaderChanges()
+  /// Of the last blob that was kept.
+  private let place = Lock<GenerationPlace?>(nil)
   private let store: BlobStore
   private let now: @Sendable () -> UnixTime
 
@@ -36,30 +39,46 @@ final class MemoryTier: Sendable {
 
   /// What is found for a key.
   enum Finding {
-    case hit(Blob)
+    case hit(CachedBlob)
     case absent
     /// Its time is over.
-    case expired(Blob)
+    case expired(CachedBlob)
     /// The disk may hold something else by now.
     case outdated
   }
 
   /// - Parameter touching: whether this counts as a use of the record.
+  @inline(__always)
   func find(_ key: BlobKey, touching: Bool) -> Finding {
     guard let cached = cache.value(forKey: key) else { return .absent }
     let now = now()
-    let isExpired = now > cached.use.deadline
-    let hit = isExpired ? nil : MemoryHit(byteCount: cached.blob.payload.count, isUse: touching, at: now)
-    guard generations.isInForce(cached.stamp, of: cached.digest, counting: hit) else {
-      discard(cached)
-      return .outdated
-    }
-    guard !isExpired else {
-      discard(cached)
-      return .expired(cached.blob)
-    }
-    if touching, cached.use.use(at: now.seconds) { touches.note(cached.use, at: now.seconds) }
-    return .hit(cached.current)
+    let moment = touches.moment(at: now)
+    let isNoted = cached.isNoted(in: moment)
+    if !isNoted { cached.lookAtUse() }
+    guard now <= cached.deadline else { return findExpired(cached) }
+    let hit = MemoryHit(byteCount: Int(cached.blob.header.payloadSize), isUse: touching, at: now)
+    guard cached.answersAtOnce(hit) || answers(hit, with: cached) else { return .outdated }
+    if touching, !isNoted { note(cached, in: moment, at: now) }
+    return .hit(cached)
+  }
+
+  private func findExpired(_ cached: CachedBlob) -> Finding {
+    defer { discard(cached) }
+    return generations.isInForce(cached.stamp, of: cached.digest, counting: nil) ? .expired(cached) : .outdated
+  }
+
+  /// Whether memory may answer; if not, the blob leaves it.
+  private func answers(_ hit: MemoryHit, with cached: CachedBlob) -> Bool {
+    if generations.isInForce(cached.stamp, of: cached.digest, counting: hit) { return true }
+    discard(cached)
+    return false
+  }
+
+  /// Notes the first use in a moment.
+  private func note(_ cached: CachedBlob, in moment: UseMoment, at now: UnixTime) {
+    if cached.use.use(at: now.seconds) { touches.note(cached.use, at: now.seconds) }
+    // Afterwards: who finds the moment noted notes nothing.
+    cached.note(moment)
   }
 
   /// Whether a load would be answered from here.
@@ -81,12 +100,28 @@ final class MemoryTier: Sendable {
   ) -> RecordUse {
     let expiry = store.expiry(of: blob.header).seconds
     let lifetime = expiry.subtractingReportingOverflow(blob.header.lastUpdate.seconds)
+    let use = RecordUse(
+      header: blob.header, key: blob.key, lifetime: lifetime.overflow ? .max : lifetime.partialValue)
+    use.settle(update)
     let cached = CachedBlob(
-      blob: blob, digest: digest, stamp: stamp, lifetime: lifetime.overflow ? .max : lifetime.partialValue)
-    cached.use.settle(update)
+      blob: blob, digest: digest, stamp: stamp, place: currentPlace(), use: use)
     cache.setValue(cached, forKey: blob.key, cost: Self.cost(of: blob))
     if headers.stamp(of: digest) != header { discard(cached) }
-    return cached.use
+    return use
+  }
+
+  /// Where generations are now.
+  ///
+  /// Where that is another place than for the last blob, all blobs are outdated. They leave, because each would keep the
+  /// file open in which its generation was.
+  private func currentPlace() -> GenerationPlace {
+    let (current, isAnother) = place.withLock { place in
+      let current = generations.place(after: place)
+      defer { place = current }
+      return (current, place.map { $0.isKnown && $0 !== current } ?? false)
+    }
+    if isAnother { cache.removeAll() }
+    return current
   }
 
   /// Notes a change of a header on disk, so that memory does not answer old locks.
@@ -102,6 +137,7 @@ final class MemoryTier: Sendable {
     // The clock went back, and the record's deadline with it.
     guard time.seconds >= cached.use.update else { return discard(cached) }
     cached.use.settle(time)
+    touches.didSettle()
   }
 
   /// Takes a key out of memory.

@@ -2,6 +2,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Logging
 internal import Locks
+internal import Synchronization
 
 /// Writes uses that memory has answered to disk, many at a time.
 ///
@@ -30,6 +31,8 @@ final class TouchBatch: Sendable {
   ///
   /// This holds also for those that another thread writes.
   private let writing = Lock((), rank: .touches)
+  /// How often update times on disk have become known.
+  private let settlements = Atomic<UInt64>(0)
 
   init(of store: BlobStore, interval: Duration, lane: Lane) {
     let longest = max(store.effectiveDefaultExpiration / 4, 1)
@@ -37,6 +40,14 @@ final class TouchBatch: Sendable {
     self.store = store
     self.lane = lane
   }
+
+  /// The moment of a use.
+  func moment(at now: UnixTime) -> UseMoment {
+    UseMoment(now, settlements: settlements.load(ordering: .acquiring))
+  }
+
+  /// Update times on disk have become known, by `RecordUse.settle`: uses look at them again.
+  func didSettle() { settlements.wrappingAdd(1, ordering: .releasing) }
 
   /// Notes that a record was used, later than the disk knows.
   func note(_ use: RecordUse, at now: Int64) {
@@ -103,6 +114,7 @@ final class TouchBatch: Sendable {
       // Until now, later uses counted as noted.
       if use.latest > latest { note(use, at: use.latest) }
     }
+    if !uses.isEmpty { didSettle() }
   }
 
   /// - Returns: the update time on disk, as far as it is known.

@@ -16,16 +16,11 @@ extension BlobCache {
   /// - Throws: `BlobStoreError`, as `BlobStore.load`; `CancellationError` if the task is cancelled while it waits for a
   ///   thread; `closed`.
   public func load(_ key: BlobKey, touching: Bool = true) async throws -> Blob? {
-    let engine = try openEngine()
-    if let blob = engine.resident(key, touching: touching) { return blob }
-    return try await withSpan("load", key) {
-      if let found = engine.findCached(key, touching: touching) {
-        engine.observer.tell(found.event(for: key))
-        await engine.giveWay()
-        return found.blob
-      }
-      return try await engine.lanes.reads.run { try engine.loadMissing(key, touching: touching, queueTime: $0) }
-    }
+    if isClosed { _ = try openEngine() }
+    guard !engine.hasStagedBlobs else { return try await engine.loadPastStaged(key, touching: touching) }
+    // The blob is made where the caller wants it: what lies between costs as much as the look.
+    if let cached = engine.hitInMemory(key, touching: touching) { return cached.current }
+    return try await engine.loadPastMemory(key, touching: touching)
   }
 
   /// The blobs of many keys, in their order.
@@ -126,6 +121,24 @@ public struct LoadResult: Sendable {
 }
 
 extension CacheEngine {
+  /// Loads a blob while some are staged.
+  fileprivate func loadPastStaged(_ key: BlobKey, touching: Bool) async throws -> Blob? {
+    if let blob = resident(key, touching: touching) { return blob }
+    return try await loadPastMemory(key, touching: touching)
+  }
+
+  /// Loads a blob that memory does not have.
+  fileprivate func loadPastMemory(_ key: BlobKey, touching: Bool) async throws -> Blob? {
+    try await withSpan("load", key) {
+      if let found = findCached(key, touching: touching) {
+        observer.tell(found.event(for: key))
+        await giveWay()
+        return found.blob
+      }
+      return try await lanes.reads.run { try self.loadMissing(key, touching: touching, queueTime: $0) }
+    }
+  }
+
   func loadResult(of key: BlobKey, touching: Bool, queueTime: Duration) -> LoadResult {
     LoadResult(key: key, result: Result { try loadMissing(key, touching: touching, queueTime: queueTime) })
   }

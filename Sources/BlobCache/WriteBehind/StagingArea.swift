@@ -51,9 +51,12 @@ final class StagingArea: Sendable {
   /// The bytes that the limit counts: of blobs that wait or are in hand.
   var stagedByteCount: Int { state.look { $0.byteCount } }
 
+  /// Whether no blob waits or is in hand.
+  var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
+
   /// The latest blob staged for a key.
   func blob(for key: BlobKey) -> Blob? {
-    guard count.load(ordering: .acquiring) > 0 else { return nil }
+    guard !isEmpty else { return nil }
     return state.look { $0.waiting[key]?.staged.blob ?? $0.inHand[key]?.blob }
   }
 }

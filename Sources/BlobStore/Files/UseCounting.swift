@@ -98,6 +98,18 @@ extension StoreCore {
     if isUse { _ = uses.withSketch(of: control, in: open) { $0.count(digest, at: now) } }
   }
 
+  /// Counts a hit in memory, in files that are open.
+  ///
+  /// - Returns: false, with nothing counted, if a new file of uses has to be opened first.
+  /// - Complexity: no lock and no system call.
+  func countHitInMemory(_ hit: MemoryHit, of digest: UInt64, in control: ControlFile) -> Bool {
+    let number = hit.isUse ? control.word(at: ControlLayout.usesNumberOffset) : 0
+    guard control.uses.isKnown(number) else { return false }
+    control.count(.hitInMemory(byteCount: hit.byteCount), of: digest)
+    if number != 0 { _ = control.uses.withKnownSketch(number) { $0.count(digest, at: hit.time) } }
+    return true
+  }
+
   /// Counts a record that was stored.
   func countStore(of digest: UInt64, byteCount: Int64, in open: OpenRoot) {
     guard let control = open.openedControlFile else { return }

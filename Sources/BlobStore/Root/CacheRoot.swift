@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import Locks
 internal import Posix
+internal import Synchronization
 internal import SystemPackage
 
 /// The cache's directory. It is opened when it is first needed, made by the first store, and found again after it was
@@ -8,10 +9,12 @@ internal import SystemPackage
 final class CacheRoot: Sendable {
   private struct State {
     var opened: OpenRoot? {
-      didSet { changes &+= 1 }
+      didSet {
+        changes &+= 1
+        oldValue?.retire()
+      }
     }
     var changes: UInt64 = 0
-    var lastCheckMilliseconds: Int64 = 0
   }
 
   /// From one look at the root to the next. A little less than `OpenSubdirectories` go without one: other threads, which do
@@ -29,6 +32,8 @@ final class CacheRoot: Sendable {
   private let holder: (any RootHolder)?
   private let agreement: SettingsAgreement?
   private let state = Lock(State())
+  /// Changed with `state` locked.
+  private let lastCheckMilliseconds = Atomic<Int64>(0)
   private let lastArrangement = AtomicArrangement()
 
   /// - Parameters:
@@ -65,8 +70,8 @@ final class CacheRoot: Sendable {
     }
     let now = SystemClock.coarseMilliseconds()
     let (opened, isDue) = state.withLock { state in
-      let isDue = state.opened != nil && now - state.lastCheckMilliseconds >= Self.milliseconds
-      if isDue { state.lastCheckMilliseconds = now }
+      let isDue = state.opened != nil && isCheckDue(at: now)
+      if isDue { lastCheckMilliseconds.store(now, ordering: .relaxed) }
       return (state.opened, isDue)
     }
     if let opened, try !isDue || !forgetIfReplacedNow() { return opened }
@@ -80,10 +85,20 @@ final class CacheRoot: Sendable {
   }
 
   /// The directory, if it is open and needs no look at its path yet: without a system call.
-  func openedLately() -> OpenRoot? {
-    guard CurrentProcess.forkCount == forkCount else { return nil }
-    let now = SystemClock.coarseMilliseconds()
-    return state.withLock { state in now - state.lastCheckMilliseconds < Self.milliseconds ? state.opened : nil }
+  func openedLately() -> OpenRoot? { wasCheckedLately ? lastOpened : nil }
+
+  /// The directory that was opened last, if it was still there at the last look at its path.
+  var lastOpened: OpenRoot? { state.withLock { $0.opened } }
+
+  /// Whether the path was looked at less than a second ago, by this process: the last look holds until the next.
+  ///
+  /// - Complexity: no lock and no system call.
+  var wasCheckedLately: Bool {
+    CurrentProcess.forkCount == forkCount && !isCheckDue(at: SystemClock.coarseMilliseconds())
+  }
+
+  private func isCheckDue(at now: Int64) -> Bool {
+    now - lastCheckMilliseconds.load(ordering: .relaxed) >= Self.milliseconds
   }
 
   /// The directory, made where it is missing.
@@ -111,7 +126,7 @@ final class CacheRoot: Sendable {
     try lookAtSettings(of: opened)
     state.withLock {
       $0.opened = opened
-      $0.lastCheckMilliseconds = SystemClock.coarseMilliseconds()
+      lastCheckMilliseconds.store(SystemClock.coarseMilliseconds(), ordering: .relaxed)
     }
     return opened
   }

@@ -11,6 +11,7 @@ final class OpenRoot: Sendable {
   let ownership: FileOwnership
   let cachedLooks = CachedLooks()
   private let control = Lock<ControlFileState>(.notLookedFor)
+  private let isRetired = Atomic(false)
   private let bin = Lock<BinState>(.notLookedFor)
   private let subdirectories: OpenSubdirectories
   private let knownArrangement = AtomicArrangement()
@@ -60,6 +61,7 @@ final class OpenRoot: Sendable {
       // Two threads may have opened it: the locks of one process are on one.
       if let opened = control.opened { return opened }
       control = .open(found)
+      if isRetired.load(ordering: .relaxed) { found.retire() }
       return found
     }
   }
@@ -90,6 +92,15 @@ final class OpenRoot: Sendable {
     control.withLock { control in
       if control.opened === deleted { control = .notLookedFor }
     }
+    deleted.retire()
+  }
+
+  /// The store has let go of the directory: nothing is answered by its control file without a look.
+  ///
+  /// A control file that is opened later finds this.
+  func retire() {
+    isRetired.store(true, ordering: .relaxed)
+    control.withLock { $0.opened?.retire() }
   }
 
   /// Closes the control file if it was deleted or moved away. A process that changes nothing finds out only here.

@@ -49,6 +49,15 @@ extension BlobStore {
     }
   }
 
+  /// Where the generations lie of the directory that was opened last.
+  ///
+  /// - Parameter last: is returned if it is still the place.
+  package func generationPlace(after last: GenerationPlace?) -> GenerationPlace {
+    let control = core.root.lastOpened?.openedControlFile
+    if let last, last.control === control { return last }
+    return GenerationPlace(core, control)
+  }
+
   /// The generation of a key and the count of wipes, which tell whether it was changed.
   ///
   /// - Returns: nil where there is no control file yet, or none that counts.
@@ -85,19 +94,5 @@ extension BlobStore {
   /// - Parameter operation: the caller's verb, which an error names.
   package func digest(of key: BlobKey, for operation: String) throws(BlobStoreError) -> UInt64 {
     try withErrorContext(operation, key) { try core.path(for: key).digest }
-  }
-}
-
-/// A load that a cache in front of the store answers.
-package struct MemoryHit {
-  let byteCount: Int
-  let isUse: Bool
-  let time: UnixTime
-
-  /// - Parameter isUse: false for a load that does not touch.
-  package init(byteCount: Int, isUse: Bool, at time: UnixTime) {
-    self.byteCount = byteCount
-    self.isUse = isUse
-    self.time = time
   }
 }

@@ -70,6 +70,19 @@ import Testing
     #expect(try await cache.load("a")?.payload == payload(10, 2))
   }
 
+  /// Blobs that were read by its generations would keep it open.
+  @Test func memoryLetsGoOfAControlFileThatWasDeleted() async throws {
+    for key: BlobKey in ["a", "b"] { try await cache.store(payload(10), for: key) }
+    try FileManager.default.removeItem(atPath: test.path(".blobcache"))
+    try other.store(payload(10), for: "c")
+    try await until {
+      let found = try await cache.load("c")
+      #expect(found != nil)
+      return cache.memoryCount == 1
+    }
+    #expect(cache.cachedBlob(for: "c") != nil)
+  }
+
   /// V1: the generation that counts is from before the disk was read.
   @Test(arguments: [true, false]) func whatAnotherChangesWhileItIsReadIsNotKept(isRemoved: Bool) async throws {
     try other.store(payload(10, 1), for: "a")

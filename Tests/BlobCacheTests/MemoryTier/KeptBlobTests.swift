@@ -35,6 +35,8 @@ import Testing
     let cache = try test.cache()
     try await cache.store(payload(10), for: "a")
     test.clock.advance(by: 100)
+    let start = try #require(try await cache.load("a")).header.lastUpdate
+    #expect(start < test.clock.now)
     try await cache.touch("a")
     let reads = test.disk.count(.read)
     #expect(try await cache.load("a")?.header.lastUpdate == test.clock.now)

@@ -33,6 +33,19 @@ import Testing
     #expect(try updateOnDisk() == start + 100)
   }
 
+  /// A second hit in a second looks at nothing that the first one has looked at, but for what the disk was told since.
+  @Test func anUpdateTimeShowsAsSoonAsItIsKnown() async throws {
+    try await cache.store(payload(1), for: "a")
+    let start = test.clock.now
+    test.clock.advance(by: 50)
+    for touching in [false, true, true] {
+      #expect(try await cache.load("a", touching: touching)?.header.lastUpdate == start)
+    }
+    _ = try await cache.collect()
+    #expect(try await cache.load("a", touching: false)?.header.lastUpdate == test.clock.now)
+    #expect(try updateOnDisk() == test.clock.now.seconds)
+  }
+
   /// V3: also those that another thread is writing just then.
   @Test func aCollectionWaitsForTheUsesThatAreBeingWritten() async throws {
     try await cache.store(payload(10), for: "a")

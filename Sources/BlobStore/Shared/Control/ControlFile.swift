@@ -16,6 +16,7 @@ final class ControlFile: Sendable {
   /// The files of uses that were mapped for it.
   let uses = OpenUses()
   private let hasMadeUses = Atomic(false)
+  private let isRetired = Atomic(false)
 
   private init(_ file: SharedFile) {
     self.file = file
@@ -44,6 +45,16 @@ final class ControlFile: Sendable {
       words[ControlLayout.generationBaseOffset / 8] = UInt64.random(in: 0..<1 << 62) & ~1
       return words
     })
+}
+
+// MARK: - Being in force
+
+extension ControlFile {
+  /// Whether its generations are those of the directory at the store's path, as far as that is known.
+  var isInForce: Bool { !isRetired.load(ordering: .acquiring) }
+
+  /// The file was deleted or replaced, or another directory may be at the path.
+  func retire() { isRetired.store(true, ordering: .releasing) }
 }
 
 // MARK: - Uses

@@ -21,13 +21,16 @@ internal import Synchronization
     _ number: Int64, opening open: () -> UseSketch?, _ body: (UseSketch) -> Result
   ) -> Result? {
     guard number != 0 else { return nil }
-    // Safe because `all` keeps the object, and `body` cannot outlive the control file that holds this.
-    if let known = unsafe newest.load(ordering: .acquiring) {
-      let result: Result? = unsafe known._withUnsafeGuaranteedRef { $0.number == number ? body($0) : nil }
-      if let result { return result }
-    }
+    if let result = withKnownSketch(number, body) { return result }
     guard failed.load(ordering: .relaxed) != number else { return nil }
     return sketch(number, opening: open).map(body)
+  }
+
+  /// Runs a closure with the sketch of a number, if it is open.
+  func withKnownSketch<Result>(_ number: Int64, _ body: (UseSketch) -> Result) -> Result? {
+    // Safe because `all` keeps the object, and `body` cannot outlive the control file that holds this.
+    guard let known = unsafe newest.load(ordering: .acquiring) else { return nil }
+    return unsafe known._withUnsafeGuaranteedRef { $0.number == number ? body($0) : nil }
   }
 
   /// Whether `withSketch` opens nothing for a number.

@@ -30,7 +30,7 @@ private struct BlobsOnDisk {
 }
 
 /// Times of contenders that take turns: microseconds for each round.
-private func turns(
+func turns(
   _ scale: Scale, _ contenders: [() async throws -> Void]
 ) async throws -> [[Double]] {
   var times = [[Double]](repeating: [], count: contenders.count)
@@ -43,7 +43,7 @@ private func turns(
   return times
 }
 
-private func ratio(_ first: [Double], _ second: [Double]) -> Double { median(zip(first, second).map { $0 / $1 }) }
+func ratio(_ first: [Double], _ second: [Double]) -> Double { median(zip(first, second).map { $0 / $1 }) }
 
 /// A blob whose file the kernel has in memory: `BlobCache.load` against `BlobStore.load`, one after the other.
 func measureDiskHit(_ scale: Scale, byteCount: Int, limit: Double) async throws -> Measurement {
