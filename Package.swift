@@ -204,7 +204,7 @@ let package = Package(
         "MemoryCache", "Posix", "Locks", "TestSupport", .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(name: "LinearizabilityTests", dependencies: ["Linearizability", "TestSupport"]),
-    .testTarget(name: "TortureTests", dependencies: ["TestSupport"]),
+    .testTarget(name: "TortureTests", dependencies: ["Posix", "TestSupport"]),
     .testTarget(
       name: "HostileTests",
       dependencies: [

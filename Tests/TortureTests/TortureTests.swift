@@ -1,3 +1,4 @@
+import Posix
 import TestSupport
 import Testing
 
@@ -6,6 +7,7 @@ import Testing
 ///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --kills --stops --collector \
 ///       --directory DIRECTORY
 ///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --memory --directory DIRECTORY
+///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --looks --directory DIRECTORY
 ///     swift run -c release torture locks --directory DIRECTORY
 ///     swift run -c release torture limit --processes 8 --operations 100000 --bytes 4000 --directory DIRECTORY
 ///
@@ -34,6 +36,17 @@ import Testing
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("violations") == 0)
     #expect(output.count("memoryHits") > 100)
+  }
+
+  @Test(.timeLimit(.minutes(10)), arguments: [false, true]) func looksThatNeverWaitAreLinearizableToo(
+    hasMemory: Bool
+  ) throws {
+    let output = try TortureTool.run(
+      ["run", "--operations", "60000", "--seconds", "7", "--kills", "--stops", "--collector", "--looks"]
+        + (hasMemory ? ["--memory"] : []) + seeded("looksThatNeverWaitAreLinearizableToo, memory: \(hasMemory)"))
+    #expect(output.exitStatus == 0, "\(output.errors)")
+    #expect(output.count("violations") == 0)
+    #expect(output.count("looks") > 100 || !SystemCall.hasCachedLooks)
   }
 
   @Test(.timeLimit(.minutes(10))) func evictionsTakeNothingThatIsLocked() throws {

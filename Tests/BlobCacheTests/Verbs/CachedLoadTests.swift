@@ -211,6 +211,103 @@ import Testing
     private func note(_ word: String) { order.append(word) }
   }
 
+  /// Spec/Performance.md: the caller's thread makes no call that may wait, whatever another process holds for ever.
+  @Test func noCallMayWait() async throws {
+    _ = try await cacheOnDisk()
+    let calls = Log<SystemCall>()
+    let files = Files { call, _ in
+      calls.append(call)
+      return nil
+    }
+    let cache = try BlobCache(
+      directory: test.root, configuration: test.configuration { $0.memory = nil }, files: files)
+    let holder = try StoppedHolder(of: ["a"], in: test)
+    try await withoutThreads(cache) {
+      let start = calls.all.count
+      #expect(try await cache.load("a")?.payload == payload(10))
+      #expect(try await cache.load("b") { throw CancellationError() }.payload == payload(10))
+      #expect(try await cache.load("no such key") == nil)
+      #expect(try await cache.contains("a"))
+      #expect(try await cache.header(for: "a")?.payloadSize == 10)
+      let made = calls.all.dropFirst(start)
+      #expect(made.contains(.readCached) && made.allSatisfy { !$0.mayWait }, "\(made)")
+    }
+    withExtendedLifetime(holder) {}
+  }
+
+  /// All locks that there are, held as by a process that was stopped: they belong to open files of their own.
+  private final class StoppedHolder {
+    private let control: OpenFile
+    private var descriptors: [CInt] = []
+
+    init(of names: [String], in test: TestCache) throws {
+      guard let root = try Directory(at: test.root, files: Files()),
+        case .regular(let control, _) = try root.openFile(".blobcache", for: .readWrite)
+      else { throw CocoaError(.fileNoSuchFile) }
+      let isLocked = try control.tryLock(bytes: ControlLayout.lockedBytes)
+      #expect(isLocked)
+      self.control = control
+      for name in [".", ".blobcache"] + names {
+        let descriptor = open(test.path(name), name == "." ? O_RDONLY : O_RDWR)
+        #expect(descriptor >= 0)
+        descriptors.append(descriptor)
+        #expect(flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+      }
+    }
+
+    deinit { for descriptor in descriptors { close(descriptor) } }
+  }
+
+  /// A file system whose server has stopped: its calls hold threads of the cache, and no task.
+  @Test func aFileSystemThatStallsHoldsNoTask() async throws {
+    let cache = try await cacheOnDisk()
+    test.disk.hold(.openBeneath)
+    let loads = (0..<100).map { _ in Task { try await cache.load("a")?.payload } }
+    try await test.disk.waitForHeld(1)
+    // More tasks wait than there are threads for tasks; others go on.
+    let other = try TestCache()
+    let elsewhere = try other.cache()
+    try await elsewhere.store(payload(3), for: "b")
+    #expect(try await elsewhere.load("b")?.payload == payload(3))
+    test.disk.letGo()
+    for load in loads { #expect(try await load.value == payload(10)) }
+  }
+
+  /// Files that the kernel has dropped are read by a thread, and then answered without one.
+  @Test func droppedFilesAreReadByAThread() async throws {
+    let cache = try await cacheOnDisk()
+    for _ in 0..<3 {
+      for name in ["a", "b", "c"] {
+        let descriptor = open(test.path(name), O_RDONLY)
+        #expect(descriptor >= 0 && fsync(descriptor) == 0)
+        #if os(Linux)
+          #expect(posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) == 0)
+        #endif
+        close(descriptor)
+      }
+      for key: BlobKey in ["a", "b", "c"] { #expect(try await cache.load(key)?.payload == payload(10)) }
+    }
+    try await withoutThreads(cache) { #expect(try await cache.load("a")?.payload == payload(10)) }
+  }
+
+  /// Touches that loads owe wait in memory: as many as the disk gets done in a tenth of a second.
+  @Test func aDiskThatDoesNotKeepUpIsLeftToThreads() async throws {
+    let cache = try await cacheOnDisk()
+    try test.otherStore().store(payload(10), for: "a")
+    test.clock.advance(by: 100)
+    test.disk.hold(.write)
+    let before = test.disk.cachedCount
+    #expect(try await cache.load("a") != nil)
+    try await test.disk.waitForHeld(1)
+    for _ in 0..<4300 { #expect(try await cache.load("a") != nil) }
+    // One use is being written, and 4,096 wait; a look makes two calls.
+    #expect((test.disk.cachedCount - before) / 2 <= 4097)
+    #expect((test.disk.cachedCount - before) / 2 > 4000)
+    test.disk.letGo()
+    try await until { try test.otherStore().header(for: "a")?.lastUpdate == test.clock.now }
+    try await cache.close()
+  }
+
   /// What the cache before this one has staged is not on disk yet.
   @Test func theNextCacheWaitsForTheOneBefore() async throws {
     var first: BlobCache? = try test.cache {

@@ -21,6 +21,7 @@ struct RunOptions: ParsableArguments {
   @Flag(help: "Have one more worker that collects all the time.") var collector = false
   @Option(help: "Bytes that the collector leaves.") var sizeLimit: Int64?
   @Flag(help: "Have a cache with its memory tier in front of each store.") var memory = false
+  @Flag(help: "Try each load, header and contains without waiting first.") var looks = false
   @Option(help: "A fault that workers are to have.") var plant: Plant?
 
   func validate() throws {
@@ -48,6 +49,7 @@ extension RunOptions {
     if collector { arguments.append("--collector") }
     if let sizeLimit { arguments += ["--size-limit", "\(sizeLimit)"] }
     if memory { arguments.append("--memory") }
+    if looks { arguments.append("--looks") }
     if let plant { arguments += ["--plant", plant.rawValue] }
     return arguments
   }
@@ -73,11 +75,11 @@ extension RunOptions {
   /// - Parameter collects: whether it is the collector's, which alone keeps the size limit.
   func cache(clock: TortureClock, collects: Bool) throws -> CacheInHand {
     let store = storeConfiguration(clock: clock, collects: collects)
-    guard memory else { return CacheInHand(try BlobStore(directory: cachePath, configuration: store)) }
+    guard memory else { return CacheInHand(try BlobStore(directory: cachePath, configuration: store), looks: looks) }
     var configuration = BlobCache.Configuration()
     configuration.store = store
     configuration.excludesFromBackups = false
-    return CacheInHand(try BlobCache(directory: cachePath, configuration: configuration))
+    return CacheInHand(try BlobCache(directory: cachePath, configuration: configuration), looks: looks)
   }
 
   /// A store that keeps no limit.

@@ -10,6 +10,8 @@ struct RunReport: Codable {
   var reads = 0
   /// Loads that memory answered.
   var memoryHits = 0
+  /// Loads that a look without waiting has answered with a blob.
+  var looks = 0
   /// Reads that found no record.
   var misses = 0
   /// Operations that a kill cut off.

@@ -77,6 +77,7 @@ extension HistoryCheck {
     guard kind.isRead else { return }
     report.reads += 1
     if entry.outcome == HistoryEntry.Outcome.loadedFromMemory.rawValue { report.memoryHits += 1 }
+    if entry.outcome == HistoryEntry.Outcome.loadedAtOnce.rawValue { report.looks += 1 }
     if entry.outcome == HistoryEntry.Outcome.notFound.rawValue { report.misses += 1 }
   }
 

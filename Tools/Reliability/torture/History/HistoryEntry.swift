@@ -24,6 +24,8 @@ struct HistoryEntry {
     /// What was read is no payload of this key.
     case mix
     case damaged, busy, failed
+    /// By a look that never waits.
+    case loadedAtOnce
   }
 
   static let byteCount = 64
@@ -94,7 +96,7 @@ extension HistoryEntry {
       case .done: .done
       case .notFound: .notFound
       case .notLocked: .notLocked
-      case .loaded: .loaded(value: loaded, observation)
+      case .loaded, .loadedAtOnce: .loaded(value: loaded, observation)
       case .loadedFromMemory: .loadedFromMemory(value: loaded)
       case .observed: .observed(observation)
       case .unknown, .mix, .damaged, .busy, .failed: .unknown

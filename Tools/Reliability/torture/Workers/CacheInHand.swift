@@ -7,19 +7,41 @@ internal import Foundation
 struct CacheInHand: Sendable {
   let store: BlobStore
   private let cache: BlobCache?
+  /// Whether reads are tried without waiting first.
+  private let looks: Bool
 
-  init(_ store: BlobStore) {
+  init(_ store: BlobStore, looks: Bool) {
     self.store = store
+    self.looks = looks
     cache = nil
   }
 
-  init(_ cache: BlobCache) {
+  init(_ cache: BlobCache, looks: Bool) {
     store = cache.store
+    self.looks = looks
     self.cache = cache
   }
 
   /// The blob in memory. It does not count as a use of the record, because the checker's model has no late ones.
   func residentBlob(_ key: BlobKey) -> Blob? { cache?.cachedBlob(for: key, touching: false) }
+
+  /// The blob on disk by a look that never waits; the cache keeps it.
+  ///
+  /// - Parameter touching: a record whose update time a load would move has no answer, because the look moves it later.
+  /// - Returns: nil if the look has no answer.
+  func blobAtOnce(_ key: BlobKey, touching: Bool) throws -> Blob?? {
+    guard looks else { return nil }
+    let answer: Blob??
+    if let cache {
+      answer = cache.blobAtOnce(key)
+    } else {
+      var receipt = LoadReceipt()
+      let path = try store.path(of: key, for: "load")
+      answer = store.loadIfCached(key, at: path, touching: false, &receipt).answer
+    }
+    guard let blob = answer else { return nil }
+    return touching && blob?.header.ttl == 0 ? nil : .some(blob)
+  }
 
   /// The blob on disk; the cache keeps it.
   func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
@@ -57,11 +79,13 @@ struct CacheInHand: Sendable {
   }
 
   func contains(_ key: BlobKey) throws -> Bool {
+    if looks, let header = store.headerIfCached(for: key).answer { return header != nil }
     if let cache { return try cache.blocking.contains(key) }
     return try store.contains(key)
   }
 
   func header(for key: BlobKey) throws -> RecordHeader? {
+    if looks, let header = store.headerIfCached(for: key).answer { return header }
     if let cache { return try cache.blocking.header(for: key) }
     return try store.header(for: key)
   }
@@ -102,5 +126,12 @@ struct CacheInHand: Sendable {
   func collect() throws -> BlobStore.CollectionReport {
     if let cache { return try cache.blocking.collect() }
     return try store.collect()
+  }
+}
+
+extension CachedAnswer {
+  /// nil for no answer.
+  fileprivate var answer: Value?? {
+    if case .known(let value) = self { .some(value) } else { nil }
   }
 }

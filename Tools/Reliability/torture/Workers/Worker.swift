@@ -146,6 +146,13 @@ extension Worker {
       }
       return
     }
+    if let blob = try cache.blobAtOnce(key, touching: touching) {
+      note(blob, number, &entry)
+      if entry.outcome == HistoryEntry.Outcome.loaded.rawValue {
+        entry.outcome = HistoryEntry.Outcome.loadedAtOnce.rawValue
+      }
+      return
+    }
     let blob = try cache.readBlob(key, touching: touching)
     note(blob, number, &entry)
     guard let blob, entry.outcome == HistoryEntry.Outcome.loaded.rawValue else { return }
