@@ -4,8 +4,8 @@ import SystemPackage
 
 /// Two directories with the same blobs: one where loads look first without waiting, and one where a thread makes each.
 ///
-/// In the second others may make subdirectories, so their owner has to be asked for, which may wait (Performance.md). That
-/// is one `fstat` more for each load.
+/// Others may write to the second, so nothing is shared in memory there, and no look is made. A load makes one `fstat` more,
+/// and reads no generation.
 struct TwoWays {
   let looking: BlobCache
   let hopping: BlobCache
