@@ -23,7 +23,7 @@ public struct BlobCacheError: Error, Sendable {
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Kind: String {
       case closed, invalidConfiguration, noCacheDirectory, undecodableValue, unencodableValue, writeFailed
-      case recursiveProduction, noThread, writerEnded, invalidRange, sizeMismatch
+      case recursiveProduction, noThread, writerEnded, invalidRange, sizeMismatch, overtaken
     }
 
     private let kind: Kind
@@ -55,6 +55,8 @@ public struct BlobCacheError: Error, Sendable {
     public static let invalidRange = Code(.invalidRange)
     /// A closure has fetched more or fewer bytes than it was asked for.
     public static let sizeMismatch = Code(.sizeMismatch)
+    /// The key was stored or removed while a stream of it began.
+    public static let overtaken = Code(.overtaken)
 
     public var description: String { kind.rawValue }
   }

@@ -20,6 +20,7 @@ final class StoreCore: Sendable {
   let productions = ProductionLocks()
   let collectionObservation = CollectionObservation()
   let uses: UseCounting
+  let streams = FollowedStreams()
   /// nil where nothing is recycled.
   let recyclingLimit: RecyclingLimit?
   /// Whether the last store that looked found a record under its key.

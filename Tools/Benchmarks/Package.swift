@@ -68,6 +68,7 @@ let package = Package(
       name: "StreamBenchmarks",
       dependencies: [
         "CRawFiles", "Measuring", "Workbench",
+        .product(name: "BlobCache", package: "BlobCache"),
         .product(name: "BlobStore", package: "BlobCache"),
         .product(name: "BlobRecord", package: "BlobCache"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),

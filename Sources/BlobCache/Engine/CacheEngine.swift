@@ -22,6 +22,7 @@ final class CacheEngine: Sendable {
   /// nil where stores are written through.
   let staging: StagingArea?
   let productions: ProductionTable
+  let streams = StreamTable()
   let places: ProducerPlaces
   let failures: FailureMemory
   let slicedObjects = SlicedObjects()

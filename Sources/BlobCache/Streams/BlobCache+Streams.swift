@@ -11,7 +11,7 @@ internal import BlobStore
 extension BlobCache {
   /// Begins to store a blob whose payload arrives in pieces.
   ///
-  /// Nothing is seen under the key before `CacheWriter.commit`. See `BlobStore.openWriter`.
+  /// Nothing is seen under the key before `CacheWriter.commit`, unless `visibility` says so. See `BlobStore.openWriter`.
   ///
   /// - Parameters:
   ///   - key: what it is found by.
@@ -19,18 +19,21 @@ extension BlobCache {
   ///   - locks: the locks of the new record; as for `store`.
   ///   - expectedSize: the payload's size in bytes, where it is known. A payload of another size is not stored.
   ///   - extendedData: what lies beside the payload; as for `store`.
+  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
   /// - Throws: as `BlobStore.openWriter`; `CancellationError` if the task is cancelled while it waits for a thread;
   ///   `closed`.
   public func openWriter(
     for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none, expectedSize: Int64? = nil,
-    extendedData: Data? = nil
+    extendedData: Data? = nil, visibility: BlobStore.Visibility = .afterCommit
   ) async throws -> CacheWriter {
     let engine = try openEngine()
     return try await engine.lanes.writes.run { _ in
-      CacheWriter(
+      if visibility == .whileWriting { engine.writeStaged(key) }
+      return CacheWriter(
         engine,
         try engine.store.openWriter(
-          for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData))
+          for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
+          visibility: visibility))
     }
   }
 

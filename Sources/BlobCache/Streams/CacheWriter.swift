@@ -68,6 +68,34 @@ public final class CacheWriter: Sendable {
     return try outcome.get()
   }
 
+  /// Ends as the producer of a stream has said.
+  func finish(_ ending: StreamProducer.Ending) async throws {
+    try await engine.lanes.writes.run { [self] queueTime in
+      var writer = try take()
+      try writer.settle(ttl: ending.ttl, locks: ending.locks, byteCount: ending.expectedSize)
+      guard ending.isStored else { return try writer.commitUnstored() }
+      _ = try engine.commit(writer, queueTime: queueTime)
+    }
+  }
+
+  /// Gives the blob up, also in a task that is cancelled.
+  func giveUp() async {
+    await withCheckedContinuation { continuation in
+      engine.lanes.writes.submit(.high) { [self] in
+        dropWriter()
+        continuation.resume()
+      } orFail: { [self] _ in
+        dropWriter()
+        continuation.resume()
+      }
+    }
+  }
+
+  private func dropWriter() {
+    // It goes here, once the lock is free.
+    _ = writer.withLock { writer in writer.take() }
+  }
+
   private func take() throws -> BlobWriter {
     guard let taken = writer.withLock({ writer in writer.take() }) else {
       throw BlobCacheError(.writerEnded, "the writer has ended, or is in the middle of another call", key: key)

@@ -27,7 +27,8 @@ public struct BlobStoreError: Error, Sendable {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
       case sourceMissing, sourceUnreadable, limitReached, settingsUnreadable, layoutMismatch, sizeMismatch
-      case overtaken, invalidRange, extendedDataTooLarge, extendedDataRefused, internalInconsistency
+      case overtaken, streamStalled, streamBroken, invalidRange, extendedDataTooLarge, extendedDataRefused,
+        internalInconsistency
     }
 
     private let kind: Kind
@@ -75,6 +76,10 @@ public struct BlobStoreError: Error, Sendable {
     public static let sizeMismatch = Code(.sizeMismatch)
     /// The key was stored or removed while a writer that is seen wrote, so that its blob was given up.
     public static let overtaken = Code(.overtaken)
+    /// A follower has waited for more bytes for as long as it may. It may go on to read.
+    public static let streamStalled = Code(.streamStalled)
+    /// A blob that is followed is not to come: its writer has given it up, or is gone.
+    public static let streamBroken = Code(.streamBroken)
     /// A range of bytes that does not lie within the payload.
     public static let invalidRange = Code(.invalidRange)
     /// There are more extended data than a record takes, which is 4 KiB.

@@ -24,8 +24,8 @@ public final class BlobReader: Sendable {
   /// What lay beside the payload when the reader was opened; nil for nothing.
   public var extendedData: Data? { record.extension?.extendedData }
   let core: StoreCore
-  private let path: RecordPath
-  private let record: OpenRecord
+  let path: RecordPath
+  let record: OpenRecord
   private let wasVerified: Atomic<Bool>
 
   init(_ core: StoreCore, key: BlobKey, path: RecordPath, _ header: RecordHeader, _ record: OpenRecord) {

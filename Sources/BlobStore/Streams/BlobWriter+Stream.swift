@@ -1,6 +1,13 @@
 internal import BlobRecord
 internal import Posix
 
+/// A record that is seen while it is written.
+struct VisibleStream {
+  /// The one that it has in its file.
+  var header: RecordHeader
+  let identity: FileIdentity
+}
+
 /// A blob that is seen while it grows. Its writer has the record's file locked for as long as it lives.
 extension BlobWriter {
   /// Puts the empty blob in its place.
@@ -12,12 +19,14 @@ extension BlobWriter {
     // It ends the payload for followers, before what comes behind it.
     stream.payloadSize = expectedSize.map { UInt64($0) } ?? .max
     stream.extensionEnd = nil
-    streamHeader = stream
     do {
+      let identity = FileIdentity(try placed.draft.file.status())
+      visible = VisibleStream(header: stream, identity: identity)
+      store.core.streams.beginWriting(identity)
       try write(stream)
       let published = try store.publisher.publish(&placed, stream, locks: locks).header
       // With the locks that are kept.
-      streamHeader = published
+      visible = VisibleStream(header: published, identity: identity)
       header.refCount = published.refCount
     } catch {
       throw BlobStoreError(error, operation: "store", key: key)
@@ -30,26 +39,72 @@ extension BlobWriter {
 
   /// Tells followers where the payload ends, before anything is written behind it.
   mutating func sealStream() throws(FileError) {
-    guard var stream = streamHeader, expectedSize == nil else { return }
-    stream.payloadSize = UInt64(byteCount)
-    streamHeader = stream
-    try write(stream)
+    guard var sealed = visible, expectedSize == nil else { return }
+    sealed.header.payloadSize = UInt64(byteCount)
+    visible = sealed
+    try write(sealed.header)
   }
 
   /// Writes the last header, with which the blob is whole.
-  mutating func complete(from stream: RecordHeader) throws -> RecordHeader {
+  mutating func complete(_ stream: VisibleStream) throws -> RecordHeader {
     do {
-      try store.publisher.complete(placed, from: stream, to: header)
+      try store.publisher.complete(placed, from: stream.header, to: header)
     } catch let error as BlobStoreError where error.code == .overtaken {
       // No load finds the file any more. Those that follow it read it to its end.
-      streamHeader = nil
       try write(header)
+      end(stream)
       throw error
     } catch let error as Published {
-      streamHeader = nil
+      end(stream)
       throw error.cause
     }
-    streamHeader = nil
+    end(stream)
     return header
+  }
+
+  /// Sets what the record gets with the commit.
+  ///
+  /// - Parameters:
+  ///   - ttl: as for `openWriter`.
+  ///   - locks: as for `openWriter`.
+  ///   - byteCount: how many bytes there must be; nil for any number.
+  package mutating func settle(
+    ttl: Duration?, locks: BlobStore.LockPolicy, byteCount: Int64?
+  ) throws(BlobStoreError) {
+    try withErrorContext("store", key) {
+      try ExpectedSize(byteCount).checkEnd(at: self.byteCount)
+      let settled = try store.publisher.newHeader(ttl: ttl, locks: locks)
+      header.ttl = settled.ttl
+      header.refCount = locks.refCount(replacing: header.refCount)
+    }
+  }
+
+  /// Completes the blob for those that follow it, and takes it away from the key.
+  package consuming func commitUnstored() throws(BlobStoreError) {
+    do {
+      try complete()
+      guard let stream = visible else { return }
+      store.publisher.withdraw(placed)
+      // A record that could not be removed must not become whole.
+      guard try !placed.draft.isInPlace(as: placed.path.fileName) else {
+        throw BlobStoreError(
+          .internalInconsistency, "the record could not be removed", path: placed.draft.file.location.path)
+      }
+      try write(header)
+      end(stream)
+    } catch {
+      throw BlobStoreError(error, operation: "store", key: key)
+    }
+  }
+
+  private mutating func end(_ stream: VisibleStream) {
+    visible = nil
+    store.core.streams.endWriting(stream.identity, isBroken: false)
+  }
+
+  /// Takes the blob away. Its followers get an error.
+  borrowing func withdraw(_ stream: VisibleStream) {
+    store.publisher.withdraw(placed)
+    store.core.streams.endWriting(stream.identity, isBroken: true)
   }
 }

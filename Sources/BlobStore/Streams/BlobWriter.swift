@@ -26,8 +26,8 @@ public struct BlobWriter: ~Copyable, Sendable {
   /// The extension, which is written behind the payload in the end; nil for none.
   private let tail: [UInt8]?
   var placed: PlacedDraft
-  /// The header under which the blob is seen while it grows; nil while it is not seen.
-  var streamHeader: RecordHeader?
+  /// The blob as it is seen while it grows; nil while it is not seen.
+  var visible: VisibleStream?
   /// nil where stores start no collections, and from the commit on.
   private var reservation: RoomReservation?
   private var checksum = CRC32()
@@ -70,7 +70,7 @@ public struct BlobWriter: ~Copyable, Sendable {
   }
 
   deinit {
-    if streamHeader != nil { store.publisher.withdraw(placed) }
+    if let visible { withdraw(visible) }
   }
 }
 
@@ -114,6 +114,7 @@ extension BlobWriter {
       reservation?.grow(to: total)
       store.keeper?.didStore(Int64(bytes.byteCount))
     }
+    if let visible { core.streams.didGrow(visible.identity) }
   }
 }
 
@@ -151,6 +152,14 @@ extension BlobWriter {
   public consuming func discard() {}
 
   private mutating func publish() throws -> RecordHeader {
+    try complete()
+    if let visible { return try complete(visible) }
+    try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
+    return try store.publisher.publish(&placed, header, locks: locks).header
+  }
+
+  /// Completes the header, and writes what lies behind the payload.
+  mutating func complete() throws {
     if let failure { throw failure }
     try expected.checkEnd(at: byteCount)
     let core = store.core
@@ -172,9 +181,6 @@ extension BlobWriter {
     }
     // From here on, the record itself is counted.
     reservation = nil
-    if let streamHeader { return try complete(from: streamHeader) }
-    try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
-    return try store.publisher.publish(&placed, header, locks: locks).header
   }
 }
 

@@ -50,7 +50,7 @@ extension Publisher {
     do {
       let hold = try core.stripes.hold(placed.path.digest)
       // In another directory the counters are another's.
-      guard try core.root.opened() === placed.root else { return }
+      guard let open = try core.root.opened(), open.ownership.isSameDirectory(as: placed.root.ownership) else { return }
       try core.records.withdrawStream(placed.draft, at: placed.path, hold)
     } catch {
       core.configuration.logger.debug("a stream is left: \(BlobStoreError(error, operation: "store", key: nil))")

@@ -206,11 +206,8 @@ struct Publisher {
       case .mustWait(let usage):
         try keeper?.waitForRoom(&wait, usage, for: pending.header.fileByteCount)
       case .done(let reached, let usage, let generation):
-        if pending.isStream {
-          if let usage { keeper?.start(usage) }
-        } else {
-          didStore(pending.header, at: path, of: open, exceeding: usage)
-        }
+        // A stream is counted, and makes room, with its commit.
+        if !pending.isStream { didStore(pending.header, at: path, of: open, exceeding: usage) }
         if reached == .full { try synchronizeEntry(of: draft, at: path, of: open) }
         return StoreReceipt(header: pending.header, generation: generation)
       }

@@ -72,7 +72,7 @@ import Testing
       guard case .load(let key, _) = operation else { return operation.perform(on: store) }
       return StoreOperation.load(key, touching: false).perform(on: store)
     }
-    #expect(try !run.compare(operations: 500).isEmpty)
+    #expect(try !run.compare(operations: 2_000).isEmpty)
   }
 
   @Test func aSeedReplaysItsOperations() throws {

@@ -97,6 +97,8 @@ struct CrashChecker {
     }
     // It says that it could not: then nothing is changed, unless all was but for syncing it.
     if scenario.operation.key == nil { return after.union([before[key]]) }
+    // Its old blob goes at its beginning.
+    if case .storeVisibly = scenario.operation { return after.union([before[key]]) }
     return fault.call <= commitCall ? [before[key]] : after.union([before[key]])
   }
 

@@ -13,6 +13,7 @@ import Testing
     .store(Scenario.subject, Scenario.newPayload, locks: .keep),
     .storePieces(Scenario.subject, Scenario.newPayload),
     .storePieces(Scenario.subject, Scenario.newPayload, locks: .keep),
+    .storeVisibly(Scenario.subject, Scenario.newPayload, locks: .keep),
     .load(Scenario.subject, touching: false),
     .load(Scenario.subject, touching: true),
     .touch(Scenario.subject),
@@ -41,6 +42,7 @@ import Testing
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .locked, durability: .full),
       Scenario(operation: .store(Scenario.subject, Scenario.newPayload), start: .unlocked, durability: .barrier),
       Scenario(operation: .storePieces(Scenario.subject, Scenario.newPayload), start: .locked, durability: .full),
+      Scenario(operation: .storeVisibly(Scenario.subject, Scenario.newPayload), start: .locked, durability: .full),
       Scenario(operation: .remove(Scenario.subject), start: .unlocked, durability: .full),
     ] + warm
 

@@ -20,7 +20,9 @@ enum Sequel {
     }
     let key = CrashScript.subject
     // Whether one is damaged in its header or its payload is not told apart here, but by what follows.
-    for damaged in state.keys.filter({ $0.value == .damaged }).keys.sorted() { follow(.remove(damaged)) }
+    for damaged in state.keys.filter({ [.damaged, .abandoned].contains($0.value) }).keys.sorted() {
+      follow(.remove(damaged))
+    }
     follow(.lock(key))
     follow(.store(key, PayloadName("sequel", 700), locks: .keep))
     follow(.lock(key))

@@ -132,7 +132,7 @@ struct FullVolumeChecker {
   /// What needs no room goes on.
   private func mayFail(_ operation: FaultOperation) -> Bool {
     switch operation {
-    case .store, .storePieces, .storeAtLimit: true
+    case .store, .storePieces, .storeVisibly, .storeAtLimit: true
     case .load, .verify: false
     case .remove, .removeAll, .collect: shortage == .readOnly
     // btrfs writes a header to another place.

@@ -93,6 +93,7 @@ package struct RandomOperations: Sendable {
     switch Int.random(in: 0..<100, using: &generator) {
     case ..<10: return .storeContents(key, payload, ttl: timeToLive, locks: locks)
     case ..<20: return .storePieces(key, payload, ttl: timeToLive, locks: locks)
+    case ..<27: return .storeVisibly(key, payload, ttl: timeToLive, locks: locks)
     case ..<35: return .storeExtended(key, payload, extendedData: extendedData())
     default: return .store(key, payload, ttl: timeToLive, locks: locks)
     }

@@ -131,6 +131,9 @@ extension StoreModel {
     case .store(let key, let payload, let ttl, let locks), .storePieces(let key, let payload, let ttl, let locks):
       store(key, payload, ttl, locks)
       return .done
+    case .storeVisibly(let key, let payload, let ttl, let locks):
+      store(key, payload, ttl, locks)
+      return .data(payload)
     case .storeContents(let key, let payload, let ttl, let locks):
       store(key, payload, ttl, locks)
       return .size(Int64(payload.count))
@@ -177,7 +180,7 @@ extension StoreModel {
   private func refusal(_ operation: StoreOperation, _ key: BlobKey) -> BlobStoreError.Code? {
     switch operation {
     case .store(_, let payload, let ttl, _), .storeContents(_, let payload, let ttl, _),
-      .storePieces(_, let payload, let ttl, _):
+      .storePieces(_, let payload, let ttl, _), .storeVisibly(_, let payload, let ttl, _):
       if case .store = operation {} else if !isValid(key) { break }
       let byteCount = Int64(payload.count)
       if byteCount > configuration.limits.payload { return .payloadTooLarge }

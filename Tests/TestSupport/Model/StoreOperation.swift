@@ -10,6 +10,8 @@ package enum StoreOperation: Sendable {
   case storeContents(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   /// A store by a writer, in two pieces.
   case storePieces(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
+  /// A store by a writer, in two pieces, beside a follower of it.
+  case storeVisibly(BlobKey, Data, ttl: Duration?, locks: BlobStore.LockPolicy)
   /// A store with extended data.
   case storeExtended(BlobKey, Data, extendedData: Data)
   case setExtendedData(BlobKey, Data)
@@ -49,6 +51,8 @@ extension StoreOperation: CustomStringConvertible {
       store("store contents", key, payload, ttl, locks)
     case .storePieces(let key, let payload, let ttl, let locks):
       store("store pieces", key, payload, ttl, locks)
+    case .storeVisibly(let key, let payload, let ttl, let locks):
+      store("store visibly", key, payload, ttl, locks)
     case .read(let key, let touching): "read \(key.string.debugDescription)\(touching ? "" : " untouched")"
     case .storeExtended(let key, let payload, let data):
       store("store", key, payload, nil, .none) + ", \(data.count) bytes of extended data"
@@ -75,7 +79,7 @@ extension StoreOperation: CustomStringConvertible {
   package var key: BlobKey? {
     switch self {
     case .store(let key, _, _, _), .storeContents(let key, _, _, _), .storePieces(let key, _, _, _),
-      .storeExtended(let key, _, _),
+      .storeVisibly(let key, _, _, _), .storeExtended(let key, _, _),
       .setExtendedData(let key, _), .extendedData(let key), .load(let key, _),
       .read(let key, _), .touch(let key), .lock(let key), .unlock(let key, _), .remove(let key), .contains(let key),
       .header(let key):
@@ -87,7 +91,7 @@ extension StoreOperation: CustomStringConvertible {
   /// What errors of it call it.
   package var verb: String {
     switch self {
-    case .store, .storeContents, .storePieces, .storeExtended: "store"
+    case .store, .storeContents, .storePieces, .storeVisibly, .storeExtended: "store"
     case .setExtendedData: "setExtendedData"
     case .extendedData: "extendedData"
     case .load, .loadFirst, .read: "load"
@@ -182,6 +186,14 @@ extension StoreOperation {
       try writer.append(payload.dropFirst(payload.count / 3))
       try writer.commit()
       return .done
+    case .storeVisibly(let key, let payload, let ttl, let locks):
+      var writer = try store.openWriter(
+        for: key, ttl: ttl, locks: locks, expectedSize: Int64(payload.count), visibility: .whileWriting)
+      let follower = try store.openFollower(for: key, touching: false)
+      try writer.append(payload.prefix(payload.count / 3))
+      try writer.append(payload.dropFirst(payload.count / 3))
+      try writer.commit()
+      return .data(try follower?.payload())
     case .read(let key, let touching):
       guard let reader = try store.openReader(for: key, touching: touching) else { return .nothing }
       return .blob(reader.key, try reader.read(0..<reader.byteCount), reader.header, extendedData: reader.extendedData)
@@ -229,6 +241,19 @@ extension StoreOperation {
       report.directory = ""
       return .collected(report)
     }
+  }
+}
+
+extension BlobFollower {
+  /// All of the payload.
+  fileprivate func payload() throws(BlobStoreError) -> Data {
+    var payload = Data()
+    do {
+      try forEachPiece { piece in payload.append(unsafe piece.withUnsafeBytes { unsafe Data($0) }) }
+    } catch {
+      throw BlobStoreError(anything: error, operation: "load", key: key)
+    }
+    return payload
   }
 }
 

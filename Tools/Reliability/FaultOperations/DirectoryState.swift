@@ -13,6 +13,8 @@ public enum KeyState: Codable, Hashable, Sendable {
   case absent
   case record(payload: String, refCount: UInt32, ttl: UInt64, updateTime: UInt64)
   case damaged
+  /// A stream whose writer is gone.
+  case abandoned
 }
 
 /// Everything that lies in a directory.
@@ -46,7 +48,7 @@ extension DirectoryState {
       case .record(let entry), .repaired(let entry):
         let key = entry.key?.string ?? entry.file
         switch entry.state {
-        case .damaged, .streaming: state.keys[key] = .damaged
+        case .damaged, .streaming: state.keys[key] = entry.damage == .abandonedStream ? .abandoned : .damaged
         case .unreadable: state.unreadable.append(entry.file)
         case .live, .expired, .locked:
           guard let bytes = try? Data(contentsOf: root.appending(path: entry.file)), let header = entry.header,

@@ -69,7 +69,7 @@ extension FaultOperation {
   /// Changes nothing, under a stripe that no other process takes. Its failures do not concern the operation.
   private func warmUp(_ store: BlobStore) {
     switch self {
-    case .store, .storePieces: break
+    case .store, .storePieces, .storeVisibly: break
     default: return
     }
     _ = try? store.touch(BlobKey("nobody's \(CurrentProcess.identifier)"))
@@ -83,6 +83,13 @@ extension FaultOperation {
         return OperationResult(.done)
       case .storePieces(let key, let payload, let locks):
         var writer = try store.openWriter(for: BlobKey(key), locks: locks, expectedSize: Int64(payload.byteCount))
+        for piece in [payload.bytes.prefix(payload.byteCount / 2), payload.bytes.dropFirst(payload.byteCount / 2)] {
+          try writer.append(piece)
+        }
+        try writer.commit()
+        return OperationResult(.done)
+      case .storeVisibly(let key, let payload, let locks):
+        var writer = try store.openWriter(for: BlobKey(key), locks: locks, visibility: .whileWriting)
         for piece in [payload.bytes.prefix(payload.byteCount / 2), payload.bytes.dropFirst(payload.byteCount / 2)] {
           try writer.append(piece)
         }

@@ -5,6 +5,8 @@ public enum FaultOperation: Hashable, Sendable {
   case store(String, PayloadName, locks: BlobStore.LockPolicy = .none)
   /// By a writer, in two pieces.
   case storePieces(String, PayloadName, locks: BlobStore.LockPolicy = .none)
+  /// By a writer that is seen while it writes, in two pieces.
+  case storeVisibly(String, PayloadName, locks: BlobStore.LockPolicy = .none)
   /// With a limit that the blob fills alone, so that the store starts a collection. It waits for its end. Every other
   /// record that may be evicted is.
   case storeAtLimit(String, PayloadName)
@@ -32,6 +34,8 @@ extension FaultOperation: CustomStringConvertible {
         + (locks == .none ? [] : [locks.rawValue])
     case .storePieces(let key, let payload, let locks):
       ["storePieces", key, payload.tag, String(payload.byteCount), locks.rawValue]
+    case .storeVisibly(let key, let payload, let locks):
+      ["storeVisibly", key, payload.tag, String(payload.byteCount), locks.rawValue]
     case .storeAtLimit(let key, let payload): ["storeAtLimit", key, payload.tag, String(payload.byteCount)]
     case .load(let key, let touching): ["load", key] + (touching ? ["touching"] : [])
     case .touch(let key): ["touch", key]
@@ -58,10 +62,12 @@ extension FaultOperation: CustomStringConvertible {
       let locks = words.count > 3 ? words.last.flatMap(BlobStore.LockPolicy.init) : BlobStore.LockPolicy.none
       guard let locks else { return nil }
       self = .store(key, PayloadName(words[2], byteCount), locks: locks)
-    case ("storePieces", let key?):
+    case ("storePieces", let key?), ("storeVisibly", let key?):
       guard words.count == 4, let byteCount = Int(words[3]), let locks = words.last.flatMap(BlobStore.LockPolicy.init)
       else { return nil }
-      self = .storePieces(key, PayloadName(words[2], byteCount), locks: locks)
+      let payload = PayloadName(words[2], byteCount)
+      self =
+        verb == "storePieces" ? .storePieces(key, payload, locks: locks) : .storeVisibly(key, payload, locks: locks)
     case ("storeAtLimit", let key?):
       guard words.count == 3, let byteCount = Int(words[3]) else { return nil }
       self = .storeAtLimit(key, PayloadName(words[2], byteCount))

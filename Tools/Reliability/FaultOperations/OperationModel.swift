@@ -28,14 +28,12 @@ public enum OperationModel {
     switch operation {
     case .store(let target, let payload, let policy), .storePieces(let target, let payload, let policy):
       guard concerns(target) else { return same() }
-      let kept = [.keep, .keepOrOne].contains(policy) ? locks(state) : 0
-      return [
-        Step(
-          state: .record(
-            payload: payload.digest, refCount: max(kept, [.one, .keepOrOne].contains(policy) ? 1 : 0), ttl: 0,
-            updateTime: UInt64(StoreSettings.standardTime)),
-          result: OperationResult(.done))
-      ]
+      return [stored(payload, policy, over: state)]
+    case .storeVisibly(let target, let payload, let policy):
+      guard concerns(target) else { return same() }
+      // Cut off, it leaves nothing or a stream without a writer, which a collection removes.
+      let half = [KeyState.absent, .abandoned].map { Step(state: $0, result: nil) }
+      return [stored(payload, policy, over: state)] + (isDisturbed ? half : [])
     case .storeAtLimit(let target, let payload):
       // The eviction that a store starts spares the record that was stored.
       return concerns(target)
@@ -43,7 +41,7 @@ public enum OperationModel {
         : steps(.collect(evicting: true), on: key, in: state, isDisturbed: isDisturbed)
     case .load(let target, let touching):
       guard concerns(target) else { return same() }
-      if state == .damaged { return same(.damaged) }
+      if isDamaged(state) { return same(.damaged) }
       guard isLive(state), case .record(let payload, _, _, _) = state else { return same(.notFound) }
       let result = OperationResult(.done, payload: payload)
       let touched = Step(state: touched(state), result: result)
@@ -51,17 +49,17 @@ public enum OperationModel {
       return touching ? (isDisturbed ? [touched, untouched] : [touched]) : [untouched]
     case .touch(let target):
       guard concerns(target) else { return same() }
-      if state == .damaged { return same(.damaged) }
+      if isDamaged(state) { return same(.damaged) }
       guard isLive(state) else { return same(.notFound) }
       return [Step(state: touched(state), result: OperationResult(.done))]
     case .lock(let target):
       guard concerns(target) else { return same() }
-      if state == .damaged { return same(.damaged) }
+      if isDamaged(state) { return same(.damaged) }
       guard isLive(state) else { return same(.notFound) }
       return [Step(state: withLocks(locks(state) + 1, state), result: OperationResult(.done))]
     case .unlock(let target, let force):
       guard concerns(target) else { return same() }
-      if state == .damaged { return same(.damaged) }
+      if isDamaged(state) { return same(.damaged) }
       guard isLive(state) else { return same(.notFound) }
       guard locks(state) > 0 else { return same(.notLocked) }
       return [Step(state: withLocks(force ? 0 : locks(state) - 1, state), result: OperationResult(.done))]
@@ -73,22 +71,34 @@ public enum OperationModel {
         switch scope {
         case .all: true
         case .locked: locks(state) > 0
-        case .unlocked: locks(state) == 0 && state != .damaged
+        case .unlocked: locks(state) == 0 && !isDamaged(state)
         }
       return isRemoved ? [Step(state: .absent, result: nil)] : same()
     case .collect(let evicting):
       // A damaged file stays until it is old, which none is here.
       if state == .damaged || locks(state) > 0 { return same() }
+      if state == .abandoned { return [Step(state: .absent, result: nil)] }
       guard evicting || !isLive(state) else { return same() }
       return [Step(state: .absent, result: nil)] + (isDisturbed ? same() : [])
     case .verify: return same()
     case .quarantine(let target):
-      guard concerns(target), state == .damaged else {
+      guard concerns(target), isDamaged(state) else {
         return steps(.load(target, touching: false), on: key, in: state, isDisturbed: isDisturbed)
       }
       return [Step(state: .absent, result: OperationResult(.damaged))] + (isDisturbed ? same(.damaged) : [])
     }
   }
+
+  private static func stored(_ payload: PayloadName, _ policy: BlobStore.LockPolicy, over state: KeyState) -> Step {
+    let kept = [.keep, .keepOrOne].contains(policy) ? locks(state) : 0
+    return Step(
+      state: .record(
+        payload: payload.digest, refCount: max(kept, [.one, .keepOrOne].contains(policy) ? 1 : 0), ttl: 0,
+        updateTime: UInt64(StoreSettings.standardTime)),
+      result: OperationResult(.done))
+  }
+
+  private static func isDamaged(_ state: KeyState) -> Bool { state == .damaged || state == .abandoned }
 
   static func locks(_ state: KeyState) -> UInt32 {
     if case .record(_, let refCount, _, _) = state { refCount } else { 0 }
@@ -114,7 +124,8 @@ extension FaultOperation {
   /// Whether it is about one key, and so takes effect at one call.
   public var key: String? {
     switch self {
-    case .store(let key, _, _), .storePieces(let key, _, _), .storeAtLimit(let key, _), .load(let key, _),
+    case .store(let key, _, _), .storePieces(let key, _, _), .storeVisibly(let key, _, _), .storeAtLimit(let key, _),
+      .load(let key, _),
       .touch(let key), .lock(let key),
       .unlock(let key, _), .remove(let key), .quarantine(let key):
       key

@@ -112,7 +112,7 @@ extension PowerCutOracle {
     guard durability == .automatic else { return durability }
     let isLocked = OperationModel.locks(after) > 0 || OperationModel.locks(before ?? state(of: key)) > 0
     switch operation {
-    case .store, .storePieces, .storeAtLimit, .remove, .removeAll: return isLocked ? .full : .none
+    case .store, .storePieces, .storeVisibly, .storeAtLimit, .remove, .removeAll: return isLocked ? .full : .none
     case .lock, .unlock: return .full
     case .touch, .load, .collect, .verify, .quarantine: return .none
     }
@@ -123,7 +123,7 @@ extension FaultOperation {
   /// Whether `full` is a promise about it: stores, removals and locks. Touches and collections may be undone.
   fileprivate var isPromised: Bool {
     switch self {
-    case .store, .storePieces, .storeAtLimit, .remove, .removeAll, .lock, .unlock: true
+    case .store, .storePieces, .storeVisibly, .storeAtLimit, .remove, .removeAll, .lock, .unlock: true
     case .touch, .load, .collect, .verify, .quarantine: false
     }
   }
@@ -131,7 +131,8 @@ extension FaultOperation {
   /// Whether it puts a new file in the place of this key's: even one that is the same to the eye.
   fileprivate func writes(_ other: String) -> Bool {
     switch self {
-    case .store(let key, _, _), .storePieces(let key, _, _), .storeAtLimit(let key, _): key == other
+    case .store(let key, _, _), .storePieces(let key, _, _), .storeVisibly(let key, _, _), .storeAtLimit(let key, _):
+      key == other
     default: false
     }
   }

@@ -8,7 +8,7 @@ import Workbench
 struct StreamBenchmarkCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "benchmark streams",
-    abstract: "Measures large payloads in and out, and ranges of them.",
+    abstract: "Measures large payloads in and out, ranges of them, and followers.",
     discussion: """
       Beside cp and raw system calls, which take turns with the store in one run. A ratio is the median of the rounds' own. \
       Everything is in the page cache.
@@ -31,15 +31,28 @@ struct StreamBenchmarkCommand: ParsableCommand {
   @Flag(help: "Exit with 1 where a limit is missed.")
   var check = false
 
+  @Option(help: .hidden)
+  var writeForFollowers: String?
+
+  @Flag(help: "Measure followers alone.")
+  var followers = false
+
   func validate() throws {
     guard rounds > 0, megabytes > 0 else { throw ValidationError("rounds and megabytes are above zero") }
   }
 
   func run() throws {
+    if let writeForFollowers { return try Followers.write(in: FilePath(writeForFollowers)) }
     let workspace = try Workspace(in: directory)
+    guard !followers else { return try report(Followers(in: workspace.path, rounds: rounds).measured()) }
     let copies = try Copies(in: workspace.path, byteCount: Int64(megabytes) << 20, tool: tool, rounds: rounds)
     var results = try copies.measured()
     results += try Ranges(in: workspace.path, rounds: rounds * 10).measured()
+    results += try Followers(in: workspace.path, rounds: rounds).measured()
+    try report(results)
+  }
+
+  private func report(_ results: [StreamResult]) throws {
     results.forEach { print($0) }
     if check, results.contains(where: \.isMissed) { throw ExitCode(1) }
   }

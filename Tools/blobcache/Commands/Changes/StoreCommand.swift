@@ -54,12 +54,16 @@ struct StoreCommand: DirectorySubcommand {
   @Flag(help: "Keep the locks of the blob that is replaced.")
   var keepLocks = false
 
+  @Flag(help: "Let `load --follow` read the blob while it is stored. The old one goes at once.")
+  var visible = false
+
   @OptionGroup var options: DirectoryOptions
 
   func validate() throws {
     guard !move || file.map({ $0 != "-" }) ?? false else {
       throw ValidationError("--move takes a file, not standard input.")
     }
+    guard !move || !visible else { throw ValidationError("--move is for stores that are not --visible.") }
   }
 
   func answer(_ output: inout Output) throws -> Answer {
@@ -75,10 +79,19 @@ struct StoreCommand: DirectorySubcommand {
       }
     let total = source.canBeReadAgain ? source.byteCount : size?.bytes
     let bar = TransferBar(key, total: total, quiet: options.quiet)
-    let byteCount = try store.store(
-      source, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: size?.bytes,
-      moving: move
-    ) { bar?.add($0) }
+    let byteCount: Int64
+    if visible {
+      var writer = try store.openWriter(
+        for: BlobKey(key), ttl: ttl, locks: locks, expectedSize: size?.bytes, extendedData: extendedData,
+        visibility: .whileWriting)
+      try writer.append(from: source, waiting: true) { bar?.add($0) }
+      byteCount = Int64(clamping: try writer.commit().payloadSize)
+    } else {
+      byteCount = try store.store(
+        source, for: BlobKey(key), ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: size?.bytes,
+        moving: move
+      ) { bar?.add($0) }
+    }
     if options.json {
       var result = JSONObject(operation: "store", key: key, result: "done")
       result.add("payloadSize", byteCount)

@@ -35,6 +35,9 @@ struct LoadCommand: DirectorySubcommand {
     transform: ByteRange.read)
   var range: ByteRange?
 
+  @Flag(help: "Read a blob that is being stored as it comes, to its end. Thirty seconds without a byte are an error.")
+  var follow = false
+
   @Flag(help: "Leave the time of the last access as it is.")
   var noTouch = false
 
@@ -44,11 +47,9 @@ struct LoadCommand: DirectorySubcommand {
     let file = output.map { OutputFile(path: $0) }.flatMap { $0.isStandardOutput ? nil : $0 }
     let store = try file == nil ? options.store(at: directory) : options.storeToWrite(at: directory)
     do {
+      if follow { return try followBlob(in: store, to: file, &standardOutput) }
       guard let reader = try store.openReader(for: BlobKey(key), touching: !noTouch) else {
-        StandardError.report("\(key): not found")
-        store.reportForeignRecord(for: BlobKey(key))
-        _ = WrongDirectory.answer(directory, options)
-        return .no
+        return notFound(in: store)
       }
       guard let bytes = bytes(of: reader) else {
         StandardError.report("\(key): no such bytes: the payload has \(ByteCount(reader.byteCount).exact)")
@@ -64,11 +65,7 @@ struct LoadCommand: DirectorySubcommand {
       } else {
         try file.write { append in try write(bytes, of: reader, append) }
       }
-      if options.json {
-        var result = JSONObject(operation: "load", key: key, result: "done")
-        result.add("payloadSize", bytes.count)
-        standardOutput.line(result)
-      }
+      report(byteCount: Int64(bytes.count), standardOutput: &standardOutput)
       return .done
     } catch let error as BlobStoreError {
       guard let damage = error.recordError else { throw error }
@@ -77,6 +74,46 @@ struct LoadCommand: DirectorySubcommand {
     } catch {
       throw CommandFailure("load \"\(key)\": \(error)")
     }
+  }
+
+  func validate() throws {
+    if follow, range != nil { throw ValidationError("--follow reads all of a blob, --range a part.") }
+  }
+
+  private func notFound(in store: BlobStore) -> Answer {
+    StandardError.report("\(key): not found")
+    store.reportForeignRecord(for: BlobKey(key))
+    _ = WrongDirectory.answer(directory, options)
+    return .no
+  }
+
+  private func report(byteCount: Int64, standardOutput: inout Output) {
+    guard options.json else { return }
+    var result = JSONObject(operation: "load", key: key, result: "done")
+    result.add("payloadSize", byteCount)
+    standardOutput.line(result)
+  }
+
+  private func followBlob(
+    in store: BlobStore, to file: OutputFile?, _ standardOutput: inout Output
+  ) throws -> Answer {
+    guard let follower = try store.openFollower(for: BlobKey(key), touching: !noTouch) else {
+      return notFound(in: store)
+    }
+    func write(_ append: (RawSpan) throws -> Void) throws {
+      let bar = TransferBar(key, total: nil, quiet: options.quiet)
+      try follower.forEachPiece { piece in
+        try append(piece)
+        bar?.add(piece.byteCount)
+      }
+    }
+    guard let file else {
+      try write { standardOutput.write($0) }
+      return .done
+    }
+    try file.write { append in try write(append) }
+    report(byteCount: follower.byteCount, standardOutput: &standardOutput)
+    return .done
   }
 
   /// - Returns: nil if the payload has none of the bytes that were asked for.

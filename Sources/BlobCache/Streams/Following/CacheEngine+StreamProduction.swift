@@ -1,0 +1,124 @@
+internal import BlobRecord
+internal import BlobStore
+
+extension CacheEngine {
+  /// Opens a record on disk that may still be written. Blocks.
+  func openFollower(for key: BlobKey, timeout: Duration, touching: Bool, queueTime: Duration) throws -> BlobFollower? {
+    let stopwatch = observer.stopwatch()
+    writeStaged(key)
+    do {
+      let follower = try store.openFollower(for: key, timeout: timeout, touching: touching)
+      observer.tell(
+        CacheEvent(
+          follower == nil ? .miss : .hit(.disk), key, byteCount: Int(clamping: follower?.byteCount ?? 0),
+          duration: stopwatch.elapsed, queueTime: queueTime))
+      return follower
+    } catch {
+      if error.code == .damaged {
+        observer.tell(CacheEvent(.damaged(error), key, duration: stopwatch.elapsed, queueTime: queueTime))
+      }
+      throw error
+    }
+  }
+
+  /// A reader of the blob of a key, which is produced if there is none and none is being written.
+  func stream(
+    _ key: BlobKey, _ options: StreamOptions, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
+  ) async throws -> CacheFollower {
+    while true {
+      if let follower = try await follower(of: key, options) { return follower }
+      let (production, isNew) = streams.production(of: key, options)
+      guard isNew else {
+        await production.whenOpened()
+        try Task.checkCancellation()
+        continue
+      }
+      do {
+        return try await begin(production, produce)
+      } catch {
+        streams.end(production)
+        throw error
+      }
+    }
+  }
+
+  /// - Returns: nil if there is no blob, or only a damaged one that may be replaced.
+  private func follower(of key: BlobKey, _ options: StreamOptions) async throws -> CacheFollower? {
+    // Before the disk: one that ends in between has left its blob there.
+    let production = streams.production(of: key)
+    let found: BlobFollower?
+    do {
+      found = try await lanes.reads.run { queueTime in
+        try self.openFollower(for: key, timeout: options.timeout, touching: true, queueTime: queueTime)
+      }
+    } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
+      return nil
+    }
+    guard let found else { return nil }
+    guard let production else { return CacheFollower(self, found, nil) }
+    if production.join() { return CacheFollower(self, found, production) }
+    await production.whenEnded()
+    try Task.checkCancellation()
+    return try await follower(of: key, options)
+  }
+
+  /// Begins to produce, unless another process does, or has done so meanwhile.
+  private func begin(
+    _ production: StreamProduction, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
+  ) async throws -> CacheFollower {
+    let (key, options) = (production.key, production.options)
+    let release = try await productionPlace(of: production)
+    defer { release() }
+    if options.acrossProcesses, let follower = try await follower(of: key, options) {
+      streams.end(production)
+      return follower
+    }
+    let writer = try await lanes.writes.run { _ in
+      CacheWriter(self, try self.store.openWriter(for: key, locks: .keep, visibility: .whileWriting))
+    }
+    let found = try await lanes.reads.run { _ in
+      try self.store.openFollower(for: key, timeout: options.timeout, touching: false)
+    }
+    guard let found else {
+      throw BlobCacheError(.overtaken, "the key was removed while its blob began to be written", key: key)
+    }
+    // The first.
+    _ = production.join()
+    let follower = CacheFollower(self, found, production)
+    let producer = StreamProducer(writer, production)
+    production.start {
+      do {
+        try await self.withSpan(key) { try await produce(producer) }
+        try Task.checkCancellation()
+        try await producer.finish()
+      } catch {
+        // First, so that readers get this error.
+        production.failure = error
+        await producer.giveUp()
+      }
+      self.streams.end(production)
+    }
+    production.didOpen()
+    return follower
+  }
+
+  private func withSpan(_ key: BlobKey, _ body: () async throws -> Void) async throws {
+    let stopwatch = observer.stopwatch()
+    try await body()
+    observer.tell(CacheEvent(.produced, key, duration: stopwatch.elapsed))
+  }
+
+  /// Waits until no other process is about to produce the key, for as long as the options say.
+  ///
+  /// - Returns: what lets others do so.
+  private func productionPlace(of production: StreamProduction) async throws -> @Sendable () -> Void {
+    let (key, options) = (production.key, production.options)
+    guard options.acrossProcesses else { return {} }
+    let deadline = ContinuousClock.now + options.waitsForOthers
+    while true {
+      if let release = try await lanes.writes.run({ _ in try self.store.tryProductionLock(of: key) }) { return release }
+      guard ContinuousClock.now < deadline else { return {} }
+      try await Task.sleep(for: .milliseconds(5))
+    }
+  }
+}

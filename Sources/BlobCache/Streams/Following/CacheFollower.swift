@@ -1,0 +1,185 @@
+public import BlobRecord
+public import BlobStore
+internal import Locks
+
+#if canImport(FoundationEssentials)
+  public import FoundationEssentials
+#else
+  public import Foundation
+#endif
+
+/// A blob that is read while it is written: `BlobCache.openFollower`, `BlobCache.stream`.
+///
+/// It keeps its blob, whatever becomes of the key. What it reads does not go to memory. Any number of tasks may use it, and
+/// none of them holds a thread while it waits.
+public final class CacheFollower: Sendable {
+  /// The blob for code that may block.
+  public let blocking: BlobFollower
+  private let engine: CacheEngine
+  /// The production of this process that writes the blob, which counts its readers.
+  private let production: StreamProduction?
+
+  init(_ engine: CacheEngine, _ follower: BlobFollower, _ production: StreamProduction?) {
+    self.engine = engine
+    self.production = production
+    blocking = follower
+  }
+
+  deinit { production?.leave() }
+
+  public var key: BlobKey { blocking.key }
+  /// Bytes of payload that were there at the last look.
+  public var byteCount: Int64 { blocking.byteCount }
+  /// The record's header, once the blob is known to be whole; nil before.
+  public var header: RecordHeader? { blocking.header }
+
+  /// The bytes from an offset on, as soon as there are some.
+  ///
+  /// The checksum is not compared.
+  ///
+  /// - Parameters:
+  ///   - offset: in the payload.
+  ///   - count: bytes at most, above 0.
+  /// - Returns: no bytes at the end of the whole payload.
+  /// - Throws: as `BlobFollower.read`; the error of the producer, where it runs in this process; `CancellationError`;
+  ///   `closed`.
+  public func read(at offset: Int64, atMost count: Int = 256 << 10) async throws -> Data {
+    precondition(count > 0, "a read of \(count) bytes")
+    let progress = try await progress(beyond: offset)
+    return try await engine.lanes.reads.run { [blocking] _ in try blocking.read(at: offset, atMost: count, progress) }
+  }
+
+  /// Calls a closure with the pieces of the payload, in order, as they come, on a thread of the cache's.
+  ///
+  /// It returns once the whole blob was read and has its checksum. Until then, no piece is known to be sound.
+  ///
+  /// - Parameters:
+  ///   - pieceSize: bytes of a piece at most, above 0.
+  ///   - body: receives each piece, which is gone when it returns; it may block.
+  /// - Returns: the header of the record.
+  /// - Throws: what `body` throws; as `read`; `damaged` if the checksum is wrong.
+  @discardableResult
+  public func forEachPiece(
+    pieceSize: Int = 256 << 10, _ body: @escaping @Sendable (RawSpan) throws -> Void
+  ) async throws -> RecordHeader {
+    var pieces = FollowedPieces(blocking)
+    while true {
+      let progress = try await progress(beyond: pieces.offset)
+      let (count, next) = try await engine.lanes.reads.run { [pieces] _ in
+        var pieces = pieces
+        let count = try pieces.withNext(atMost: pieceSize, progress) { piece in
+          if piece.byteCount > 0 { try body(piece) }
+          return piece.byteCount
+        }
+        return (count, pieces)
+      }
+      pieces = next
+      production?.didRead(to: pieces.offset)
+      if count == 0, let header { return header }
+    }
+  }
+
+  /// The payload in pieces, as they come.
+  ///
+  /// It ends once the whole blob was read and has its checksum. Until then, no piece is known to be sound.
+  ///
+  /// - Parameter pieceSize: bytes of a piece at most, above 0.
+  public func pieces(pieceSize: Int = 256 << 10) -> Pieces { Pieces(follower: self, pieceSize: pieceSize) }
+
+  fileprivate func next(_ pieces: FollowedPieces, pieceSize: Int) async throws -> (piece: Data, FollowedPieces) {
+    let progress = try await progress(beyond: pieces.offset)
+    let next = try await engine.lanes.reads.run { _ in
+      var pieces = pieces
+      let piece = try pieces.withNext(atMost: pieceSize, progress) { piece in
+        unsafe piece.withUnsafeBytes { unsafe Data($0) }
+      }
+      return (piece, pieces)
+    }
+    production?.didRead(to: next.1.offset)
+    return next
+  }
+
+  /// Waits for bytes behind an offset, and holds no thread.
+  private func progress(beyond offset: Int64) async throws -> FollowedProgress {
+    let wait = FollowerWait(blocking)
+    do {
+      return try await withTaskCancellationHandler {
+        try await withCheckedThrowingContinuation { wait.begin(beyond: offset, $0) }
+      } onCancel: {
+        wait.cancel()
+      }
+    } catch {
+      guard (error as? BlobStoreError)?.code == .streamBroken, let production else { throw error }
+      // It is about to say why.
+      await production.whenEnded()
+      throw production.failure ?? error
+    }
+  }
+}
+
+extension CacheFollower {
+  /// The pieces of a payload, in order, as they come.
+  public struct Pieces: AsyncSequence, Sendable {
+    let follower: CacheFollower
+    let pieceSize: Int
+
+    public func makeAsyncIterator() -> Iterator { Iterator(follower: follower, pieceSize: pieceSize) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+      /// nil after the last piece, and after an error.
+      private var follower: CacheFollower?
+      private let pieceSize: Int
+      private var walk: FollowedPieces
+
+      init(follower: CacheFollower, pieceSize: Int) {
+        self.follower = follower
+        self.pieceSize = pieceSize
+        walk = FollowedPieces(follower.blocking)
+      }
+
+      /// - Returns: nil at the end, and after an error.
+      /// - Throws: as `read`.
+      public mutating func next() async throws -> Data? {
+        guard let follower else { return nil }
+        self.follower = nil
+        let (piece, next) = try await follower.next(walk, pieceSize: pieceSize)
+        guard !piece.isEmpty else { return nil }
+        walk = next
+        self.follower = follower
+        return piece
+      }
+    }
+  }
+}
+
+/// One wait of a task for more bytes, which may be cancelled before it has begun.
+private final class FollowerWait: Sendable {
+  private enum State {
+    case new, cancelled
+    case begun(UInt64)
+  }
+
+  private let follower: BlobFollower
+  private let state = Lock(State.new)
+
+  init(_ follower: BlobFollower) { self.follower = follower }
+
+  func begin(beyond offset: Int64, _ continuation: CheckedContinuation<FollowedProgress, any Error>) {
+    guard let number = follower.whenReady(beyond: offset, { continuation.resume(with: $0) }) else { return }
+    let isCancelled = state.withLock { state in
+      if case .cancelled = state { return true }
+      state = .begun(number)
+      return false
+    }
+    if isCancelled { follower.leave(number, CancellationError()) }
+  }
+
+  func cancel() {
+    let number = state.withLock { state -> UInt64? in
+      defer { state = .cancelled }
+      if case .begun(let number) = state { return number }
+      return nil
+    }
+    if let number { follower.leave(number, CancellationError()) }
+  }
+}

@@ -1,0 +1,164 @@
+public import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+#if canImport(FoundationEssentials)
+  package import FoundationEssentials
+#else
+  package import Foundation
+#endif
+
+/// A blob that is read while it is written: `BlobStore.openFollower`.
+///
+/// It keeps its file open, and so its blob: a replacement or a removal takes nothing from it. All followers of a blob in
+/// a store share one file. Its calls may be made on several threads at once.
+public final class BlobFollower: Sendable {
+  public let key: BlobKey
+  /// How long a read waits for the writer.
+  public let timeout: Duration
+  private let core: StoreCore
+  private let path: RecordPath
+  private let stream: FollowedStream
+  /// nil of a blob that was whole from the beginning.
+  private let identity: FileIdentity?
+
+  init(
+    _ core: StoreCore, key: BlobKey, path: RecordPath, _ stream: FollowedStream, _ identity: FileIdentity?,
+    timeout: Duration
+  ) {
+    self.core = core
+    self.key = key
+    self.path = path
+    self.stream = stream
+    self.identity = identity
+    self.timeout = timeout
+  }
+
+  deinit {
+    if let identity { core.streams.leave(identity) }
+  }
+
+  /// Bytes of payload that were there at the last look.
+  public var byteCount: Int64 { stream.progress.byteCount }
+  /// The record's header, once the blob is known to be whole; nil before.
+  public var header: RecordHeader? { stream.progress.header }
+}
+
+// MARK: - Reading
+
+extension BlobFollower {
+  /// Fills memory of the caller's with the payload from an offset on, and waits until there is some.
+  ///
+  /// The checksum is not compared.
+  ///
+  /// - Returns: bytes that were read; 0 if the whole payload ends there.
+  /// - Throws: `streamStalled` if nothing came for `timeout`; `streamBroken` if the writer gave the blob up, or is gone;
+  ///   `invalidRange` for an offset below 0 or behind the whole payload; `damaged`, `fileSystem`.
+  /// - Complexity: O(*n*) for *n* bytes; one system call where they are there.
+  public func read(at offset: Int64, into bytes: inout MutableRawSpan) throws(BlobStoreError) -> Int {
+    try unsafe bytes.withUnsafeMutableBytes { buffer throws(BlobStoreError) in
+      try withErrorContext("load", key) {
+        try unsafe fill(buffer, from: offset, try awaited(beyond: offset))
+      }
+    }
+  }
+
+  /// Calls a closure with the pieces of the payload, in order, as they come.
+  ///
+  /// It returns once the whole blob was read and has its checksum. Until then, no piece is known to be sound.
+  ///
+  /// - Parameters:
+  ///   - pieceSize: bytes of a piece at most, above 0.
+  ///   - body: receives each piece, which is gone when it returns.
+  /// - Returns: the header of the record.
+  /// - Throws: what `body` throws, unchanged; else as `read`; `damaged` if the checksum is wrong, after `damagePolicy` was
+  ///   followed.
+  /// - Complexity: O(*n*) for *n* bytes, and the memory of one piece.
+  @discardableResult
+  public func forEachPiece(pieceSize: Int = 256 << 10, _ body: (RawSpan) throws -> Void) throws -> RecordHeader {
+    precondition(pieceSize > 0, "pieces of \(pieceSize) bytes")
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: pieceSize, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    var pieces = FollowedPieces(self)
+    while true {
+      let count = try withErrorContext("load", key) {
+        try unsafe pieces.next(into: buffer, try awaited(beyond: pieces.offset))
+      }
+      if count == 0, let header { return header }
+      try body(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[..<count])))
+    }
+  }
+
+  /// Waits on the caller's thread.
+  private func awaited(beyond offset: Int64) throws -> FollowedProgress {
+    let answer = Monitor<FollowedStream.Answer?>(nil)
+    _ = whenReady(beyond: offset) { found in answer.change { $0 = found } }
+    return try answer.wait { found in found.map { .done($0) } ?? .wait(nil) }.get()
+  }
+
+  /// Calls once: when there are bytes behind an offset, when the blob is whole or not to come, or when time is up.
+  ///
+  /// - Returns: what `leave` takes; nil if it has called already.
+  package func whenReady(
+    beyond offset: Int64, _ call: @escaping @Sendable (Result<FollowedProgress, any Error>) -> Void
+  ) -> UInt64? {
+    let number = stream.wait(beyond: offset, atMost: timeout) { [key] answer in
+      call(answer.mapError { $0 is CancellationError ? $0 : BlobStoreError($0, operation: "load", key: key) })
+    }
+    guard let number else { return nil }
+    // A whole blob lets nothing wait.
+    if let identity { core.streams.watch(identity) }
+    return number
+  }
+
+  /// Reads what is there.
+  ///
+  /// - Parameters:
+  ///   - offset: in the payload.
+  ///   - count: bytes at most.
+  ///   - progress: what a wait for bytes behind the offset has answered.
+  /// - Returns: no bytes at the end of the payload.
+  package func read(
+    at offset: Int64, atMost count: Int, _ progress: FollowedProgress
+  ) throws(BlobStoreError) -> Data {
+    try withErrorContext("load", key) {
+      var bytes = Data(count: Int(max(0, min(Int64(count), progress.byteCount - offset))))
+      let read = try unsafe bytes.withUnsafeMutableBytes { try unsafe fill($0, from: offset, progress) }
+      return bytes.prefix(read)
+    }
+  }
+
+  /// Ends a wait with an error, unless it has ended.
+  package func leave(_ number: UInt64, _ error: any Error) { stream.leave(number, error) }
+
+  /// Reads what is there.
+  ///
+  /// - Returns: 0 at the end of the payload.
+  func fill(
+    _ buffer: UnsafeMutableRawBufferPointer, from offset: Int64, _ progress: FollowedProgress
+  ) throws -> Int {
+    guard offset >= 0, offset <= progress.byteCount else {
+      throw BlobStoreError(
+        .invalidRange, "the offset \(offset) does not lie within a payload of \(progress.byteCount) bytes", path: file)
+    }
+    let wanted = Int(min(Int64(buffer.count), progress.byteCount - offset))
+    let piece = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
+    let count = try unsafe stream.record.file.read(into: piece, at: Int64(RecordHeader.byteCount) + offset)
+    // Fewer bytes than a moment ago mean that another program has truncated the file.
+    guard count == wanted else {
+      throw DamagedRecord(
+        error: .wrongPayloadSize(stated: UInt64(progress.byteCount), found: offset + Int64(count)), path: file)
+    }
+    return count
+  }
+
+  /// Compares a computed checksum of the whole payload with the one in the header.
+  func compare(_ computed: UInt32, with header: RecordHeader) throws {
+    guard let stated = header.payloadChecksum, computed != stated else { return }
+    let error = RecordError.payloadChecksumMismatch(stated: stated, computed: computed)
+    try core.follow(core.configuration.damagePolicy, for: error, at: path)
+    throw DamagedRecord(error: error, path: file)
+  }
+
+  private var file: FilePath { core.root.path.appending(path.relative) }
+}
