@@ -10,6 +10,7 @@ public struct BlobResponder: Sendable {
   public let cache: BlobCache
   public let configuration: Configuration
   let logger: Logger
+  let requests = RequestCounts()
 
   public struct Configuration: Sendable {
     /// Whether requests must name this machine as their host, because the server listens on loopback addresses alone.
@@ -33,20 +34,24 @@ public struct BlobResponder: Sendable {
   /// - Complexity: a body of more than 256 KiB takes the memory of a piece.
   public func respond(to request: ServerRequest) async -> ServerResponse {
     var response: ServerResponse
+    var route: Route?
     do {
-      response = try await answer(request)
+      response = try await answer(request, &route)
     } catch {
       let refusal = Refusal(error)
       if refusal.status >= 500 { logger.warning("\(request.method) is answered with \(refusal.status): \(error)") }
       response = refusal.response
     }
+    requests.add(route, request.method, status: response.status)
     return request.method == "HEAD" ? response.withoutBody : response
   }
 
-  private func answer(_ request: ServerRequest) async throws -> ServerResponse {
+  /// - Parameter found: becomes the route, once it is known.
+  private func answer(_ request: ServerRequest, _ found: inout Route?) async throws -> ServerResponse {
     try OriginRule(isForLoopback: configuration.requiresLoopbackHost).check(request)
     let target = try RequestTarget(request.target)
     let route = try Route(target)
+    found = route
     guard route.methods.contains(request.method) else { return Self.refusal(of: request.method, for: route) }
     if configuration.isReadOnly, !["GET", "HEAD", "OPTIONS"].contains(request.method) {
       throw Refusal(403, "this server is for reading only")
@@ -58,6 +63,9 @@ public struct BlobResponder: Sendable {
     case (.blob(let key), "PUT"): return try await put(key, request)
     case (.blob(let key), "DELETE"): return try await remove(key, request)
     case (.blob(let key), _): return try await change(key, target)
+    case (.list, _): return try await list(target)
+    case (.record(let key), _): return try await record(key)
+    case (.metrics, _): return try await metrics()
     case (.health, _): return .line(200, "ok")
     case (.readiness, _): return try await readiness()
     }

@@ -72,6 +72,9 @@
       help: "Use a directory that everybody may write to and that has no sticky bit.")
     var allowsWorldWritable = false
 
+    @Flag(name: .customLong("log-requests"), help: "Print a line on standard error for each request.")
+    var logsRequests = false
+
     @Flag(help: "Do not print the address, nor warnings.")
     var quiet = false
 
@@ -103,6 +106,7 @@
       answering.isReadOnly = readOnly
       var listening = BlobServer.Configuration()
       listening.address = listen.address
+      listening.logsRequests = logsRequests
       let server = BlobServer(
         responder: BlobResponder(cache: cache, configuration: answering), configuration: listening, logger: logger
       ) { [directory, quiet] address in
@@ -130,7 +134,7 @@
     }
 
     private var logger: Logger {
-      let level: Logger.Level = quiet ? .error : .warning
+      let level: Logger.Level = quiet ? .error : logsRequests ? .notice : .warning
       return Logger(label: "blobcache-serve") { _ in StandardErrorLog(logLevel: level) }
     }
 

@@ -15,6 +15,19 @@ extension BlobCache {
     Records(cache: self, prefix: prefix)
   }
 
+  /// Some of the records, and where the others begin, as `BlobStore.page`. Staged blobs are written first.
+  ///
+  /// - Throws: as `BlobStore.page`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
+  package func page(
+    prefix: String, from start: WalkPosition, limit: Int, where isWanted: @escaping @Sendable (RecordEntry) -> Bool
+  ) async throws -> RecordPage {
+    let engine = try openEngine()
+    return try await engine.lanes.scans.run { _ in
+      try engine.flushStaged()
+      return try engine.store.page(prefix: prefix, from: start, limit: limit, where: isWanted)
+    }
+  }
+
   /// The records of a directory, one enumeration for each iterator.
   public struct Records: AsyncSequence, Sendable {
     fileprivate let cache: BlobCache

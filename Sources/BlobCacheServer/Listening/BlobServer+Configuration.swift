@@ -4,6 +4,8 @@
     public struct Configuration: Sendable {
       public var address = Address.host("127.0.0.1", port: 8723)
       public var limits = Limits()
+      /// Whether each request is logged, at the level `notice`: what it asks for, its status, and how long it took.
+      public var logsRequests = false
 
       public init() {}
     }

@@ -40,7 +40,8 @@
         case .unixSocket(let path): .unixDomainSocket(path: path)
         }
       let server = Server(
-        childChannelSetup: ConnectionChannel(responder: responder, limits: configuration.limits),
+        childChannelSetup: ConnectionChannel(
+          responder: responder, limits: configuration.limits, requestLog: configuration.logsRequests ? logger : nil),
         configuration: ServerConfiguration(
           address: bindAddress, serverName: nil,
           availableConnectionsDelegate: MaximumAvailableConnections(configuration.limits.connections, logger: logger)),

@@ -19,6 +19,8 @@
 
     let responder: BlobResponder
     let limits: BlobServer.Limits
+    /// nil for none.
+    let requestLog: Logger?
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
       channel.eventLoop.makeCompletedFuture {
@@ -40,7 +42,7 @@
       do {
         try await withTaskCancellationHandler {
           try await connection.executeThenClose { inbound, outbound in
-            try await Conversation(responder, inbound, outbound).run()
+            try await Conversation(responder, inbound, outbound, requestLog).run()
           }
         } onCancel: {
           connection.channel.close(mode: .input, promise: nil)

@@ -1,5 +1,6 @@
 #if Server
   internal import BlobRecord
+  internal import Logging
   internal import NIOCore
   internal import NIOHTTP1
 
@@ -15,14 +16,16 @@
     private let parts: RequestParts
     private let outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
     private let allocator = ByteBufferAllocator()
+    private let requestLog: Logger?
 
     /// Bytes of a body that nobody wants, which are read so that the client comes to see the answer.
     private static let mostSkippedBytes = 1 << 20
 
     init(
       _ responder: BlobResponder, _ inbound: NIOAsyncChannelInboundStream<HTTPServerRequestPart>,
-      _ outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
+      _ outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ requestLog: Logger?
     ) {
+      self.requestLog = requestLog
       self.responder = responder
       parts = RequestParts(inbound, outbound)
       self.outbound = outbound
@@ -47,12 +50,14 @@
       var fields = HeaderFields()
       fields.reserveCapacity(head.headers.count)
       for (name, value) in head.headers { fields.append(name, value) }
+      let start = ContinuousClock.now
       let request = ServerRequest(
         method: head.method.rawValue, target: head.uri, fields: fields, body: body(of: head))
       let response =
         if let refusal = Self.checked(head) { refusal } else { await responder.respond(to: request) }
       let isLast = !head.isKeepAlive || !parts.isRequestOver
       try await write(response, to: head, isLast: isLast)
+      requestLog?.notice("\(head.method) \(head.uri) \(response.status) \(ContinuousClock.now - start)")
       return !isLast
     }
 

@@ -42,16 +42,27 @@ extension BlobResponder {
         for: key, ttl: order.lifetime.timeToLive, locks: order.locks, expectedSize: byteCount,
         extendedData: order.extendedData)
     }
-    // Dropped without a commit, it leaves nothing.
-    var gathered = Data(capacity: Self.pieceSize)
+    do {
+      try await Self.write(pieces, by: writer)
+    } catch {
+      // Before the answer: its reader is to find nothing left. A writer that cannot be given up now goes with its last use.
+      try? await writer.discard()
+      throw error
+    }
+    try await writer.commit()
+  }
+
+  private static func write(
+    _ pieces: any AsyncSequence<Data, any Error> & Sendable, by writer: CacheWriter
+  ) async throws {
+    var gathered = Data(capacity: pieceSize)
     for try await piece in pieces {
       gathered.append(piece)
-      guard gathered.count >= Self.pieceSize else { continue }
+      guard gathered.count >= pieceSize else { continue }
       try await writer.append(gathered)
       gathered.removeAll(keepingCapacity: true)
     }
     if !gathered.isEmpty { try await writer.append(gathered) }
-    try await writer.commit()
   }
 
   private static func whole(_ body: MessageBody, byteCount: Int) async throws -> Data {

@@ -3,20 +3,30 @@ internal import BlobRecord
 /// What a path leads to.
 enum Route {
   case blob(BlobKey)
+  /// Records, page by page.
+  case list
+  /// The bytes of a record's file.
+  case record(BlobKey)
+  case metrics
   /// Whether the process answers.
   case health
   /// Whether the directory can be used.
   case readiness
 
   private static let blobs = "/v1/blobs/"
+  private static let records = "/v1/records/"
 
   /// - Throws: 404 for other paths; 400 for a key that is empty or has wrong escapes.
   init(_ target: RequestTarget) throws(Refusal) {
     let path = target.path
     if path.hasPrefix(Self.blobs) {
-      let key = try RequestTarget.decoded(path.dropFirst(Self.blobs.count))
-      guard !key.isEmpty else { throw Refusal(400, "the key is empty, and a key has one character at least") }
-      self = .blob(BlobKey(key))
+      self = .blob(try Self.key(path.dropFirst(Self.blobs.count)))
+    } else if path.hasPrefix(Self.records) {
+      self = .record(try Self.key(path.dropFirst(Self.records.count)))
+    } else if path == "/v1/blobs" {
+      self = .list
+    } else if path == "/metrics" {
+      self = .metrics
     } else if path == "/healthz" {
       self = .health
     } else if path == "/readyz" {
@@ -26,10 +36,28 @@ enum Route {
     }
   }
 
+  private static func key(_ text: Substring) throws(Refusal) -> BlobKey {
+    let key = try RequestTarget.decoded(text)
+    guard !key.isEmpty else { throw Refusal(400, "the key is empty, and a key has one character at least") }
+    return BlobKey(key)
+  }
+
+  /// For what is counted.
+  var name: String {
+    switch self {
+    case .blob: "blob"
+    case .list: "list"
+    case .record: "record"
+    case .metrics: "metrics"
+    case .health: "health"
+    case .readiness: "readiness"
+    }
+  }
+
   var methods: [String] {
     switch self {
     case .blob: ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS"]
-    case .health, .readiness: ["GET", "HEAD", "OPTIONS"]
+    case .list, .record, .metrics, .health, .readiness: ["GET", "HEAD", "OPTIONS"]
     }
   }
 

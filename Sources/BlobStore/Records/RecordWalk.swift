@@ -183,6 +183,9 @@ internal import SystemPackage
     orderedEntries.map { OrderedEntries.Part(start: $0.start, end: position.digest) }
   }
 
+  /// Whether an ordered walk has come to the end of the order, and goes on at its beginning.
+  var hasWrapped: Bool { orderedEntries.map { $0.digest < $0.start } ?? false }
+
   /// Whether nothing of an entry of the root is left to be met; nor, in an ordered walk, another of its digest.
   var isBetweenEntries: Bool { subdirectoryStream == nil && orderedEntries?.hasMoreOfDigest != true }
 
@@ -246,9 +249,7 @@ internal import SystemPackage
 
   private func rootItem(for entry: DirectoryEntry) throws -> Item? {
     if entry.isNameExact, entry.kind == .directory || entry.kind == .unknown, layout.isSubdirectory(entry.name) {
-      guard layout.mayHold(fileNamesBeginning: fileNamePrefix, in: entry.name), try enters?(entry.name) ?? true else {
-        return nil
-      }
+      guard mayHoldWanted(in: entry.name), try enters?(entry.name) ?? true else { return nil }
       beginEntry()
       return try enter(entry.name)
     }
@@ -270,6 +271,14 @@ internal import SystemPackage
     let item = try item(for: entry)
     if item != nil { beginEntry() }
     return item
+  }
+
+  /// Whether names that begin as they must may lie in a subdirectory.
+  private func mayHoldWanted(in name: String) -> Bool {
+    // An ordered walk meets all subdirectories, also where all such names lie in one.
+    let only = layout.subdirectory(ofFileNamesBeginning: fileNamePrefix)
+    guard only.isEmpty else { return name.utf8.elementsEqual(only.utf8) }
+    return layout.mayHold(fileNamesBeginning: fileNamePrefix, in: name)
   }
 
   /// The place of a record of this name, if it is one's.

@@ -23,6 +23,8 @@ public final class BlobReader: Sendable {
   public var byteCount: Int64 { Int64(clamping: header.payloadSize) }
   /// What lay beside the payload when the reader was opened; nil for nothing.
   public var extendedData: Data? { record.extension?.extendedData }
+  /// The bytes behind the payload in the file, as a reader of the format wants them; nothing without an extension.
+  package var extensionBytes: [UInt8] { record.extension?.encoded ?? [] }
   let core: StoreCore
   let path: RecordPath
   let record: OpenRecord

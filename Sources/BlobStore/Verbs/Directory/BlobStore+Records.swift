@@ -18,10 +18,14 @@ extension BlobStore {
 
 extension StoreCore {
   func recordSequence(prefix: String) throws -> RecordSequence {
+    RecordSequence(walk: try walk(fileNamePrefix: try fileNamePrefix(forKeyPrefix: prefix)), keyPrefix: prefix)
+  }
+
+  /// - Throws: `KeyError` where records do not tell their keys.
+  func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
     let naming = configuration.layout.naming
-    if naming == .sha256, configuration.format == .reference, !prefix.isEmpty { throw KeyError.notListable }
-    let fileNamePrefix = try naming.fileNamePrefix(forKeyPrefix: prefix)
-    return RecordSequence(walk: try walk(fileNamePrefix: fileNamePrefix), keyPrefix: prefix)
+    if naming == .sha256, configuration.format == .reference, !prefix.isEmpty { throw .notListable }
+    return try naming.fileNamePrefix(forKeyPrefix: prefix)
   }
 
   /// - Returns: nil if there is no directory.
@@ -37,7 +41,7 @@ struct RecordSequence: Sequence, IteratorProtocol {
   /// Names may begin like those of the keys with this prefix, and be others'.
   let keyPrefix: String
 
-  private func isWanted(_ entry: RecordEntry) -> Bool {
+  func isWanted(_ entry: RecordEntry) -> Bool {
     guard !keyPrefix.isEmpty, entry.accessError == nil else { return true }
     return entry.key?.hasPrefix(keyPrefix) ?? false
   }

@@ -1,0 +1,47 @@
+internal import BlobCache
+internal import BlobStore
+
+extension BlobResponder {
+  /// What all processes have done in the directory, by the names that `collect` gives it, and the requests of this one.
+  func metrics() async throws -> ServerResponse {
+    let directory = [("directory", cache.directory.string)]
+    var metrics = PrometheusText()
+    let traffic = try await cache.traffic()
+    let counters: [(name: String, help: String, value: Int64)] = [
+      ("hits", "Loads that were answered, by any process.", traffic.hits),
+      ("memory_hits", "Those of them that memory has answered.", traffic.memoryHits),
+      ("misses", "Loads that have found nothing.", traffic.misses),
+      ("served_bytes", "Bytes of the payloads that were loaded.", traffic.bytesServed),
+      ("stores", "Records stored.", traffic.stores),
+      ("stored_bytes", "Bytes of the payloads that were stored.", traffic.bytesStored),
+    ]
+    for counter in counters {
+      let name = "blobcache_\(counter.name)_total"
+      metrics.family(name, .counter, counter.help)
+      metrics.series(name, directory, counter.value)
+    }
+    // Not known before the first collection, nor where processes cannot share memory.
+    if let usage = try await cache.usageEstimate() {
+      let gauges: [(name: String, help: String, value: Int64)] = [
+        ("records", "Records in the directory.", usage.records),
+        ("bytes", "Bytes of their files.", usage.bytes),
+        ("locked_records", "Records that are locked.", usage.lockedRecords),
+        ("locked_bytes", "Bytes of their files.", usage.lockedBytes),
+      ]
+      for gauge in gauges {
+        metrics.family("blobcache_" + gauge.name, .gauge, gauge.help)
+        metrics.series("blobcache_" + gauge.name, directory, gauge.value)
+      }
+    }
+    let name = "blobcache_http_requests_total"
+    metrics.family(name, .counter, "Requests that were answered.")
+    for (series, count) in requests.all {
+      metrics.series(
+        name, [("route", series.route), ("method", series.method), ("status", "\(series.status)")], count)
+    }
+    return ServerResponse(
+      status: 200,
+      fields: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8", "Cache-Control": "no-store"],
+      body: .text(metrics.text))
+  }
+}

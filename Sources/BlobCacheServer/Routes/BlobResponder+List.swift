@@ -1,0 +1,90 @@
+internal import BlobCache
+internal import BlobRecord
+internal import BlobStore
+
+extension BlobResponder {
+  private static var largestPage: Int { 1000 }
+  private static var usualPage: Int { 100 }
+
+  /// A page of records as lines of JSON; the last line says where the next page begins.
+  func list(_ target: RequestTarget) async throws -> ServerResponse {
+    let query = try ListQuery(target, usual: Self.usualPage, largest: Self.largestPage)
+    let page = try await cache.page(
+      prefix: query.prefix, from: query.start, limit: query.limit, where: query.states.contains(stateOf:))
+    var text = page.entries.map { Self.line($0) }.joined()
+    var fields: HeaderFields = ["Content-Type": "application/x-ndjson", "Cache-Control": "no-store"]
+    if let next = page.next?.text {
+      var line = JSONLine(type: "page")
+      line.add("next", next)
+      text += line.text
+      fields.append("X-BlobCache-Next", next)
+    }
+    return ServerResponse(status: 200, fields: fields, body: .text(text))
+  }
+
+  /// A record as the tool shows it.
+  private static func line(_ entry: RecordEntry) -> String {
+    let header = entry.storedHeader
+    var line = JSONLine(type: "record")
+    line.add("key", entry.key?.string)
+    line.add("file", entry.file)
+    line.add("state", entry.state.rawValue)
+    line.add("refCount", header?.refCount)
+    line.add("ttl", header.map { Int64(clamping: $0.ttl) })
+    line.add("updateTime", header.map { Int64(clamping: $0.updateTime) })
+    line.add("payloadSize", header.map { Int64(clamping: $0.payloadSize) })
+    line.add("flags", header?.flags.rawValue)
+    line.add("crc", header?.crc)
+    line.add("expiresAt", [.live, .expired].contains(entry.state) ? entry.expiry?.seconds : nil)
+    if let damage = entry.damage {
+      line.add("error", damage.name)
+      line.add("code", damage.code)
+    }
+    if let type = MediaType(extendedData: entry.extendedData) { line.add("contentType", type.text) }
+    if entry.isStampedAhead { line.add("stampedAhead", true) }
+    return line.text
+  }
+}
+
+/// What a list is to have.
+private struct ListQuery {
+  var prefix = ""
+  var start = WalkPosition.start
+  var limit: Int
+  var states: Set<RecordState> = [.live, .locked]
+
+  /// - Throws: 400 for another parameter, and for a value that is none of it.
+  init(_ target: RequestTarget, usual: Int, largest: Int) throws(Refusal) {
+    limit = usual
+    for (name, value) in target.query {
+      switch name {
+      case "prefix": prefix = value
+      case "after":
+        guard let position = WalkPosition(value) else {
+          throw Refusal(400, "after must be what a page before has told")
+        }
+        start = position
+      case "limit":
+        guard let number = Int(value), (1...largest).contains(number) else {
+          throw Refusal(400, "limit must be a number from 1 to \(largest)")
+        }
+        limit = number
+      case "state":
+        if value == "all" {
+          states = Set(RecordState.allCases)
+        } else {
+          guard let state = RecordState(rawValue: value) else {
+            let known = (RecordState.allCases.map(\.rawValue) + ["all"]).joined(separator: ", ")
+            throw Refusal(400, "state must be one of \(known)")
+          }
+          states = state == .live ? [.live, .locked] : [state]
+        }
+      default: throw Refusal(400, "a list has the parameters prefix, after, limit and state")
+      }
+    }
+  }
+}
+
+extension Set<RecordState> {
+  fileprivate func contains(stateOf entry: RecordEntry) -> Bool { contains(entry.state) }
+}

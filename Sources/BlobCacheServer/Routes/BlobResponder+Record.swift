@@ -1,0 +1,61 @@
+internal import BlobCache
+internal import BlobRecord
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension BlobResponder {
+  /// The record as it lies on disk: the header, the payload, and what lies behind it. It is not touched.
+  func record(_ key: BlobKey) async throws -> ServerResponse {
+    guard let reader = try await cache.openReader(for: key, touching: false) else {
+      throw Refusal(404, "there is no such blob")
+    }
+    let record = WholeRecord(reader)
+    return ServerResponse(
+      status: 200,
+      fields: [
+        "Content-Type": "application/vnd.blobcache.record", "Content-Disposition": "attachment",
+        "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+      ], body: .stream(byteCount: record.byteCount, record))
+  }
+}
+
+/// The bytes of a record's file, in pieces.
+private struct WholeRecord: AsyncSequence, Sendable {
+  typealias Element = Data
+  typealias Failure = any Error
+
+  private let head: Data
+  private let payload: PayloadPieces
+  private let tail: Data
+
+  init(_ reader: CacheReader) {
+    tail = Data(reader.blocking.extensionBytes)
+    var header = reader.header
+    // In the file, earlier ones may lie before it.
+    header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
+    head = header.withEncodedBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } }
+    payload = PayloadPieces(source: .reader(reader), range: 0..<reader.byteCount)
+  }
+
+  var byteCount: Int64 { Int64(head.count) + Int64(payload.range.count) + Int64(tail.count) }
+
+  func makeAsyncIterator() -> Iterator {
+    Iterator(head: head, payload: payload.makeAsyncIterator(), tail: tail.isEmpty ? nil : tail)
+  }
+
+  struct Iterator: AsyncIteratorProtocol {
+    fileprivate var head: Data?
+    fileprivate var payload: PayloadPieces.Iterator
+    fileprivate var tail: Data?
+
+    mutating func next() async throws -> Data? {
+      if let head = head.take() { return head }
+      if let piece = try await payload.next() { return piece }
+      return tail.take()
+    }
+  }
+}
