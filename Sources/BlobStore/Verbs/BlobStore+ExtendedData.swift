@@ -98,7 +98,7 @@ extension StoreCore {
     switch verdict {
     case .sound(let sound): header = sound
     case .expired: return .notFound
-    case .broken(let error, _): throw DamagedRecord(error: error, path: file.location.path)
+    case .broken(let error, _): throw DamagedRecord(error: try file.settled(error), path: file.location.path)
     }
     var new = kept ?? RecordExtension()
     change(&new)

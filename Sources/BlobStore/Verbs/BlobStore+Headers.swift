@@ -182,7 +182,7 @@ extension StoreCore {
     switch try file.judgeHeader(judge(at: now), RecordFacts(fileSize: status.size, nameDigest: path.digest)) {
     case .sound(let header): before = header
     case .expired: return .none(.notFound)
-    case .broken(let error, _): throw DamagedRecord(error: error, path: file.location.path)
+    case .broken(let error, _): throw DamagedRecord(error: try file.settled(error), path: file.location.path)
     }
     var header = before
     if case .unchanged(let outcome) = try change(&header) { return .none(outcome) }
