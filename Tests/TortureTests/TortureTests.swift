@@ -8,6 +8,7 @@ import Testing
 ///       --directory DIRECTORY
 ///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --memory --directory DIRECTORY
 ///     swift run -c release torture run --processes 8 --operations 2000000 --seconds 1800 --looks --directory DIRECTORY
+///     swift run -c release torture looks --drop-caches --directory DIRECTORY
 ///     swift run -c release torture locks --directory DIRECTORY
 ///     swift run -c release torture limit --processes 8 --operations 100000 --bytes 4000 --directory DIRECTORY
 ///
@@ -47,6 +48,15 @@ import Testing
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("violations") == 0)
     #expect(output.count("looks") > 100 || !SystemCall.hasCachedLooks)
+  }
+
+  /// How long they take, a run at full size tells.
+  @Test(.timeLimit(.minutes(10))) func looksAreMeasuredBesideThreads() throws {
+    let output = try TortureTool.run(["looks", "--rounds", "2", "--blobs", "5", "--crowd", "100"])
+    #expect(output.exitStatus == 0, "\(output.errors)")
+    for name in ["droppedFiles", "crowd", "crowdSeconds", "droppedFileMicroseconds"] {
+      #expect(try #require(output.report[name] as? Double) > 0)
+    }
   }
 
   @Test(.timeLimit(.minutes(10))) func evictionsTakeNothingThatIsLocked() throws {

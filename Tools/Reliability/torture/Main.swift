@@ -6,6 +6,7 @@ internal import ArgumentParser
     commandName: "torture",
     abstract: "Drive a cache directory from many processes at once, and check that each key is linearizable.",
     subcommands: [
-      RunCommand.self, LocksCommand.self, LimitCommand.self, SoakCommand.self, RequestsCommand.self, WorkerCommand.self,
+      RunCommand.self, LocksCommand.self, LimitCommand.self, SoakCommand.self, LooksCommand.self, RequestsCommand.self,
+      WorkerCommand.self,
     ])
 }

@@ -67,8 +67,6 @@ struct Measurement: CustomStringConvertible {
     case diskHit = "disk-hit"
     case hop
     case throughput
-    case cold
-    case crowd
     case stores
     case readsUnderRemovals = "reads-under-removals"
     case manyOperations = "many-operations"
@@ -84,8 +82,6 @@ struct Measurement: CustomStringConvertible {
         return measurements
       case .hop: return try await measureHop(scale).map { [$0] } ?? []
       case .throughput: return [try await measureThroughput(scale)]
-      case .cold: return try await measureCold(scale)
-      case .crowd: return [try await measureCrowd(scale)]
       case .stores: return try await measureStores(scale)
       case .readsUnderRemovals: return [try await measureReadsUnderRemovals(scale)]
       case .manyOperations: return [try await measureManyOperations(scale)]
