@@ -21,7 +21,7 @@ extension BlobStore {
     /// The fate of a damaged file that a load has met. The load throws too.
     public var damagePolicy = DamagePolicy.report
     public var logger = Logger(label: "BlobStore")
-    /// The time, for everything that expires.
+    /// The time, for everything that expires: the system's, as of the kernel's last tick, some milliseconds ago at most.
     public var now: @Sendable () -> UnixTime = { UnixTime(seconds: SystemClock.unixSeconds()) }
 
     public init() {}
