@@ -104,6 +104,7 @@ extension CrashScript {
     .store(subject, PayloadName("new", 5000), locks: .keep),
     .storePieces(subject, PayloadName("new", 5000)),
     .storePieces(subject, PayloadName("new", 5000), locks: .keep),
+    .storeVisibly(subject, PayloadName("new", 5000), locks: .keep),
     .load(subject, touching: true),
     .touch(subject),
     .lock(subject),

@@ -53,7 +53,7 @@ package final class CallRecorder: Sendable {
         let path = location.path.string
         guard path.utf8.starts(with: top.utf8) else { return }
         let relative = String(path.dropFirst(top.count).drop { $0 == "/" })
-        guard let number = state.reader.paths[relative] else { return }
+        guard let number = state.reader.paths[relative] ?? state.reader.formerPaths[relative] else { return }
         let isDirectory = state.reader.image.directories[number] != nil
         state.recording.events.append(.change(.sync(number, isDirectory: isDirectory)))
       case .open, .openUnnamed, .write, .truncate, .rename, .renameNoReplace, .renameExchange, .link, .linkUnnamed,

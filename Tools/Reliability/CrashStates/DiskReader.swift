@@ -18,6 +18,8 @@ struct DiskReader {
   private(set) var image = DiskImage()
   /// Paths below the top, as they were when it was last read.
   private(set) var paths: [String: Int] = [:]
+  /// Paths that files had before: what is open under one of them goes on to be synced under it.
+  private(set) var formerPaths: [String: Int] = [:]
 
   init(top: String) {
     self.top = top
@@ -28,6 +30,7 @@ struct DiskReader {
     let before = image
     var next = DiskImage()
     var seen: [ino_t: Int] = [:]
+    formerPaths.merge(paths) { $1 }
     paths = ["": DiskImage.root]
     read(DiskImage.root, "", into: &next, &seen)
     readUnnamed(into: &next, &seen)

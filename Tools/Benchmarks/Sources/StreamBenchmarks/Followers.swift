@@ -73,11 +73,20 @@ struct Followers {
     let store = try BlobStore(directory: directory)
     let piece = Data(repeating: 7, count: 64 << 10)
     var ratios: [Double] = []
-    for round in 0...(rounds * 2) {
+    // The pieces are few, and the rounds many: the writes themselves vary by more than what is looked for.
+    for round in 0...(rounds * 20) {
       var times = [Double](repeating: 0, count: 2)
       for way in turns(of: 2, in: round) {
         var writer = try store.openWriter(for: "cost", visibility: way == 0 ? .afterCommit : .whileWriting)
-        times[way] = try time { for _ in 0..<1000 { try writer.append(piece) } }
+        var failure: (any Error)?
+        times[way] = ThreadTime.measure {
+          do {
+            for _ in 0..<100 { try writer.append(piece) }
+          } catch {
+            failure = error
+          }
+        }
+        if let failure { throw failure }
         writer.discard()
       }
       if round > 0 { ratios.append(times[1] / times[0]) }
@@ -85,8 +94,8 @@ struct Followers {
     let quartiles = Quartiles(of: ratios)
     return [
       StreamResult(
-        work: "a thousand pieces of 64 KiB that may be followed",
-        figures: "beside those that may not", value: quartiles.median, limit: 1.01, isLeast: false)
+        work: "pieces of 64 KiB that may be followed",
+        figures: "processor time beside those that may not", value: quartiles.median, limit: 1.01, isLeast: false)
     ]
   }
 
