@@ -27,9 +27,9 @@ package enum Readiness {
     try files.perform(.poll, location) { unsafe poll(&polled, 1, -1) }
   }
 
-  /// Whether a transfer would not wait, now or soon.
-  package func isThere(on descriptor: FileDescriptor, withinMilliseconds milliseconds: CInt) -> Bool {
-    var polled = pollfd(fd: descriptor.rawValue, events: Int16(self == .toRead ? POLLIN : POLLOUT), revents: 0)
+  /// Whether a read would not wait, now or soon.
+  package static func hasBytes(on descriptor: FileDescriptor, withinMilliseconds milliseconds: CInt) -> Bool {
+    var polled = pollfd(fd: descriptor.rawValue, events: Int16(POLLIN), revents: 0)
     // An interrupted wait is one that has found nothing.
     return unsafe poll(&polled, 1, milliseconds) > 0
   }

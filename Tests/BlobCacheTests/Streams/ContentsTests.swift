@@ -57,6 +57,20 @@ import Testing
     #expect(try await cache.load("key")?.payload == payload(5))
   }
 
+  /// A41, A14: of a cache that was closed meanwhile, it ends with the next bytes, and leaves nothing.
+  @Test func aCacheThatIsClosedTakesNoMore() async throws {
+    let cache = try test.cache()
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    defer { for end in [readEnd, writeEnd] { try? end.close() } }
+    try write(payload(10), to: writeEnd)
+    let store = Task { try await cache.store(contentsOf: readEnd, for: "key") }
+    try await until { cache.inputWaitCount == 1 }
+    try await cache.close()
+    try write(payload(10), to: writeEnd)
+    await expect(.closed) { _ = try await store.value }
+    #expect(test.temporaryBytes() == 0)
+  }
+
   /// A41: a named pipe is waited for without a thread too, from before it has a writer.
   @Test func aNamedPipeIsWaitedFor() async throws {
     let cache = try test.cache()

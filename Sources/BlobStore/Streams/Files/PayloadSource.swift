@@ -56,7 +56,7 @@ extension PayloadSource {
   package var awaitedDescriptor: FileDescriptor { descriptor }
 
   /// Whether a read would not wait, now or within two milliseconds: a source that is as fast as that is worth the thread.
-  var isReady: Bool { Readiness.toRead.isThere(on: descriptor, withinMilliseconds: 2) }
+  var isReady: Bool { Readiness.hasBytes(on: descriptor, withinMilliseconds: 2) }
 
   /// Goes back to where reading began.
   func rewind(to start: Int64) throws(BlobStoreError) {
