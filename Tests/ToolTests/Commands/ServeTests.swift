@@ -19,9 +19,18 @@ import Testing
         + "swift build -c release --traits Server --product blobcache-serve\n")
   }
 
-  @Test func aServerThatIsMissingIsNamed() async throws {
+  /// Puts the tool into the directory of the test, without the program beside it.
+  ///
+  /// A process of its own copies it: a child that another test forks meanwhile would keep this one's copy open for writing, and
+  /// no such file is executed.
+  private func toolAlone() async throws -> URL {
     let alone = tool.directory.url("blobcache")
-    try FileManager.default.copyItem(at: Tool.executable, to: alone)
+    #expect(try await tool.execute(["cp", Tool.executable.path, alone.path]).status == 0)
+    return alone
+  }
+
+  @Test func aServerThatIsMissingIsNamed() async throws {
+    let alone = try await toolAlone()
     let run = try await tool.execute([alone.path, "serve", "cache"])
     #expect(run.status == 2)
     #expect(
@@ -30,11 +39,12 @@ import Testing
 
   /// Arguments go to the program beside as they are.
   @Test func theProgramBesideGetsAllArguments() async throws {
-    let alone = tool.directory.url("blobcache")
-    try FileManager.default.copyItem(at: Tool.executable, to: alone)
-    let beside = tool.directory.url("blobcache-serve")
-    try Data("#!/bin/sh\nprintf '<%s>' \"$@\"\n".utf8).write(to: beside)
-    try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: beside.path)
+    let alone = try await toolAlone()
+    let script = """
+      printf '%s\n' '#!/bin/sh' 'printf "<%s>" "$@"' >blobcache-serve
+      chmod +x blobcache-serve
+      """
+    #expect(try await tool.execute(["sh", "-c", script]).status == 0)
     let run = try await tool.execute([alone.path, "serve", "a b", "--listen", "x", "--quiet"])
     #expect(run.status == 0)
     #expect(run.text == "<a b><--listen><x><--quiet>")
