@@ -35,6 +35,16 @@ extension CacheEngine {
     return bytes
   }
 
+  /// Whether a slice is on disk, by its header. It is no use of the slice. Blocks.
+  func hasSlice(_ key: BlobKey, _ byteCount: Int) throws -> Bool {
+    do throws(BlobStoreError) {
+      return try store.header(for: key)?.payloadSize == UInt64(byteCount)
+    } catch {
+      guard let damage = error.recordError, damage.mayBeReplaced else { throw error }
+      return false
+    }
+  }
+
   /// Stores a slice, past memory. Blocks.
   ///
   /// - Returns: false if the condition does not hold.

@@ -7,7 +7,7 @@ public struct SliceOptions: Hashable, Sendable {
   ///
   /// So much is in memory for each call under way.
   public var requestSize = 8 << 20
-  /// Bytes behind those that are read which are fetched meanwhile; 0 for none.
+  /// Bytes behind those that are read which are fetched meanwhile, by four calls at a time; 0 for none.
   public var readAhead = 0
   /// Whether fetched bytes that cannot be stored are answered all the same.
   ///

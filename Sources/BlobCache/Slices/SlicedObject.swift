@@ -19,7 +19,7 @@ final class SlicedObject: Sendable {
   let flights = SliceFlights()
   private let engine: CacheEngine
   /// Makes sure that the slices of another version are gone; nil before, and after a failure.
-  private let preparation = Lock<Task<Void, any Error>?>(nil)
+  private let preparation = Lock<Task<Bool, any Error>?>(nil)
   /// Whether a later version was opened in this process: then nothing is stored any more.
   private let outdated = Atomic(false)
 
@@ -38,7 +38,9 @@ final class SlicedObject: Sendable {
   private struct Look: Sendable {
     /// Of its key before the look.
     let history: KeyHistory?
-    let bytes: Data?
+    /// nil also where it was not read.
+    var bytes: Data?
+    let isThere: Bool
   }
 }
 
@@ -67,15 +69,28 @@ extension SlicedObject {
     return found.compactMap { $0 }
   }
 
-  /// Fetches what is missing of some neighbours, and waits for none of it.
+  /// Has what is missing of some neighbours fetched, for nobody who waits.
+  ///
+  /// It looks at the headers of slices alone. So what is there is not read, and counts as no use.
   func readAhead(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws {
     try await prepare(options)
-    let looks = try await looks(at: indices)
-    let missing = indices.filter { looks[Int($0 - indices.lowerBound)].bytes == nil }
-    for ticket in flights.join(missing, most: most(options), isAhead: true) {
-      start(ticket, looks, from: indices.lowerBound, options, fetch)
+    var fetches: [Task<Void, Never>] = []
+    var first = indices.lowerBound
+    while first < indices.upperBound {
+      let window = first..<min(indices.upperBound, first + most(options))
+      first = window.upperBound
+      let looks = try await looksAhead(at: window)
+      let missing = window.filter { !looks[Int($0 - window.lowerBound)].isThere }
+      for ticket in flights.join(missing, most: most(options), isAhead: true) {
+        fetches.append(start(ticket, looks, from: window.lowerBound, options, fetch))
+      }
+      // What is fetched is in memory, and a source is not asked for everything at once.
+      while fetches.count >= Self.mostFetchesAhead { await fetches.removeFirst().value }
     }
   }
+
+  /// Requests at a time for one stretch that is read ahead.
+  private static let mostFetchesAhead = 4
 
   /// Slices in one request.
   func most(_ options: SliceOptions) -> Int64 { max(1, Int64(options.requestSize) / layout.sliceSize) }
@@ -86,7 +101,18 @@ extension SlicedObject {
         let key = layout.key(ofSlice: index)
         // Before the look: what changes afterwards shows.
         let history = try engine.store.history(of: key)
-        return Look(history: history, bytes: try engine.readSlice(key, byteCount(of: index), queueTime: queueTime))
+        let bytes = try engine.readSlice(key, byteCount(of: index), queueTime: queueTime)
+        return Look(history: history, bytes: bytes, isThere: bytes != nil)
+      }
+    }
+  }
+
+  private func looksAhead(at indices: Range<Int64>) async throws -> [Look] {
+    try await engine.lanes.reads.run { [self] _ in
+      try indices.map { index in
+        let key = layout.key(ofSlice: index)
+        let history = try engine.store.history(of: key)
+        return Look(history: history, isThere: try engine.hasSlice(key, byteCount(of: index)))
       }
     }
   }
@@ -99,9 +125,11 @@ extension SlicedObject {
 extension SlicedObject {
   /// - Parameters:
   ///   - looks: at the slices from `first` on, which were missing then.
+  /// - Returns: what ends with the fetch.
+  @discardableResult
   private func start(
     _ ticket: SliceFlights.Ticket, _ looks: [Look], from first: Int64, _ options: SliceOptions, _ fetch: @escaping Fetch
-  ) {
+  ) -> Task<Void, Never> {
     let histories = ticket.slices.map { looks[Int($0 - first)].history }
     let task = Task { [self] in
       do {
@@ -111,6 +139,7 @@ extension SlicedObject {
       }
     }
     flights.attach(task, to: ticket)
+    return task
   }
 
   /// A slice that is missing, and under which condition it is stored.
@@ -124,8 +153,8 @@ extension SlicedObject {
     _ slices: Range<Int64>, _ histories: [KeyHistory?], _ options: SliceOptions, _ fetch: Fetch
   ) async throws -> [Data] {
     // What says which version is there may have been removed since, or be another process's.
-    if !isOutdated { try await agree(options) }
-    let places = try await places(of: slices, histories)
+    let isAgreed = isOutdated ? false : try await agree(options)
+    let places = try await places(of: slices, histories, isAgreed: isAgreed, options)
     var bytes: [Data] = []
     while bytes.count < places.count {
       if case .found(let data) = places[bytes.count] {
@@ -140,12 +169,17 @@ extension SlicedObject {
   }
 
   /// Looks again at the slices that have changed since they were missing: another fetch may have stored them.
-  private func places(of slices: Range<Int64>, _ histories: [KeyHistory?]) async throws -> [Place] {
+  ///
+  /// - Parameter isAgreed: whether it is known on disk which version is there. Else nothing may be stored: no later version
+  ///   would remove it.
+  private func places(
+    of slices: Range<Int64>, _ histories: [KeyHistory?], isAgreed: Bool, _ options: SliceOptions
+  ) async throws -> [Place] {
     try await engine.lanes.writes.run { [self] queueTime in
       try zip(slices, histories).map { index, history in
         let key = layout.key(ofSlice: index)
-        let isWanted = { @Sendable [self] in !isOutdated }
-        let current = try engine.store.firstHistory(of: key)
+        let isWanted = { @Sendable [self] in isAgreed && !isOutdated }
+        let current = isAgreed ? try engine.store.firstHistory(of: key) : history ?? KeyHistory()
         if current != history, let found = try engine.readSlice(key, byteCount(of: index), queueTime: queueTime) {
           return .found(found)
         }
@@ -188,13 +222,20 @@ extension SlicedObject {
   private func store(
     _ bytes: Data, of index: Int64, if condition: StoreCondition, _ options: SliceOptions, queueTime: Duration
   ) throws {
-    let key = layout.key(ofSlice: index)
+    // If it is not: it was stored or removed meanwhile.
+    _ = try store(bytes, for: layout.key(ofSlice: index), if: condition, options, queueTime: queueTime)
+  }
+
+  /// - Returns: whether it is stored; false also for a failure, where the options say that one may be passed over.
+  private func store(
+    _ bytes: Data, for key: BlobKey, if condition: StoreCondition?, _ options: SliceOptions, queueTime: Duration
+  ) throws -> Bool {
     do {
-      // If it is not: it was stored or removed meanwhile.
-      _ = try engine.storeSlice(bytes, for: key, ttl: options.ttl, if: condition, queueTime: queueTime)
+      return try engine.storeSlice(bytes, for: key, ttl: options.ttl, if: condition, queueTime: queueTime)
     } catch let error as BlobStoreError where options.answersUnstored {
       engine.store.configuration.logger.warning("a slice is fetched and not stored: \(error)")
       engine.observer.tell(CacheEvent(.writeFailed(error), key, byteCount: bytes.count))
+      return false
     }
   }
 }
@@ -211,7 +252,8 @@ extension SlicedObject {
       return started
     }
     do {
-      try await task.value
+      // What could not be left is tried anew with the next fetch.
+      _ = try await task.value
     } catch {
       preparation.withLock { if $0 == task { $0 = nil } }
       throw error
@@ -219,17 +261,18 @@ extension SlicedObject {
   }
 
   /// Leaves the record that says which version is there. If it is another one, its slices go.
-  private func agree(_ options: SliceOptions) async throws {
+  ///
+  /// - Returns: whether the record is there.
+  private func agree(_ options: SliceOptions) async throws -> Bool {
     let manifest = try await engine.lanes.reads.run { [self] queueTime in
       try engine.readSlice(layout.manifestKey, nil, queueTime: queueTime)
     }
-    if manifest == layout.manifest { return }
+    if manifest == layout.manifest { return true }
     if let manifest, let other = SliceLayout(key: layout.key, manifest: manifest) {
       try await engine.removeSlices(of: other)
     }
-    try await engine.lanes.writes.run { [self] queueTime in
-      _ = try engine.storeSlice(
-        layout.manifest, for: layout.manifestKey, ttl: options.ttl, if: nil, queueTime: queueTime)
+    return try await engine.lanes.writes.run { [self] queueTime in
+      try store(layout.manifest, for: layout.manifestKey, if: nil, options, queueTime: queueTime)
     }
   }
 }
