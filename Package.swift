@@ -197,7 +197,7 @@ let package = Package(
       ]),
     .testTarget(
       name: "PosixTests",
-      dependencies: ["Posix", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
+      dependencies: ["Posix", "Locks", "TestSupport", .product(name: "SystemPackage", package: "swift-system")]),
     .testTarget(
       name: "MemoryCacheTests",
       dependencies: [

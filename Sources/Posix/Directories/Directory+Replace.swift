@@ -21,7 +21,8 @@ extension Directory {
   ) throws {
     let old = try status(of: name)
     if let old, old.type != .regular { throw FileError(.rename, Location(path, name), .fileExists) }
-    let file = try createFile(temporaryName, permissions: FilePermissions(rawValue: 0o666))
+    // Before it has the old one's permissions, nobody else may open it, and so read later what is written.
+    let file = try createFile(temporaryName, permissions: FilePermissions(rawValue: old == nil ? 0o666 : 0o600))
     do {
       if let old { try file.setPermissions(old.permissions) }
       try write(file)

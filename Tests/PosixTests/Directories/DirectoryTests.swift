@@ -1,4 +1,5 @@
 import Foundation
+import Locks
 import Posix
 import SystemPackage
 import TestSupport
@@ -54,6 +55,24 @@ import Testing
     #expect(found[String(describing: Array("a".utf8))]?.kind == .regular)
     #expect(found[String(describing: Array("sub".utf8))]?.kind == .directory)
     #expect(found[String(describing: Array("link".utf8))]?.kind == .other)
+  }
+
+  /// Nobody else can open what replaces a private file, at no time.
+  @Test func aReplacedFileIsAsPrivateAsTheOldOne() throws {
+    try put("file")
+    try #require(chmod(temporary.path.string + "/file", 0o600) == 0)
+    let modes = Lock<[UInt32]>([])
+    let path = temporary.path.string
+    let files = Files { call, _ in
+      guard call == .setPermissions else { return nil }
+      for name in (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] where name != "file" {
+        var found = stat()
+        if lstat(path + "/" + name, &found) == 0 { modes.withLock { $0.append(UInt32(found.st_mode) & 0o777) } }
+      }
+      return nil
+    }
+    try openDirectory(at: temporary.path, files).replaceFile("file") { try $0.write([2].span.bytes, at: 0) }
+    #expect(modes.withLock { $0 } == [0o600])
   }
 
   /// Another stream goes on where the first one was.
