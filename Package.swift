@@ -222,8 +222,8 @@ let package = Package(
     .testTarget(
       name: "PowerTests",
       dependencies: [
-        "BlobRecord", "BlobStore", "CrashStates", "CVolumes", "FaultOperations", "Posix", "TestSupport",
-        "blocklog", "faultprobe",
+        "BlobCache", "BlobRecord", "BlobStore", "CrashStates", "CVolumes", "FaultOperations", "Locks", "Posix",
+        "TestSupport", "blocklog", "faultprobe",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(

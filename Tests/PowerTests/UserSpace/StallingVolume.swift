@@ -1,0 +1,58 @@
+#if os(Linux)
+  import CVolumes
+  import Foundation
+  import SystemPackage
+  import TestSupport
+  import Testing
+
+  /// A directory that is seen through a file system whose server can stall. Linux, as root.
+  final class StallingVolume: Sendable {
+    private let directory: TemporaryDirectory
+    let server: FuseServer
+
+    /// - Parameter remembers: whether the kernel may keep names, statuses and bytes from one use to the next.
+    init(remembers: Bool) throws {
+      directory = try TemporaryDirectory()
+      for path in [directory.path.string + "/mount", directory.path.string + "/real"] {
+        try FileManager.default.createDirectory(
+          atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+      }
+      let connection = open("/dev/fuse", O_RDWR | O_CLOEXEC)
+      guard connection >= 0 else { throw Volume.CallFailed(what: "open /dev/fuse", errno: errno) }
+      let options = "fd=\(connection),rootmode=40000,user_id=\(getuid()),group_id=\(getgid())"
+      let error = volume_mount(directory.path.string + "/mount", "fuse", options)
+      guard error == 0 else {
+        close(connection)
+        throw Volume.CallFailed(what: "mount fuse", errno: error)
+      }
+      server = FuseServer(connection, serving: directory.path.string + "/real", remembers: remembers)
+    }
+
+    deinit {
+      // The mount goes first, so that nothing new is asked. What waits for an answer fails with the connection.
+      _ = volume_abandon(mountPoint)
+      server.stop()
+    }
+
+    var mountPoint: String { directory.path.string + "/mount" }
+    /// The cache as the kernel sees it through the server.
+    var cache: String { mountPoint + "/cache" }
+    /// The cache where it really lies.
+    var realCache: String { directory.path.string + "/real/cache" }
+  }
+
+  extension Trait where Self == ConditionTrait {
+    /// Skips, visibly, where no file system can be served by a process.
+    static var canServeFiles: Self {
+      .enabled("needs root and /dev/fuse") {
+        do {
+          let volume = try StallingVolume(remembers: true)
+          return access(volume.mountPoint, F_OK) == 0
+        } catch {
+          print("skipped: a file system that stalls: \(error)")
+          return false
+        }
+      }
+    }
+  }
+#endif
