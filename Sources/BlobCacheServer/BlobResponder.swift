@@ -11,6 +11,7 @@ public struct BlobResponder: Sendable {
   public let configuration: Configuration
   let logger: Logger
   let requests = RequestCounts()
+  let turns = KeyTurns()
 
   public struct Configuration: Sendable {
     /// Whether requests must name this machine as their host, because the server listens on loopback addresses alone.

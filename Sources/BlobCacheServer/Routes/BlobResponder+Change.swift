@@ -5,10 +5,20 @@ internal import BlobStore
 extension BlobResponder {
   func remove(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let preconditions = try Preconditions(request.fields)
-    if !preconditions.areAbsent {
-      try preconditions.checkChange(of: try await cache.header(for: key).map(EntityTag.init))
+    return try await turns.inTurn(key) {
+      if !preconditions.areAbsent { _ = try await check(preconditions, of: key) }
+      return try Self.response(to: try await cache.remove(key))
     }
-    return try Self.response(to: try await cache.remove(key))
+  }
+
+  /// Checks whether a change of a key may be made.
+  ///
+  /// - Returns: whether there is such a blob.
+  /// - Throws: 412 if not.
+  func check(_ preconditions: Preconditions, of key: BlobKey) async throws -> Bool {
+    let stored = try await cache.header(for: key)
+    try preconditions.checkChange(of: stored.map(EntityTag.init))
+    return stored != nil
   }
 
   /// `?touch`, `?lock`, `?unlock`, or `?unlock&force` for all locks.

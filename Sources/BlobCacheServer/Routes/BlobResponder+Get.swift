@@ -27,7 +27,7 @@ extension BlobResponder {
       return response
     }
     var response = ServerResponse(status: 200, fields: fields, body: found.body)
-    response.fields.append("Content-Type", mediaType?.text ?? MediaType.unknown)
+    response.fields.append("Content-Type", mediaType?.answeredText ?? MediaType.unknown)
     return response
   }
 
@@ -61,6 +61,8 @@ extension BlobResponder {
     // Whatever was stored, nothing of it runs as a page of this server.
     fields.append("X-Content-Type-Options", "nosniff")
     fields.append("Content-Security-Policy", "default-src 'none'; sandbox")
+    // Nor is it a part of another site's page.
+    fields.append("Cross-Origin-Resource-Policy", "same-origin")
     if mediaType?.isPassive != true { fields.append("Content-Disposition", "attachment") }
     return fields
   }
@@ -99,7 +101,7 @@ extension BlobResponder {
     let total = ranges.reduce(Int64(0)) { $0.addingReportingOverflow(Int64($1.count)).partialValue }
     guard ranges.count == 1 || ranges.count <= mostRanges && total <= blob.byteCount else { return nil }
     var response = ServerResponse(status: 206, fields: fields)
-    let type = mediaType?.text ?? MediaType.unknown
+    let type = mediaType?.answeredText ?? MediaType.unknown
     if ranges.count == 1 {
       let range = ranges[0]
       response.fields.append("Content-Type", type)

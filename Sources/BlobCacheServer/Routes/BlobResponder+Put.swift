@@ -10,59 +10,76 @@ internal import BlobStore
 
 extension BlobResponder {
   /// Payloads whose size is told, and is up to this, are stored as a whole. Pieces of larger ones are gathered to it.
-  private static var pieceSize: Int { 256 << 10 }
+  private static var pieceSize: Int { Upload.pieceSize }
 
   func put(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let order = try StoreOrder(request.fields, now: now)
-    let largest = cache.configuration.store.limits.payload
-    if let byteCount = request.body.byteCount, byteCount > largest {
-      throw Refusal(413, "the payload has \(byteCount) bytes, and at most \(largest) are stored here")
-    }
+    try checkSize(request.body.byteCount)
     // Nothing is stored, and what there is stays.
     guard order.lifetime != .none else { return ServerResponse(status: 204) }
     let preconditions = try Preconditions(request.fields)
-    let before = try await cache.header(for: key)
-    try preconditions.checkChange(of: before.map(EntityTag.init))
-    try await store(request.body, for: key, order)
-    return ServerResponse(status: before == nil ? 201 : 204)
+    // A body that is in vain need not come; while it comes, all may change.
+    if !preconditions.areAbsent { _ = try await check(preconditions, of: key) }
+    let wasThere = try await store(request.body, for: key, order, preconditions)
+    return ServerResponse(status: wasThere ? 204 : 201)
   }
 
-  private func store(_ body: MessageBody, for key: BlobKey, _ order: StoreOrder) async throws {
+  private func checkSize(_ byteCount: Int64?) throws(Refusal) {
+    guard let byteCount else { return }
+    let limits = cache.configuration.store.limits
+    let largest = min(limits.payload, limits.size.map { max(0, $0 - Int64(RecordHeader.byteCount)) } ?? .max)
+    guard byteCount > largest else { return }
+    throw Refusal(413, "the payload has \(byteCount) bytes, and at most \(largest) are stored here")
+  }
+
+  /// - Returns: whether another blob had the key.
+  private func store(
+    _ body: MessageBody, for key: BlobKey, _ order: StoreOrder, _ preconditions: Preconditions
+  ) async throws -> Bool {
     if let byteCount = body.byteCount, byteCount <= Int64(Self.pieceSize) {
       let payload = try await Self.whole(body, byteCount: Int(byteCount))
-      try await withoutRefusedType(order) { order in
-        try await cache.store(
-          payload, for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData)
+      return try await turns.inTurn(key) {
+        let wasThere = try await check(preconditions, of: key)
+        try await withoutRefusedType(order) { order in
+          try await cache.store(
+            payload, for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData)
+        }
+        return wasThere
       }
-      return
     }
     guard case .stream(let byteCount, let pieces) = body else { throw Refusal(500, "a fault of the server") }
-    let writer = try await withoutRefusedType(order) { order in
-      try await cache.openWriter(
-        for: key, ttl: order.lifetime.timeToLive, locks: order.locks, expectedSize: byteCount,
-        extendedData: order.extendedData)
-    }
+    var upload = Upload(byteCount: byteCount)
     do {
-      try await Self.write(pieces, by: writer)
+      for try await piece in pieces {
+        guard let gathered = try upload.gather(piece) else { continue }
+        try await write(gathered, to: &upload, for: key, order)
+      }
+      try await write(try upload.finish(), to: &upload, for: key, order)
+      return try await turns.inTurn(key) { [writer = upload.writer] in
+        let wasThere = try await check(preconditions, of: key)
+        try await writer?.commit()
+        return wasThere
+      }
     } catch {
       // Before the answer: its reader is to find nothing left. A writer that cannot be given up now goes with its last use.
-      try? await writer.discard()
+      try? await upload.writer?.discard()
       throw error
     }
-    try await writer.commit()
   }
 
-  private static func write(
-    _ pieces: any AsyncSequence<Data, any Error> & Sendable, by writer: CacheWriter
-  ) async throws {
-    var gathered = Data(capacity: pieceSize)
-    for try await piece in pieces {
-      gathered.append(piece)
-      guard gathered.count >= pieceSize else { continue }
-      try await writer.append(gathered)
-      gathered.removeAll(keepingCapacity: true)
+  private func write(_ bytes: Data, to upload: inout Upload, for key: BlobKey, _ order: StoreOrder) async throws {
+    let writer: CacheWriter
+    if let open = upload.writer {
+      writer = open
+    } else {
+      // Without a size, which would set the room of all of it aside: fields alone take no room of the disk.
+      writer = try await withoutRefusedType(order) { order in
+        try await cache.openWriter(
+          for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData)
+      }
+      upload.writer = writer
     }
-    if !gathered.isEmpty { try await writer.append(gathered) }
+    if !bytes.isEmpty { try await writer.append(bytes) }
   }
 
   private static func whole(_ body: MessageBody, byteCount: Int) async throws -> Data {

@@ -19,6 +19,7 @@ extension BlobResponder {
       fields: [
         "Content-Type": "application/vnd.blobcache.record", "Content-Disposition": "attachment",
         "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
       ], body: .stream(byteCount: record.byteCount, record))
   }
 }

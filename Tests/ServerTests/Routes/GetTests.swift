@@ -94,14 +94,54 @@ import Testing
   }
 
   @Test(arguments: [
-    ("image/png", true), ("audio/mpeg", true), ("video/mp4", true), ("image/svg+xml", false), ("IMAGE/SVG+XML", false),
-    ("text/html", false), ("application/pdf", false), ("application/octet-stream", false),
+    "image/png", "image/jpeg", "image/gif", "image/webp", "IMAGE/AVIF", "audio/mpeg", "video/mp4; codecs=\"a,b; c\"",
   ])
-  func onlyWhatRunsNothingIsShownInPlace(type: String, isShown: Bool) async throws {
+  func whatRunsNothingIsShownInPlace(type: String) async throws {
     _ = try await server.put("a", "<script>", ["Content-Type": type])
     let answer = try await server.get("a")
     #expect(answer["Content-Type"] == type)
-    #expect(answer["Content-Disposition"] == (isShown ? nil : "attachment"))
+    #expect(answer["Content-Disposition"] == nil)
+    #expect(answer["Cross-Origin-Resource-Policy"] == "same-origin")
+  }
+
+  @Test(arguments: [
+    "text/plain", "application/json", "application/zip", "image/x-unknown", "text/plain; charset=utf-8",
+  ])
+  func otherTypesAreDownloads(type: String) async throws {
+    _ = try await server.put("a", "<script>", ["Content-Type": type])
+    let answer = try await server.get("a")
+    #expect(answer["Content-Type"] == type)
+    #expect(answer["Content-Disposition"] == "attachment")
+  }
+
+  /// What a page can run or build itself of keeps its type to itself.
+  @Test(arguments: [
+    "text/html", "TEXT/HTML; charset=utf-8", "image/svg+xml", "IMAGE/SVG+XML", "image/x+xml", "audio/x+xml", "text/xml",
+    "application/xhtml+xml", "application/xslt+xml", "text/javascript", "application/ecmascript", "text/css",
+    "application/wasm", "application/pdf", "multipart/x-mixed-replace", "message/rfc822", "text/vbscript",
+  ])
+  func whatRunsIsOctets(type: String) async throws {
+    _ = try await server.put("a", "<script>", ["Content-Type": type])
+    for range in [nil, "bytes=0-1", "bytes=0-1,3-4"] as [String?] {
+      let answer = try await server.get("a", range.map { ["Range": $0] } ?? [:])
+      #expect(!(answer["Content-Type"] ?? "").contains(type))
+      #expect(!answer.text.lowercased().contains(type.lowercased()))
+      #expect(answer["Content-Disposition"] == "attachment")
+    }
+    #expect(try await server.get("a")["Content-Type"] == "application/octet-stream")
+  }
+
+  /// A browser may read another type out of them than the server.
+  @Test(arguments: [
+    "image/png;,text/html", "image/png, text/html", "image/png; a", "image/png; a=", "image/png; =b",
+    "image/png; a=\"b", "image/png; a=\"b\"c", "image/png; a=b c", "image/png; a=b,text/html", "image/png; a=\"\\",
+  ])
+  func whatIsNoTypeIsRefused(type: String) async throws {
+    #expect(try await server.put("a", "x", ["Content-Type": type]).status == 400)
+    try await server.cache.store(Data("x".utf8), for: "a", extendedData: Data(type.utf8))
+    let answer = try await server.get("a")
+    #expect(answer["Content-Type"] == "application/octet-stream")
+    #expect(answer["Content-Disposition"] == "attachment")
   }
 
   @Test func extendedDataThatAreNoTypeAreNotAnswered() async throws {

@@ -42,6 +42,38 @@ import Testing
     #expect(try await server.get("a").status == 404)
   }
 
+  /// What a client has only told takes no room of the disk: a client may tell anything.
+  @Test func theDiskIsTakenAsTheBodyComes() async throws {
+    let told = 256 << 20
+    let body = MadePieces(
+      { [server] in
+        let files = try server.temporaryFiles()
+        #expect(files == [])
+        return Data(count: 300_000)
+      },
+      { [server] in
+        let (files, bytes) = (try server.temporaryFiles(), try server.temporaryBytes())
+        #expect(files.count == 1)
+        #expect(bytes < 16 << 20)
+        throw BodyBrokenOff()
+      })
+    #expect(try await server.send("PUT", "/v1/blobs/a", [:], body.body(told: told)).status == 400)
+    #expect(try server.temporaryFiles() == [])
+  }
+
+  /// It is refused before a byte of it has come.
+  @Test func whatDoesNotFitIntoTheLimitIsNotAskedFor() async throws {
+    let server = try TestServer { $0.store.limits.size = 500_000 }
+    let body = MadePieces {
+      Issue.record("the body is asked for")
+      return Data()
+    }
+    let answer = try await server.send("PUT", "/v1/blobs/a", [:], body.body(told: 600_000))
+    #expect(answer.status == 413)
+    #expect(answer.text.contains("600000"))
+    #expect(answer.text.contains("499936"))
+  }
+
   @Test func whatIsTooLargeIs413WithBothSizes() async throws {
     let server = try TestServer { $0.store.limits.payload = 300_000 }
     let told = try await server.send("PUT", "/v1/blobs/a", [:], Pieces(pieces: []).body(told: 300_001))

@@ -48,6 +48,16 @@ struct TestServer {
     guard let walk = FileManager.default.enumerator(atPath: root.string) else { return [] }
     return walk.compactMap { $0 as? String }.filter { $0.contains(".tmp-") }
   }
+
+  /// The blocks of files in the making, in bytes.
+  func temporaryBytes() throws -> Int64 {
+    guard let walk = FileManager.default.enumerator(atPath: root.string) else { return 0 }
+    return walk.compactMap { $0 as? String }.filter { $0.contains(".tmp-") }.reduce(0) { total, name in
+      var status = stat()
+      guard lstat(root.appending(name).string, &status) == 0 else { return total }
+      return total + Int64(status.st_blocks) * 512
+    }
+  }
 }
 
 /// A response whose body was read to its end.

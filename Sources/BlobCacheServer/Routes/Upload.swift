@@ -1,0 +1,44 @@
+internal import BlobCache
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// A body on its way to the disk: pieces as they arrive are gathered to larger ones.
+struct Upload {
+  static let pieceSize = 256 << 10
+
+  /// What was told of its size, in bytes.
+  let byteCount: Int64?
+  /// nil until the first gathered piece is there.
+  var writer: CacheWriter?
+  private var arrived: Int64 = 0
+  private var gathered = Data()
+
+  init(byteCount: Int64?) { self.byteCount = byteCount }
+
+  /// - Returns: what is to be written now; nil for nothing yet.
+  /// - Throws: 400 for more bytes than were told.
+  mutating func gather(_ piece: Data) throws(Refusal) -> Data? {
+    arrived += Int64(piece.count)
+    if let byteCount, arrived > byteCount { throw mismatch(byteCount) }
+    gathered.append(piece)
+    guard gathered.count >= Self.pieceSize else { return nil }
+    defer { gathered = Data() }
+    return gathered
+  }
+
+  /// - Returns: what is left to write.
+  /// - Throws: 400 for fewer bytes than were told.
+  mutating func finish() throws(Refusal) -> Data {
+    if let byteCount, arrived < byteCount { throw mismatch(byteCount) }
+    defer { gathered = Data() }
+    return gathered
+  }
+
+  private func mismatch(_ byteCount: Int64) -> Refusal {
+    Refusal(400, "\(arrived) bytes arrived where \(byteCount) were told")
+  }
+}
