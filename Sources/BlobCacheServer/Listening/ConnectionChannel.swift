@@ -15,7 +15,12 @@
   /// The parts of messages are taken from NIO's decoder as they come. So the end of a body is seen, not guessed from the end
   /// of the connection: a PUT that breaks off must store nothing.
   struct ConnectionChannel: ServerChildChannel {
-    typealias Value = NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
+    struct Value: ServerChildChannelValue {
+      let parts: NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
+      let keeper: NIOLoopBound<ConnectionKeeper>
+
+      var channel: any Channel { parts.channel }
+    }
 
     let responder: BlobResponder
     let limits: BlobServer.Limits
@@ -32,17 +37,20 @@
         try pipeline.configureHTTPServerPipeline(
           withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: true,
           withEncoderConfiguration: .init(), withDecoderLimitConfiguration: decoding)
-        try pipeline.addHandler(ConnectionKeeper(patience: TimeAmount(limits.patience)))
-        return try NIOAsyncChannel(
+        let keeper = ConnectionKeeper(patience: TimeAmount(limits.patience), on: channel.eventLoop)
+        try pipeline.addHandler(keeper)
+        let parts = try NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>(
           wrappingChannelSynchronously: channel, configuration: .init(isOutboundHalfClosureEnabled: true))
+        return Value(parts: parts, keeper: NIOLoopBound(keeper, eventLoop: channel.eventLoop))
       }
     }
 
     func handle(value connection: Value, logger: Logger) async {
       do {
         try await withTaskCancellationHandler {
-          try await connection.executeThenClose { inbound, outbound in
-            try await Conversation(responder, inbound, outbound, requestLog).run()
+          try await connection.parts.executeThenClose { inbound, outbound in
+            try await Conversation(responder, connection.channel, connection.keeper, inbound, outbound, requestLog)
+              .run()
           }
         } onCancel: {
           connection.channel.close(mode: .input, promise: nil)

@@ -20,9 +20,13 @@
     /// Whether the server itself is at work on a request, all of which has arrived.
     private var isAtWork = false
     private var check: Scheduled<Void>?
+    /// Waits for the client to take what is written.
+    private var allIsTaken: EventLoopPromise<Void>?
+    private let eventLoop: any EventLoop
 
-    init(patience: TimeAmount) {
+    init(patience: TimeAmount, on eventLoop: any EventLoop) {
       self.patience = patience
+      self.eventLoop = eventLoop
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -64,11 +68,20 @@
 
     private func didWrite(isEnd: Bool, _ context: ChannelHandlerContext) {
       pendingWrites -= 1
+      if pendingWrites == 0 { allIsTaken.take()?.succeed() }
       lastProgress = .now()
       guard isEnd else { return }
       requestsUnderWay -= 1
       isAtWork = false
       if isStopping, requestsUnderWay == 0 { context.close(promise: nil) }
+    }
+
+    /// Succeeds once nothing is left that the system has not taken for the client, or will not: the connection has ended.
+    func whenAllIsTaken() -> EventLoopFuture<Void> {
+      guard pendingWrites > 0 else { return eventLoop.makeSucceededVoidFuture() }
+      let taken = allIsTaken ?? eventLoop.makePromise()
+      allIsTaken = taken
+      return taken.futureResult
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

@@ -13,20 +13,25 @@
   /// What is said on one connection: requests, and an answer to each.
   struct Conversation {
     private let responder: BlobResponder
+    private let channel: any Channel
+    private let keeper: NIOLoopBound<ConnectionKeeper>
     private let parts: RequestParts
     private let outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
     private let allocator = ByteBufferAllocator()
     private let requestLog: Logger?
 
-    /// Bytes of a body that nobody wants, which are read so that the client comes to see the answer.
-    private static let mostSkippedBytes = 1 << 20
+    /// How long a client may take to end its side, once it has the last answer.
+    private static let farewell: TimeAmount = .seconds(5)
 
     init(
-      _ responder: BlobResponder, _ inbound: NIOAsyncChannelInboundStream<HTTPServerRequestPart>,
+      _ responder: BlobResponder, _ channel: any Channel, _ keeper: NIOLoopBound<ConnectionKeeper>,
+      _ inbound: NIOAsyncChannelInboundStream<HTTPServerRequestPart>,
       _ outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ requestLog: Logger?
     ) {
       self.requestLog = requestLog
       self.responder = responder
+      self.channel = channel
+      self.keeper = keeper
       parts = RequestParts(inbound, outbound)
       self.outbound = outbound
     }
@@ -41,8 +46,19 @@
         // Where the next request would begin is not known.
         try await refuse(error)
       }
+      try await end()
+    }
+
+    /// Ends the connection once the client has all of the last answer.
+    ///
+    /// A close fails the writes that the client has not taken yet. With bytes unread it resets the connection, and the
+    /// client may lose the answer: so they are read, for a while.
+    private func end() async throws {
+      try await channel.eventLoop.flatSubmit { [keeper] in keeper.value.whenAllIsTaken() }.get()
       outbound.finish()
-      try await skipBody()
+      let close = channel.eventLoop.scheduleTask(in: Self.farewell) { [channel] in channel.close(promise: nil) }
+      defer { close.cancel() }
+      try await parts.skipAll()
     }
 
     /// - Returns: whether another request may follow.
@@ -53,9 +69,9 @@
       let start = ContinuousClock.now
       let request = ServerRequest(
         method: head.method.rawValue, target: head.uri, fields: fields, body: body(of: head))
-      let response =
-        if let refusal = Self.checked(head) { refusal } else { await responder.respond(to: request) }
-      let isLast = !head.isKeepAlive || !parts.isRequestOver
+      let refusal = Self.checked(head)
+      let response = if let refusal { refusal } else { await responder.respond(to: request) }
+      let isLast = !head.isKeepAlive || !parts.isRequestOver || refusal != nil || Self.leavesProtocol(head)
       try await write(response, to: head, isLast: isLast)
       requestLog?.notice("\(head.method) \(head.uri) \(response.status) \(ContinuousClock.now - start)")
       return !isLast
@@ -63,8 +79,15 @@
 
     private func body(of head: HTTPRequestHead) -> MessageBody {
       guard !parts.isRequestOver else { return .none }
-      return .stream(
-        byteCount: head.headers.first(name: "content-length").flatMap { Int64($0) }, RequestBodyPieces(parts: parts))
+      // The decoder takes lengths that no file has.
+      let byteCount = head.headers.first(name: "content-length").flatMap { UInt64($0) }
+      return .stream(byteCount: byteCount.map { Int64(clamping: $0) }, RequestBodyPieces(parts: parts))
+    }
+
+    /// Whether the decoder takes what follows for another protocol, to which the client asks to change.
+    private static func leavesProtocol(_ head: HTTPRequestHead) -> Bool {
+      head.method == .CONNECT
+        || head.headers[canonicalForm: "connection"].contains { $0.lowercased() == "upgrade" }
     }
 
     /// What HTTP/1.1 itself demands of a request (RFC 9112, 3.2; RFC 9110, 10.1.1).
@@ -75,9 +98,22 @@
       if head.version == .http1_1, !head.headers.contains(name: "host") {
         return ServerResponse.line(400, "the request has no Host field")
       }
+      if let refusal = checkedCoding(head) { return refusal }
+      guard head.version == .http1_1 else { return nil }
       let expectations = head.headers[canonicalForm: "expect"]
       if expectations.contains(where: { $0.lowercased() != "100-continue" }) {
         return ServerResponse.line(417, "the only expectation that is met is 100-continue")
+      }
+      return nil
+    }
+
+    /// What the body is coded by: in chunks, or not at all (RFC 9112, 6.1).
+    private static func checkedCoding(_ head: HTTPRequestHead) -> ServerResponse? {
+      let codings = head.headers[canonicalForm: "transfer-encoding"]
+      guard !codings.isEmpty else { return nil }
+      guard head.version == .http1_1 else { return ServerResponse.line(400, "HTTP/1.0 has no transfer codings") }
+      guard codings.count == 1, codings[0].lowercased() == "chunked" else {
+        return ServerResponse.line(501, "the only transfer coding that is taken is chunked")
       }
       return nil
     }
@@ -101,7 +137,8 @@
       }
       let answer = HTTPResponseHead(
         version: head.version, status: HTTPResponseStatus(statusCode: response.status), headers: headers)
-      switch response.body {
+      // Refusals are made for any method, and a body behind fields alone would be taken for the next answer.
+      switch head.method == .HEAD ? response.withoutBody.body : response.body {
       case .none, .omitted:
         try await outbound.write(contentsOf: [.head(answer), .end(nil)])
       case .bytes(let data):
@@ -127,15 +164,6 @@
         isTooLarge ? "the fields of the request are too large" : "this is no request of HTTP/1.1")
       let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: "/")
       try await write(response, to: head, isLast: true)
-    }
-
-    /// Reads on for a while, though the answer was given.
-    ///
-    /// A connection that is closed with bytes unread is reset, and the client may lose the answer.
-    private func skipBody() async throws {
-      guard !parts.isRequestOver, !parts.isBodyHeldBack else { return }
-      var skipped = 0
-      while skipped < Self.mostSkippedBytes, let piece = try await parts.nextPiece() { skipped += piece.readableBytes }
     }
   }
 #endif

@@ -27,15 +27,14 @@
       self.outbound = outbound
     }
 
-    /// Whether the client has not sent the body, and will not before it is told to.
-    var isBodyHeldBack: Bool { awaitsContinue }
-
     /// The head of the next request; nil at the end of the connection.
     func nextHead() async throws -> HTTPRequestHead? {
       guard let part = try await iterator.next() else { return nil }
       guard case .head(let head) = part else { throw BodyBrokenOff() }
       isRequestOver = false
-      awaitsContinue = head.headers[canonicalForm: "expect"].contains { $0.lowercased() == "100-continue" }
+      // Of HTTP/1.0 it is no expectation (RFC 9110, 10.1.1).
+      awaitsContinue =
+        head.version == .http1_1 && head.headers[canonicalForm: "expect"].contains { $0.lowercased() == "100-continue" }
       let hasBody =
         head.headers.contains(name: "transfer-encoding")
         || head.headers.first(name: "content-length").map { $0 != "0" } ?? false
@@ -63,6 +62,9 @@
       case .head, nil: throw BodyBrokenOff()
       }
     }
+
+    /// Takes what still comes, to the end of the connection.
+    func skipAll() async throws { while try await iterator.next() != nil {} }
   }
 
   /// The body of the current request.

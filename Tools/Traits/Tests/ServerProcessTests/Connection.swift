@@ -15,13 +15,20 @@ final class Connection {
   private let descriptor: Int32
   private var received = Data()
 
-  init(port: UInt16) throws {
+  /// Longer than anything takes here: a test that waits in vain fails, and does not hang.
+  private static let patience = timeval(tv_sec: 20, tv_usec: 0)
+
+  /// - Parameter receiveBuffer: bytes that the system takes ahead of the test; nil for what it likes.
+  init(port: UInt16, receiveBuffer: Int32? = nil) throws {
     #if canImport(Darwin)
       let kind = SOCK_STREAM
     #else
       let kind = Int32(SOCK_STREAM.rawValue)
     #endif
     descriptor = socket(AF_INET, kind, 0)
+    try set(SO_RCVTIMEO, Self.patience)
+    try set(SO_SNDTIMEO, Self.patience)
+    if let receiveBuffer { try set(SO_RCVBUF, receiveBuffer) }
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
     address.sin_port = port.bigEndian
@@ -35,6 +42,13 @@ final class Connection {
   }
 
   deinit { close(descriptor) }
+
+  private func set<Value: BitwiseCopyable>(_ option: Int32, _ value: Value) throws {
+    var value = value
+    guard setsockopt(descriptor, SOL_SOCKET, option, &value, socklen_t(MemoryLayout<Value>.size)) == 0 else {
+      throw Failure("setsockopt(2): \(errno)")
+    }
+  }
 
   func send(_ text: String) throws { try send(Data(text.utf8)) }
 
@@ -57,24 +71,25 @@ final class Connection {
     shutdown(descriptor, Int32(SHUT_RDWR))
   }
 
-  /// - Returns: false at the end of the connection.
-  private func receive() -> Bool {
+  /// - Returns: false at the end of the connection, and if it is reset.
+  private func receive() throws -> Bool {
     var buffer = [UInt8](repeating: 0, count: 65_536)
     let count = recv(descriptor, &buffer, buffer.count, 0)
+    guard count >= 0 || errno == ECONNRESET else { throw Failure("recv(2): \(errno)") }
     guard count > 0 else { return false }
     received.append(contentsOf: buffer[..<count])
     return true
   }
 
   /// The next line, without its end; nil at the end of the connection.
-  private func line() -> String? {
+  private func line() throws -> String? {
     while true {
       if let end = received.range(of: Data("\r\n".utf8)) {
         let line = String(decoding: received[..<end.lowerBound], as: UTF8.self)
         received.removeSubrange(..<end.upperBound)
         return line
       }
-      guard receive() else { return nil }
+      guard try receive() else { return nil }
     }
   }
 
@@ -87,24 +102,29 @@ final class Connection {
   }
 
   /// The next answer, informational ones too, whose body has a length.
-  func answer(toHead: Bool = false) throws -> Answer {
-    guard let first = line() else { throw Failure("the connection has ended") }
+  ///
+  /// - Parameter pause: how long the client waits after each piece of the body, in microseconds.
+  func answer(toHead: Bool = false, pause: UInt32 = 0) throws -> Answer {
+    guard let first = try line() else { throw Failure("the connection has ended") }
     let parts = first.split(separator: " ")
     guard parts.count > 1, parts[0].hasPrefix("HTTP/1."), let status = Int(parts[1]) else {
       throw Failure("no answer begins by \(first)")
     }
     var fields: [String: String] = [:]
-    while let line = line(), !line.isEmpty {
+    while let line = try line(), !line.isEmpty {
       guard let colon = line.firstIndex(of: ":") else { throw Failure("no field: \(line)") }
       fields[line[..<colon].lowercased()] = line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
     }
     let length = toHead ? 0 : fields["content-length"].flatMap { Int($0) } ?? 0
-    while received.count < length { guard receive() else { throw Failure("the body breaks off") } }
+    while received.count < length {
+      guard try receive() else { throw Failure("the body breaks off: \(received.count) of \(length)") }
+      if pause > 0 { usleep(pause) }
+    }
     let body = Data(received.prefix(length))
     received.removeFirst(length)
     return Answer(status: status, fields: fields, body: body)
   }
 
   /// Whether nothing more comes, and the connection ends.
-  var hasEnded: Bool { received.isEmpty && !receive() }
+  var hasEnded: Bool { received.isEmpty && (try? receive()) == false }
 }

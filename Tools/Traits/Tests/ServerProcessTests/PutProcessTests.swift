@@ -60,6 +60,8 @@ import Testing
           var keys: [String] = []
           // Another client may have had the server killed already.
           guard let connection = try? server.connect() else { return keys }
+          // Whatever ends the first client: the others go on until the server has gone.
+          defer { if client == 0 { server.send(SIGKILL) } }
           while true {
             let key = "\(client)-\(keys.count)"
             let payload = keys.count.isMultiple(of: 2) ? Data(key.utf8) : large
@@ -72,7 +74,7 @@ import Testing
               return keys
             }
             keys.append(key)
-            if client == 0, keys.count == 40 { server.send(SIGKILL) }
+            if client == 0, keys.count == 40 { return keys }
           }
         }
       }

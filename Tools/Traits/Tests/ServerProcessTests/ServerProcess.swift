@@ -11,7 +11,8 @@ final class ServerProcess: @unchecked Sendable {
   let port: UInt16
   let address: String
   private let process: Process
-  private let errors: Pipe
+  /// What it writes on standard error: a file, which is never full.
+  private let errors: URL
 
   static var executable: URL { Bundle.main.bundleURL.appending(path: "blobcache-serve") }
 
@@ -23,9 +24,10 @@ final class ServerProcess: @unchecked Sendable {
     process.executableURL = Self.executable
     process.arguments = [root.path, "--listen", "127.0.0.1:0"] + options
     let output = Pipe()
-    errors = Pipe()
+    errors = directory.appending(path: "errors")
+    try Data().write(to: errors)
     process.standardOutput = output
-    process.standardError = errors
+    process.standardError = try FileHandle(forWritingTo: errors)
     try process.run()
     var line = Data()
     while line.last != UInt8(ascii: "\n") {
@@ -63,7 +65,11 @@ final class ServerProcess: @unchecked Sendable {
   /// A store on the directory, as another program has it.
   func store() throws -> BlobStore { try BlobStore(directory: root.path) }
 
-  func connect() throws -> Connection { try Connection(port: port) }
+  func connect(receiveBuffer: Int32? = nil) throws -> Connection {
+    try Connection(port: port, receiveBuffer: receiveBuffer)
+  }
+
+  var errorText: String { get throws { String(decoding: try Data(contentsOf: errors), as: UTF8.self) } }
 
   /// Names of files in the making.
   func temporaryFiles() -> [String] {

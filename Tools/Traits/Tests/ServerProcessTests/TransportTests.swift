@@ -65,6 +65,33 @@ import Testing
     #expect(try connection.answer().status == 201)
   }
 
+  /// A client of the old protocol would take the word for the answer.
+  @Test func theOldProtocolHasNoExpectations() throws {
+    for expectation in ["100-continue", "more"] {
+      let connection = try server.connect()
+      try connection.send("PUT /v1/blobs/a HTTP/1.0\r\nContent-Length: 3\r\nExpect: \(expectation)\r\n\r\none")
+      #expect([201, 204].contains(try connection.answer().status))
+    }
+  }
+
+  /// Its bytes would be stored as they are coded.
+  @Test(arguments: [
+    ("1.1", "gzip, chunked", 501), ("1.1", "chunked, chunked", 501), ("1.1", "identity, chunked", 501),
+    ("1.0", "chunked", 400),
+  ])
+  func anotherTransferCodingIsRefused(version: String, coding: String, status: Int) throws {
+    let connection = try server.connect()
+    try connection.send(
+      "PUT /v1/blobs/a HTTP/\(version)\r\nHost: localhost\r\nTransfer-Encoding: \(coding)\r\n\r\n"
+        + "4\r\nWiki\r\n0\r\n\r\n")
+    let answer = try connection.answer()
+    // The decoder may refuse it as well.
+    #expect([400, status].contains(answer.status), "\(answer.status)")
+    #expect(answer.fields["connection"] == "close")
+    #expect(connection.hasEnded)
+    #expect(try server.store().load("a") == nil)
+  }
+
   /// The client is not told to send what is refused.
   @Test(arguments: [("Content-Length: 99999999999", 413), ("Content-Length: 3\r\nContent-Encoding: gzip", 415)])
   func aBodyThatIsNotWantedIsNotAskedFor(fields: String, status: Int) throws {
@@ -120,6 +147,8 @@ import Testing
     ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
     ("GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: more\r\n\r\n", 417),
     ("PATCH /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+    ("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9223372036854775808\r\n\r\n", 413),
+    ("PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18446744073709551615\r\n\r\n", 413),
   ])
   func whatIsNotGrantedIsRefused(text: String, status: Int) throws {
     let connection = try server.connect()
