@@ -75,7 +75,7 @@
         try await elsewhere.store(Data("elsewhere".utf8), for: "a")
         volume.server.hold(stalled, of: try fileName(of: "a", in: cache.store))
         async let load = cache.load("a")
-        try await until { volume.server.heldCount > 0 }
+        try await stall(of: volume)
         for _ in 0..<100 { #expect(try await elsewhere.load("a")?.payload == Data("elsewhere".utf8)) }
         // Other records of the cache are answered too, by other threads.
         #expect(try await cache.load("b")?.payload == Self.payload)
@@ -96,7 +96,7 @@
       #expect(try await cache.load("a")?.payload == Self.payload)
       volume.server.hold(stalled, of: try fileName(of: "a", in: cache.store))
       let begun = Task { try await cache.load("a") }
-      try await until { volume.server.heldCount > 0 }
+      try await stall(of: volume)
       let waiting = Task { try await cache.load("b") }
       waiting.cancel()
       await #expect(throws: CancellationError.self) { try await waiting.value }
@@ -108,11 +108,12 @@
       try await cache.close()
     }
 
-    /// Waits until something is so, for as long as the slowest machine may take.
-    private func until(_ condition: () -> Bool) async throws {
+    /// Waits until the server keeps an answer back.
+    private func stall(of volume: StallingVolume) async throws {
       let start = ContinuousClock.now
-      while !condition() {
-        try #require(start.duration(to: .now) < .seconds(300), "it never happens")
+      while volume.server.heldCount == 0 {
+        try #require(!volume.server.hasRunOut, "the stalled load held the thread of all tasks")
+        try #require(start.duration(to: .now) < .seconds(300), "no load has asked the server")
         try await Task.sleep(for: .milliseconds(1))
       }
     }

@@ -9,6 +9,12 @@
   final class StallingVolume: Sendable {
     private let directory: TemporaryDirectory
     let server: FuseServer
+    /// Ends the connection from outside if this process is killed: a thread that waits for an answer keeps it open, and so
+    /// would wait for ever.
+    private let watchman: ChildProcess
+    private let watchmanInput = Pipe()
+    /// In seconds; a test needs less than one.
+    private static let longestLife = 120
 
     /// - Parameter remembers: whether the kernel may keep names, statuses and bytes from one use to the next.
     init(remembers: Bool) throws {
@@ -25,6 +31,18 @@
         close(connection)
         throw Volume.CallFailed(what: "mount fuse", errno: error)
       }
+      do {
+        watchman = try ChildProcess(
+          [
+            "bash", "-c", #"read -r -t "$1"; exec umount -c -f -l "$2""#, "watchman", "\(Self.longestLife)",
+            directory.path.string + "/mount",
+          ],
+          input: watchmanInput)
+      } catch {
+        _ = volume_abandon(directory.path.string + "/mount")
+        close(connection)
+        throw error
+      }
       server = FuseServer(connection, serving: directory.path.string + "/real", remembers: remembers)
     }
 
@@ -32,6 +50,7 @@
       // The mount goes first, so that nothing new is asked. What waits for an answer fails with the connection.
       _ = volume_abandon(mountPoint)
       server.stop()
+      watchman.kill()
     }
 
     var mountPoint: String { directory.path.string + "/mount" }
