@@ -14,10 +14,10 @@ public struct BlobResponder: Sendable {
   let turns = KeyTurns()
 
   public struct Configuration: Sendable {
-    /// Whether requests must name this machine as their host, because the server listens on loopback addresses alone.
+    /// Names that requests may give as their host, beside IP addresses and `localhost`; nil for any.
     ///
-    /// Else a page of another site could reach it by a name that leads here.
-    public var requiresLoopbackHost = false
+    /// With any name, a page of another site could reach the server by a name of its own that leads here.
+    public var hostNames: Set<String>? = []
     /// Whether requests that change something are refused.
     public var isReadOnly = false
 
@@ -49,7 +49,7 @@ public struct BlobResponder: Sendable {
 
   /// - Parameter found: becomes the route, once it is known.
   private func answer(_ request: ServerRequest, _ found: inout Route?) async throws -> ServerResponse {
-    try OriginRule(isForLoopback: configuration.requiresLoopbackHost).check(request)
+    try OriginRule(hostNames: configuration.hostNames).check(request)
     let target = try RequestTarget(request.target)
     let route = try Route(target)
     found = route

@@ -16,9 +16,9 @@
       }
     }
 
-    /// Whether a browser can reach it by a name that leads to this machine.
-    var isLoopback: Bool {
-      if case .host = address { isLocal } else { false }
+    /// Whether it is no socket of the file system, which no browser reaches.
+    var isOnNetwork: Bool {
+      if case .host = address { true } else { false }
     }
   }
 

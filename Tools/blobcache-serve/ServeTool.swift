@@ -30,6 +30,12 @@
     @Flag(help: "Listen at an address that other machines reach, though nothing that is sent is encrypted.")
     var insecure = false
 
+    @Option(
+      name: .customLong("host"), parsing: .unconditionalSingleValue,
+      help: ArgumentHelp(
+        "Answer to this name as well; else to addresses and localhost alone. May be given again.", valueName: "name"))
+    var hosts: [String] = []
+
     @Flag(help: "Refuse requests that change something.")
     var readOnly = false
 
@@ -102,7 +108,7 @@
         try cache.scheduleCollection(.init(interval: collectionInterval.duration))
       }
       var answering = BlobResponder.Configuration()
-      answering.requiresLoopbackHost = listen.isLoopback
+      answering.hostNames = listen.isOnNetwork ? Set(hosts) : nil
       answering.isReadOnly = readOnly
       var listening = BlobServer.Configuration()
       listening.address = listen.address
@@ -139,7 +145,7 @@
     }
 
     private static func text(of error: any Error, at address: ListenAddress) -> String {
-      guard let errno = ListeningFailure.errno(of: error) else { return "\(error)" }
+      guard let errno = ListeningFailure.errno(of: error) else { return "\(address.address): \(error)" }
       let advice = errno == .addressInUse ? "; another program listens there, so choose another by --listen" : ""
       return "\(address.address): cannot listen: \(errno)\(advice)"
     }

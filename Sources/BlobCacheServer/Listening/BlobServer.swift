@@ -6,6 +6,21 @@
   internal import NIOPosix
   public import ServiceLifecycle
 
+  #if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+  #else
+    internal import Foundation
+  #endif
+  #if canImport(Darwin)
+    internal import Darwin
+  #elseif canImport(Glibc)
+    internal import Glibc
+  #elseif canImport(Musl)
+    internal import Musl
+  #elseif canImport(Android)
+    internal import Android
+  #endif
+
   /// A server over HTTP/1.1 that answers by a `BlobResponder`, as a service that stops gracefully.
   ///
   /// It finishes the requests under way when it is told to stop, and takes no more.
@@ -37,7 +52,7 @@
       let bindAddress: BindAddress =
         switch configuration.address {
         case .host(let name, let port): .hostname(name, port: port)
-        case .unixSocket(let path): .unixDomainSocket(path: path)
+        case .unixSocket(let path): .unixDomainSocket(path: try await Self.freeSocket(at: path))
         }
       let server = Server(
         childChannelSetup: ConnectionChannel(
@@ -46,10 +61,35 @@
           address: bindAddress, serverName: nil,
           availableConnectionsDelegate: MaximumAvailableConnections(configuration.limits.connections, logger: logger)),
         onServerRunning: { [address = configuration.address, whenListening] channel in
+          if case .unixSocket(let path) = address { Self.makePrivate(path) }
           await whenListening(address.withPort(channel.localAddress?.port))
         },
         eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger)
       try await server.run()
+    }
+  }
+
+  extension BlobServer {
+    /// Sees that no server answers at a socket, which listening would take from it.
+    ///
+    /// - Throws: `SocketPathTooLong`; `addressInUse` as an error of the system's.
+    private static func freeSocket(at path: String) async throws -> String {
+      guard path.utf8.count <= SocketPathTooLong.limit else { throw SocketPathTooLong(byteCount: path.utf8.count) }
+      do {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+          .connect(unixDomainSocketPath: path).get()
+        try await channel.close()
+      } catch let error as IOError where [ECONNREFUSED, ENOENT].contains(error.errnoCode) {
+        // Nobody listens: a server that was killed has left it, or it is none.
+        return path
+      }
+      throw IOError(errnoCode: EADDRINUSE, reason: "a server answers at the socket")
+    }
+
+    /// Lets the user of the server alone connect, as far as the system asks the socket's mode.
+    private static func makePrivate(_ path: String) {
+      // Listening has begun: a mode that cannot be set ends nothing.
+      try? FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
   }
 #endif

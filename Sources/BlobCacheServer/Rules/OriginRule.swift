@@ -1,16 +1,17 @@
 /// Which hosts a request may name, and which pages it may come from.
 ///
-/// A page of another site can make a browser send requests to this machine's loopback addresses. Its requests name the
-/// page's host, if a name server gives that this machine's address, or say that they cross sites.
+/// A page of another site can make a browser send requests to any address that the browser reaches. Its requests name the
+/// page's host, if a name server gives that the server's address, or say that they cross sites. An address as the host has
+/// asked no name server.
 struct OriginRule {
-  /// Whether only names of this machine are allowed as hosts.
-  let isForLoopback: Bool
+  /// Allowed beside addresses and `localhost`; nil for any.
+  let hostNames: Set<String>?
 
   func check(_ request: ServerRequest) throws(Refusal) {
     guard request.fields.count(of: "Host") <= 1 else { throw Refusal(400, "the request has several Host fields") }
     let host = request.fields["Host"]
-    if isForLoopback, let host, !Self.isLoopback(host) {
-      throw Refusal(421, "this server answers to localhost, and the request is for another host")
+    if let host, !allows(host) {
+      throw Refusal(421, "this server answers to addresses, localhost and its own names, and not to this host")
     }
     guard !["GET", "HEAD", "OPTIONS"].contains(request.method) else { return }
     if let site = request.fields["Sec-Fetch-Site"], site != "same-origin", site != "none" {
@@ -23,19 +24,25 @@ struct OriginRule {
     }
   }
 
-  private static func isLoopback(_ host: String) -> Bool {
+  private func allows(_ host: String) -> Bool {
+    guard let hostNames else { return true }
     var name = host[...]
     // Behind the last colon, unless that lies within brackets, is the port.
     if let colon = name.lastIndex(of: ":"), !name[colon...].contains("]") { name = name[..<colon] }
+    if Self.isAddress(name) { return true }
     let lowercased = name.lowercased()
-    return lowercased == "localhost" || lowercased.hasSuffix(".localhost") || lowercased == "[::1]"
-      || Self.isLoopbackAddress(name)
+    return lowercased == "localhost" || lowercased.hasSuffix(".localhost")
+      || hostNames.contains { $0.lowercased() == lowercased }
   }
 
-  /// 127.0.0.0/8, in its usual form of four numbers.
-  private static func isLoopbackAddress(_ name: Substring) -> Bool {
+  /// Four numbers with dots, or hexadecimal digits with colons in brackets, as no name has them.
+  private static func isAddress(_ name: Substring) -> Bool {
+    if name.hasPrefix("["), name.hasSuffix("]") {
+      let inner = name.dropFirst().dropLast()
+      return inner.contains(":") && inner.allSatisfy { $0.isHexDigit && $0.isASCII || $0 == ":" || $0 == "." }
+    }
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-    guard parts.count == 4, parts[0] == "127" else { return false }
-    return parts.allSatisfy { part in part.utf8.allSatisfy { (0x30...0x39).contains($0) } && UInt8(part) != nil }
+    return parts.count == 4
+      && parts.allSatisfy { part in part.utf8.allSatisfy { (0x30...0x39).contains($0) } && UInt8(part) != nil }
   }
 }

@@ -7,23 +7,35 @@ import Testing
 
   init() throws {
     var answering = BlobResponder.Configuration()
-    answering.requiresLoopbackHost = true
+    answering.hostNames = ["Cache.example"]
     server = try TestServer(answering)
   }
 
   @Test(arguments: [
     "localhost", "LOCALHOST:8723", "127.0.0.1", "127.0.0.1:8723", "127.9.9.9", "[::1]", "[::1]:8723", "a.localhost:1",
+    "192.168.1.5:8723", "[2001:db8::1]:80", "cache.EXAMPLE:8723",
   ])
-  func namesOfThisMachineAreAnswered(host: String) async throws {
+  func addressesAndOwnNamesAreAnswered(host: String) async throws {
     #expect(try await server.send("GET", "/healthz", ["Host": host]).status == 200)
   }
 
   @Test(arguments: [
-    "example.com", "127.0.0.1.example.com", "localhost.example.com", "128.0.0.1", "127.0.0", "127.0.0.1.", "[::2]", "",
-    "127.0.0.256", "127.a.0.1", "::1",
+    "example.com", "127.0.0.1.example.com", "localhost.example.com", "127.0.0", "127.0.0.1.", "[]", "[ab]", "",
+    "127.0.0.256", "127.a.0.1", "::1", "a.cache.example", "[::1].example.com", "[::g]",
   ])
   func otherHostsAreNot(host: String) async throws {
     #expect(try await server.send("GET", "/healthz", ["Host": host]).status == 421)
+  }
+
+  /// Whoever makes a responder and says nothing is safe as well.
+  @Test func namesMustBeGiven() async throws {
+    let server = try TestServer()
+    #expect(try await server.send("GET", "/healthz", ["Host": "example.com"]).status == 421)
+    #expect(try await server.send("GET", "/healthz", ["Host": "localhost"]).status == 200)
+    var answering = BlobResponder.Configuration()
+    answering.hostNames = nil
+    let open = try TestServer(answering)
+    #expect(try await open.send("GET", "/healthz", ["Host": "example.com"]).status == 200)
   }
 
   @Test func severalHostsAreNone() async throws {

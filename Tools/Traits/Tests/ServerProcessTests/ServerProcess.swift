@@ -16,13 +16,13 @@ final class ServerProcess: @unchecked Sendable {
 
   static var executable: URL { Bundle.main.bundleURL.appending(path: "blobcache-serve") }
 
-  init(_ options: [String] = []) throws {
+  init(_ options: [String] = [], listen: String = "127.0.0.1:0") throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-serve-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     root = directory.appending(path: "cache")
     process = Process()
     process.executableURL = Self.executable
-    process.arguments = [root.path, "--listen", "127.0.0.1:0"] + options
+    process.arguments = [root.path, "--listen", listen] + options
     let output = Pipe()
     errors = directory.appending(path: "errors")
     try Data().write(to: errors)
@@ -36,6 +36,10 @@ final class ServerProcess: @unchecked Sendable {
       line.append(byte)
     }
     let text = String(decoding: line, as: UTF8.self)
+    if listen.hasPrefix("unix:") {
+      (port, address) = (0, listen)
+      return
+    }
     guard let match = text.firstMatch(of: /^serving .* at (http:\/\/127\.0\.0\.1:(\d+)\/)\n$/),
       let port = UInt16(match.2)
     else { throw Failure("it says \(text)") }
