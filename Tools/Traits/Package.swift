@@ -9,6 +9,7 @@ let package = Package(
     // Named, because the folder of a clone may be called anything.
     .package(name: "BlobCache", path: "../..", traits: ["Metrics", "Tracing", "Server"]),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
   ],
@@ -27,8 +28,10 @@ let package = Package(
     .testTarget(
       name: "ServerProcessTests",
       dependencies: [
+        .product(name: "BlobCache", package: "BlobCache"),
         .product(name: "BlobCacheServer", package: "BlobCache"),
         .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "blobcache-serve", package: "BlobCache"),
       ]),

@@ -113,6 +113,10 @@
       var listening = BlobServer.Configuration()
       listening.address = listen.address
       listening.logsRequests = logsRequests
+      // Half is for the files of what the connections ask for.
+      if let descriptors = DescriptorLimit.raise() {
+        listening.limits.connections = min(listening.limits.connections, max(1, descriptors / 2))
+      }
       let server = BlobServer(
         responder: BlobResponder(cache: cache, configuration: answering), configuration: listening, logger: logger
       ) { [directory, quiet] address in

@@ -36,7 +36,8 @@
       public var connections = 1024
       /// Bytes of the fields of a request, and of its target. More is answered with 431.
       public var headerBytes = 16 << 10
-      /// How long a connection may be without a request, and a client without sending or taking anything of one.
+      /// How long a connection may be without a request, and a client without sending 16 KiB of a body, or taking anything
+      /// of an answer.
       public var patience: Duration = .seconds(60)
 
       public init() {}

@@ -11,14 +11,21 @@
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
+    /// Bytes of a body that are progress: with fewer, a client could hold a connection for ever.
+    private static let leastBodyBytes = 16 << 10
+
     private let patience: TimeAmount
     private var lastProgress = NIODeadline.now()
     private var requestsUnderWay = 0
     private var isStopping = false
     /// Writes that the client has not taken.
     private var pendingWrites = 0
-    /// Whether the server itself is at work on a request, all of which has arrived.
-    private var isAtWork = false
+    /// Requests that have arrived to their ends, and whose answers have not: the server itself is at work.
+    private var wholeRequests = 0
+    /// Bytes of bodies since the last progress.
+    private var bodyBytes = 0
+    /// Since when the server reads nothing, because it is at work on what it has; nil while it reads.
+    private var stalledSince: NIODeadline?
     private var check: Scheduled<Void>?
     /// Waits for the client to take what is written.
     private var allIsTaken: EventLoopPromise<Void>?
@@ -44,13 +51,33 @@
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      lastProgress = .now()
       switch unwrapInboundIn(data) {
-      case .head: requestsUnderWay += 1
-      case .body: break
-      case .end: isAtWork = true
+      case .head:
+        requestsUnderWay += 1
+        noteProgress()
+      case .body(let bytes):
+        bodyBytes += bytes.readableBytes
+        if bodyBytes >= Self.leastBodyBytes { noteProgress() }
+      case .end:
+        wholeRequests += 1
+        noteProgress()
       }
       context.fireChannelRead(data)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+      stalledSince = .now()
+      context.fireChannelReadComplete()
+    }
+
+    func read(context: ChannelHandlerContext) {
+      if let since = stalledSince.take() { lastProgress = lastProgress + (.now() - since) }
+      context.read()
+    }
+
+    private func noteProgress() {
+      lastProgress = .now()
+      bodyBytes = 0
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -72,7 +99,7 @@
       lastProgress = .now()
       guard isEnd else { return }
       requestsUnderWay -= 1
-      isAtWork = false
+      wholeRequests -= 1
       if isStopping, requestsUnderWay == 0 { context.close(promise: nil) }
     }
 
@@ -99,7 +126,7 @@
         let (keeper, context) = keeper.value
         keeper.check = nil
         // Waiting for the disk is no fault of the client's.
-        let isOwnWork = keeper.isAtWork && keeper.pendingWrites == 0
+        let isOwnWork = (keeper.wholeRequests > 0 || keeper.stalledSince != nil) && keeper.pendingWrites == 0
         if !isOwnWork, .now() - keeper.lastProgress >= keeper.patience {
           context.close(promise: nil)
         } else {
