@@ -6,7 +6,10 @@ extension BlobResponder {
   func remove(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let preconditions = try Preconditions(request.fields)
     return try await turns.inTurn(key) {
-      if !preconditions.areAbsent { _ = try await check(preconditions, of: key) }
+      if !preconditions.areAbsent {
+        guard let stored = try await cache.header(for: key) else { return try Self.response(to: .notFound) }
+        try preconditions.checkChange(of: EntityTag(stored))
+      }
       return try Self.response(to: try await cache.remove(key))
     }
   }

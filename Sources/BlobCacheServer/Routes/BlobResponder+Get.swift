@@ -12,10 +12,8 @@ extension BlobResponder {
   func get(_ key: BlobKey, _ request: ServerRequest, isForHeadAlone: Bool = false) async throws -> ServerResponse {
     let preconditions = try Preconditions(request.fields)
     let found = isForHeadAlone ? try await look(at: key) : try await find(key)
-    guard let found else {
-      guard preconditions.allowsMatch(nil) else { throw Refusal(412, "there is nothing to match") }
-      throw Refusal(404, "there is no such blob")
-    }
+    // Conditions are for what would be granted without them (RFC 9110, 13.2.1).
+    guard let found else { throw Refusal(404, "there is no such blob") }
     let tag = EntityTag(found.header)
     guard preconditions.allowsMatch(tag) else { throw Refusal(412, "what is stored has another tag") }
     let mediaType = found.mediaType
