@@ -13,7 +13,7 @@ struct Enumeration {
 /// Corrects the counters of a directory by what an enumeration finds.
 struct CounterCorrection {
   /// The control file, if it may be written to, and what it counted before the enumeration.
-  private let counters: (control: ControlFile, start: BlobStore.UsageEstimate)?
+  private let counters: (control: ControlFile, start: CounterReading)?
   /// By which records were told from foreign files.
   private let layout: RecordLayout?
 
@@ -36,6 +36,6 @@ struct CounterCorrection {
     guard let found, let (control, start) = counters else { return }
     // By another layout, or naming, records are foreign files.
     guard control.hint.map({ $0.layout == layout }) ?? found.isOfOneLayout else { return }
-    control.correctCounters(to: found.left, since: start - found.removed)
+    control.correctCounters(to: found.left, removed: found.removed, since: start)
   }
 }

@@ -9,24 +9,27 @@ extension ControlFile {
   func count(from before: RecordSize?, to after: RecordSize?) -> BlobStore.UsageEstimate? {
     guard isMapped else { return nil }
     let delta = BlobStore.UsageEstimate(after) - BlobStore.UsageEstimate(before)
-    func add(_ value: Int64, at offset: Int) {
-      if value != 0 { counter(offset) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
+    func add(_ value: Int64, to place: ControlLayout.Counter) {
+      guard value != 0 else { return }
+      // First, so that a correction takes nothing away that it does not know to be new.
+      if value > 0 { counter(place.added) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
+      counter(place.present) { _ = $0.wrappingAdd(value, ordering: .releasing) }
     }
-    add(delta.records, at: ControlLayout.recordsOffset)
-    add(delta.bytes, at: ControlLayout.bytesOffset)
-    add(delta.lockedRecords, at: ControlLayout.lockedRecordsOffset)
-    add(delta.lockedBytes, at: ControlLayout.lockedBytesOffset)
+    add(delta.records, to: .records)
+    add(delta.bytes, to: .bytes)
+    add(delta.lockedRecords, to: .lockedRecords)
+    add(delta.lockedBytes, to: .lockedBytes)
     return counters
   }
 
   /// The counters as they are; they mean something once they are known.
   var counters: BlobStore.UsageEstimate? {
     guard isMapped else { return nil }
-    func value(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .relaxed) } }
+    func value(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .acquiring) } }
     return BlobStore.UsageEstimate(
-      records: value(at: ControlLayout.recordsOffset), bytes: value(at: ControlLayout.bytesOffset),
-      lockedRecords: value(at: ControlLayout.lockedRecordsOffset),
-      lockedBytes: value(at: ControlLayout.lockedBytesOffset))
+      records: value(at: ControlLayout.Counter.records.present), bytes: value(at: ControlLayout.Counter.bytes.present),
+      lockedRecords: value(at: ControlLayout.Counter.lockedRecords.present),
+      lockedBytes: value(at: ControlLayout.Counter.lockedBytes.present))
   }
 
   /// The counters at a moment without a change under way. A store is counted before it is published, and a listing in
@@ -40,15 +43,15 @@ extension ControlFile {
   /// - Parameter isStopped: asked before each wait; if true, the counters are returned as they are.
   func settledCounters(
     in directory: borrowing Directory, within timeout: Duration, unless isStopped: () -> Bool
-  ) throws -> BlobStore.UsageEstimate? {
+  ) throws -> CounterReading? {
     guard isMapped, case .regular(let file, _) = try directory.openFile(Self.name, for: .readWrite) else {
-      return counters
+      return reading
     }
     var backoff = Backoff(timeout: timeout)
     while try !file.tryLock(bytes: ControlLayout.stripeBytes) {
-      guard !isStopped(), backoff.wait() else { return counters }
+      guard !isStopped(), backoff.wait() else { return reading }
     }
-    let settled = counters
+    let settled = reading
     forgetHeaderChanges()
     try file.unlock(bytes: ControlLayout.stripeBytes)
     return settled
@@ -59,23 +62,56 @@ extension ControlFile {
     isMapped && counter(ControlLayout.countersAreKnownOffset) { $0.load(ordering: .acquiring) } == 1
   }
 
+  /// All that was ever added to the counters.
+  private var added: BlobStore.UsageEstimate {
+    func value(_ place: ControlLayout.Counter) -> Int64 { counter(place.added) { $0.load(ordering: .acquiring) } }
+    return BlobStore.UsageEstimate(
+      records: value(.records), bytes: value(.bytes),
+      lockedRecords: value(.lockedRecords), lockedBytes: value(.lockedBytes))
+  }
+
+  /// The counters before an enumeration.
+  private var reading: CounterReading? {
+    // In this order: what is added in between counts as added during the enumeration.
+    let added = added
+    return counters.map { CounterReading(present: $0, added: added) }
+  }
+
   /// Corrects the counters by a full enumeration.
   ///
-  /// Others may have added records during the enumeration, and it cannot tell how many of them it met. They count as
-  /// not met: counters that say too much make the next collection early, those that say too little would let stores
-  /// exceed a limit.
+  /// Others may have added and removed records during the enumeration, and it cannot tell how many of them it met. So it
+  /// tells the least and the most that there can be. Counters in between stay. Those that are unknown, or are not in
+  /// between, become the most: counters that say too much make the next collection early, those that say too little
+  /// would let stores exceed a limit.
   ///
-  /// - Parameter start: the counters when it began.
-  func correctCounters(to found: BlobStore.UsageEstimate, since start: BlobStore.UsageEstimate) {
-    guard let now = counters else { return }
-    let during = now - start
-    func add(_ value: Int64, at offset: Int) { counter(offset) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
-    add(found.records &+ max(during.records, 0) &- now.records, at: ControlLayout.recordsOffset)
-    add(found.bytes &+ max(during.bytes, 0) &- now.bytes, at: ControlLayout.bytesOffset)
-    add(found.lockedRecords &+ max(during.lockedRecords, 0) &- now.lockedRecords, at: ControlLayout.lockedRecordsOffset)
-    add(found.lockedBytes &+ max(during.lockedBytes, 0) &- now.lockedBytes, at: ControlLayout.lockedBytesOffset)
+  /// - Parameters:
+  ///   - removed: what the enumeration has removed itself.
+  ///   - start: the counters when it began.
+  func correctCounters(
+    to found: BlobStore.UsageEstimate, removed: BlobStore.UsageEstimate, since start: CounterReading
+  ) {
+    guard let present = counters else { return }
+    let (added, areKnown) = (added - start.added, countersAreKnown)
+    let removedByOthers = added - (present - (start.present - removed))
+    func correct(_ value: KeyPath<BlobStore.UsageEstimate, Int64>, at place: ControlLayout.Counter) {
+      let (now, most) = (present[keyPath: value], found[keyPath: value] &+ added[keyPath: value])
+      let least = found[keyPath: value] &- removedByOthers[keyPath: value]
+      if areKnown, least <= now, now <= most { return }
+      counter(place.present) { _ = $0.wrappingAdd(most &- now, ordering: .relaxed) }
+    }
+    correct(\.records, at: .records)
+    correct(\.bytes, at: .bytes)
+    correct(\.lockedRecords, at: .lockedRecords)
+    correct(\.lockedBytes, at: .lockedBytes)
     counter(ControlLayout.countersAreKnownOffset) { $0.store(1, ordering: .releasing) }
   }
+}
+
+/// The counters of a directory before an enumeration.
+struct CounterReading {
+  let present: BlobStore.UsageEstimate
+  /// All that was ever added to each.
+  fileprivate let added: BlobStore.UsageEstimate
 }
 
 #if DEBUG

@@ -15,10 +15,16 @@ package enum ControlLayout {
 
   // The content of the directory, counted by every change.
   package static let countersAreKnownOffset = 128
-  package static let recordsOffset = 136
-  package static let bytesOffset = 144
-  package static let lockedRecordsOffset = 152
-  package static let lockedBytesOffset = 160
+  /// Where a counter lies, and all that was ever added to it.
+  package struct Counter: Sendable {
+    package let present: Int
+    package let added: Int
+
+    package static let records = Counter(present: 136, added: 424)
+    package static let bytes = Counter(present: 144, added: 432)
+    package static let lockedRecords = Counter(present: 152, added: 440)
+    package static let lockedBytes = Counter(present: 160, added: 448)
+  }
 
   // The work of collections since the file was made.
   package static let passesOffset = 192
