@@ -70,8 +70,9 @@ extension ControlFile {
       lockedRecords: value(.lockedRecords), lockedBytes: value(.lockedBytes))
   }
 
-  /// The counters before an enumeration.
+  /// The counters before an enumeration; nil where there are none.
   private var reading: CounterReading? {
+    guard isMapped else { return nil }
     // In this order: what is added in between counts as added during the enumeration.
     let added = added
     return counters.map { CounterReading(present: $0, added: added) }
