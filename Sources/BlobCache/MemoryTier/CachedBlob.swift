@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// A blob in memory, and what says whether it is still what the disk holds.
 ///
-/// A hit reads it from memory that is seldom in the processor's cache. So it has copies of what its use says, and looks at
-/// the use once a second.
+/// A hit reads it from memory that is seldom in the processor's cache. Copies of the use's fields lie here, and a hit
+/// reads the use itself once a second.
 final class CachedBlob: Sendable {
   /// Of the file name: finds the generation.
   let digest: UInt64

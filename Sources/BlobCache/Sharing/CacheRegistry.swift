@@ -113,7 +113,7 @@ extension CacheRegistry.Name {
 extension BlobCache.Configuration {
   /// A setting that must be alike and differs; nil if all agree.
   func difference(from other: Self) -> String? {
-    func differ<Value: Equatable>(_ path: KeyPath<Self, Value>) -> Bool { self[keyPath: path] != other[keyPath: path] }
+    func differ<Field: Equatable>(_ path: KeyPath<Self, Field>) -> Bool { self[keyPath: path] != other[keyPath: path] }
     let settings: [(String, Bool)] = [
       ("layout", differ(\.store.layout)), ("format", differ(\.store.format)),
       ("default expiration", differ(\.store.expiry.defaultTimeToLive)), ("size limit", differ(\.store.limits.size)),

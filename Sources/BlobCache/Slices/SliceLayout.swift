@@ -76,7 +76,7 @@ extension SliceLayout {
   /// The payload of the record that says which version is there.
   var manifest: Data { Data(Self.text(totalSize, sliceSize, validator).utf8) }
 
-  /// - Returns: nil for what is no manifest.
+  /// - Returns: nil if the bytes are not a manifest.
   init?(key: BlobKey, manifest: Data) {
     let lines = String(decoding: manifest, as: UTF8.self).split(
       separator: "\n", maxSplits: 3, omittingEmptySubsequences: false)

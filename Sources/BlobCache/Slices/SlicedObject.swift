@@ -69,7 +69,7 @@ extension SlicedObject {
     return found.compactMap { $0 }
   }
 
-  /// Has what is missing of some neighbours fetched, for nobody who waits.
+  /// Starts fetches of the slices that are missing among some neighbours.
   ///
   /// It looks at the headers of slices alone. So what is there is not read, and counts as no use.
   func readAhead(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws {

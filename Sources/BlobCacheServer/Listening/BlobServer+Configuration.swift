@@ -14,7 +14,7 @@
     public enum Address: Hashable, Sendable, CustomStringConvertible {
       /// An address of a network, or a name of one. The system chooses the port if it is 0.
       case host(String, port: Int)
-      /// A socket in the file system, for the user of the server alone. One that nobody answers at is replaced.
+      /// A socket in the file system, for the user of the server alone. A socket without a server behind it is replaced.
       case unixSocket(path: String)
 
       /// Such as `127.0.0.1:8723`, `[::1]:8723` or `unix:/run/blobcache.sock`.

@@ -60,8 +60,8 @@
         configuration: ServerConfiguration(
           address: bindAddress, serverName: nil,
           availableConnectionsDelegate: MaximumAvailableConnections(configuration.limits.connections, logger: logger)),
-        onServerRunning: { [address = configuration.address, whenListening] channel in
-          if case .unixSocket(let path) = address { Self.makePrivate(path) }
+        onServerRunning: { [address = configuration.address, whenListening, logger] channel in
+          if case .unixSocket(let path) = address { Self.makePrivate(path, logger) }
           await whenListening(address.withPort(channel.localAddress?.port))
         },
         eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger)
@@ -80,16 +80,20 @@
           .connect(unixDomainSocketPath: path).get()
         try await channel.close()
       } catch let error as IOError where [ECONNREFUSED, ENOENT].contains(error.errnoCode) {
-        // Nobody listens: a server that was killed has left it, or it is none.
+        // No server listens: one that was killed has left the file, or there is no file.
         return path
       }
       throw IOError(errnoCode: EADDRINUSE, reason: "a server answers at the socket")
     }
 
     /// Lets the user of the server alone connect, as far as the system asks the socket's mode.
-    private static func makePrivate(_ path: String) {
-      // Listening has begun: a mode that cannot be set ends nothing.
-      try? FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+    private static func makePrivate(_ path: String, _ logger: Logger) {
+      do {
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+      } catch {
+        // Listening has begun, and tokens or the directory's mode may keep others out.
+        logger.warning("others may connect to \(path): its mode stays as it is: \(error)")
+      }
     }
   }
 #endif

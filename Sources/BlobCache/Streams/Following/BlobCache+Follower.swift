@@ -3,7 +3,7 @@ internal import BlobStore
 
 // Blobs that are read while they are written.
 extension BlobCache {
-  /// Opens the blob of a key, if it is live or being written, for reads that wait for what is still to come.
+  /// Opens the blob of a key that is live or being written. Reads wait for bytes that are not written yet.
   ///
   /// See `BlobStore.openFollower`. A blob that is staged for the key is written first.
   ///

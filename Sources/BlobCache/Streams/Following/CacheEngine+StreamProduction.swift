@@ -21,7 +21,7 @@ extension CacheEngine {
     }
   }
 
-  /// A reader of the blob of a key, which is produced if there is none and none is being written.
+  /// A reader of a key's blob. The blob is produced if the key has none and no writer.
   func stream(
     _ key: BlobKey, _ options: StreamOptions, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
   ) async throws -> CacheFollower {

@@ -81,9 +81,8 @@ extension ControlFile {
   /// Corrects the counters by a full enumeration.
   ///
   /// Others may have added and removed records during the enumeration, and it cannot tell how many of them it met. So it
-  /// tells the least and the most that there can be. Counters in between stay. Those that are unknown, or are not in
-  /// between, become the most: counters that say too much make the next collection early, those that say too little
-  /// would let stores exceed a limit.
+  /// tells the least and the most that there can be. Counters in between stay; others, and unknown ones, become the most.
+  /// Counters that say too much make the next collection early. Those that say too little would let stores exceed a limit.
   ///
   /// - Parameters:
   ///   - removed: what the enumeration has removed itself.
