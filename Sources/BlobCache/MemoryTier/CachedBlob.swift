@@ -56,9 +56,10 @@ extension CachedBlob {
 
   /// Takes over what the use says by now. It says later times only.
   func lookAtUse() {
-    guard use.update > updateSeconds.load(ordering: .relaxed) else { return }
-    updateSeconds.max(use.update, ordering: .relaxed)
+    guard use.update > updateSeconds.load(ordering: .acquiring) else { return }
+    // First: who finds the new update time must not find the old deadline.
     deadlineSeconds.max(use.deadline.seconds, ordering: .relaxed)
+    updateSeconds.max(use.update, ordering: .releasing)
   }
 
   /// The last second in which the record is live, as far as the disk knows.

@@ -271,6 +271,55 @@ import Testing
     #expect(read == 20_000)
   }
 
+  /// A26e: so it is with reads by offset, and with appends at once.
+  @Test func appendsAtOnceWaitForReadsByOffset() async throws {
+    let cache = try test.cache()
+    let follower = try await cache.stream("key", options: StreamOptions(maximumLead: 1000)) { writer in
+      let first = Task { try await writer.append(payload(4000, 1)) }
+      while writer.byteCount < 4000 { await Task.yield() }
+      try await writer.append(payload(4000, 2))
+      try await first.value
+    }
+    var bytes = Data()
+    while bytes.count < 8000 { bytes += try await follower.read(at: Int64(bytes.count), atMost: 500) }
+    #expect(bytes == payload(4000, 1) + payload(4000, 2))
+    #expect(try await follower.read(at: 8000).isEmpty)
+  }
+
+  /// A26: where the blob of a production has lost its place, the next call begins anew. Readers keep what they have.
+  @Test func aBlobThatIsRemovedMeanwhileIsProducedAnew() async throws {
+    let cache = try test.cache()
+    let steps = Steps()
+    let first = try await cache.stream("key") { writer in
+      try await writer.append(payload(10))
+      await steps.wait()
+      try await writer.append(payload(10))
+    }
+    #expect(try await first.read(at: 0) == payload(10))
+    try await cache.remove("key")
+    let second = try await cache.stream("key") { writer in try await writer.append(payload(20)) }
+    #expect(try await all(second) == payload(20))
+    steps.go()
+    #expect(try await cache.load("key")?.payload == payload(20))
+  }
+
+  /// A26b: a call that waits for the one that begins ends with its task.
+  @Test func aCallThatWaitsForAnotherIsCancelled() async throws {
+    let cache = try test.cache()
+    let other = try test.otherStore()
+    try other.store(payload(1), for: "other")
+    let release = try #require(try other.tryProductionLock(of: "key"))
+    let options = StreamOptions(acrossProcesses: true, waitsForOthers: .seconds(500))
+    let calls = (0..<5).map { _ in Task { try await cache.stream("key", options: options) { _ in } } }
+    for call in calls.dropFirst() { call.cancel() }
+    for call in calls.dropFirst() {
+      await #expect(throws: CancellationError.self) { _ = try await call.value }
+    }
+    release()
+    calls[0].cancel()
+    _ = await calls[0].result
+  }
+
   /// A26: the blob of another process's production is followed.
   @Test func anotherProcessesStreamIsFollowed() async throws {
     let cache = try test.cache()

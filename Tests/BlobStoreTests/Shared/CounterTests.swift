@@ -49,7 +49,6 @@ import Testing
     #expect(try store.statistics().passes - passes <= 2)
   }
 
-  /// M2: what cannot be read is counted by its size, and keeps nothing from being counted.
   /// M1: a walk that misses a new record, because a removal hides it in the sum, takes nothing from the counters.
   @Test func whatAWalkMissesStaysCounted() throws {
     let trace = CallTrace()
@@ -83,6 +82,7 @@ import Testing
     #expect(try store.usage().records == 2)
   }
 
+  /// M2: what cannot be read is counted by its size, and keeps nothing from being counted.
   @Test(arguments: Damage.allCases.filter { $0.showsInHeader && $0 != .abandonedStream }, [true, false])
   func aDamagedRecordThatIsCountedAsUnlockedLeavesAsThat(damage: Damage, isReplaced: Bool) throws {
     let store = try cache.store()

@@ -25,11 +25,19 @@ extension CacheEngine {
   func stream(
     _ key: BlobKey, _ options: StreamOptions, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
   ) async throws -> CacheFollower {
+    // One that was open before the last look.
+    var opened: StreamProduction?
     while true {
       if let follower = try await follower(of: key, options) { return follower }
       let (production, isNew) = streams.production(of: key, options)
       guard isNew else {
-        await production.whenOpened()
+        if production === opened {
+          // What it writes has lost its place, or is about to. Its readers keep it.
+          streams.end(production)
+        } else {
+          await production.opening.wait()
+          opened = production
+        }
         try Task.checkCancellation()
         continue
       }
@@ -37,6 +45,7 @@ extension CacheEngine {
         return try await begin(production, produce)
       } catch {
         streams.end(production)
+        production.end.come()
         throw error
       }
     }
@@ -57,7 +66,7 @@ extension CacheEngine {
     guard let found else { return nil }
     guard let production else { return CacheFollower(self, found, nil) }
     if production.join() { return CacheFollower(self, found, production) }
-    await production.whenEnded()
+    await production.end.wait()
     try Task.checkCancellation()
     return try await follower(of: key, options)
   }
@@ -71,6 +80,7 @@ extension CacheEngine {
     defer { release() }
     if options.acrossProcesses, let follower = try await follower(of: key, options) {
       streams.end(production)
+      production.end.come()
       return follower
     }
     let writer = try await lanes.writes.run { _ in
@@ -82,8 +92,6 @@ extension CacheEngine {
     guard let found else {
       throw BlobCacheError(.overtaken, "the key was removed while its blob began to be written", key: key)
     }
-    // The first.
-    _ = production.join()
     let follower = CacheFollower(self, found, production)
     let producer = StreamProducer(writer, production)
     production.start {
@@ -97,8 +105,9 @@ extension CacheEngine {
         await producer.giveUp()
       }
       self.streams.end(production)
+      production.end.come()
     }
-    production.didOpen()
+    production.opening.come()
     return follower
   }
 

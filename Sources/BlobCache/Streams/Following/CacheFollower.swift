@@ -13,7 +13,7 @@ internal import Locks
 /// It keeps its blob, whatever becomes of the key. What it reads does not go to memory. Any number of tasks may use it, and
 /// none of them holds a thread while it waits.
 public final class CacheFollower: Sendable {
-  /// The blob for code that may block.
+  /// The blob for code that may block. What it reads there does not count for `maximumLead`.
   public let blocking: BlobFollower
   private let engine: CacheEngine
   /// The production of this process that writes the blob, which counts its readers.
@@ -45,6 +45,8 @@ public final class CacheFollower: Sendable {
   ///   `closed`.
   public func read(at offset: Int64, atMost count: Int = 256 << 10) async throws -> Data {
     precondition(count > 0, "a read of \(count) bytes")
+    // What lies before is not read any more, as far as the producer has to know.
+    production?.didRead(to: offset)
     let progress = try await progress(beyond: offset)
     return try await engine.lanes.reads.run { [blocking] _ in try blocking.read(at: offset, atMost: count, progress) }
   }
@@ -111,7 +113,7 @@ public final class CacheFollower: Sendable {
     } catch {
       guard (error as? BlobStoreError)?.code == .streamBroken, let production else { throw error }
       // It is about to say why.
-      await production.whenEnded()
+      await production.end.wait()
       throw production.failure ?? error
     }
   }

@@ -3,21 +3,25 @@ internal import Locks
 
 /// A blob that this process writes while others read it: who reads it, and how it ended.
 final class StreamProduction: Sendable {
-  private struct State {
-    var readers = 0
+  fileprivate struct State {
+    /// The task that begins it is the first.
+    var readers = 1
     /// Where the reader is that is furthest.
     var furthest: Int64 = 0
     var producer: Task<Void, Never>?
     var failure: (any Error)?
-    var hasOpened = false
-    var opening: [CheckedContinuation<Void, Never>] = []
-    /// The producer, which waits for a reader to pass an offset.
-    var ahead: (offset: Int64, CheckedContinuation<Void, Never>)?
+    /// Appends that wait for a reader to pass an offset.
+    var ahead: [Int: (offset: Int64, continuation: CheckedContinuation<Void, Never>)] = [:]
+    var nextNumber = 0
     var isAbandoned = false
   }
 
   let key: BlobKey
   let options: StreamOptions
+  /// When there is something to read, or it is known that there will be nothing.
+  let opening = Moment()
+  /// When nothing of it is left but what it has stored.
+  let end = Moment()
   private let state = Lock(State())
 
   init(_ key: BlobKey, _ options: StreamOptions) {
@@ -38,26 +42,6 @@ final class StreamProduction: Sendable {
 // MARK: - Its beginning
 
 extension StreamProduction {
-  /// Returns once there is something to read, or it is known that there will be nothing.
-  func whenOpened() async {
-    await withCheckedContinuation { continuation in
-      let hasOpened = state.withLock { state in
-        if !state.hasOpened { state.opening.append(continuation) }
-        return state.hasOpened
-      }
-      if hasOpened { continuation.resume() }
-    }
-  }
-
-  func didOpen() {
-    let opening = state.withLock { state in
-      state.hasOpened = true
-      defer { state.opening = [] }
-      return state.opening
-    }
-    for continuation in opening { continuation.resume() }
-  }
-
   /// Runs the producer, whose first reader has joined.
   func start(_ produce: @escaping @Sendable () async -> Void) {
     let producer = Task { @concurrent in await produce() }
@@ -81,53 +65,55 @@ extension StreamProduction {
     }
   }
 
-  /// Returns once nothing of it is left but what it has stored.
-  func whenEnded() async { await state.withLock { $0.producer }?.value }
-
   /// A reader is gone. The last one ends the producer, unless that finishes alone.
   func leave() {
-    let (producer, ahead) = state.withLock { state -> (Task<Void, Never>?, CheckedContinuation<Void, Never>?) in
+    let (producer, ahead) = state.withLock { state -> (Task<Void, Never>?, [CheckedContinuation<Void, Never>]) in
       state.readers -= 1
-      guard state.readers == 0 else { return (nil, nil) }
+      guard state.readers == 0 else { return (nil, []) }
       // Nobody has to be waited for any more.
-      let ahead = state.ahead?.1
-      state.ahead = nil
+      let ahead = state.takeAhead { _ in true }
       guard !options.finishesAlone else { return (nil, ahead) }
       state.isAbandoned = true
       return (state.producer, ahead)
     }
     producer?.cancel()
-    ahead?.resume()
+    for continuation in ahead { continuation.resume() }
   }
 
   func didRead(to offset: Int64) {
-    let ahead = state.withLock { state -> CheckedContinuation<Void, Never>? in
+    let ahead = state.withLock { state in
       state.furthest = max(state.furthest, offset)
-      guard let (wanted, continuation) = state.ahead, state.furthest >= wanted else { return nil }
-      state.ahead = nil
-      return continuation
+      return state.takeAhead { [furthest = state.furthest] in $0 <= furthest }
     }
-    ahead?.resume()
+    for continuation in ahead { continuation.resume() }
   }
 
   /// Returns once a reader has passed an offset, or there is no reader.
   func waitForReaders(toPass offset: Int64) async throws {
+    let number = state.withLock { state in
+      state.nextNumber += 1
+      return state.nextNumber
+    }
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let mustWait = state.withLock { state in
           let mustWait = state.furthest < offset && state.readers > 0 && !Task.isCancelled
-          if mustWait { state.ahead = (offset, continuation) }
+          if mustWait { state.ahead[number] = (offset, continuation) }
           return mustWait
         }
         if !mustWait { continuation.resume() }
       }
     } onCancel: {
-      let ahead = state.withLock { state in
-        defer { state.ahead = nil }
-        return state.ahead?.1
-      }
-      ahead?.resume()
+      state.withLock { $0.ahead.removeValue(forKey: number) }?.continuation.resume()
     }
     try Task.checkCancellation()
+  }
+}
+
+extension StreamProduction.State {
+  fileprivate mutating func takeAhead(if isPassed: (Int64) -> Bool) -> [CheckedContinuation<Void, Never>] {
+    let passed = ahead.filter { isPassed($0.value.offset) }
+    for number in passed.keys { ahead[number] = nil }
+    return passed.values.map(\.continuation)
   }
 }

@@ -22,6 +22,6 @@ final class StreamTable: Sendable {
     productions.withLock { productions in
       if productions[production.key] === production { productions[production.key] = nil }
     }
-    production.didOpen()
+    production.opening.come()
   }
 }

@@ -35,7 +35,8 @@ struct LimitRun {
       let suffices = !limit.leavingFree(room()).isExceeded(by: run.tally.left)
       if suffices, run.tally.unmeasured == 0, !run.report.wasStopped, !isKept() {
         // The counters say too much. Another process or a power cut has removed records, or a record that was stored
-        // during the walk counts twice. By those counters, even more would be evicted. A whole look corrects them.
+        // during the walk counts twice. By those counters, even more would be evicted. A whole look
+        // corrects them, as far as what others add and remove meanwhile lets it tell.
         options.looksAtEverything = true
         run = try findCandidates(options, &queue, control, isGoalWanted)
       }

@@ -44,12 +44,15 @@ extension ControlFile {
   func settledCounters(
     in directory: borrowing Directory, within timeout: Duration, unless isStopped: () -> Bool
   ) throws -> CounterReading? {
-    guard isMapped, case .regular(let file, _) = try directory.openFile(Self.name, for: .readWrite) else {
-      return reading
-    }
+    guard isMapped else { return nil }
+    // Where no such moment comes, what was added while it was waited for counts as added during the enumeration: its records
+    // may not have their places yet.
+    let added = added
+    func unsettled() -> CounterReading? { counters.map { CounterReading(present: $0, added: added) } }
+    guard case .regular(let file, _) = try directory.openFile(Self.name, for: .readWrite) else { return unsettled() }
     var backoff = Backoff(timeout: timeout)
     while try !file.tryLock(bytes: ControlLayout.stripeBytes) {
-      guard !isStopped(), backoff.wait() else { return reading }
+      guard !isStopped(), backoff.wait() else { return unsettled() }
     }
     let settled = reading
     forgetHeaderChanges()
