@@ -30,7 +30,8 @@ enum Verdict: Equatable {
     } else if !Self.isLive(file, input) {
       self = .absent
     } else if flags & 1 != 0 {
-      self = .damaged(106)
+      // No writer has the file locked.
+      self = .damaged(113)
     } else if !body.fits {
       self = .damaged(103)
     } else if readsPayload, flags & 2 != 0, file.integer(at: 48) != ReferenceChecksum.crc32(body.payload) {
