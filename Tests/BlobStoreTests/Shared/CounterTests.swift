@@ -82,6 +82,26 @@ import Testing
     #expect(try store.usage().records == 2)
   }
 
+  /// M1: the control file vanishes while a collection begins. Its counters are corrected without a moment without stores.
+  @Test func aControlFileThatIsGoneIsCorrectedToo() throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    try self.store(10..<20, in: store)
+    for name in ["11", "12"] { try FileManager.default.removeItem(atPath: cache.path(name)) }
+    let looks = CallCount()
+    trace.onCall { call, path in
+      guard [.open, .openBeneath].contains(call), path.string.hasSuffix("/.blobcache") else { return nil }
+      looks.add(1)
+      return .fail(.noSuchFileOrDirectory)
+    }
+    var options = BlobStore.CollectionOptions()
+    options.looksAtEverything = true
+    try store.collect(options)
+    trace.onCall(nil)
+    #expect(looks.value > 0)
+    #expect(try store.usageEstimate()?.records == 8)
+  }
+
   /// M2: what cannot be read is counted by its size, and keeps nothing from being counted.
   @Test(arguments: Damage.allCases.filter { $0.showsInHeader && $0 != .abandonedStream }, [true, false])
   func aDamagedRecordThatIsCountedAsUnlockedLeavesAsThat(damage: Damage, isReplaced: Bool) throws {

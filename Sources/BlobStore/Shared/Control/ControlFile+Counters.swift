@@ -47,14 +47,15 @@ extension ControlFile {
     guard isMapped else { return nil }
     // Where no such moment comes, what was added while it was waited for counts as added during the enumeration: its records
     // may not have their places yet.
-    let added = added
-    func unsettled() -> CounterReading? { counters.map { CounterReading(present: $0, added: added) } }
-    guard case .regular(let file, _) = try directory.openFile(Self.name, for: .readWrite) else { return unsettled() }
+    let addedBefore = added
+    guard case .regular(let file, _) = try directory.openFile(Self.name, for: .readWrite) else {
+      return reading(with: addedBefore)
+    }
     var backoff = Backoff(timeout: timeout)
     while try !file.tryLock(bytes: ControlLayout.stripeBytes) {
-      guard !isStopped(), backoff.wait() else { return unsettled() }
+      guard !isStopped(), backoff.wait() else { return reading(with: addedBefore) }
     }
-    let settled = reading
+    let settled = reading(with: added)
     forgetHeaderChanges()
     try file.unlock(bytes: ControlLayout.stripeBytes)
     return settled
@@ -73,12 +74,11 @@ extension ControlFile {
       lockedRecords: value(.lockedRecords), lockedBytes: value(.lockedBytes))
   }
 
-  /// The counters before an enumeration; nil where there are none.
-  private var reading: CounterReading? {
-    guard isMapped else { return nil }
-    // In this order: what is added in between counts as added during the enumeration.
-    let added = added
-    return counters.map { CounterReading(present: $0, added: added) }
+  /// The counters before an enumeration.
+  ///
+  /// - Parameter added: was read before them, so what is added in between counts as added during the enumeration.
+  private func reading(with added: BlobStore.UsageEstimate) -> CounterReading? {
+    counters.map { CounterReading(present: $0, added: added) }
   }
 
   /// Corrects the counters by a full enumeration.
