@@ -40,9 +40,16 @@ enum Verdict: Equatable {
       self = .damaged(109)
     } else if readsExtension, !body.hasSoundExtension {
       self = .damaged(112)
+    } else if readsExtension, let key = body.keptKey, !Self.isName(input.fileName, of: key) {
+      self = .damaged(109)
     } else {
       self = .found(body.payload)
     }
+  }
+
+  private static func isName(_ name: String, of key: String) -> Bool {
+    // Byte for byte: Swift takes canonically equivalent strings for one.
+    (try? RecordNaming.encoded.fileName(for: BlobKey(key))).map { $0.utf8.elementsEqual(name.utf8) } ?? false
   }
 
   private static func isLive(_ file: [UInt8], _ input: RecordInput) -> Bool {

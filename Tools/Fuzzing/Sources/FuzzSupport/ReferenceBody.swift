@@ -5,6 +5,8 @@ public struct ReferenceBody {
   public let fits: Bool
   /// Whether there is no extension, or a whole one.
   public let hasSoundExtension: Bool
+  /// The key that a whole extension keeps; nil without one.
+  public let keptKey: String?
 
   /// - Parameter file: a header and more.
   public init(of file: [UInt8]) {
@@ -14,28 +16,31 @@ public struct ReferenceBody {
     guard flags & 8 != 0 else {
       payload = body
       fits = payloadSize == UInt64(body.count)
-      hasSoundExtension = true
+      (hasSoundExtension, keptKey) = (true, nil)
       return
     }
     let end = Int(file.integer(at: 52) as UInt32)
     guard payloadSize <= UInt64(body.count), end >= 16, Int(payloadSize) + end <= body.count,
       body.count - Int(payloadSize) <= 208_944
     else {
-      (payload, fits, hasSoundExtension) = (body, false, false)
+      (payload, fits, hasSoundExtension, keptKey) = (body, false, false, nil)
       return
     }
     payload = Array(body[..<Int(payloadSize)])
     fits = true
-    hasSoundExtension = Self.isExtension(Array(body[Int(payloadSize)..<(Int(payloadSize) + end)]))
+    let key = Self.keyOfExtension(Array(body[Int(payloadSize)..<(Int(payloadSize) + end)]))
+    hasSoundExtension = key != nil
+    keptKey = key?.isEmpty == false ? key : nil
   }
 
-  private static func isExtension(_ tail: [UInt8]) -> Bool {
+  /// The key, which may be empty; nil if the extension is not whole.
+  private static func keyOfExtension(_ tail: [UInt8]) -> String? {
     let end = tail.count
     let (key, data) = (Int(tail.integer(at: end - 16) as UInt32), Int(tail.integer(at: end - 12) as UInt32))
     guard Array(tail[(end - 8)..<(end - 4)]) == Array("SPTX".utf8), key <= 65_536, data <= 4096, key + data + 16 <= end
-    else { return false }
+    else { return nil }
     let start = end - 16 - data - key
-    return tail.integer(at: end - 4) == ReferenceChecksum.crc32(tail[start..<(end - 4)])
-      && String(validating: tail[start..<(start + key)], as: UTF8.self) != nil
+    guard tail.integer(at: end - 4) == ReferenceChecksum.crc32(tail[start..<(end - 4)]) else { return nil }
+    return String(validating: tail[start..<(start + key)], as: UTF8.self)
   }
 }
