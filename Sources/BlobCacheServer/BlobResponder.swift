@@ -12,14 +12,24 @@ public struct BlobResponder: Sendable {
   let logger: Logger
   let requests = RequestCounts()
   let turns = KeyTurns()
+  /// What the bodies of all requests may take while they arrive.
+  let bodies: (inMemory: BodyBudget, onDisk: BodyBudget)
 
   public struct Configuration: Sendable {
     /// Names that requests may give as their host, beside IP addresses and `localhost`; nil for any.
     ///
     /// With any name, a page of another site could reach the server by a name of its own that leads here.
     public var hostNames: Set<String>? = []
+    /// Who may do what. Anybody may do everything, if nothing is said.
+    public var access = AccessControl()
     /// Whether requests that change something are refused.
     public var isReadOnly = false
+
+    /// Bytes in memory that the bodies of all requests together may take while they arrive. More is answered with 503.
+    public var bodyBytesInMemory: Int64 = 64 << 20
+    /// Bytes on the disk that bodies of more than 256 KiB may take together while they arrive. More is answered with 503,
+    /// but for one body alone.
+    public var bodyBytesOnDisk: Int64 = 4 << 30
 
     public init() {}
   }
@@ -27,6 +37,10 @@ public struct BlobResponder: Sendable {
   public init(cache: BlobCache, configuration: Configuration = Configuration()) {
     self.cache = cache
     self.configuration = configuration
+    bodies = (
+      inMemory: BodyBudget(limit: configuration.bodyBytesInMemory),
+      onDisk: BodyBudget(limit: configuration.bodyBytesOnDisk)
+    )
     logger = cache.configuration.store.logger
   }
 
@@ -50,12 +64,16 @@ public struct BlobResponder: Sendable {
   /// - Parameter found: becomes the route, once it is known.
   private func answer(_ request: ServerRequest, _ found: inout Route?) async throws -> ServerResponse {
     try OriginRule(hostNames: configuration.hostNames).check(request)
+    let caller = try configuration.access.caller(of: request.fields)
     let target = try RequestTarget(request.target)
     let route = try Route(target)
     found = route
     guard route.methods.contains(request.method) else { return Self.refusal(of: request.method, for: route) }
-    if configuration.isReadOnly, !["GET", "HEAD", "OPTIONS"].contains(request.method) {
-      throw Refusal(403, "this server is for reading only")
+    if let permission = route.permission(for: request.method) {
+      guard permission.scope == .read || !configuration.isReadOnly else {
+        throw Refusal(403, "this server is for reading only")
+      }
+      try caller.check(permission)
     }
     if request.method == "OPTIONS" { return ServerResponse(status: 204, fields: ["Allow": route.allowedMethods]) }
     switch (route, request.method) {
@@ -64,7 +82,7 @@ public struct BlobResponder: Sendable {
     case (.blob(let key), "PUT"): return try await put(key, request)
     case (.blob(let key), "DELETE"): return try await remove(key, request)
     case (.blob(let key), _): return try await change(key, target)
-    case (.list, _): return try await list(target)
+    case (.list(let query), _): return try await list(query)
     case (.record(let key), _): return try await record(key)
     case (.metrics, _): return try await metrics()
     case (.health, _): return .line(200, "ok")

@@ -7,7 +7,12 @@ internal import BlobCacheCommands
   @main struct Main {
     static func main() async {
       ProcessSetup.prepare()
-      await ServeTool.main()
+      // No subcommand of the other: that takes a directory of any name.
+      if CommandLine.arguments.dropFirst().first == "token" {
+        TokenTool.main(Array(CommandLine.arguments.dropFirst(2)))
+      } else {
+        await ServeTool.main()
+      }
     }
   }
 #else

@@ -36,6 +36,13 @@
         "Answer to this name as well; else to addresses and localhost alone. May be given again.", valueName: "name"))
     var hosts: [String] = []
 
+    @Option(
+      parsing: .unconditional,
+      help: ArgumentHelp(
+        "Ask for tokens, which are in this file; blobcache-serve token NAME makes one. Else all is allowed.",
+        valueName: "file"))
+    var tokens: FilePath?
+
     @Flag(help: "Refuse requests that change something.")
     var readOnly = false
 
@@ -59,6 +66,13 @@
       parsing: .unconditional, help: ArgumentHelp("The largest payload; 1GiB if not given.", valueName: "s"),
       transform: ByteCount.read)
     var largestPayload: ByteCount?
+
+    @Option(
+      parsing: .unconditional,
+      help: ArgumentHelp(
+        "Take at most so many bytes of blobs of more than 256 KiB at a time; 4GiB if not given.", valueName: "s"),
+      transform: ByteCount.read)
+    var inFlight: ByteCount?
 
     @Option(
       parsing: .unconditional,
@@ -110,6 +124,8 @@
       var answering = BlobResponder.Configuration()
       answering.hostNames = listen.isOnNetwork ? Set(hosts) : nil
       answering.isReadOnly = readOnly
+      if let tokens { answering.access = AccessControl(tokens: try TokenFile.tokens(at: tokens)) }
+      if let inFlight { answering.bodyBytesOnDisk = inFlight.bytes }
       var listening = BlobServer.Configuration()
       listening.address = listen.address
       listening.logsRequests = logsRequests
@@ -149,6 +165,7 @@
     }
 
     private static func text(of error: any Error, at address: ListenAddress) -> String {
+      if let error = error as? SecretFileError { return "\(error)" }
       guard let errno = ListeningFailure.errno(of: error) else { return "\(address.address): \(error)" }
       let advice = errno == .addressInUse ? "; another program listens there, so choose another by --listen" : ""
       return "\(address.address): cannot listen: \(errno)\(advice)"

@@ -46,7 +46,7 @@ struct RequestTarget {
         decoded.append(byte)
         continue
       }
-      guard let high = bytes.next().flatMap(digitValue), let low = bytes.next().flatMap(digitValue) else {
+      guard let high = bytes.next().flatMap(Hexadecimal.value), let low = bytes.next().flatMap(Hexadecimal.value) else {
         throw Refusal(400, "a percent sign is not followed by two hexadecimal digits")
       }
       decoded.append(high << 4 | low)
@@ -55,14 +55,5 @@ struct RequestTarget {
       throw Refusal(400, "the escapes of the target are not UTF-8")
     }
     return text
-  }
-
-  private static func digitValue(_ digit: UInt8) -> UInt8? {
-    switch digit {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-    default: nil
-    }
   }
 }

@@ -3,14 +3,10 @@ internal import BlobRecord
 internal import BlobStore
 
 extension BlobResponder {
-  private static var largestPage: Int { 1000 }
-  private static var usualPage: Int { 100 }
-
   /// A page of records as lines of JSON; the last line says where the next page begins.
-  func list(_ target: RequestTarget) async throws -> ServerResponse {
-    let query = try ListQuery(target, usual: Self.usualPage, largest: Self.largestPage)
+  func list(_ query: ListQuery) async throws -> ServerResponse {
     let page = try await cache.page(
-      prefix: query.prefix, from: query.start, limit: query.limit, where: query.states.contains(stateOf:))
+      prefix: query.prefix, from: query.start, limit: query.limit, where: query.isWanted)
     var text = page.entries.map { Self.line($0) }.joined()
     var fields: HeaderFields = ["Content-Type": "application/x-ndjson", "Cache-Control": "no-store"]
     if let next = page.next?.text {
@@ -44,47 +40,4 @@ extension BlobResponder {
     if entry.isStampedAhead { line.add("stampedAhead", true) }
     return line.text
   }
-}
-
-/// What a list is to have.
-private struct ListQuery {
-  var prefix = ""
-  var start = WalkPosition.start
-  var limit: Int
-  var states: Set<RecordState> = [.live, .locked]
-
-  /// - Throws: 400 for another parameter, and for a value that is none of it.
-  init(_ target: RequestTarget, usual: Int, largest: Int) throws(Refusal) {
-    limit = usual
-    for (name, value) in target.query {
-      switch name {
-      case "prefix": prefix = value
-      case "after":
-        guard let position = WalkPosition(value) else {
-          throw Refusal(400, "after must be what a page before has told")
-        }
-        start = position
-      case "limit":
-        guard let number = Int(value), (1...largest).contains(number) else {
-          throw Refusal(400, "limit must be a number from 1 to \(largest)")
-        }
-        limit = number
-      case "state":
-        if value == "all" {
-          states = Set(RecordState.allCases)
-        } else {
-          guard let state = RecordState(rawValue: value) else {
-            let known = (RecordState.allCases.map(\.rawValue) + ["all"]).joined(separator: ", ")
-            throw Refusal(400, "state must be one of \(known)")
-          }
-          states = state == .live ? [.live, .locked] : [state]
-        }
-      default: throw Refusal(400, "a list has the parameters prefix, after, limit and state")
-      }
-    }
-  }
-}
-
-extension Set<RecordState> {
-  fileprivate func contains(stateOf entry: RecordEntry) -> Bool { contains(entry.state) }
 }

@@ -36,6 +36,11 @@ extension BlobResponder {
   private func store(
     _ body: MessageBody, for key: BlobKey, _ order: StoreOrder, _ preconditions: Preconditions
   ) async throws -> Bool {
+    let inMemory = BodyShare(of: bodies.inMemory)
+    try inMemory.take(min(body.byteCount ?? .max, Int64(Self.pieceSize)))
+    let onDisk = BodyShare(of: bodies.onDisk)
+    // Until all is stored, or removed.
+    defer { withExtendedLifetime((inMemory, onDisk)) {} }
     if let byteCount = body.byteCount, byteCount <= Int64(Self.pieceSize) {
       let payload = try await Self.whole(body, byteCount: Int(byteCount))
       return try await turns.inTurn(key) {
@@ -48,7 +53,7 @@ extension BlobResponder {
       }
     }
     guard case .stream(let byteCount, let pieces) = body else { throw Refusal(500, "a fault of the server") }
-    var upload = Upload(byteCount: byteCount)
+    var upload = Upload(byteCount: byteCount, onDisk)
     do {
       for try await piece in pieces {
         guard let gathered = try upload.gather(piece) else { continue }

@@ -4,7 +4,7 @@ internal import BlobRecord
 enum Route {
   case blob(BlobKey)
   /// Records, page by page.
-  case list
+  case list(ListQuery)
   /// The bytes of a record's file.
   case record(BlobKey)
   case metrics
@@ -16,7 +16,7 @@ enum Route {
   private static let blobs = "/v1/blobs/"
   private static let records = "/v1/records/"
 
-  /// - Throws: 404 for other paths; 400 for a key that is empty or has wrong escapes.
+  /// - Throws: 404 for other paths; 400 for a key that is empty or has wrong escapes, and for wrong parameters of a list.
   init(_ target: RequestTarget) throws(Refusal) {
     let path = target.path
     if path.hasPrefix(Self.blobs) {
@@ -24,7 +24,7 @@ enum Route {
     } else if path.hasPrefix(Self.records) {
       self = .record(try Self.key(path.dropFirst(Self.records.count)))
     } else if path == "/v1/blobs" {
-      self = .list
+      self = .list(try ListQuery(target))
     } else if path == "/metrics" {
       self = .metrics
     } else if path == "/healthz" {
@@ -62,4 +62,18 @@ enum Route {
   }
 
   var allowedMethods: String { methods.joined(separator: ", ") }
+
+  /// What a caller must be allowed to do; nil for what anybody may.
+  func permission(for method: String) -> Permission? {
+    guard method != "OPTIONS" else { return nil }
+    return switch self {
+    case .blob(let key):
+      Permission(scope: ["GET", "HEAD"].contains(method) ? .read : .write, reach: .key(key.string))
+    case .record(let key): Permission(scope: .read, reach: .key(key.string))
+    case .list(let query): Permission(scope: .read, reach: .prefix(query.prefix))
+    case .metrics: Permission(scope: .read, reach: .directory)
+    // Those who watch over the process ask without a token.
+    case .health, .readiness: nil
+    }
+  }
 }

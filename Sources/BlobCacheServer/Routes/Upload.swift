@@ -16,14 +16,20 @@ struct Upload {
   var writer: CacheWriter?
   private var arrived: Int64 = 0
   private var gathered = Data()
+  private let share: BodyShare
 
-  init(byteCount: Int64?) { self.byteCount = byteCount }
+  /// - Parameter share: of the bytes that all bodies may have on the disk.
+  init(byteCount: Int64?, _ share: BodyShare) {
+    self.byteCount = byteCount
+    self.share = share
+  }
 
   /// - Returns: what is to be written now; nil for nothing yet.
-  /// - Throws: 400 for more bytes than were told.
+  /// - Throws: 400 for more bytes than were told; 503 where all bodies together are too large.
   mutating func gather(_ piece: Data) throws(Refusal) -> Data? {
     arrived += Int64(piece.count)
     if let byteCount, arrived > byteCount { throw mismatch(byteCount) }
+    try share.take(Int64(piece.count))
     gathered.append(piece)
     guard gathered.count >= Self.pieceSize else { return nil }
     defer { gathered = Data() }

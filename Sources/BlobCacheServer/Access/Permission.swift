@@ -1,0 +1,23 @@
+/// What a request needs, which its route names.
+struct Permission: Equatable {
+  let scope: AccessScope
+  let reach: Reach
+
+  /// Which keys a request is about.
+  enum Reach: Equatable {
+    case key(String)
+    /// Keys that begin so, byte for byte.
+    case prefix(String)
+    /// All keys, or what concerns none.
+    case directory
+  }
+
+  /// Whether all that is reached lies among keys that begin so.
+  func isWithin(_ prefix: String) -> Bool {
+    switch reach {
+    // Texts that Swift takes for equal may be two keys.
+    case .key(let text), .prefix(let text): text.utf8.starts(with: prefix.utf8)
+    case .directory: prefix.isEmpty
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import BlobCache
+import BlobCacheServer
+import BlobRecord
+import Foundation
+import Testing
+
+/// Which callers get what.
+@Suite struct AccessTests {
+  private static let secrets = ["read", "write", "admin", "all", "prefixed"]
+  private let server: TestServer
+  private let access: AccessControl
+
+  init() throws {
+    var tokens = AccessScope.allCases.map { AccessToken(name: $0.rawValue, secret: $0.rawValue, scopes: [$0]) }
+    tokens.append(AccessToken(name: "all", secret: "all", scopes: Set(AccessScope.allCases)))
+    tokens.append(
+      AccessToken(name: "prefixed", secret: "prefixed", scopes: Set(AccessScope.allCases), keyPrefix: "ci/é"))
+    access = AccessControl(tokens: tokens)
+    var answering = BlobResponder.Configuration()
+    answering.access = access
+    server = try TestServer(answering)
+  }
+
+  private static let requests: [(method: String, target: String, scope: String, reaches: Bool)] = [
+    ("GET", "/v1/blobs/a", "read", false), ("HEAD", "/v1/blobs/a", "read", false),
+    ("PUT", "/v1/blobs/a", "write", false), ("DELETE", "/v1/blobs/a", "write", false),
+    ("POST", "/v1/blobs/a?touch", "write", false), ("POST", "/v1/blobs/a?lock", "write", false),
+    ("POST", "/v1/blobs/a?unlock&force", "write", false), ("GET", "/v1/records/a", "read", false),
+    ("GET", "/v1/blobs", "read", false), ("GET", "/v1/blobs?prefix=ci/", "read", false),
+    ("GET", "/metrics", "read", false),
+    ("PUT", "/v1/blobs/ci%2F%C3%A9/x", "write", true), ("GET", "/v1/blobs/ci/%C3%A9", "read", true),
+    ("GET", "/v1/records/ci/%C3%A9", "read", true), ("GET", "/v1/blobs?prefix=ci/%C3%A9x", "read", true),
+    // The same letter by other bytes is another key.
+    ("PUT", "/v1/blobs/ci/e%CC%81", "write", false), ("GET", "/v1/blobs?prefix=ci/e%CC%81", "read", false),
+    // The last of them holds.
+    ("GET", "/v1/blobs?prefix=ci/%C3%A9&prefix=", "read", false),
+    ("GET", "/v1/blobs?prefix=&prefix=ci/%C3%A9", "read", true),
+  ]
+
+  @Test(arguments: requests) func eachRouteNeedsItsScope(
+    method: String, target: String, scope: String, reaches: Bool
+  ) async throws {
+    let anonymous = try await server.send(method, target)
+    #expect(anonymous.status == 401)
+    #expect(anonymous["WWW-Authenticate"]?.hasPrefix("Bearer realm=") == true)
+    for secret in Self.secrets {
+      let status = try await server.send(method, target, ["Authorization": "Bearer \(secret)"]).status
+      let isAllowed = secret == scope || secret == "all" || secret == "prefixed" && reaches
+      #expect((status == 403) == !isAllowed, "\(secret): \(status)")
+      #expect(status != 401)
+    }
+  }
+
+  @Test(arguments: ["GET /healthz", "GET /readyz", "OPTIONS /v1/blobs/a", "HEAD /healthz"])
+  func someNeedNone(request: String) async throws {
+    let parts = request.split(separator: " ").map(String.init)
+    #expect((200...204).contains(try await server.send(parts[0], parts[1]).status))
+  }
+
+  @Test(arguments: [
+    "Bearer other", "Bearer all ", "Bearer  all", "bearer all", "BEARER all", "Bearer all, Bearer all", "Bearer",
+    "Bearer ",
+    "all", "Basic all", "Basic eDphbGw=", "Basic OmFsbA==", "basic eDphbGw=", "Basic eDpvdGhlcg==", "Basic /w==",
+    "Digest all", "",
+  ])
+  func onlyAKnownTokenIsTaken(value: String) async throws {
+    let isKnown = ["bearer all", "bearer  all", "bearer all ", "basic edphbgw=", "basic omfsba=="]
+      .contains(value.lowercased())
+    let answer = try await server.get("a", ["Authorization": value])
+    #expect(answer.status == (isKnown ? 404 : 401))
+    // What is wrong is told also where no token is needed.
+    #expect(try await server.send("GET", "/healthz", ["Authorization": value]).status == (isKnown ? 200 : 401))
+  }
+
+  @Test func twoTokensAreNone() async throws {
+    let answer = try await server.get("a", ["Authorization": "Bearer all", "authorization": "Bearer all"])
+    #expect(answer.status == 401)
+  }
+
+  @Test func aLackOfScopeIsNamed() async throws {
+    let answer = try await server.put("a", "x", ["Authorization": "Bearer read"])
+    #expect(answer.status == 403)
+    #expect(answer["WWW-Authenticate"] == #"Bearer realm="blobcache", error="insufficient_scope", scope="write""#)
+    #expect(try await server.cache.header(for: "a") == nil)
+  }
+
+  @Test func tokensCanBeReplaced() async throws {
+    access.replaceTokens([AccessToken(name: "new", secret: "new", scopes: [.read])])
+    #expect(try await server.get("a", ["Authorization": "Bearer all"]).status == 401)
+    #expect(try await server.get("a", ["Authorization": "Bearer new"]).status == 404)
+  }
+
+  /// A line without a digest is for requests without a token.
+  @Test func someMayBeAllowedWithoutAToken() async throws {
+    access.replaceTokens([
+      AccessToken(name: "anyone", secret: nil, scopes: [.read], keyPrefix: "public/"),
+      AccessToken(name: "ci", secret: "ci", scopes: [.write]),
+    ])
+    #expect(try await server.get("public/a").status == 404)
+    #expect(try await server.get("a").status == 401)
+    #expect(try await server.put("public/a", "x").status == 401)
+    #expect(try await server.put("public/a", "x", ["Authorization": "Bearer ci"]).status == 201)
+    #expect(try await server.get("public/a", ["Authorization": "Bearer ci"]).status == 403)
+    #expect(try await server.get("public/a", ["Authorization": "Bearer "]).status == 401)
+  }
+
+  @Test func withoutTokensAllIsAllowed() async throws {
+    let open = try TestServer()
+    #expect(try await open.put("a", "x").status == 201)
+    #expect(try await open.get("a", ["Authorization": "Bearer any"]).status == 200)
+  }
+}

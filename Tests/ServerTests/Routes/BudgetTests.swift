@@ -1,0 +1,79 @@
+import BlobCacheServer
+import Foundation
+import Testing
+
+/// What all bodies together may take while they arrive.
+@Suite struct BudgetTests {
+  private func server(inMemory: Int64 = 1 << 20, onDisk: Int64 = 1 << 20) throws -> TestServer {
+    var answering = BlobResponder.Configuration()
+    answering.bodyBytesInMemory = inMemory
+    answering.bodyBytesOnDisk = onDisk
+    return try TestServer(answering)
+  }
+
+  @Test func bodiesShareTheDisk() async throws {
+    let server = try server()
+    let piece = Data(count: 300_000)
+    let body = MadePieces(
+      { piece }, { piece },
+      {
+        // Another has room for 448,576 bytes.
+        let fits = Pieces(pieces: [piece]).body(told: 300_000)
+        let status = try await server.send("PUT", "/v1/blobs/b", [:], fits).status
+        #expect(status == 201)
+        let tooLarge = try await server.send("PUT", "/v1/blobs/c", [:], Pieces(pieces: [piece, piece]).body)
+        #expect(tooLarge.status == 503)
+        #expect(tooLarge["Retry-After"] == "1")
+        // A small one is in memory alone.
+        let small = try await server.put("d", "small").status
+        #expect(small == 201)
+        return piece
+      })
+    #expect(try await server.send("PUT", "/v1/blobs/a", [:], body.body(told: 900_000)).status == 201)
+    #expect(try await server.get("c").status == 404)
+    #expect(try server.temporaryFiles() == [])
+    // All was given back.
+    let again = Pieces(pieces: [piece, piece, piece]).body(told: 900_000)
+    #expect(try await server.send("PUT", "/v1/blobs/c", [:], again).status == 201)
+  }
+
+  @Test func aBodyAloneMayBeLarger() async throws {
+    let server = try server(inMemory: 1000, onDisk: 1000)
+    let body = Pieces(pieces: [Data(count: 300_000), Data(count: 300_000)])
+    #expect(try await server.send("PUT", "/v1/blobs/a", [:], body.body(told: 600_000)).status == 201)
+    #expect(try await server.send("PUT", "/v1/blobs/a", [:], body.body).status == 204)
+  }
+
+  @Test func bodiesShareTheMemory() async throws {
+    let server = try server(inMemory: 1000)
+    let body = MadePieces {
+      for count in [600, 601] {
+        let answer = try await server.send(
+          "PUT", "/v1/blobs/b", [:], Pieces(pieces: [Data(count: count)]).body(told: Int64(count)))
+        #expect(answer.status == (count == 600 ? 201 : 503))
+      }
+      // A large one has a piece in memory.
+      let large = try await server.send("PUT", "/v1/blobs/c", [:], Pieces(pieces: [Data(count: 10)]).body)
+      #expect(large.status == 503)
+      return Data(count: 400)
+    }
+    #expect(try await server.send("PUT", "/v1/blobs/a", [:], body.body(told: 400)).status == 201)
+    let large = Pieces(pieces: [Data(count: 10)]).body
+    #expect(try await server.send("PUT", "/v1/blobs/c", [:], large).status == 201)
+  }
+
+  /// What breaks off gives back what it had.
+  @Test func whatBreaksOffTakesNothing() async throws {
+    let server = try server()
+    for _ in 0..<8 {
+      let body = Pieces(pieces: [Data(count: 300_000), Data(count: 300_000)], breaksOff: true).body
+      #expect(try await server.send("PUT", "/v1/blobs/a", [:], body).status == 400)
+    }
+    let other = MadePieces {
+      let status = try await server.send("PUT", "/v1/blobs/b", [:], Pieces(pieces: [Data(count: 900_000)]).body).status
+      #expect(status == 201)
+      return Data(count: 1)
+    }
+    #expect(try await server.send("PUT", "/v1/blobs/a", [:], other.body(told: nil)).status == 201)
+  }
+}
