@@ -84,6 +84,11 @@ let package = Package(
         .product(name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["Server"])),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Server"])),
         .product(name: "SystemPackage", package: "swift-system"),
+      ],
+      // Built in: a program that is copied to another place has its pages with it.
+      resources: [
+        .embedInCode("Viewer/Assets/icon.svg"), .embedInCode("Viewer/Assets/viewer.css"),
+        .embedInCode("Viewer/Assets/viewer.js"),
       ]),
 
     .target(

@@ -14,6 +14,9 @@ public struct BlobResponder: Sendable {
   let turns = KeyTurns()
   /// What the bodies of all requests may take while they arrive.
   let bodies: (inMemory: BodyBudget, onDisk: BodyBudget)
+  let viewer = ViewerState()
+  /// nil of a server that is not for one browser alone.
+  let entrance: Entrance?
 
   public struct Configuration: Sendable {
     /// Names that requests may give as their host, beside IP addresses and `localhost`; nil for any.
@@ -24,6 +27,8 @@ public struct BlobResponder: Sendable {
     public var access = AccessControl()
     /// Whether requests that change something are refused.
     public var isReadOnly = false
+    /// A token that `/ui/enter` exchanges once for a cookie, which every request needs; nil for a server that needs none.
+    public var entranceToken: String?
 
     /// Bytes in memory that the bodies of all requests together may take while they arrive. More is answered with 503.
     public var bodyBytesInMemory: Int64 = 64 << 20
@@ -41,6 +46,7 @@ public struct BlobResponder: Sendable {
       inMemory: BodyBudget(limit: configuration.bodyBytesInMemory),
       onDisk: BodyBudget(limit: configuration.bodyBytesOnDisk)
     )
+    entrance = configuration.entranceToken.map { Entrance(token: $0) }
     logger = cache.configuration.store.logger
   }
 
@@ -55,7 +61,7 @@ public struct BlobResponder: Sendable {
     } catch {
       let refusal = Refusal(error)
       if refusal.status >= 500 { logger.warning("\(request.method) is answered with \(refusal.status): \(error)") }
-      response = refusal.response
+      response = if case .viewer = route { page(for: refusal) } else { refusal.response }
     }
     requests.add(route, request.method, status: response.status)
     return request.method == "HEAD" ? response.withoutBody : response
@@ -64,10 +70,11 @@ public struct BlobResponder: Sendable {
   /// - Parameter found: becomes the route, once it is known.
   private func answer(_ request: ServerRequest, _ found: inout Route?) async throws -> ServerResponse {
     try OriginRule(hostNames: configuration.hostNames).check(request)
-    let caller = try configuration.access.caller(of: request.fields)
+    let caller = entrance == nil ? try configuration.access.caller(of: request.fields) : .anyone
     let target = try RequestTarget(request.target)
     let route = try Route(target)
     found = route
+    if let entrance, !route.isOpen, !entrance.admits(request) { throw Entrance.refusal }
     guard route.methods.contains(request.method) else { return Self.refusal(of: request.method, for: route) }
     if let permission = route.permission(for: request.method) {
       guard permission.scope == .read || !configuration.isReadOnly else {
@@ -87,6 +94,8 @@ public struct BlobResponder: Sendable {
     case (.metrics, _): return try await metrics()
     case (.health, _): return .line(200, "ok")
     case (.readiness, _): return try await readiness()
+    case (.viewer(let page), _): return try await view(page, request, target, caller)
+    case (.viewerRoot, _): return Self.redirection(to: "ui/")
     }
   }
 

@@ -25,7 +25,14 @@
       help: ArgumentHelp(
         "Listen there: HOST:PORT, where port 0 is one that is free, or unix:PATH.", valueName: "address"),
       transform: ListenAddress.read)
-    var listen = ListenAddress(address: .host("127.0.0.1", port: 8723))
+    var listen: ListenAddress?
+
+    @Flag(
+      help: """
+        Serve one browser of this machine, at a port that is free: print an address that works once, and open it where \
+        there is a screen.
+        """)
+    var view = false
 
     @Flag(help: "Listen at an address that other machines reach, though nothing that is sent is encrypted.")
     var insecure = false
@@ -99,9 +106,12 @@
     var quiet = false
 
     func validate() throws {
-      guard listen.isLocal || insecure else {
+      guard place.isLocal || insecure else {
         throw ValidationError(
-          "Other machines reach \(listen.address), and what is sent is not encrypted: say --insecure if that is right.")
+          "Other machines reach \(place.address), and what is sent is not encrypted: say --insecure if that is right.")
+      }
+      guard !view || place.isLocal && place.isOnNetwork else {
+        throw ValidationError("--view is for a browser of this machine, and \(place.address) is not: say 127.0.0.1:0.")
       }
     }
 
@@ -109,25 +119,31 @@
       do {
         try await serve()
       } catch {
-        StandardError.report(Self.text(of: error, at: listen))
+        StandardError.report(Self.text(of: error, at: place))
         throw ExitCode(2)
       }
     }
   }
 
   extension ServeTool {
+    /// Where it listens.
+    private var place: ListenAddress {
+      listen ?? ListenAddress(address: .host("127.0.0.1", port: view ? 0 : 8723))
+    }
+
     private func serve() async throws {
       let cache = try BlobCache(directory: directory, configuration: try cacheConfiguration())
       if let collectionInterval {
         try cache.scheduleCollection(.init(interval: collectionInterval.duration))
       }
       var answering = BlobResponder.Configuration()
-      answering.hostNames = listen.isOnNetwork ? Set(hosts) : nil
+      answering.hostNames = place.isOnNetwork ? Set(hosts) : nil
+      answering.entranceToken = view ? RandomToken.make() : nil
       answering.isReadOnly = readOnly
       if let tokens { answering.access = AccessControl(tokens: try TokenFile.tokens(at: tokens)) }
       if let inFlight { answering.bodyBytesOnDisk = inFlight.bytes }
       var listening = BlobServer.Configuration()
-      listening.address = listen.address
+      listening.address = place.address
       listening.logsRequests = logsRequests
       // Half is for the files of what the connections ask for.
       if let descriptors = DescriptorLimit.raise() {
@@ -135,7 +151,14 @@
       }
       let server = BlobServer(
         responder: BlobResponder(cache: cache, configuration: answering), configuration: listening, logger: logger
-      ) { [directory, quiet] address in
+      ) { [directory, quiet, token = answering.entranceToken] address in
+        if let token {
+          let entrance = "http://\(address)/ui/enter?token=\(token)"
+          // Without it, there is no way in.
+          _ = try? FileDescriptor.standardOutput.writeAll("viewing \(directory) at \(entrance)\n".utf8)
+          Browser.open(entrance)
+          return
+        }
         guard !quiet else { return }
         let place = if case .host = address { "http://\(address)/" } else { "\(address)" }
         _ = try? FileDescriptor.standardOutput.writeAll("serving \(directory) at \(place)\n".utf8)

@@ -20,7 +20,7 @@ public struct BlobCacheTool: ParsableCommand {
     StoreCommand.self, LoadCommand.self, TouchCommand.self, LockCommand.self, UnlockCommand.self, RemoveCommand.self,
     ExtendedDataCommand.self, ListCommand.self, UsageCommand.self, StatsCommand.self, DumpCommand.self,
     VerifyCommand.self,
-    CollectCommand.self, ImportCommand.self, ConfigureCommand.self, ServeCommand.self,
+    CollectCommand.self, ImportCommand.self, ConfigureCommand.self, ServeCommand.self, ViewCommand.self,
   ]
 
   /// The package's.

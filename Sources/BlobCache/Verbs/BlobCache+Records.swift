@@ -1,5 +1,6 @@
 public import BlobStore
 internal import Locks
+package import SystemPackage
 
 extension BlobCache {
   /// The records of the directory with their headers, in no order; none is touched.
@@ -26,6 +27,28 @@ extension BlobCache {
       try engine.flushStaged()
       return try engine.store.page(prefix: prefix, from: start, limit: limit, where: isWanted)
     }
+  }
+
+  /// Where a walk has met about this share of the records, as `BlobStore.position(atShare:)`.
+  package func position(atShare share: Double) async throws -> WalkPosition {
+    let engine = try openEngine()
+    return try await engine.lanes.scans.run { _ in try engine.store.position(atShare: share) }
+  }
+
+  /// About how often each of some records was used lately, as `BlobStore.useCounts`; nil where no uses are counted.
+  package func useCounts(of entries: [RecordEntry]) throws -> [Int]? {
+    try openEngine().store.useCounts(of: entries)
+  }
+
+  /// A record file in detail, as `BlobStore.inspect`. Staged blobs are not there yet.
+  ///
+  /// - Parameters:
+  ///   - path: the record's file.
+  ///   - byteCount: a larger payload is not compared with its checksum.
+  /// - Throws: as `BlobStore.inspect`; `CancellationError` while it waits for a thread; `closed`.
+  package func inspect(_ path: FilePath, checkingUpTo byteCount: UInt64) async throws -> RecordInspection {
+    let engine = try openEngine()
+    return try await engine.lanes.scans.run { _ in try engine.store.inspect(path, checkingUpTo: byteCount) }
   }
 
   /// The records of a directory, one enumeration for each iterator.

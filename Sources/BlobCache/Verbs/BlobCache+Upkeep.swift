@@ -47,6 +47,15 @@ extension BlobCache {
     return try await engine.lanes.reads.run { _ in try engine.store.statistics() }
   }
 
+  /// The last whole collections of the directory, by all processes, the latest first: `BlobStore.recentPasses`.
+  ///
+  /// - Throws: as `BlobStore.recentPasses`; `CancellationError` while it waits for a thread; `closed`.
+  /// - Complexity: O(1).
+  package func recentPasses() async throws -> [BlobStore.RecentPass] {
+    let engine = try openEngine()
+    return try await engine.lanes.reads.run { _ in try engine.store.recentPasses() }
+  }
+
   /// Hits, misses and stores in the directory, of all processes.
   ///
   /// - Throws: as `BlobStore.traffic`; `CancellationError` while it waits for a thread; `closed`.

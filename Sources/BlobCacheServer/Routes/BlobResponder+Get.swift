@@ -14,9 +14,18 @@ extension BlobResponder {
     let found = isForHeadAlone ? try await look(at: key) : try await find(key)
     // Conditions are for what would be granted without them (RFC 9110, 13.2.1).
     guard let found else { throw Refusal(404, "there is no such blob") }
+    return try answer(to: request, preconditions, with: found, as: found.mediaType, isForHeadAlone: isForHeadAlone)
+  }
+
+  /// The answer to a request for a payload that was found, or for a part of it.
+  ///
+  /// - Parameter mediaType: nil for octets.
+  func answer(
+    to request: ServerRequest, _ preconditions: Preconditions, with found: StoredBlob, as mediaType: MediaType?,
+    isForHeadAlone: Bool = false
+  ) throws -> ServerResponse {
     let tag = EntityTag(found.header)
     guard preconditions.allowsMatch(tag) else { throw Refusal(412, "what is stored has another tag") }
-    let mediaType = found.mediaType
     let fields = fields(of: found.header, tag, mediaType)
     guard preconditions.allowsNoneMatch(tag) else { return ServerResponse(status: 304, fields: fields) }
     if !isForHeadAlone, let asked = Self.ranges(request, tag),
@@ -38,7 +47,7 @@ extension BlobResponder {
     return try await look(at: key, touching: true)
   }
 
-  private func look(at key: BlobKey, touching: Bool = false) async throws -> StoredBlob? {
+  func look(at key: BlobKey, touching: Bool = false) async throws -> StoredBlob? {
     try await cache.openReader(for: key, touching: touching).map { .open($0) }
   }
 

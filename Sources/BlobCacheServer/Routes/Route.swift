@@ -12,6 +12,9 @@ enum Route {
   case health
   /// Whether the directory can be used.
   case readiness
+  case viewer(ViewerRoute)
+  /// The viewer's path without the slash at its end, below which its pages lie.
+  case viewerRoot
 
   private static let blobs = "/v1/blobs/"
   private static let records = "/v1/records/"
@@ -31,6 +34,10 @@ enum Route {
       self = .health
     } else if path == "/readyz" {
       self = .readiness
+    } else if let page = ViewerRoute(path: path) {
+      self = .viewer(page)
+    } else if path == "/ui" {
+      self = .viewerRoot
     } else {
       throw Refusal(404, "there is nothing at this path")
     }
@@ -51,13 +58,24 @@ enum Route {
     case .metrics: "metrics"
     case .health: "health"
     case .readiness: "readiness"
+    case .viewer, .viewerRoot: "viewer"
     }
   }
 
   var methods: [String] {
     switch self {
     case .blob: ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS"]
-    case .list, .record, .metrics, .health, .readiness: ["GET", "HEAD", "OPTIONS"]
+    case .list, .record, .metrics, .health, .readiness, .viewerRoot: ["GET", "HEAD", "OPTIONS"]
+    case .viewer(let page): page.methods
+    }
+  }
+
+  /// Whether a server for one browser answers everybody.
+  var isOpen: Bool {
+    switch self {
+    case .health: true
+    case .viewer(let page): page.isOpen
+    default: false
     }
   }
 
@@ -73,7 +91,8 @@ enum Route {
     case .list(let query): Permission(scope: .read, reach: .prefix(query.prefix))
     case .metrics: Permission(scope: .read, reach: .directory)
     // Those who watch over the process ask without a token.
-    case .health, .readiness: nil
+    case .health, .readiness, .viewerRoot: nil
+    case .viewer(let page): page.permission
     }
   }
 }

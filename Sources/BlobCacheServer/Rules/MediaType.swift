@@ -75,6 +75,9 @@ struct MediaType {
       && (Self.shownImages.contains(essence) || essence.hasPrefix("audio/") || essence.hasPrefix("video/"))
   }
 
+  /// Whether it is what a form of a page is sent as.
+  var isForm: Bool { essence == "application/x-www-form-urlencoded" }
+
   private static let shownImages: Set = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]
 
   /// Whether it is a script, a style, a document with either (SVG and other XML, HTML, PDF), or is made of other types.

@@ -26,6 +26,18 @@ extension BlobStore {
     }
   }
 
+  /// About how often each of some records was used lately, 15 times at the most; nil where no uses are counted.
+  package func useCounts(of entries: [RecordEntry]) throws(BlobStoreError) -> [Int]? {
+    try withErrorContext("statistics") {
+      guard let open = try core.root.opened(),
+        let control = try core.controlFiles.controlFile(of: open, makesIt: false)
+      else { return nil }
+      return core.uses.withSketch(of: control, in: open) { sketch in
+        entries.map { entry in entry.path.map { sketch.uses(of: $0.digest).count } ?? 0 }
+      }
+    }
+  }
+
   /// Begins to count anew what is asked of the directory, for all processes.
   public func clearTraffic() throws(BlobStoreError) {
     try withErrorContext("statistics") {

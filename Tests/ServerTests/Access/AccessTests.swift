@@ -28,6 +28,9 @@ import Testing
     ("POST", "/v1/blobs/a?unlock&force", "write", false), ("GET", "/v1/records/a", "read", false),
     ("GET", "/v1/blobs", "read", false), ("GET", "/v1/blobs?prefix=ci/", "read", false),
     ("GET", "/metrics", "read", false),
+    ("GET", "/ui/", "read", false), ("GET", "/ui/record?key=ci/%C3%A9", "read", false),
+    ("POST", "/ui/change", "write", false), ("POST", "/ui/collect", "admin", false),
+    ("POST", "/ui/verify", "admin", false),
     ("PUT", "/v1/blobs/ci%2F%C3%A9/x", "write", true), ("GET", "/v1/blobs/ci/%C3%A9", "read", true),
     ("GET", "/v1/records/ci/%C3%A9", "read", true), ("GET", "/v1/blobs?prefix=ci/%C3%A9x", "read", true),
     // The same letter by other bytes is another key.

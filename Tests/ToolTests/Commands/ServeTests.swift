@@ -50,5 +50,8 @@ import Testing
     let run = try await tool.execute([alone.path, "serve", "a b", "--listen", "x", "--quiet"])
     #expect(run.status == 0)
     #expect(run.text == "<a b><--listen><x><--quiet>")
+    let view = try await tool.execute([alone.path, "view", "a b", "--read-only"])
+    #expect(view.status == 0)
+    #expect(view.text == "<--view><a b><--read-only>")
   }
 }

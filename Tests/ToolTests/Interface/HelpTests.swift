@@ -10,7 +10,7 @@ import Testing
   static let subcommands = [
     "store", "load", "touch", "lock", "unlock", "remove", "extended-data", "list", "usage", "stats", "dump", "verify",
     "collect",
-    "import", "configure", "serve",
+    "import", "configure", "serve", "view",
   ]
 
   @Test(arguments: [""] + subcommands) func helpIsAsItWas(subcommand: String) async throws {

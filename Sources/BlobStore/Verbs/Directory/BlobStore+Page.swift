@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import Posix
 
 /// Some records of a directory, and where the others begin.
 package struct RecordPage: Sendable {
@@ -16,10 +17,10 @@ extension BlobStore {
   /// - Parameters:
   ///   - prefix: what the keys begin with.
   ///   - start: where the page before this one has ended.
-  ///   - limit: records of a page. It has fewer where many subdirectories have none that are wanted.
+  ///   - limit: records of a page. It has fewer where few of many are wanted.
   ///   - isWanted: whether a record belongs to the page.
   /// - Throws: as `records(prefix:)`.
-  /// - Complexity: the root is listed, and for each page one subdirectory beyond what its records take.
+  /// - Complexity: the root is listed, and a page's records are looked at, or ten thousand of which few are wanted.
   package func page(
     prefix: String = "", from start: WalkPosition = .start, limit: Int, where isWanted: (RecordEntry) -> Bool
   ) throws(BlobStoreError) -> RecordPage {
@@ -31,8 +32,9 @@ extension BlobStore {
       walk.smallestPart = 1
       let sequence = RecordSequence(walk: walk, keyPrefix: prefix)
       var entries: [RecordEntry] = []
-      var (emptySubdirectories, countBefore) = (0, 0)
+      var (emptySubdirectories, countBefore, examined) = (0, 0, 0)
       while let item = try walk.next() {
+        examined += 1
         // The walk goes on with what lies before its start.
         if walk.hasWrapped { return RecordPage(entries: entries, next: nil) }
         switch item {
@@ -43,7 +45,8 @@ extension BlobStore {
         case .temporary, .foreign, .foreignRecord: break
         }
         let mayEnd = walk.isBetweenEntries || walk.hasMetPart
-        guard mayEnd, entries.count >= limit || emptySubdirectories >= Self.mostEmptySubdirectories else { continue }
+        let isLong = emptySubdirectories >= Self.mostEmptySubdirectories || examined >= Self.mostExamined
+        guard mayEnd, entries.count >= limit || isLong else { continue }
         let position = walk.position
         // Behind the last of all digests is the first one, where a walk begins.
         return RecordPage(entries: entries, next: position.digest == 0 ? nil : position)
@@ -52,8 +55,30 @@ extension BlobStore {
     }
   }
 
+  /// Where a walk has met about this share of the records, from 0 up to 1.
+  ///
+  /// Records are spread evenly over subdirectories. The digests of those are not even.
+  ///
+  /// - Throws: as `records(prefix:)`.
+  /// - Complexity: the root is listed.
+  package func position(atShare share: Double) throws(BlobStoreError) -> WalkPosition {
+    try withErrorContext("records") {
+      guard let open = try core.root.opened() else { return .start }
+      var digests: [UInt64] = []
+      var entries = try open.directory.entries()
+      while let entry = try entries.next() {
+        if !entry.name.hasPrefix(".") { digests.append(NameDigest.digest(ofFileName: entry.name)) }
+      }
+      digests.sort()
+      let index = Int(share * Double(digests.count))
+      return digests.indices.contains(index) ? WalkPosition(digest: digests[index]) : .start
+    }
+  }
+
   /// So many subdirectories without a record that is wanted end a page: a prefix that few keys have must not take long.
   private static var mostEmptySubdirectories: Int { 128 }
+  /// So many entries end a page: a state that few records have must not take a walk over millions.
+  private static var mostExamined: Int { 10_000 }
 }
 
 extension WalkPosition {

@@ -60,16 +60,24 @@ extension BlobStore {
   /// - Throws: `foreignFile` if it is no regular file; `fileSystem`.
   /// - Complexity: reads the whole file, 256 KiB at a time, where its payload has a checksum.
   public func inspect(_ path: FilePath) throws(BlobStoreError) -> RecordInspection {
+    try inspect(path, checkingUpTo: .max)
+  }
+
+  /// As `inspect`, where no larger payload is compared with its checksum than of so many bytes.
+  package func inspect(
+    _ path: FilePath, checkingUpTo byteCount: UInt64
+  ) throws(BlobStoreError) -> RecordInspection {
     try withErrorContext("inspect") {
-      let inspection = try RecordInspection(path, of: core)
+      let limit = min(byteCount, UInt64(clamping: core.configuration.limits.payload))
+      let inspection = try RecordInspection(path, of: core, checkingUpTo: limit)
       // A header that is changed in place may be seen half done.
-      return inspection.damage == nil ? inspection : try RecordInspection(path, of: core)
+      return inspection.damage == nil ? inspection : try RecordInspection(path, of: core, checkingUpTo: limit)
     }
   }
 }
 
 extension RecordInspection {
-  fileprivate init(_ path: FilePath, of store: StoreCore) throws {
+  fileprivate init(_ path: FilePath, of store: StoreCore, checkingUpTo limit: UInt64) throws {
     let name = path.lastComponent?.string ?? path.string
     let parent = path.removingLastComponent()
     guard let directory = try Directory(at: parent.isEmpty ? "." : parent, files: Files()) else {
@@ -78,12 +86,13 @@ extension RecordInspection {
     switch try directory.openFile(name, for: .read) {
     case .absent: throw FileError(.open, Location(path), .noSuchFileOrDirectory)
     case .notRegular: throw BlobStoreError(.foreignFile, "this is no regular file", path: path)
-    case .regular(let file, let status): try self.init(path, named: name, file, status, of: store)
+    case .regular(let file, let status): try self.init(path, named: name, file, status, of: store, checkingUpTo: limit)
     }
   }
 
   private init(
-    _ path: FilePath, named name: String, _ file: borrowing OpenFile, _ status: Stat, of store: StoreCore
+    _ path: FilePath, named name: String, _ file: borrowing OpenFile, _ status: Stat, of store: StoreCore,
+    checkingUpTo limit: UInt64
   ) throws {
     self.path = path
     let naming = store.configuration.layout.naming
@@ -104,7 +113,7 @@ extension RecordInspection {
     var facts = RecordFacts(fileSize: status.size)
     // A file may claim to be endless; what no load would return is not read.
     if let sound = unsafe judge.judge(head.span.bytes, facts).soundHeader, sound.payloadChecksum != nil,
-      sound.payloadSize <= store.configuration.limits.payload
+      sound.payloadSize <= limit
     {
       try file.readPayloadChecksum(by: sound, &facts)
       // As it is on disk: what is missing there is no damage of the payload.

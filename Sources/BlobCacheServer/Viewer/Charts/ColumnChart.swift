@@ -1,0 +1,77 @@
+/// Columns over labels, each of one or more parts that stand on each other. It is as wide as its place.
+struct ColumnChart {
+  struct Column {
+    let label: String
+    /// What is said of the column where the pointer is.
+    let title: String
+    /// From the bottom up.
+    let parts: [Part]
+
+    var total: Double { parts.reduce(0) { $0 + $1.value } }
+  }
+
+  struct Part {
+    let value: Double
+    let colour: ChartColour
+  }
+
+  /// What it shows, for those who hear it.
+  let title: String
+  let columns: [Column]
+  /// The text of a number at the axis.
+  var text: (Double) -> String = { Quantities.count(Int64($0)) }
+
+  private static let (height, top, bottom) = (150, 14, 20)
+
+  var markup: HTML {
+    let most = columns.map(\.total).max() ?? 0
+    guard most > 0 else { return "<p class=\"empty\">\(title): nothing yet</p>" }
+    let floor = Self.height - Self.bottom
+    let step = 100.0 / Double(max(columns.count, 1))
+    var marks: HTML = ""
+    for (index, column) in columns.enumerated() {
+      var base = Double(floor)
+      var parts: HTML = ""
+      for part in column.parts where part.value > 0 {
+        let height = max(1.5, part.value / most * Double(floor - Self.top))
+        base -= height
+        parts += """
+          <rect class="\(part.colour.name)" x="\(Self.number(Double(index) * step + step * 0.14))%" \
+          y="\(Self.number(base))" width="\(Self.number(step * 0.72))%" height="\(Self.number(height))" rx="2"/>
+          """
+      }
+      let middle = Self.number((Double(index) + 0.5) * step)
+      marks += """
+        <g><title>\(column.title)</title><rect class="ground" x="\(Self.number(Double(index) * step))%" y="0" \
+        width="\(Self.number(step))%" height="\(Self.height)"/>\(parts)\
+        <text x="\(middle)%" y="\(Self.height - 5)" text-anchor="middle">\(column.label)</text></g>
+        """
+    }
+    return """
+      <svg class="chart" role="img" aria-label="\(title)" width="100%" height="\(Self.height)">\
+      <line class="axis" x1="0" x2="100%" y1="\(floor)" y2="\(floor)"/>\
+      <line class="grid" x1="0" x2="100%" y1="\(Self.top)" y2="\(Self.top)"/>\
+      <text class="most" x="2" y="\(Self.top - 4)">\(text(most))</text>\(marks)</svg>
+      """
+  }
+
+  /// With two digits behind the point, which is finer than any screen.
+  static func number(_ value: Double) -> String {
+    guard value.isFinite else { return "0" }
+    return "\((value * 100).rounded() / 100)"
+  }
+}
+
+/// What a mark of a chart stands for. The style sheet has the colours, those of the night too.
+enum ChartColour: String {
+  case first, second, third, fourth
+
+  var name: String { "colour-" + rawValue }
+}
+
+extension HTML {
+  /// What the colours of a chart stand for.
+  static func legend(_ entries: [(colour: ChartColour, text: String)]) -> HTML {
+    "<p class=\"legend\">\(entries.map { "<span><i class=\"\($0.colour.name)\"></i>\($0.text)</span>" as HTML })</p>"
+  }
+}

@@ -1,0 +1,89 @@
+/// Markup of a page, in which every text is escaped.
+///
+/// In a literal, what stands there is markup, and what is put into it is text, unless it is `HTML` itself. Attributes
+/// stand in double quotes.
+struct HTML: ExpressibleByStringInterpolation, Sendable {
+  private(set) var text: String
+
+  init() { text = "" }
+
+  init(stringLiteral markup: String) { text = markup }
+
+  init(stringInterpolation: StringInterpolation) { text = stringInterpolation.text }
+
+  static func += (a: inout HTML, b: HTML) { a.text += b.text }
+
+  struct StringInterpolation: StringInterpolationProtocol {
+    fileprivate var text = ""
+
+    init(literalCapacity: Int, interpolationCount: Int) {
+      text.reserveCapacity(literalCapacity + 16 * interpolationCount)
+    }
+
+    mutating func appendLiteral(_ markup: String) { text += markup }
+
+    mutating func appendInterpolation(_ markup: HTML) { text += markup.text }
+
+    mutating func appendInterpolation(_ parts: [HTML]) { for part in parts { text += part.text } }
+
+    mutating func appendInterpolation(_ number: some BinaryInteger) { text += "\(number)" }
+
+    mutating func appendInterpolation(_ plain: String) { HTML.escape(plain, into: &text) }
+  }
+}
+
+extension HTML {
+  /// What would end a text or an attribute becomes a reference (HTML, 13.1.4).
+  fileprivate static func escape(_ plain: String, into text: inout String) {
+    for scalar in plain.unicodeScalars {
+      switch scalar {
+      case "&": text += "&amp;"
+      case "<": text += "&lt;"
+      case ">": text += "&gt;"
+      case "\"": text += "&quot;"
+      case "'": text += "&#39;"
+      default: text.unicodeScalars.append(scalar)
+      }
+    }
+  }
+
+  /// A text whose control characters, and those that turn its direction, are written out.
+  ///
+  /// A key must not look like another one, nor change what stands beside it.
+  static func visible(_ text: String) -> HTML {
+    guard text.unicodeScalars.contains(where: \.isUnseen) else { return "<bdi>\(text)</bdi>" }
+    var html: HTML = "<bdi>"
+    var plain = ""
+    for scalar in text.unicodeScalars {
+      guard scalar.isUnseen else {
+        plain.unicodeScalars.append(scalar)
+        continue
+      }
+      html += "\(plain)<i class=\"unseen\">\(Self.name(of: scalar))</i>"
+      plain = ""
+    }
+    html += "\(plain)</bdi>"
+    return html
+  }
+
+  private static func name(of scalar: Unicode.Scalar) -> String {
+    switch scalar {
+    case "\n": "\\n"
+    case "\r": "\\r"
+    case "\t": "\\t"
+    default: "\\u{\(String(scalar.value, radix: 16, uppercase: true))}"
+    }
+  }
+}
+
+extension Unicode.Scalar {
+  /// Control characters, characters without width, separators of lines, and what changes the direction of text.
+  fileprivate var isUnseen: Bool {
+    switch value {
+    case 0x00...0x1F, 0x7F...0x9F, 0xAD, 0x61C, 0x200B...0x200F, 0x2028...0x202E, 0x2060...0x206F, 0xFEFF,
+      0xE0000...0xE007F:
+      true
+    default: false
+    }
+  }
+}

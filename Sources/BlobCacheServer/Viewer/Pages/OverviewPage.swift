@@ -1,0 +1,180 @@
+internal import BlobCache
+internal import BlobRecord
+internal import BlobStore
+
+extension BlobResponder {
+  /// How full the directory is and how well it works: numbers that are known without a look at any record.
+  ///
+  /// Sizes and ages need a walk over all records, which is made by itself only if there are few.
+  func overview(_ target: RequestTarget) async throws -> ServerResponse {
+    let usage = try await cache.usageEstimate()
+    let traffic = try await cache.traffic()
+    let page = OverviewPage(
+      usage: usage, traffic: traffic, collections: try await cache.statistics(),
+      passes: try await cache.recentPasses(),
+      samples: viewer.samples.add(.init(time: now, traffic: traffic, usage: usage)),
+      survey: try await survey(of: usage, isAsked: target.parameter("survey") != nil),
+      sizeLimit: cache.configuration.store.limits.size, now: now)
+    return self.page("Overview", .overview, page.content)
+  }
+
+  private func survey(of usage: BlobStore.UsageEstimate?, isAsked: Bool) async throws -> Surveys.Look? {
+    let isSmall = usage.map { $0.records <= OverviewPage.mostRecordsForSurvey } ?? true
+    guard isAsked || isSmall else { return viewer.surveys.known(.init()) }
+    return try await viewer.surveys.look(at: .init(), of: cache)
+  }
+}
+
+struct OverviewPage {
+  let usage: BlobStore.UsageEstimate?
+  let traffic: BlobStore.Traffic
+  let collections: BlobStore.CollectionStatistics
+  let passes: [BlobStore.RecentPass]
+  let samples: [Samples.Sample]
+  /// nil if no walk was made.
+  let survey: Surveys.Look?
+  let sizeLimit: Int64?
+  let now: UnixTime
+
+  /// A walk over so many takes less time than a person notices.
+  static let mostRecordsForSurvey: Int64 = 20_000
+
+  var content: HTML {
+    """
+    <h1>Overview</h1>
+    <section class="tiles" id="tiles" data-live>\(tiles)</section>
+    <div class="cards">
+    <section class="card" id="rate" data-live><h2>Loads a second</h2>\(rate)</section>
+    <section class="card" id="bytes" data-live><h2>Bytes in the directory</h2>\(bytes)</section>
+    <section class="card" id="loads" data-live><h2>Loads between collections</h2>\(PassCharts(passes: passes, now: now).loads)</section>
+    <section class="card" id="removals" data-live><h2>Removed by collections</h2>\(PassCharts(passes: passes, now: now).removals)</section>
+    </div>
+    <div id="survey" data-live>\(surveyed)</div>
+    """
+  }
+
+  // MARK: Tiles
+
+  private var tiles: HTML {
+    let ratio = traffic.hitRatio.map(Quantities.percent) ?? "–"
+    let loads: HTML =
+      "\(Quantities.count(traffic.hits)) hits, \(Quantities.count(traffic.memoryHits)) in memory, \(Quantities.count(traffic.misses)) misses"
+    let removed: HTML =
+      "\(Quantities.count(collections.expired)) expired, \(Quantities.count(collections.evicted)) evicted"
+    return """
+      \(Self.tile("Records", usage.map { "\(Quantities.count($0.records))" } ?? "–", unknownNote))
+      \(Self.tile("Bytes", usage.map { HTML.bytes($0.bytes) } ?? "–", limitNote))
+      \(Self.tile("Locked", usage.map { "\(Quantities.count($0.lockedRecords))" } ?? "–", lockNote))
+      \(Self.tile("Hit ratio", "\(ratio)", loads))
+      \(Self.tile("Removed", "\(Quantities.count(collections.expired + collections.evicted))", removed))
+      """
+  }
+
+  static func tile(_ name: String, _ value: HTML, _ note: HTML) -> HTML {
+    "<div class=\"tile\"><h2>\(name)</h2><p class=\"value\">\(value)</p><p class=\"note\">\(note)</p></div>"
+  }
+
+  private var unknownNote: HTML {
+    guard usage != nil else { return "not counted before the first store or collection" }
+    return traffic.since.map { "loads counted since \(HTML.time($0, now: now))" as HTML } ?? ""
+  }
+
+  private var limitNote: HTML {
+    guard let usage, let sizeLimit, sizeLimit > 0 else { return "no limit" }
+    return """
+      <meter min="0" max="\(sizeLimit)" high="\(sizeLimit / 20 * 19)" value="\(min(usage.bytes, sizeLimit))"></meter> \
+      of \(HTML.bytes(sizeLimit))
+      """
+  }
+
+  private var lockNote: HTML {
+    guard let usage, usage.lockedRecords > 0 else { return "none is locked" }
+    let link = ViewerLink(.records).with("state", "locked")
+    return "<a href=\"\(link)\">\(Quantities.bytes(usage.lockedBytes))</a> stay at any age"
+  }
+
+  // MARK: Curves
+
+  private var rate: HTML {
+    let steps = zip(samples, samples.dropFirst())
+    func perSecond(_ count: (BlobStore.Traffic) -> Int64) -> [Double] {
+      steps.map { Double(count($1.traffic) - count($0.traffic)) / Double(max(1, $1.time.seconds - $0.time.seconds)) }
+    }
+    let chart = LineChart(
+      title: "Hits and misses a second while this page is open",
+      curves: [
+        .init(colour: .first, values: perSecond(\.hits)), .init(colour: .third, values: perSecond(\.misses)),
+      ], text: { "\(ColumnChart.number($0))/s" })
+    return "\(HTML.legend([(.first, "hits"), (.third, "misses")]))\(chart.markup)"
+  }
+
+  private var bytes: HTML {
+    let values = samples.compactMap { $0.usage.map { Double($0.bytes) } }
+    let chart = LineChart(
+      title: "Bytes while this page is open", curves: [.init(colour: .second, values: values)],
+      text: { Quantities.bytes(Int64($0)) })
+    return "\(HTML.legend([(.second, "headers and payloads")]))\(chart.markup)"
+  }
+
+  // MARK: What a walk has told
+
+  private var surveyed: HTML {
+    guard let survey else {
+      let link = ViewerLink(.overview).with("survey", "1")
+      let count = usage.map { Quantities.count($0.records) } ?? "all"
+      return """
+        <section class="card"><h2>Sizes and ages</h2><p>They need a look at \(count) records.</p>
+        <p><a class="button" href="\(link)">Look at all of them</a></p></section>
+        """
+    }
+    let result = survey.result
+    return """
+      \(Self.progress(of: survey, expected: usage?.records))
+      <div class="cards">
+      <section class="card"><h2>Sizes of payloads</h2>\(Self.chart("Records by the size of their payload", result.sizes, .second))</section>
+      <section class="card"><h2>Time since the update</h2>\(Self.chart("Records by the time since their update", result.ages, .fourth))</section>
+      <section class="card wide"><h2>States</h2>\(states(of: result))</section>
+      </div>
+      """
+  }
+
+  /// How far a walk has come, unless it is over.
+  static func progress(of survey: Surveys.Look, expected: Int64?) -> HTML {
+    if let failure = survey.failure { return "<p class=\"failure\" role=\"alert\">\(failure)</p>" }
+    guard !survey.isWhole else { return "" }
+    let examined = survey.result.examined
+    let of: HTML = expected.map { " of about \(Quantities.count(max($0, examined)))" } ?? ""
+    return """
+      <p class="notice" role="status"><progress max="\(max(expected ?? 0, examined, 1))" value="\(examined)"></progress> \
+      \(Quantities.count(examined))\(of) records looked at: what is shown is of these.</p>
+      """
+  }
+
+  private static func chart(_ title: String, _ histogram: Histogram, _ colour: ChartColour) -> HTML {
+    let columns = histogram.bins.map { bin in
+      ColumnChart.Column(
+        label: bin.label,
+        title: "\(bin.label): \(Quantities.count(bin.records)) records, \(Quantities.bytes(bin.bytes))",
+        parts: [.init(value: Double(bin.records), colour: colour)])
+    }
+    return ColumnChart(title: title, columns: columns).markup
+  }
+
+  private func states(of result: SurveyResult) -> HTML {
+    let rows = RecordState.allCases.compactMap { state -> HTML? in
+      guard let tally = result.states[state] else { return nil }
+      let link = ViewerLink(.records).with("state", state.rawValue)
+      let share = result.examined > 0 ? Double(tally.records) / Double(result.examined) : 0
+      return """
+        <tr><td><a class="state \(state.rawValue)" href="\(link)">\(state.rawValue)</a></td>\
+        <td class="number">\(Quantities.count(tally.records))</td><td class="number">\(HTML.bytes(tally.bytes))</td>\
+        <td class="number">\(Quantities.percent(share))</td></tr>
+        """
+    }
+    guard !rows.isEmpty else { return "<p class=\"empty\">The directory has no records.</p>" }
+    return """
+      <table><thead><tr><th>State</th><th class="number">Records</th><th class="number">Bytes</th>\
+      <th class="number">Share</th></tr></thead><tbody>\(rows)</tbody></table>
+      """
+  }
+}

@@ -1,0 +1,137 @@
+internal import BlobCache
+internal import BlobRecord
+internal import BlobStore
+internal import Locks
+
+/// The walks over all records that pages have asked for, and what they have told.
+///
+/// A page never waits for a whole walk. It shows what is known, and asks again. A walk that no page asks for any more ends.
+final class Surveys: Sendable {
+  /// Which records a survey is of.
+  struct Scope: Hashable, Sendable {
+    var prefix = ""
+    var states = Set(RecordState.allCases)
+  }
+
+  /// What is known when a page is made.
+  struct Look: Sendable {
+    let result: SurveyResult
+    /// Whether every record was met that is there.
+    let isWhole: Bool
+    /// Why the walk has ended before.
+    let failure: String?
+  }
+
+  private struct Walk {
+    let number: Int
+    var result = SurveyResult()
+    var began = ContinuousClock.now
+    var lastAsked = ContinuousClock.now
+    var ended: ContinuousClock.Instant?
+    var failure: String?
+
+    /// A walk that took long is not begun anew soon.
+    var isKept: Bool {
+      guard let ended else { return true }
+      let age = ContinuousClock.now - ended
+      return failure == nil && age < min(max((ended - began) * 20, .seconds(1)), .seconds(600))
+    }
+  }
+
+  private struct State {
+    var walks: [Scope: Walk] = [:]
+    var count = 0
+  }
+
+  private let state = Lock(State())
+
+  /// Other walks are given up: each keeps a thread busy.
+  private static let mostWalks = 4
+  /// How long a walk goes on that no page asks for.
+  private static let patience: Duration = .seconds(15)
+  /// How long a page waits for a walk, which is long enough for thousands of records.
+  private static let wait: Duration = .milliseconds(150)
+  private static let pageSize = 256
+
+  /// What a survey knows after a moment; it is begun if there is none.
+  ///
+  /// - Parameter anew: whether a walk that has ended is made again.
+  func look(at scope: Scope, of cache: BlobCache, anew: Bool = false) async throws -> Look {
+    begin(scope, cache, anew)
+    let deadline = ContinuousClock.now + Self.wait
+    while true {
+      let walk = state.withLock { $0.walks[scope] }
+      if let walk, walk.ended != nil || ContinuousClock.now >= deadline {
+        return Look(result: walk.result, isWhole: walk.ended != nil && walk.failure == nil, failure: walk.failure)
+      }
+      guard walk != nil else { return Look(result: SurveyResult(), isWhole: false, failure: nil) }
+      try await Task.sleep(for: .milliseconds(5))
+    }
+  }
+
+  /// What a survey has told before; nil if none was made.
+  func known(_ scope: Scope) -> Look? {
+    state.withLock { state in
+      state.walks[scope]?.lastAsked = .now
+      return state.walks[scope].map { Look(result: $0.result, isWhole: $0.ended != nil, failure: $0.failure) }
+    }
+  }
+
+  private func begin(_ scope: Scope, _ cache: BlobCache, _ anew: Bool) {
+    let number: Int? = state.withLock { state in
+      state.walks[scope]?.lastAsked = .now
+      if let walk = state.walks[scope], walk.isKept, !(anew && walk.ended != nil) { return nil }
+      if state.walks.count >= Self.mostWalks, state.walks[scope] == nil,
+        let oldest = state.walks.min(by: { $0.value.lastAsked < $1.value.lastAsked })?.key
+      {
+        state.walks[oldest] = nil
+      }
+      state.count += 1
+      state.walks[scope] = Walk(number: state.count)
+      return state.count
+    }
+    guard let number else { return }
+    Task { [weak self] in
+      var position: WalkPosition? = .start
+      do {
+        while let start = position {
+          let page = try await cache.page(
+            prefix: scope.prefix, from: start, limit: Self.pageSize, where: { scope.states.contains($0.state) })
+          let uses = try cache.useCounts(of: page.entries)
+          guard let self, self.add(page.entries, uses, to: scope, number, cache.configuration.store.now()) else {
+            return
+          }
+          position = page.next
+        }
+        self?.end(scope, number, nil)
+      } catch {
+        self?.end(scope, number, Refusal(error).message)
+      }
+    }
+  }
+
+  /// - Returns: false if the walk is not wanted any more.
+  private func add(
+    _ entries: [RecordEntry], _ uses: [Int]?, to scope: Scope, _ number: Int, _ now: UnixTime
+  ) -> Bool {
+    let rows = entries.enumerated().map { RecordRow($1, useCount: uses?[$0]) }
+    return state.withLock { state in
+      // No copy of the walk, which would double its lists.
+      guard state.walks[scope]?.number == number, let lastAsked = state.walks[scope]?.lastAsked else { return false }
+      guard ContinuousClock.now - lastAsked < Self.patience else {
+        state.walks[scope] = nil
+        return false
+      }
+      for row in rows { state.walks[scope]?.result.add(row, now: now) }
+      return true
+    }
+  }
+
+  private func end(_ scope: Scope, _ number: Int, _ failure: String?) {
+    state.withLock { state in
+      guard state.walks[scope]?.number == number else { return }
+      state.walks[scope]?.ended = .now
+      state.walks[scope]?.failure = failure
+    }
+  }
+}

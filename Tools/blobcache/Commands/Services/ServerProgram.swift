@@ -1,0 +1,55 @@
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#elseif canImport(Android)
+  internal import Android
+#endif
+
+/// The program `blobcache-serve`, which lies beside this one or on the PATH.
+///
+/// A server is ten times as large as all subcommands, and each of them would pay for it at its start.
+enum ServerProgram {
+  static let name = "blobcache-serve"
+
+  /// Becomes the program.
+  ///
+  /// - Parameters:
+  ///   - arguments: what it gets.
+  ///   - subcommand: for the message.
+  /// - Throws: `CommandFailure`, and returns in no other way.
+  static func become(with arguments: [String], for subcommand: String) throws -> Never {
+    let beside = ownPath.removingLastComponent().appending(name)
+    var errno = execute(beside.string, arguments)
+    if errno == .noSuchFileOrDirectory { errno = execute(name, arguments) }
+    throw CommandFailure(
+      "\(subcommand): \(beside): \(errno); build it by: swift build -c release --traits Server --product \(name)")
+  }
+
+  /// This program's own path; the name it was called by where the system does not tell.
+  private static var ownPath: FilePath {
+    let name = FilePath(CommandLine.arguments.first ?? "blobcache")
+    guard let path = realpath("/proc/self/exe", nil) ?? realpath(name.string, nil) else { return name }
+    defer { free(path) }
+    return FilePath(platformString: path)
+  }
+
+  /// Becomes another program, which is looked for on the PATH if its name has no slash.
+  ///
+  /// - Returns: why that did not succeed.
+  private static func execute(_ program: String, _ arguments: [String]) -> Errno {
+    // What this program ignores, the other is not to inherit: it decides for itself.
+    signal(SIGPIPE, SIG_DFL)
+    signal(SIGXFSZ, SIG_DFL)
+    var pointers = ([program] + arguments).map { strdup($0) } + [nil]
+    execvp(program, &pointers)
+    let failure = Errno(rawValue: errno)
+    ProcessSetup.ignoreSignals()
+    for pointer in pointers { free(pointer) }
+    return failure
+  }
+}
