@@ -24,6 +24,8 @@ extension BlobCache {
     public var maxConcurrentProducers: Int?
     /// When a store returns.
     public var writing = Writing.through
+    /// A tier that other machines share, behind the directory; nil for none.
+    public var remote: RemoteTier?
     /// How far a blob's update time on disk may lag behind its uses in memory.
     ///
     /// This is for blobs with the default expiration: their update time on disk is moved at most so often. It is held

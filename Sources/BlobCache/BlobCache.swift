@@ -58,6 +58,9 @@ public final class BlobCache: Sendable {
 
   /// - Parameter files: where tests put their faults.
   package init(directory: FilePath, configuration: Configuration, files: Files) throws {
+    if let fault = configuration.remote?.fault {
+      throw BlobCacheError(.invalidConfiguration, fault, path: directory)
+    }
     engine = try CacheRegistry.engine(for: directory, configuration, files)
   }
 
@@ -97,6 +100,8 @@ extension BlobCache {
   package var inputWaitCount: Int { engine.readiness.waiterCount }
   /// Objects whose slices are in use.
   package var slicedObjectCount: Int { engine.slicedObjects.count }
+  /// Waits for the latest change of a key on its way to the remote tier; nil without one.
+  package func remoteSettled(_ key: BlobKey) async -> RemoteOutcome? { await engine.remote?.settled(key) }
   /// Loads that wait for a thread.
   package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
   /// Keys that are being produced, or produced anew.
@@ -168,6 +173,8 @@ extension CacheEngine {
     // Until then it is held: another cache that is let go meanwhile does not end the threads.
     let result = await settled()
     if CacheRegistry.release(self) {
+      // What it sends may still have to be read.
+      await remote?.close()
       shutDown()
       await departed()
     }
@@ -176,6 +183,7 @@ extension CacheEngine {
 
   /// The work that goes on after `shutDown` has ended.
   fileprivate func departed() async {
+    await remote?.close()
     await lanes.closed()
     // Only the next cache uses the directory then, and it waits for this one's `shutdownLatch`.
     if configuration.store.access.sharing == .exclusive { await endCollection() }

@@ -34,6 +34,7 @@ extension CacheEngine {
     guard changing(key, by: request, { staging.stage(blob, request) }) else { return nil }
     failures.forget(key)
     observer.tell(CacheEvent(.stored(staged: true), key, byteCount: request.payload.count))
+    remote?.didStore(blob)
     startWritingStaged()
     return blob
   }
@@ -100,7 +101,7 @@ extension CacheEngine {
     let receipt = try generations.changing(digest) {
       try store.storeWithReceipt(
         request.payload.bytes, request.extendedData, for: key, ttl: request.ttl, locks: request.locks,
-        if: request.condition)
+        at: request.updateTime, if: request.condition)
     }
     guard let receipt else { throw Overtaken() }
     var blob = request.blob(key, receipt.header)
@@ -114,9 +115,11 @@ extension CacheEngine {
     }
     failures.forget(key)
     backupExclusion.apply()
+    if !wasStaged, !request.isFetched { remote?.didStore(blob) }
     observer.tell(
       CacheEvent(
-        wasStaged ? .written : .stored(staged: false), key, byteCount: request.payload.count,
+        wasStaged ? .written : request.isFetched ? .fetched : .stored(staged: false), key,
+        byteCount: request.payload.count,
         duration: stopwatch.elapsed, queueTime: queueTime))
     return blob
   }
@@ -154,6 +157,7 @@ extension CacheEngine {
     try flushStaged(key)
     let outcome = try generations.changing(digest) { try store.setExtendedData(data, for: key) }
     memory?.discard(key)
+    if outcome == .done { remote?.didChange(key) }
     if outcome == .done { observer.tell(CacheEvent(.extendedDataReplaced, key, byteCount: data?.count ?? 0)) }
     return outcome
   }
@@ -164,6 +168,8 @@ extension CacheEngine {
     let outcome = try productions.changing(key) {
       try inPlaceOfStaged(key) { wasStaged in
         let outcome = try generations.changing(digest) { try store.remove(key) }
+        // Before the change ends: what is fetched meanwhile is not stored.
+        remote?.didRemove(key)
         return wasStaged ? .done : outcome
       }
     }

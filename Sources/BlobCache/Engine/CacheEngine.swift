@@ -30,6 +30,8 @@ final class CacheEngine: Sendable {
   let readiness = ReadinessWatch()
   let observer: Observer
   let backupExclusion: BackupExclusion
+  /// nil without a tier that other machines share.
+  let remote: RemoteAccess?
   /// The one schedule by which the directory is collected, for all caches of the process.
   let schedule = Lock<CollectionSchedule?>(nil)
 
@@ -72,6 +74,16 @@ final class CacheEngine: Sendable {
     failures = FailureMemory(
       respondsToMemoryPressure: configuration.memory?.respondsToMemoryPressure ?? false,
       now: configuration.monotonicNow)
+    let reads = lanes.reads
+    remote = configuration.remote.map { tier in
+      RemoteAccess(
+        tier,
+        RemoteRequests.Surroundings(
+          now: store.configuration.now, monotonicNow: configuration.monotonicNow,
+          defaultExpiration: store.effectiveDefaultExpiration,
+          blob: { key in try await reads.run { _ in try store.load(key, touching: false) } },
+          tell: { event in observer.tell(event) }, logger: logger))
+    }
     backupExclusion = BackupExclusion(store: store, isWanted: configuration.excludesFromBackups)
     self.generations = generations
     self.touches = touches

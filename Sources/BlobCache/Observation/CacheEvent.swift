@@ -36,6 +36,16 @@ public struct CacheEvent: Sendable {
     ///
     /// The produced one was answered all the same.
     case writeFailed(any Error)
+    /// A blob came from the remote tier, and lies on disk.
+    case fetched
+    /// A blob has reached the remote tier.
+    case uploaded
+    /// A request to the remote tier failed: a `RemoteError`. What asked for it goes on without.
+    case remoteFailed(any Error)
+    /// A store or a removal does not reach the remote tier.
+    ///
+    /// The engine failed, too many waited, or the cache was closed.
+    case remoteChangeDropped
     /// A collection or trim has ended, after an event for each record that it removed.
     ///
     /// It was asked for, is on schedule, or was begun by a store to keep a limit.
@@ -48,6 +58,8 @@ public struct CacheEvent: Sendable {
     /// Staged, and not on disk yet.
     case staged
     case disk
+    /// The tier that other machines share.
+    case remote
   }
 
   public let kind: Kind

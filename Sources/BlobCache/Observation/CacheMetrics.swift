@@ -4,10 +4,11 @@
   /// Counters and timers of swift-metrics, named `blobcache.…`, with the directory as the dimension `cache`. The article
   /// Metrics lists them.
   struct CacheMetrics: Sendable {
-    private let memoryHits, stagedHits, diskHits, misses, stores, removals, damages, productions, stale,
+    private let memoryHits, stagedHits, diskHits, remoteHits, misses, stores, removals, damages, productions, stale,
       failures: Counter
     private let memoryExpired, diskExpired, memoryEvicted, diskEvicted, collections: Counter
     private let storedBytes, loadedBytes: Counter
+    private let uploads, remoteFailures, remoteDrops: Counter
     private let loadTimer, storeTimer, productionTimer, queueTimer: Metrics.Timer
 
     /// - Returns: nil if there was no metrics system when the cache was made; then nothing is counted.
@@ -21,6 +22,7 @@
       memoryHits = counter("hits", [("tier", "memory")])
       stagedHits = counter("hits", [("tier", "staged")])
       diskHits = counter("hits", [("tier", "disk")])
+      remoteHits = counter("hits", [("tier", "remote")])
       misses = counter("misses")
       stores = counter("stores")
       removals = counter("removals")
@@ -33,6 +35,9 @@
       memoryEvicted = counter("evicted", [("tier", "memory")])
       diskEvicted = counter("evicted", [("tier", "disk")])
       collections = counter("collections")
+      uploads = counter("remote_uploads")
+      remoteFailures = counter("remote_failures")
+      remoteDrops = counter("remote_drops")
       storedBytes = counter("stored_bytes")
       loadedBytes = counter("loaded_bytes")
       loadTimer = timer("load")
@@ -57,7 +62,10 @@
       case .expired(let tier): (tier == .disk ? diskExpired : memoryExpired).increment()
       case .evicted(let tier): (tier == .disk ? diskEvicted : memoryEvicted).increment()
       case .removed: removals.increment()
-      case .extendedDataReplaced: break
+      case .extendedDataReplaced, .fetched: break
+      case .uploaded: uploads.increment()
+      case .remoteFailed: remoteFailures.increment()
+      case .remoteChangeDropped: remoteDrops.increment()
       case .damaged: damages.increment()
       case .produced:
         productions.increment()
@@ -74,6 +82,7 @@
       case .memory: memoryHits
       case .staged: stagedHits
       case .disk: diskHits
+      case .remote: remoteHits
       }
     }
   }

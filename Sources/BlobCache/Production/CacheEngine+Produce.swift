@@ -19,7 +19,8 @@ extension CacheEngine {
     let refreshing = Production.Name(key: key, kind: .refresh)
     // Asked before the disk is: a refresh that has ended in between has stored what this look may have missed.
     let wasRefreshed = productions.isUnderWay(refreshing)
-    let found = try await look(key, touching: touching)
+    var found = try await look(key, touching: touching)
+    if found.blob == nil, let blob = try await fetch(key) { found = BlobFinding(blob: blob, tier: .remote) }
     let isFound = found.blob.map(request.isAcceptable) ?? false
     production.look = isFound ? .hit(found.tier) : .miss
     tally.tell(found, isAcceptable: isFound)
@@ -122,7 +123,7 @@ extension CacheEngine {
   }
 
   /// The condition under which a production that begins now is stored at its end.
-  private func condition(of production: Production) async throws -> StoreCondition {
+  func condition(of production: Production) async throws -> StoreCondition {
     let isWanted = { @Sendable in !production.isOvertaken }
     do {
       let key = production.name.key

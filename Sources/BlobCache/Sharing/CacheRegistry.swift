@@ -127,9 +127,17 @@ extension BlobCache.Configuration {
       ("sharing", differ(\.store.access.sharing)), ("`createsDirectory`", differ(\.store.access.createsDirectory)),
       ("`access.allowsWorldWritable`", differ(\.store.access.allowsWorldWritable)),
       ("`leavesHint`", differ(\.store.access.leavesHint)), ("lock timeout", differ(\.store.access.lockTimeout)),
-      ("memory", differ(\.memory)), ("way of writing", differ(\.writing)),
+      ("remote tier", !remoteAgrees(with: other)), ("memory", differ(\.memory)), ("way of writing", differ(\.writing)),
       ("touch interval", differ(\.touchInterval)), ("`excludesFromBackups`", differ(\.excludesFromBackups)),
     ]
     return settings.first { $0.1 }?.0
+  }
+
+  private func remoteAgrees(with other: Self) -> Bool {
+    switch (remote, other.remote) {
+    case (nil, nil): true
+    case (let remote?, let other?): remote.agrees(with: other)
+    default: false
+    }
   }
 }

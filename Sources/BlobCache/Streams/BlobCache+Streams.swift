@@ -50,9 +50,16 @@ extension BlobCache {
   public func openReader(for key: BlobKey, touching: Bool = true) async throws -> CacheReader? {
     let engine = try openEngine()
     return try await withSpan("openReader", key) {
-      try await engine.lanes.reads.run { queueTime in
-        try engine.openReader(for: key, touching: touching, queueTime: queueTime).map { CacheReader(engine, $0) }
+      func open(tellsMiss: Bool) async throws -> CacheReader? {
+        try await engine.lanes.reads.run { queueTime in
+          try engine.openReader(for: key, touching: touching, queueTime: queueTime, tellsMiss: tellsMiss)
+            .map { CacheReader(engine, $0) }
+        }
       }
+      guard engine.remote != nil else { return try await open(tellsMiss: true) }
+      if let reader = try await open(tellsMiss: false) { return reader }
+      _ = try await engine.fetch(key)
+      return try await open(tellsMiss: true)
     }
   }
 }

@@ -3,12 +3,17 @@ internal import BlobStore
 
 extension CacheEngine {
   /// Opens a record on disk. Blocks.
-  func openReader(for key: BlobKey, touching: Bool, queueTime: Duration) throws -> BlobReader? {
+  ///
+  /// - Parameter tellsMiss: false if it is looked for elsewhere then.
+  func openReader(
+    for key: BlobKey, touching: Bool, queueTime: Duration, tellsMiss: Bool = true
+  ) throws -> BlobReader? {
     let stopwatch = observer.stopwatch()
     // The reader must find the latest blob. If it cannot be written, the flush says so, and the one before is there.
     writeStaged(key)
     do {
       let reader = try store.openReader(for: key, touching: touching)
+      guard reader != nil || tellsMiss else { return nil }
       observer.tell(
         CacheEvent(
           reader == nil ? .miss : .hit(.disk), key, byteCount: Int(clamping: reader?.byteCount ?? 0),
@@ -37,6 +42,7 @@ extension CacheEngine {
     }
     memory?.discard(key)
     failures.forget(key)
+    remote?.didChange(key, byteCount: byteCount)
     backupExclusion.apply()
     observer.tell(
       CacheEvent(

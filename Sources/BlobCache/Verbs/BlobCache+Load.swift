@@ -35,7 +35,7 @@ extension BlobCache {
     for (index, key) in keys.enumerated() {
       if let blob = engine.resident(key, touching: touching) {
         results.append(LoadResult(key: key, result: .success(blob)))
-      } else if looksLeft > 0, let found = engine.findCached(key, touching: touching) {
+      } else if looksLeft > 0, engine.remote == nil, let found = engine.findCached(key, touching: touching) {
         engine.observer.tell(found.event(for: key))
         results.append(LoadResult(key: key, result: .success(found.blob)))
         looksLeft -= 1
@@ -45,7 +45,9 @@ extension BlobCache {
         missing.append((index, key))
       }
     }
-    if !missing.isEmpty {
+    if engine.remote != nil {
+      for (index, result) in try await engine.loadWithRemote(missing, touching: touching) { results[index] = result }
+    } else if !missing.isEmpty {
       let read = try await withSpan("load", nil) { [missing] in
         try await engine.lanes.reads.run { queueTime in
           missing.map { engine.loadResult(of: $0.key, touching: touching, queueTime: queueTime) }
@@ -130,6 +132,7 @@ extension CacheEngine {
   /// Loads a blob that memory does not have.
   fileprivate func loadPastMemory(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     try await withSpan("load", key) {
+      if remote != nil { return try await loadWithRemote(key, touching: touching) }
       if let found = findCached(key, touching: touching) {
         observer.tell(found.event(for: key))
         await giveWay()

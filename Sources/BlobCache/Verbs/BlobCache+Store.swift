@@ -27,10 +27,12 @@ extension BlobCache {
   ) async throws {
     let engine = try openEngine()
     let request = StoreRequest(payload: payload, ttl: ttl, locks: locks, extendedData: extendedData)
-    guard try engine.stage(request, for: key) == nil else { return }
-    try await withSpan("store", key) {
-      _ = try await engine.lanes.writes.run { try engine.writeInTurn(request, for: key, queueTime: $0) }
+    if try engine.stage(request, for: key) == nil {
+      try await withSpan("store", key) {
+        _ = try await engine.lanes.writes.run { try engine.writeInTurn(request, for: key, queueTime: $0) }
+      }
     }
+    await engine.remote?.wasStored(key)
   }
 
   /// Returns when all that was staged before is on disk. Without `Writing.behind` there is nothing to wait for.

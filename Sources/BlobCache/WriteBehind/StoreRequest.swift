@@ -17,9 +17,13 @@ struct StoreRequest: Sendable {
   private(set) var extendedData: Data?
   /// A produced blob is stored only if this holds.
   var condition: StoreCondition?
+  /// When a blob that comes from the remote tier was stored by the machine that did; nil for now, and for all others.
+  var updateTime: UnixTime?
+  /// Whether it comes from the remote tier, and does not go there.
+  var isFetched: Bool { updateTime != nil }
 
   /// Locks are promised to outlive a power cut, which nothing in memory does.
-  var mayBeStaged: Bool { locks == .none }
+  var mayBeStaged: Bool { locks == .none && !isFetched }
 
   /// Whether `payload` is a copy already.
   private var isOwn = false

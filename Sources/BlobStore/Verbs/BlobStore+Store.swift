@@ -43,16 +43,18 @@ extension BlobStore {
 
   /// Stores a blob, and tells what lies on disk now.
   ///
-  /// - Parameter condition: must hold at the moment in which the record would take its place.
+  /// - Parameters:
+  ///   - time: from when on the time to live counts; nil for now.
+  ///   - condition: must hold at the moment in which the record would take its place.
   /// - Returns: nil if it does not, and nothing was stored.
   package func storeWithReceipt(
     _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, ttl: Duration?, locks: LockPolicy,
-    if condition: StoreCondition?
+    at time: UnixTime? = nil, if condition: StoreCondition?
   ) throws(BlobStoreError) -> StoreReceipt? {
     try withErrorContext("store", key) {
       do {
         return try publisher.publish(
-          payload, extendedData, for: key, ttl: ttl, locks: locks, if: condition)
+          payload, extendedData, for: key, ttl: ttl, locks: locks, at: time, if: condition)
       } catch is ConditionFailed {
         return nil
       }
@@ -70,11 +72,12 @@ extension Publisher {
   /// Writes a record of bytes in memory, and puts it in its place.
   fileprivate func publish(
     _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
-    if condition: StoreCondition?
+    at time: UnixTime? = nil, if condition: StoreCondition?
   ) throws -> StoreReceipt {
     let bytes = payload
     try core.checkSize(Int64(bytes.byteCount))
     var header = try newHeader(ttl: ttl, locks: locks)
+    if let time { header.updateTime = UInt64(clamping: time.seconds) }
     header.payloadSize = UInt64(bytes.byteCount)
     if core.configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
     return try publish(

@@ -4,9 +4,11 @@ internal import Synchronization
 
 /// One production of a key, from the look for its blob to its answer. It is told from another of the same key.
 final class Production: Sendable {
-  enum Kind: Sendable {
+  enum Kind: CaseIterable, Sendable {
     /// A caller waits for it.
     case load
+    /// A caller waits for what the remote tier has.
+    case fetch
     /// A live blob that is old is produced anew.
     case refresh
   }

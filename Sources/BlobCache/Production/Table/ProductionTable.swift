@@ -35,7 +35,7 @@ final class ProductionTable: Sendable {
     /// Makes later calls for a key begin anew, and a running production not be stored.
     mutating func withdraw(_ key: BlobKey) {
       guard !joinable.isEmpty else { return }
-      for kind in [Production.Kind.load, .refresh] {
+      for kind in Production.Kind.allCases {
         joinable.removeValue(forKey: Production.Name(key: key, kind: kind))?.overtake()
       }
     }
@@ -170,7 +170,7 @@ extension ProductionTable {
       guard let production = state.productions.removeValue(forKey: waiter),
         let continuation = state.entries[production]?.waiters.removeValue(forKey: waiter)
       else { return (nil, nil) }
-      guard production.name.kind == .load, state.entries[production]?.waiters.isEmpty == true else {
+      guard production.name.kind != .refresh, state.entries[production]?.waiters.isEmpty == true else {
         return (continuation, nil)
       }
       // Out of the table at once: later calls must not wait for a cancelled production.

@@ -1,0 +1,108 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Logging
+
+extension CacheEngine {
+  /// The blob of a key that memory does not have: from disk, else from the remote tier.
+  func loadWithRemote(_ key: BlobKey, touching: Bool) async throws -> Blob? {
+    var found: BlobFinding
+    if let cached = findCached(key, touching: touching) {
+      found = cached
+      await giveWay()
+    } else {
+      found = try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
+    }
+    let stopwatch = observer.stopwatch()
+    if found.blob == nil, let blob = try await fetch(key) {
+      found = BlobFinding(blob: blob, tier: .remote, duration: stopwatch.elapsed)
+    }
+    observer.tell(found.event(for: key))
+    return found.blob
+  }
+
+  /// The blobs of many keys that memory does not have, in any order.
+  func loadWithRemote(
+    _ keys: [(index: Int, key: BlobKey)], touching: Bool
+  ) async throws -> [(index: Int, result: LoadResult)] {
+    try await withThrowingTaskGroup(of: (index: Int, result: LoadResult).self) { group in
+      var results: [(index: Int, result: LoadResult)] = []
+      for (count, (index, key)) in keys.enumerated() {
+        // As many requests as an engine's client takes well.
+        if count >= 32, let next = try await group.next() { results.append(next) }
+        group.addTask {
+          let result: Result<Blob?, any Error>
+          do {
+            result = .success(try await self.loadWithRemote(key, touching: touching))
+          } catch let error as BlobStoreError {
+            result = .failure(error)
+          }
+          return (index, LoadResult(key: key, result: result))
+        }
+      }
+      for try await next in group { results.append(next) }
+      return results
+    }
+  }
+
+  /// The blob that the remote tier has of a key which is not here; it is stored here.
+  ///
+  /// All that ask for the key wait for one request.
+  ///
+  /// - Returns: nil if the tier has none, or fails, or is left alone.
+  /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction`.
+  func fetch(_ key: BlobKey) async throws -> Blob? {
+    guard let remote, remote.mayHave(key) else { return nil }
+    let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetch)) { production in
+      guard let blob = try await self.fetch(key, from: remote, in: production) else { throw AbsentRemotely() }
+      return blob
+    }
+    switch answer.result {
+    case .success(let blob): return blob
+    case .failure(is AbsentRemotely): return nil
+    case .failure(let error):
+      // The load goes on as without the tier, and meets the cause again if it concerns it.
+      store.configuration.logger.debug("\(key): not fetched: \(error)")
+      return nil
+    }
+  }
+
+  private func fetch(_ key: BlobKey, from remote: RemoteAccess, in production: Production) async throws -> Blob? {
+    let history = try await condition(of: production)
+    guard let record = try await remote.record(of: key) else { return nil }
+    var request = StoreRequest(
+      payload: record.payload, ttl: record.header.ttl == 0 ? nil : .seconds(Int64(clamping: record.header.ttl)),
+      extendedData: record.extendedData)
+    // It expires here when it does there.
+    request.updateTime = record.header.lastUpdate
+    request.condition = history
+    do {
+      return try await lanes.writes.run { [request] in try self.writeInTurn(request, for: key, queueTime: $0) }
+    } catch is Overtaken {
+      store.configuration.logger.debug("\(key): fetched and not stored: it was stored or removed meanwhile")
+    } catch let error as BlobStoreError {
+      store.configuration.logger.warning("a blob is fetched and not stored: \(error)")
+      observer.tell(CacheEvent(.writeFailed(error), key, byteCount: record.payload.count))
+    }
+    // What cannot be kept here is answered all the same.
+    return request.blob(key, record.header)
+  }
+}
+
+extension BlobCache {
+  /// What the cache has to do with its remote tier; nil without one.
+  public var remoteStatus: RemoteStatus? { engine.remote?.status }
+
+  /// Removes a key's record here and in the remote tier, and says what has become of it there.
+  ///
+  /// `remove` does the same, and does not say. A removal that the engine did not take is tried again until it does, or the
+  /// cache is closed. Other machines keep the copies in their directories.
+  ///
+  /// - Returns: whether it was removed here, and there: nil without a tier that is written to.
+  /// - Throws: as `remove`.
+  public func removeEverywhere(_ key: BlobKey) async throws -> (here: BlobStore.Outcome, there: RemoteOutcome?) {
+    let engine = try openEngine()
+    let outcome = try await engine.lanes.removals.run { try engine.remove(key, queueTime: $0) }
+    guard let remote = engine.remote, remote.tier.mode.writes else { return (outcome, nil) }
+    return (outcome, await remote.settled(key))
+  }
+}

@@ -1,0 +1,125 @@
+internal import Locks
+
+/// Leaves an engine alone that fails, and lets one request try it after a pause.
+///
+/// It is the circuit breaker of Nygard's "Release It!": closed, open, half open.
+final class CircuitBreaker: Sendable {
+  /// What a request may do.
+  enum Admission: Sendable {
+    case admitted
+    /// Not before so long.
+    case refused(Duration)
+  }
+
+  private struct State {
+    var failuresInRow = 0
+    /// Requests and failures since `windowStart`.
+    var requests = 0
+    var failures = 0
+    var windowStart: ContinuousClock.Instant
+    /// nil while it is closed.
+    var openUntil: ContinuousClock.Instant?
+    /// How long it was open last; zero while it is closed.
+    var lastPause = Duration.zero
+    /// Whether a trial is under way.
+    var isTried = false
+
+    func pause(at now: ContinuousClock.Instant, duringTrial: Duration) -> Duration? {
+      guard let openUntil, now < openUntil || isTried else { return nil }
+      return now < openUntil ? now.duration(to: openUntil) : duringTrial
+    }
+
+    /// Counts a request in the window of time that it falls into.
+    mutating func count(at now: ContinuousClock.Instant) {
+      if now - windowStart > .seconds(10) { (requests, failures, windowStart) = (0, 0, now) }
+      requests += 1
+    }
+  }
+
+  /// So many requests in the window tell of an engine that fails now and then.
+  private static let fewestRequests = 20
+
+  private let settings: BreakerSettings
+  private let now: @Sendable () -> ContinuousClock.Instant
+  private let jitter: @Sendable () -> Double
+  private let state: Lock<State>
+
+  init(
+    _ settings: BreakerSettings, now: @escaping @Sendable () -> ContinuousClock.Instant,
+    jitter: @escaping @Sendable () -> Double
+  ) {
+    self.settings = settings
+    self.now = now
+    self.jitter = jitter
+    state = Lock(State(windowStart: now()))
+  }
+
+  var condition: RemoteStatus.Condition {
+    let now = now()
+    return state.withLock { state in
+      guard let end = state.openUntil else { return .inUse }
+      return now < end && !state.isTried ? .leftAlone : .tried
+    }
+  }
+
+  /// How long it lets nothing through from now on; nil if it would let a request through.
+  var pause: Duration? {
+    let now = now()
+    return state.withLock { $0.pause(at: now, duringTrial: settings.pause) }
+  }
+
+  /// Asked before each request. Each one that is admitted ends with `succeed`, `fail` or `leave`.
+  ///
+  /// - Complexity: O(1), without a system call but for the clock.
+  func admit() -> Admission {
+    let now = now()
+    return state.withLock { state in
+      if let pause = state.pause(at: now, duringTrial: settings.pause) { return .refused(pause) }
+      if state.openUntil != nil { state.isTried = true }
+      return .admitted
+    }
+  }
+
+  func succeed() {
+    let now = now()
+    state.withLock { state in
+      state.count(at: now)
+      (state.failuresInRow, state.openUntil, state.lastPause, state.isTried) = (0, nil, .zero, false)
+    }
+  }
+
+  /// Ends a request whose caller has left before its answer.
+  func leave() {
+    state.withLock { $0.isTried = false }
+  }
+
+  /// - Returns: whether it has opened now.
+  @discardableResult
+  func fail(_ kind: RemoteError.Kind) -> Bool {
+    let now = now()
+    return state.withLock { state in
+      let wasTrial = state.isTried
+      state.isTried = false
+      state.count(at: now)
+      state.failuresInRow += 1
+      state.failures += 1
+      let pause: Duration
+      switch kind {
+      case .refused: pause = settings.longestPause
+      case .throttled(let asked): pause = min(asked ?? settings.pause, settings.longestPause)
+      default:
+        let isTooMuch =
+          state.failuresInRow >= settings.failures
+          || state.requests >= Self.fewestRequests && state.failures * 2 >= state.requests
+        // Requests from before it opened end one by one.
+        guard wasTrial || isTooMuch && state.openUntil == nil else { return false }
+        let longer = min(max(state.lastPause * 2, settings.pause), settings.longestPause)
+        pause = longer * jitter()
+        state.lastPause = longer
+      }
+      let wasOpen = state.openUntil != nil
+      state.openUntil = max(state.openUntil ?? now, now.advanced(by: pause))
+      return !wasOpen
+    }
+  }
+}

@@ -1,0 +1,98 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Synchronization
+
+/// A cache's use of its remote tier: whether a key is asked for there, and what goes there.
+final class RemoteAccess: Sendable {
+  let tier: RemoteTier
+  private let requests: RemoteRequests
+  private let changes: RemoteChanges
+  /// Keys that the engine had nothing of a short while ago.
+  private let absences: FailureMemory
+  private let isClosed = Atomic(false)
+
+  /// Asks the engine nothing.
+  init(_ tier: RemoteTier, _ here: RemoteRequests.Surroundings) {
+    self.tier = tier
+    requests = RemoteRequests(tier, here)
+    changes = RemoteChanges(by: requests)
+    absences = FailureMemory(respondsToMemoryPressure: false, now: here.monotonicNow)
+  }
+
+  var status: RemoteStatus {
+    var status = requests.status
+    (status.waitingChanges, status.waitingBytes) = changes.load
+    return status
+  }
+
+  /// Whether a load asks the engine for a key.
+  func mayHave(_ key: BlobKey) -> Bool {
+    // What is on its way there is newer than what is there.
+    tier.mode.reads && absences.failure(of: key) == nil && !changes.isPending(key)
+  }
+
+  /// The record that the engine has of a key; nil if it has none, or does not say so in time.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled.
+  func record(of key: BlobKey) async throws(CancellationError) -> ReceivedRecord? {
+    guard let place = requests.place(of: key) else { return nil }
+    switch try await requests.get(place) {
+    case .found(let record):
+      // A removal has come meanwhile, or a store.
+      return changes.isPending(key) ? nil : record
+    case .nothing: absences.note(AbsentRemotely(), of: key, for: tier.remembersAbsenceFor)
+    case .damaged: absences.note(AbsentRemotely(), of: key, for: .seconds(60))
+    case .unknown: break
+    }
+    return nil
+  }
+
+  /// A blob has its place in the directory.
+  func didStore(_ blob: Blob) {
+    guard tier.mode.writes else { return }
+    absences.forget(blob.key)
+    guard tier.payloadSizes.contains(Int64(blob.payload.count)), let place = requests.place(of: blob.key) else {
+      return
+    }
+    let record = RemoteRecord(blob, defaultExpiration: requests.here.defaultExpiration, to: place)
+    changes.add(.put(record), of: blob.key)
+  }
+
+  /// A blob has come in pieces, or what lies beside it was replaced.
+  ///
+  /// - Parameter byteCount: its payload's size; nil if that is as it was.
+  func didChange(_ key: BlobKey, byteCount: Int64? = nil) {
+    guard tier.mode.writes else { return }
+    absences.forget(key)
+    if let byteCount, !tier.payloadSizes.contains(byteCount) { return }
+    changes.add(.putFromDirectory, of: key)
+  }
+
+  /// A key was removed here.
+  func didRemove(_ key: BlobKey) {
+    guard tier.mode.writes else { return }
+    changes.add(.remove, of: key)
+  }
+
+  /// Waits as the tier says after a store.
+  func wasStored(_ key: BlobKey) async {
+    if tier.writing == .through { _ = await settled(key) }
+  }
+
+  /// Waits until the latest change of a key is carried out, postponed or dropped.
+  func settled(_ key: BlobKey) async -> RemoteOutcome { await changes.settled(key) }
+
+  /// Waits a short while for the changes that wait, drops the rest, and gives the engine back.
+  func close() async {
+    guard !isClosed.exchange(true, ordering: .relaxed) else { return }
+    let patience = Patience(clock: tier.clock)
+    let (changes, time) = (changes, tier.flushesOnCloseFor)
+    // Nothing is lost by a deadline but what is dropped, which is told.
+    try? await patience.run(first: time, progress: time, tier.engine.name) { _ in await changes.drain() }
+    changes.close()
+    await tier.engine.close()
+  }
+}
+
+/// A remote engine has nothing of a key.
+struct AbsentRemotely: Error {}

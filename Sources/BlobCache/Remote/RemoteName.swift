@@ -1,0 +1,60 @@
+public import BlobRecord
+
+/// The name of an object in a remote engine: parts between slashes, none of them empty, `.` or `..`.
+///
+/// A part may hold any other bytes of UTF-8 but control characters. Engines escape it as their protocol asks.
+public struct RemoteName: Hashable, Sendable, CustomStringConvertible {
+  public let string: String
+
+  public init(_ string: String) { self.string = string }
+
+  public var description: String { string }
+}
+
+/// Where the records of a cache lie in a remote engine.
+///
+/// All machines that share them use one namespace and one naming, whatever the namings of their directories.
+public struct RemoteNamespace: Hashable, Sendable {
+  /// Parts between slashes, such as `team/app`.
+  public let name: String
+  /// How keys become names: `encoded`, or `sha256` where keys are private.
+  public let naming: RecordNaming
+
+  /// - Parameters:
+  ///   - name: parts between slashes, such as `team/app`; none of them empty, `.` or `..`.
+  ///   - naming: `encoded` or `sha256`. `verbatim` has no name for many keys.
+  public init(_ name: String, naming: RecordNaming = .encoded) {
+    self.name = name
+    self.naming = naming
+  }
+
+  /// The version of the arrangement below, which a later one would not meet.
+  static let version = "v1"
+
+  private var layout: RecordLayout { RecordLayout(naming: naming, arrangement: .prefix) }
+
+  /// The object's name of a key, and the digest that its record states.
+  ///
+  /// - Complexity: O(*n*) for *n* bytes of key.
+  /// - Throws: `KeyError` for a key without a name.
+  func place(of key: BlobKey) throws(KeyError) -> (name: RemoteName, fileName: String, digest: UInt64) {
+    let path = try layout.path(for: key)
+    let name = "\(name)/\(Self.version)/\(path.subdirectory)/\(path.fileName)"
+    return (RemoteName(name), path.fileName, path.digest)
+  }
+
+  /// What the names of all its objects begin with.
+  var prefix: RemoteName { RemoteName("\(name)/\(Self.version)/") }
+
+  /// What is wrong with the namespace; nil if nothing is.
+  var fault: String? {
+    let parts = name.split(separator: "/", omittingEmptySubsequences: false)
+    guard !parts.contains(where: { ["", ".", ".."].contains($0) }) else {
+      return "the remote namespace \"\(name)\" has an empty part, or one of dots"
+    }
+    guard name.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else {
+      return "the remote namespace \"\(name)\" has spaces or control characters"
+    }
+    return naming == .verbatim ? "a remote namespace is named encoded or sha256, so that each key has a name" : nil
+  }
+}

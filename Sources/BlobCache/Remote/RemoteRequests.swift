@@ -1,0 +1,222 @@
+internal import BlobRecord
+internal import BlobStore
+internal import Locks
+internal import Logging
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// Requests to a remote engine: each with its deadline, asked of the breaker before, and counted.
+final class RemoteRequests: Sendable {
+  /// What they need of the cache.
+  struct Surroundings: Sendable {
+    let now: @Sendable () -> UnixTime
+    let monotonicNow: @Sendable () -> ContinuousClock.Instant
+    /// The seconds to live of a record with ttl 0.
+    let defaultExpiration: Int64
+    /// The blob of a key as it lies in the directory; nil if there is none.
+    let blob: @Sendable (BlobKey) async throws -> Blob?
+    let tell: @Sendable (CacheEvent) -> Void
+    let logger: Logger
+  }
+
+  let tier: RemoteTier
+  let here: Surroundings
+  private let breaker: CircuitBreaker
+  private let patience: Patience
+  private let counts = Lock(RemoteStatus())
+
+  init(_ tier: RemoteTier, _ here: Surroundings) {
+    self.tier = tier
+    self.here = here
+    breaker = CircuitBreaker(tier.breaker, now: here.monotonicNow, jitter: tier.jitter)
+    patience = Patience(clock: tier.clock)
+  }
+
+  /// Without what waits.
+  var status: RemoteStatus {
+    var status = counts.withLock { $0 }
+    status.engine = tier.engine.name
+    status.condition = breaker.condition
+    return status
+  }
+
+  func place(of key: BlobKey) -> RemotePlace? {
+    do throws(KeyError) {
+      return try RemotePlace(of: key, in: tier.namespace)
+    } catch {
+      // Such a key stays here: other machines could not say it either.
+      here.logger.debug("\(key): no name in \(tier.engine.name): \(error)")
+      return nil
+    }
+  }
+
+  /// How long the engine is left alone from now on; nil if it may be asked.
+  var pause: Duration? { breaker.pause }
+
+  /// The pause before another try of a change.
+  func pauseAfter(_ failures: Int) -> Duration {
+    let longest = tier.breaker.longestPause
+    return min(.milliseconds(300) * (1 << min(failures - 1, 16)), longest) * tier.jitter()
+  }
+}
+
+// MARK: - Requests
+
+extension RemoteRequests {
+  /// The record of a key.
+  ///
+  /// - Returns: `nothing` if the engine has none that is live; `unknown` if it has failed, or is left alone.
+  /// - Throws: `CancellationError` if the task is cancelled.
+  func get(_ place: RemotePlace) async throws(CancellationError) -> Answer {
+    guard case .admitted = breaker.admit() else {
+      counts.withLock { $0.passedOver += 1 }
+      return .unknown
+    }
+    do {
+      let (engine, times) = (tier.engine, tier.deadlines)
+      let record = try await patience.run(first: times.firstByte, progress: times.progress, engine.name) {
+        pace -> ReceivedRecord? in
+        guard let object = try await engine.get(place.name) else { return nil }
+        pace.move()
+        return try await self.receive(object, at: place, pace)
+      }
+      breaker.succeed()
+      counts.withLock { counts in
+        if let record {
+          counts.hits += 1
+          counts.loadedBytes += Int64(record.payload.count)
+        } else {
+          counts.misses += 1
+        }
+      }
+      return record.map { .found($0) } ?? .nothing
+    } catch {
+      try throwIfCancelled()
+      let failure = note(error, of: place.key)
+      return failure.kind == .damaged ? .damaged : .unknown
+    }
+  }
+
+  enum Answer: Sendable {
+    case found(ReceivedRecord)
+    case nothing
+    /// There is an object that is no record of the key.
+    case damaged
+    case unknown
+  }
+
+  private func receive(
+    _ object: RemoteObject, at place: RemotePlace, _ pace: Patience.Pace
+  ) async throws
+    -> ReceivedRecord?
+  {
+    let name = tier.engine.name
+    let most =
+      tier.payloadSizes.upperBound.addingReportingOverflow(
+        Int64(RecordHeader.byteCount + RecordExtension.maximumTailByteCount)
+      ).partialValue
+    func tooLong() -> RemoteError { RemoteError(.damaged, "\(name): \(place.name) is longer than \(most) bytes") }
+    if let count = object.byteCount, count > most, most > 0 { throw tooLong() }
+    var (head, body) = (Data(), Data())
+    // An engine that promises much is not believed before it comes.
+    if let count = object.byteCount { body.reserveCapacity(Int(min(max(count, 0), 1 << 22))) }
+    for try await piece in object.pieces {
+      pace.move()
+      let rest = RecordHeader.byteCount - head.count
+      head.append(piece.prefix(rest))
+      body.append(piece.dropFirst(rest))
+      if most > 0, Int64(body.count) > most { throw tooLong() }
+    }
+    if let count = object.byteCount, count != Int64(head.count + body.count) {
+      throw RemoteError(
+        .unreachable, "\(name): \(place.name) broke off after \(head.count + body.count) of \(count) bytes")
+    }
+    return try ReceivedRecord(head, body, at: place, now: here.now(), from: name)
+  }
+
+  func put(_ record: RemoteRecord, of key: BlobKey) async throws(RemoteError) {
+    guard let place = place(of: key) else { return }
+    try await change(key, byteCount: record.byteCount) { try await $0.put(record, as: place.name) }
+    counts.withLock { counts in
+      counts.uploads += 1
+      counts.uploadedBytes += Int64(record.payload.count)
+    }
+    here.tell(CacheEvent(.uploaded, key, byteCount: record.payload.count))
+  }
+
+  /// Stores what the directory has of a key now; nothing if that is gone.
+  func putFromDirectory(_ key: BlobKey) async throws(RemoteError) {
+    guard let place = place(of: key) else { return }
+    let blob: Blob?
+    do {
+      blob = try await here.blob(key)
+    } catch {
+      throw RemoteError(.unsupported, "\(key) cannot be read here: \(error)", cause: error)
+    }
+    guard let blob else { return }
+    try await put(RemoteRecord(blob, defaultExpiration: here.defaultExpiration, to: place), of: key)
+  }
+
+  func remove(_ key: BlobKey) async throws(RemoteError) {
+    guard let place = place(of: key) else { return }
+    try await change(key, byteCount: 0) { try await $0.remove(place.name) }
+    counts.withLock { $0.removals += 1 }
+  }
+
+  private func change(
+    _ key: BlobKey, byteCount: Int, _ body: @escaping @Sendable (any RemoteEngine) async throws -> Void
+  ) async throws(RemoteError) {
+    guard case .admitted = breaker.admit() else {
+      throw RemoteError(.unreachable, "\(tier.engine.name) has failed, and is left alone for a while")
+    }
+    let (engine, times) = (tier.engine, tier.deadlines)
+    let time = times.change + times.perUploadedMebibyte * Double(byteCount) / Double(1 << 20)
+    do {
+      try await patience.run(first: time, progress: time, engine.name) { _ in try await body(engine) }
+      breaker.succeed()
+    } catch {
+      throw note(error, of: key)
+    }
+  }
+
+  private func throwIfCancelled() throws(CancellationError) {
+    guard Task.isCancelled else { return }
+    breaker.leave()
+    throw CancellationError()
+  }
+}
+
+// MARK: - Failures
+
+extension RemoteRequests {
+  /// Counts and tells of a failure, and tells the breaker.
+  private func note(_ error: any Error, of key: BlobKey) -> RemoteError {
+    let failure = RemoteError(anything: error, from: tier.engine.name)
+    counts.withLock { counts in
+      counts.failures += 1
+      if failure.kind == .damaged { counts.damaged += 1 }
+    }
+    if failure.kind == .damaged || failure.kind == .unsupported {
+      // The engine itself has answered.
+      breaker.succeed()
+      here.logger.warning("\(failure)")
+    } else if breaker.fail(failure.kind) {
+      here.logger.log(
+        level: failure.kind == .refused ? .error : .warning, "\(failure); it is left alone for a while")
+    }
+    here.tell(CacheEvent(.remoteFailed(failure), key))
+    return failure
+  }
+
+  /// Counts and tells of a change that the engine does not get.
+  func didDrop(_ key: BlobKey, isRemoval: Bool) {
+    counts.withLock { counts in
+      if isRemoval { counts.droppedRemovals += 1 } else { counts.droppedUploads += 1 }
+    }
+    here.tell(CacheEvent(.remoteChangeDropped, key))
+  }
+}

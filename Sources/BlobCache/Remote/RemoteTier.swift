@@ -1,0 +1,107 @@
+/// A tier behind the directory, which other machines share: a remote engine, and how it is used.
+///
+/// A load that finds nothing here asks the engine, and keeps what it gets. A store goes to the engine when it has its place
+/// here. Locks, touches and collections are this machine's alone. Spec/Remote.md says what is promised.
+///
+/// The engine is never in the way: opening waits for nothing, a failure is a miss, and one that goes on is met without a wait.
+public struct RemoteTier: Sendable {
+  public let engine: any RemoteEngine
+  /// Where in the engine the records lie.
+  public var namespace: RemoteNamespace
+  public var mode = Mode.readWrite
+  /// When a store that goes to the engine returns.
+  public var writing = Writing.behind
+  /// Bytes of stores that wait for the engine, at most. The oldest give way, and each is told of.
+  public var waitingByteLimit = 64 << 20
+  /// Stores and removals that are under way at once.
+  public var maxConcurrentChanges = 8
+  /// The sizes of payloads that go to the engine, in bytes.
+  ///
+  /// Smaller ones may not be worth a request, and larger ones not be taken. A key should stay on one side.
+  public var payloadSizes: ClosedRange<Int64> = 0...(1 << 30)
+  public var deadlines = Deadlines()
+  /// How long the engine's answer that it has nothing is remembered.
+  public var remembersAbsenceFor: Duration = .seconds(5)
+  public var breaker = BreakerSettings()
+  /// How long `BlobCache.close` waits for stores that have not reached the engine.
+  public var flushesOnCloseFor: Duration = .seconds(2)
+
+  /// The clock of deadlines and pauses; for tests.
+  package var clock: any Clock<Duration> = ContinuousClock()
+  /// A factor of pauses, from 0.5 to 1, so that machines do not come back all at once; for tests.
+  package var jitter: @Sendable () -> Double = { .random(in: 0.5...1) }
+
+  public init(_ engine: any RemoteEngine, namespace: RemoteNamespace) {
+    self.engine = engine
+    self.namespace = namespace
+  }
+
+  /// What a cache does with the engine.
+  public enum Mode: Hashable, Sendable {
+    case readWrite
+    /// Loads ask it; nothing is stored there or removed.
+    case readOnly
+    /// Stores and removals go there; no load asks it.
+    case writeOnly
+
+    var reads: Bool { self != .writeOnly }
+    var writes: Bool { self != .readOnly }
+  }
+
+  /// When a store that goes to the engine returns.
+  public enum Writing: Hashable, Sendable {
+    /// When it has its place in the directory.
+    case behind
+    /// When the engine has it too, or has failed to take it. An event tells which.
+    case through
+  }
+
+  /// How long the engine may take.
+  public struct Deadlines: Hashable, Sendable {
+    /// Until an answer begins.
+    public var firstByte: Duration = .milliseconds(250)
+    /// Between two pieces of an answer.
+    public var progress: Duration = .seconds(1)
+    /// For a store: until its answer begins, for each mebibyte of it.
+    public var perUploadedMebibyte: Duration = .seconds(1)
+    /// For a store or a removal: until its answer begins, besides.
+    public var change: Duration = .seconds(5)
+
+    public init() {}
+  }
+}
+
+/// When an engine that fails is left alone.
+public struct BreakerSettings: Hashable, Sendable {
+  /// Failures one after another that open the breaker. Half of twenty requests or more within ten seconds do, too.
+  public var failures = 5
+  /// The first time that it stays open. Each failed trial doubles it.
+  public var pause: Duration = .seconds(1)
+  /// The longest time that it stays open, and how long it does after a refusal.
+  public var longestPause: Duration = .seconds(60)
+
+  public init() {}
+}
+
+extension RemoteTier {
+  /// What is wrong with the settings; nil if nothing is.
+  var fault: String? {
+    if let fault = namespace.fault { return fault }
+    guard maxConcurrentChanges > 0, waitingByteLimit > 0, breaker.failures > 0 else {
+      return "a remote tier needs room for one waiting store, one change at a time and one failure at least"
+    }
+    let times = [
+      deadlines.firstByte, deadlines.progress, deadlines.change, breaker.pause, breaker.longestPause,
+    ]
+    return times.allSatisfy { $0 > .zero } ? nil : "the deadlines and pauses of a remote tier are above zero"
+  }
+
+  /// Whether two caches on one directory use the tier alike.
+  func agrees(with other: RemoteTier) -> Bool {
+    engine.name == other.engine.name && namespace == other.namespace && mode == other.mode && writing == other.writing
+      && waitingByteLimit == other.waitingByteLimit && maxConcurrentChanges == other.maxConcurrentChanges
+      && payloadSizes == other.payloadSizes && deadlines == other.deadlines
+      && remembersAbsenceFor == other.remembersAbsenceFor && breaker == other.breaker
+      && flushesOnCloseFor == other.flushesOnCloseFor
+  }
+}

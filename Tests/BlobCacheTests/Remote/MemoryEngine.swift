@@ -1,0 +1,145 @@
+import BlobCache
+import Foundation
+import Locks
+
+/// A remote engine in memory, with faults.
+final class MemoryEngine: RemoteEngine {
+  /// What goes wrong with a request.
+  enum Fault: Sendable {
+    case fail(RemoteError.Kind)
+    /// Nothing comes, and the task's cancellation is heeded.
+    case hang
+    /// Nothing comes, whatever is asked.
+    case hangForGood
+    /// So many bytes come, and then nothing.
+    case stall(after: Int)
+    /// So many bytes come, and then the end.
+    case truncate(to: Int)
+    /// So many bytes come, then an error.
+    case reset(after: Int)
+    /// A bit of this byte is another.
+    case flip(at: Int)
+    /// Other bytes come.
+    case answer(Data)
+  }
+
+  enum Request: Hashable, Sendable {
+    case get(String), put(String), remove(String)
+  }
+
+  private struct State {
+    var objects: [String: Data] = [:]
+    var requests: [Request] = []
+    var fault: (@Sendable (Request) -> Fault?)?
+    var holder: (@Sendable (Request) async -> Void)?
+    var isClosed = false
+  }
+
+  let name: String
+  private let state = Lock(State())
+  /// How large the pieces of an answer are.
+  private let pieceSize: Int
+
+  init(_ name: String = "memory://test", pieceSize: Int = 1 << 16) {
+    self.name = name
+    self.pieceSize = pieceSize
+  }
+
+  /// What becomes of requests from the next on.
+  func fault(_ body: (@Sendable (Request) -> Fault?)?) { state.withLock { $0.fault = body } }
+  func fault(_ fault: Fault?) { self.fault { _ in fault } }
+  /// Has requests wait before they are carried out.
+  func hold(_ body: (@Sendable (Request) async -> Void)?) { state.withLock { $0.holder = body } }
+
+  var requests: [Request] { state.withLock { $0.requests } }
+  var objects: [String: Data] { state.withLock { $0.objects } }
+  var isClosed: Bool { state.withLock { $0.isClosed } }
+  func set(_ bytes: Data?, _ name: String) { state.withLock { $0.objects[name] = bytes } }
+
+  private func begin(_ request: Request) async throws -> Fault? {
+    let (fault, holder) = state.withLock { state in
+      state.requests.append(request)
+      return (state.fault?(request), state.holder)
+    }
+    if let holder { await holder(request) }
+    switch fault {
+    case .fail(let kind): throw RemoteError(kind, "\(name) was told to fail")
+    case .hang:
+      try await Task.sleep(for: .seconds(1 << 20))
+      return nil
+    case .hangForGood:
+      // Nobody resumes it: the task stays, and takes no thread.
+      await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+      return nil
+    default: return fault
+    }
+  }
+
+  func get(_ name: RemoteName) async throws -> RemoteObject? {
+    let fault = try await begin(.get(name.string))
+    guard var bytes = state.withLock({ $0.objects[name.string] }) else { return nil }
+    var (end, stalls, breaks) = (bytes.count, false, false)
+    switch fault {
+    case .stall(let count): (end, stalls) = (count, true)
+    case .truncate(let count): end = count
+    case .reset(let count): (end, breaks) = (count, true)
+    case .flip(let place): bytes[place] ^= 1
+    case .answer(let other):
+      bytes = other
+      end = other.count
+    default: break
+    }
+    let (promised, pieceSize, sent) = (bytes.count, pieceSize, Data(bytes.prefix(end)))
+    let (stallsThen, breaksThen) = (stalls, breaks)
+    return RemoteObject(
+      byteCount: Int64(promised),
+      pieces: AsyncThrowingStream { continuation in
+        let sender = Task {
+          var rest = sent
+          while !rest.isEmpty {
+            continuation.yield(Data(rest.prefix(pieceSize)))
+            rest = Data(rest.dropFirst(pieceSize))
+          }
+          if stallsThen { try? await Task.sleep(for: .seconds(1 << 20)) }
+          continuation.finish(throwing: breaksThen ? RemoteError(.unreachable, "reset") : nil)
+        }
+        continuation.onTermination = { _ in sender.cancel() }
+      })
+  }
+
+  func put(_ record: RemoteRecord, as name: RemoteName) async throws {
+    _ = try await begin(.put(name.string))
+    state.withLock { $0.objects[name.string] = record.bytes }
+  }
+
+  func remove(_ name: RemoteName) async throws {
+    _ = try await begin(.remove(name.string))
+    state.withLock { $0.objects[name.string] = nil }
+  }
+
+  func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage {
+    let names = state.withLock { $0.objects.keys.filter { $0.hasPrefix(prefix.string) }.sorted() }
+    return RemotePage(names: names.map { RemoteName($0) })
+  }
+
+  func close() async { state.withLock { $0.isClosed = true } }
+}
+
+extension TestCache {
+  /// A machine of its own, that shares the engine.
+  func node(
+    _ engine: MemoryEngine, _ change: (inout BlobCache.Configuration) -> Void = { _ in }
+  ) throws -> BlobCache {
+    try cache { configuration in
+      var tier = RemoteTier(engine, namespace: RemoteNamespace("test"))
+      tier.writing = .through
+      // Those that are about deadlines say how long; a slow machine fails none of the others.
+      tier.deadlines.firstByte = .seconds(300)
+      tier.deadlines.progress = .seconds(300)
+      tier.deadlines.change = .seconds(300)
+      tier.jitter = { 1 }
+      configuration.remote = tier
+      change(&configuration)
+    }
+  }
+}

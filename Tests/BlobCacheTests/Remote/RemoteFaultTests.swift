@@ -1,0 +1,220 @@
+@testable import BlobCache
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import TestSupport
+import Testing
+
+/// What users of other caches complained of, as requirements: R1 to R7 and R12 of Spec/Remote.md.
+@Suite(.timeLimit(.minutes(10))) struct RemoteFaultTests {
+  let first: TestCache
+  let second: TestCache
+  let engine = MemoryEngine(pieceSize: 16)
+
+  init() throws { (first, second) = (try TestCache(), try TestCache()) }
+
+  /// R1: opening waits for nothing, and asks nothing.
+  @Test func R1_openingAsksNothing() async throws {
+    engine.fault(.hangForGood)
+    let cache = try first.node(engine)
+    #expect(engine.requests.isEmpty)
+    #expect(cache.remoteStatus?.condition == .inUse)
+  }
+
+  /// R2: a request has a deadline, to its first byte and between two; the sum of all waits is bounded by the breaker.
+  @Test(arguments: [MemoryEngine.Fault.hang, .hangForGood, .stall(after: 100)])
+  func R2_waitsAreBounded(fault: MemoryEngine.Fault) async throws {
+    let keys = (0..<1000).map { BlobKey("key \($0)") }
+    let writer = try first.node(engine) { $0.remote?.maxConcurrentChanges = 64 }
+    for key in keys.prefix(10) { try await writer.store(payload(500), for: key) }
+    engine.fault(fault)
+    let cache = try second.node(engine) {
+      $0.remote?.deadlines.firstByte = .milliseconds(20)
+      $0.remote?.deadlines.progress = .milliseconds(20)
+    }
+    for key in keys { #expect(try await cache.load(key) == nil) }
+    let status = try #require(cache.remoteStatus)
+    // Time stands still for the breaker, so it stays open.
+    #expect(status.failures == 5)
+    #expect(status.condition == .leftAlone)
+    #expect(status.passedOver == 995)
+  }
+
+  /// R3: a failure of the engine is a miss and an event; a load never throws it.
+  @Test(arguments: [
+    RemoteError.Kind.unreachable, .timedOut, .refused, .throttled(nil), .throttled(.seconds(9)), .failed, .damaged,
+    .unsupported,
+  ])
+  func R3_aFailureIsAMiss(kind: RemoteError.Kind) async throws {
+    engine.fault(.fail(kind))
+    let cache = try first.node(engine)
+    var events = cache.events.makeAsyncIterator()
+    #expect(try await cache.load("key") == nil)
+    guard case .remoteFailed(let error) = await events.next()?.kind else {
+      Issue.record("no event")
+      return
+    }
+    #expect((error as? RemoteError)?.kind == kind)
+    #expect(try await cache.load("key", orStore: { payload(3) }).payload == payload(3))
+    #expect(cache.remoteStatus?.failures ?? 0 >= 1)
+  }
+
+  /// R4: the engine is tried again, and comes back.
+  @Test func R4_theEngineComesBack() async throws {
+    try await second.node(engine).store(payload(1), for: "key")
+    let cache = try first.node(engine) { $0.remote?.remembersAbsenceFor = .nanoseconds(1) }
+    engine.fault(.fail(.unreachable))
+    for number in 0..<5 { _ = try await cache.load(BlobKey("\(number) other")) }
+    #expect(cache.remoteStatus?.condition == .leftAlone)
+    #expect(try await cache.load("key") == nil)
+    first.uptime.advance(by: 2)
+    #expect(cache.remoteStatus?.condition == .tried)
+    #expect(try await cache.load("key") == nil)
+    // The trial has failed: the pause is twice as long.
+    engine.fault(nil as MemoryEngine.Fault?)
+    first.uptime.advance(by: 1)
+    #expect(try await cache.load("key") == nil)
+    first.uptime.advance(by: 1)
+    #expect(try await cache.load("key")?.payload == payload(1))
+    #expect(cache.remoteStatus?.condition == .inUse)
+  }
+
+  /// A refusal is a matter of settings: it is not tried again at once.
+  @Test func aRefusalOpensAtOnce() async throws {
+    engine.fault(.fail(.refused))
+    let cache = try first.node(engine)
+    for number in 0..<10 { _ = try await cache.load(BlobKey("\(number)")) }
+    #expect(engine.requests.count == 1)
+    first.uptime.advance(by: 59)
+    _ = try await cache.load("another")
+    #expect(engine.requests.count == 1)
+    first.uptime.advance(by: 2)
+    _ = try await cache.load("another")
+    #expect(engine.requests.count == 2)
+  }
+
+  /// R5: a body that is not whole, or not right, is a miss, and nothing of it is kept.
+  @Test(
+    arguments: [
+      .truncate(to: 0), .truncate(to: 63), .truncate(to: 64), .truncate(to: 163), .reset(after: 100), .flip(at: 0),
+      .flip(at: 20),
+      .flip(at: 40), .flip(at: 62), .flip(at: 64), .flip(at: 163), .answer(Data()), .answer(payload(64)),
+      .answer(payload(1000)),
+    ] as [MemoryEngine.Fault])
+  func R5_aBadBodyIsAMiss(fault: MemoryEngine.Fault) async throws {
+    try await first.node(engine).store(payload(100), for: "key")
+    engine.fault(fault)
+    let cache = try second.node(engine)
+    #expect(try await cache.load("key") == nil)
+    #expect(try cache.store.usage().records == 0)
+    #expect(cache.remoteStatus?.failures == 1)
+  }
+
+  /// R5: a record of another key is none of this one's.
+  @Test(arguments: [RecordNaming.encoded, .sha256]) func R5_anotherKeysRecordIsAMiss(naming: RecordNaming) async throws
+  {
+    func node(_ machine: TestCache) throws -> BlobCache {
+      try machine.node(engine) { $0.remote?.namespace = RemoteNamespace("test", naming: naming) }
+    }
+    try await node(first).store(payload(100), for: "one")
+    let (one, two) = (
+      try RemoteNamespace("test", naming: naming).place(of: "one").name.string,
+      try RemoteNamespace("test", naming: naming).place(of: "two").name.string
+    )
+    engine.set(engine.objects[one], two)
+    let cache = try node(second)
+    #expect(try await cache.load("two") == nil)
+    #expect(cache.remoteStatus?.damaged == 1)
+    #expect(try await cache.load("one") != nil)
+  }
+
+  /// R6: an upload is tried twice; what is dropped is counted and told, and what it would have replaced is taken away.
+  @Test func R6_aDroppedUploadIsTold() async throws {
+    let cache = try first.node(engine) { $0.remote?.breaker.failures = 100 }
+    try await cache.store(payload(1), for: "key")
+    let puts = Counter()
+    engine.fault { request in
+      guard case .put = request else { return nil }
+      puts.increment()
+      return .fail(.failed)
+    }
+    var events = cache.events.makeAsyncIterator()
+    try await cache.store(payload(2), for: "key")
+    #expect(puts.count == 2)
+    #expect(cache.remoteStatus?.droppedUploads == 1)
+    var told: [String] = []
+    while told.last != "remoteChangeDropped", let event = await events.next() { told.append("\(event.kind)") }
+    #expect(told.count == 4)
+    try await until { engine.objects.isEmpty }
+    #expect(try await cache.load("key")?.payload == payload(2))
+  }
+
+  /// R6: an upload that fails once is tried again.
+  @Test func R6_anUploadIsTriedAgain() async throws {
+    let count = Counter()
+    engine.fault { _ in count.increment() == 1 ? .fail(.failed) : nil }
+    let cache = try first.node(engine)
+    try await cache.store(payload(1), for: "key")
+    #expect(engine.objects.count == 1)
+    #expect(cache.remoteStatus?.uploads == 1 && cache.remoteStatus?.droppedUploads == 0)
+  }
+
+  /// R6: too many stores that wait give way, the oldest first.
+  @Test func R6_theOldestStoresGiveWay() async throws {
+    let gate = Latch()
+    engine.hold { request in if case .put = request { await gate.wait() } }
+    let cache = try first.node(engine) {
+      $0.remote?.writing = .behind
+      $0.remote?.maxConcurrentChanges = 1
+      $0.remote?.waitingByteLimit = 10 * (64 + 1000)
+    }
+    try await cache.store(payload(1000), for: "first")
+    try await until { engine.requests.count == 1 }
+    for number in 0..<25 { try await cache.store(payload(1000), for: BlobKey("\(number) key")) }
+    let status = try #require(cache.remoteStatus)
+    #expect(status.droppedUploads == 15)
+    #expect(status.waitingBytes == 10 * (64 + 1000))
+    gate.open()
+    try await until { engine.objects.count == 11 }
+    #expect(Set(engine.objects.keys) == Set(["test/v1/fi/first"] + (15..<25).map { "test/v1/\($0)/\($0) key" }))
+    try await until { cache.remoteStatus?.waitingChanges == 0 }
+  }
+
+  /// R7: what cannot be kept here is answered all the same.
+  @Test func R7_aFetchedBlobThatCannotBeKeptIsAnswered() async throws {
+    try await second.node(engine).store(payload(1000), for: "key")
+    let cache = try first.node(engine) { $0.store.limits.payload = 500 }
+    #expect(try await cache.load("key")?.payload == payload(1000))
+    #expect(try await cache.load("key")?.payload == payload(1000))
+    #expect(cache.remoteStatus?.hits == 2)
+  }
+
+  /// A task that is cancelled leaves, and says nothing against the engine.
+  @Test func aCancelledLoadIsNoFailure() async throws {
+    engine.fault(.hang)
+    let cache = try first.node(engine)
+    let load = Task { try await cache.load("key") }
+    try await until { engine.requests.count == 1 }
+    load.cancel()
+    await #expect(throws: CancellationError.self) { try await load.value }
+    #expect(cache.remoteStatus?.failures == 0)
+    engine.fault(nil as MemoryEngine.Fault?)
+    #expect(try await cache.load("key") == nil)
+    #expect(cache.remoteStatus?.misses == 1)
+  }
+
+  /// What waits for an engine that is gone does not keep a cache open.
+  @Test func aHungEngineKeepsNoCacheOpen() async throws {
+    engine.fault(.hangForGood)
+    let cache = try first.node(engine) {
+      $0.remote?.writing = .behind
+      $0.remote?.flushesOnCloseFor = .milliseconds(10)
+      $0.remote?.maxConcurrentChanges = 1
+    }
+    for number in 0..<3 { try await cache.store(payload(1), for: BlobKey("\(number) key")) }
+    try await cache.close()
+    #expect(cache.remoteStatus?.droppedUploads ?? 0 >= 2)
+    #expect(engine.isClosed)
+  }
+}

@@ -1,0 +1,255 @@
+@testable import BlobCache
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import TestSupport
+import Testing
+
+/// Spec/Remote.md: what the verbs mean where a tier lies behind the directory that other machines share.
+@Suite(.timeLimit(.minutes(10))) struct RemoteTierTests {
+  let first: TestCache
+  let second: TestCache
+  let engine = MemoryEngine()
+
+  init() throws { (first, second) = (try TestCache(), try TestCache()) }
+
+  /// T1: the object is the record, whole and sound under its name there.
+  @Test(
+    arguments: [nil, Data("image/png".utf8)], [BlobKey("a/b"), "x", BlobKey(String(repeating: "long ", count: 99))])
+  func aStoredBlobIsARecordThere(extendedData: Data?, key: BlobKey) async throws {
+    let cache = try first.node(engine)
+    try await cache.store(payload(100), for: key, ttl: .seconds(60), locks: .one, extendedData: extendedData)
+    let place = try RemoteNamespace("test").place(of: key)
+    let bytes = try #require(engine.objects[place.name.string])
+    var facts = RecordFacts(fileSize: Int64(bytes.count), nameDigest: place.digest)
+    facts.bodyByteCount = Int64(bytes.count - 64)
+    let verdict = RecordJudge().judge(bytes.bytes, facts, body: Data(bytes.dropFirst(64)).bytes)
+    let header = try #require(verdict.soundHeader)
+    #expect(header.refCount == 0 && header.ttl == 60)
+    #expect(header.payloadChecksum == CRC32.checksum(of: payload(100).bytes))
+    #expect(header.keyDigest == place.digest)
+    #expect(place.name.string.hasPrefix("test/v1/"))
+    #expect(try await cache.header(for: key)?.refCount == 1)
+  }
+
+  /// T2, T3: another machine loads it, keeps it, and it expires there when it does here.
+  @Test(arguments: [RecordNaming.encoded, .sha256], [RecordNaming.encoded, .sha256, .verbatim])
+  func anotherMachineLoadsIt(remote: RecordNaming, local: RecordNaming) async throws {
+    func node(_ machine: TestCache) throws -> BlobCache {
+      try machine.node(engine) { configuration in
+        configuration.remote?.namespace = RemoteNamespace("test", naming: remote)
+        configuration.store.layout.naming = local
+        if local == .verbatim { configuration.store.format = .reference }
+      }
+    }
+    let key: BlobKey = "the key"
+    try await node(first).store(payload(5000), for: key, ttl: .seconds(60))
+    second.clock.advance(by: 40)
+    let cache = try node(second)
+    let blob = try #require(try await cache.load(key))
+    #expect(blob.payload == payload(5000))
+    #expect(blob.header.ttl == 60)
+    #expect(blob.header.lastUpdate == first.clock.now)
+    // From here on it lies in the directory.
+    let header = try #require(try cache.store.header(for: key))
+    #expect(header.updateTime == blob.header.updateTime && header.refCount == 0)
+    #expect(cache.remoteStatus?.hits == 1)
+    engine.set(nil, try #require(engine.objects.keys.first))
+    #expect(try await cache.load(key)?.payload == payload(5000))
+    second.clock.advance(by: 21)
+    #expect(try await cache.load(key) == nil)
+    #expect(cache.remoteStatus?.misses == 1)
+  }
+
+  /// T2: the time to live of a record without one is the storing machine's.
+  @Test func aDefaultExpirationIsMadeExplicit() async throws {
+    let cache = try first.node(engine) { $0.store.expiry.defaultTimeToLive = .seconds(77) }
+    try await cache.store(payload(1), for: "key")
+    let found = try await second.node(engine).load("key")
+    #expect(found?.header.ttl == 77)
+  }
+
+  @Test func whatIsExpiredThereIsAMiss() async throws {
+    try await first.node(engine).store(payload(1), for: "key", ttl: .seconds(5))
+    second.clock.advance(by: 6)
+    #expect(try await second.node(engine).load("key") == nil)
+  }
+
+  /// T4: one request for all that ask at once; each of them gets the blob.
+  @Test func oneRequestAnswersAll() async throws {
+    try await first.node(engine).store(payload(9), for: "key")
+    let gate = Latch()
+    engine.hold { _ in await gate.wait() }
+    let cache = try second.node(engine)
+    let loads = (0..<20).map { _ in Task { try await cache.load("key")?.payload } }
+    try await until { engine.requests.filter { $0 == .get("test/v1/ke/key") }.count == 1 }
+    gate.open()
+    for load in loads { #expect(try await load.value == payload(9)) }
+    #expect(engine.requests.filter { $0 == .get("test/v1/ke/key") }.count == 1)
+  }
+
+  /// T5: a producer is asked only for what the tier has not, and what it makes goes there.
+  @Test func theTierIsAskedBeforeTheProducer() async throws {
+    let produced = Counter()
+    let make = { @Sendable () async throws -> Data in
+      produced.increment()
+      return payload(7)
+    }
+    let one = try first.node(engine)
+    #expect(try await one.load("key", orStore: make).payload == payload(7))
+    _ = await one.remoteOutcome(of: "key")
+    #expect(try await second.node(engine).load("key", orStore: make).payload == payload(7))
+    #expect(produced.count == 1)
+  }
+
+  /// T6: an absence is remembered, until a store here or the end of its time.
+  @Test func anAbsenceIsRemembered() async throws {
+    let cache = try first.node(engine)
+    for _ in 0..<3 { #expect(try await cache.load("key") == nil) }
+    #expect(engine.requests == [.get("test/v1/ke/key")])
+    first.uptime.advance(by: 6)
+    #expect(try await cache.load("key") == nil)
+    #expect(engine.requests.count == 2)
+    try await second.node(engine).store(payload(1), for: "key")
+    #expect(try await cache.load("key") == nil)
+    first.uptime.advance(by: 6)
+    #expect(try await cache.load("key") != nil)
+  }
+
+  /// T7: a removal goes there, and brings nothing back.
+  @Test func aRemovalGoesThere() async throws {
+    let cache = try first.node(engine)
+    try await cache.store(payload(1), for: "key")
+    let (here, there) = try await cache.removeEverywhere("key")
+    #expect(here == .done && there == .done)
+    #expect(engine.objects.isEmpty)
+    #expect(try await cache.load("key") == nil)
+    #expect(cache.remoteStatus?.removals == 1)
+  }
+
+  /// T7: what the engine does not remove now does not come back, and is removed later.
+  @Test func aRemovalThatFailsIsTriedAgain() async throws {
+    let cache = try first.node(engine) { $0.remote?.breaker.failures = 100 }
+    try await cache.store(payload(1), for: "key")
+    let isDown = Lock(true)
+    engine.fault { request in
+      guard case .remove = request, isDown.withLock({ $0 }) else { return nil }
+      return .fail(.failed)
+    }
+    let (here, there) = try await cache.removeEverywhere("key")
+    #expect(here == .done && there == .postponed)
+    #expect(try await cache.load("key") == nil)
+    #expect(engine.requests.allSatisfy { $0 != .get("test/v1/ke/key") })
+    isDown.withLock { $0 = false }
+    try await until { engine.objects.isEmpty }
+  }
+
+  /// T8: a fetch that a store or a removal overtakes changes nothing here.
+  @Test(arguments: [true, false]) func aFetchIsOvertaken(byStore: Bool) async throws {
+    try await first.node(engine).store(payload(1), for: "key")
+    let gate = Latch()
+    engine.hold { request in if case .get = request { await gate.wait() } }
+    let cache = try second.node(engine)
+    let load = Task { try await cache.load("key")?.payload }
+    try await until { engine.requests.contains(.get("test/v1/ke/key")) }
+    if byStore { try await cache.store(payload(2), for: "key") } else { try await cache.remove("key") }
+    gate.open()
+    _ = try await load.value
+    #expect(try await cache.load("key")?.payload == (byStore ? payload(2) : nil))
+    #expect(try cache.store.load("key")?.payload == (byStore ? payload(2) : nil))
+  }
+
+  /// T9, R12: each mode does its part, and the directory does its own in all of them.
+  @Test(arguments: [RemoteTier.Mode.readWrite, .readOnly, .writeOnly]) func aModeIsKept(
+    mode: RemoteTier.Mode
+  ) async throws {
+    try await first.node(engine).store(payload(1), for: "there")
+    let cache = try second.node(engine) { $0.remote?.mode = mode }
+    #expect(try await cache.load("there")?.payload == (mode == .writeOnly ? nil : payload(1)))
+    try await cache.store(payload(2), for: "here")
+    #expect(try await cache.load("here")?.payload == payload(2))
+    #expect(try cache.store.load("here")?.payload == payload(2))
+    #expect(engine.objects["test/v1/he/here"] != nil || mode == .readOnly)
+    try await cache.remove("there")
+    #expect((engine.objects["test/v1/th/there"] != nil) == (mode == .readOnly))
+  }
+
+  /// T10: sizes beyond the bounds stay here.
+  @Test(arguments: [9, 10, 20, 21]) func onlyTheSizesThatAreAskedForGoThere(size: Int) async throws {
+    let cache = try first.node(engine) { $0.remote?.payloadSizes = 10...20 }
+    try await cache.store(payload(size), for: "key")
+    #expect(engine.objects.count == ((10...20).contains(size) ? 1 : 0))
+    #expect(try await cache.load("key") != nil)
+  }
+
+  /// All ways to store lead there.
+  @Test func everyWayToStoreLeadsThere() async throws {
+    let cache = try first.node(engine)
+    let writer = try await cache.openWriter(for: "written")
+    try await writer.append(payload(300))
+    try await writer.commit()
+    try await cache.store(payload(3), for: "described", extendedData: Data("old".utf8))
+    try await cache.setExtendedData(Data("text/plain".utf8), for: "described")
+    for key in ["written", "described"] as [BlobKey] { _ = await cache.remoteOutcome(of: key) }
+    let other = try second.node(engine)
+    #expect(try await other.load("written")?.payload == payload(300))
+    #expect(try await other.load("described")?.extendedData == Data("text/plain".utf8))
+    let reader = try await second.node(engine).openReader(for: "written")
+    #expect(reader?.byteCount == 300)
+  }
+
+  @Test func manyKeysAreFetchedToo() async throws {
+    let cache = try first.node(engine)
+    let keys = (0..<100).map { BlobKey("key \($0)") }
+    for key in keys { try await cache.store(payload(4), for: key) }
+    let results = try await second.node(engine).load(keys + ["none"])
+    #expect(results.map(\.key) == keys + ["none"])
+    #expect(try results.dropLast().allSatisfy { try $0.result.get()?.payload == payload(4) })
+    #expect(try results.last?.result.get() == nil)
+  }
+
+  /// Each load is one hit or one miss, of the tier that answered.
+  @Test func eachLoadIsToldOnce() async throws {
+    try await first.node(engine).store(payload(1), for: "key")
+    let cache = try second.node(engine)
+    var events = cache.events.makeAsyncIterator()
+    _ = try await cache.load("key")
+    _ = try await cache.load("key")
+    _ = try await cache.load("none")
+    var told: [String] = []
+    while told.count < 4, let event = await events.next() { told.append("\(event.kind)") }
+    #expect(
+      told == ["fetched", "hit(BlobCache.CacheEvent.Tier.remote)", "hit(BlobCache.CacheEvent.Tier.memory)", "miss"])
+  }
+
+  @Test func staged() async throws {
+    let cache = try first.node(engine) { $0.writing = .behind(BlobCache.WriteBehind()) }
+    try await cache.store(payload(6), for: "key")
+    #expect(try await second.node(engine).load("key")?.payload == payload(6))
+    try await cache.close()
+    #expect(engine.isClosed)
+    #expect(engine.requests.filter { $0 == .put("test/v1/ke/key") }.count == 1)
+  }
+
+  @Test(arguments: ["", "/", "a//b", "a/../b", ".", "a b", "a\n"]) func aNamespaceThatIsNoneIsRefused(
+    name: String
+  ) async throws {
+    await expect(.invalidConfiguration) {
+      _ = try first.node(engine) { $0.remote?.namespace = RemoteNamespace(name) }
+    }
+  }
+
+  @Test func twoCachesOnADirectoryHaveOneTier() async throws {
+    let cache = try first.node(engine)
+    await expect(.invalidConfiguration) { _ = try first.node(engine) { $0.remote?.mode = .readOnly } }
+    await expect(.invalidConfiguration) { _ = try first.cache() }
+    _ = try first.node(engine)
+    try await cache.close()
+  }
+}
+
+extension BlobCache {
+  /// Waits for the latest change of a key on its way to the tier.
+  func remoteOutcome(of key: BlobKey) async -> RemoteOutcome? { await remoteSettled(key) }
+}
