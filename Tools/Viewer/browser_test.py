@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 import zlib
@@ -141,6 +142,8 @@ class Test:
     def request(self, method, path, body=None, fields=None):
         address = self.server.address.removesuffix("ui/") + path
         request = urllib.request.Request(address, data=body, method=method, headers=fields or {})
+        if body is not None and not request.has_header("Content-type"):
+            request.add_header("Content-Type", "application/octet-stream")
         request.add_header("Cookie", f"{self.cookie['name']}={self.cookie['value']}")
         with urllib.request.urlopen(request) as answer:
             return answer.status, answer.read()
@@ -174,6 +177,22 @@ class Test:
         with open(self.server.file_of("damaged"), "r+b") as file:
             file.seek(70)
             file.write(b"XX")
+
+    def make_history(self):
+        """Some collections with something to do, for the charts."""
+        for turn in range(6):
+            for number in range(20 + turn * 7 % 15):
+                self.put(f"short/{number}", b"x" * 500, X_BlobCache_TTL="1")
+            for number in range(40 + turn * 31 % 50):
+                try:
+                    self.request("GET", f"v1/blobs/album%2F{number % (30 + turn)}%2Fcover" + ("x" if number % 5 == 0 else ""))
+                except urllib.error.HTTPError:
+                    pass
+            time.sleep(2.1)
+            self.browser.open(self.server.address + "collections")
+            self.browser.one("button[value=dry]").click()
+            self.browser.one("button[value=real]").click()
+            wait_for(lambda: "Collected" in self.browser.text("h1"), "the collection")
 
     # Each function leaves the directory as the next one expects it.
 
@@ -312,6 +331,8 @@ class Test:
     def test_no_page_is_wider_than_its_window(self):
         pages = ["", "records", "records?state=locked", "collections", "record?key=damaged",
                  "record?key=" + urllib.parse.quote("pictures/gradient.png", safe="")]
+        if self.screenshots:
+            self.make_history()
         for width in (1280, 800, 380):
             self.browser.size(width, 860)
             for page in pages:

@@ -30,10 +30,10 @@ import Testing
     }
   }
 
-  /// A page looks at ten thousand records at the most.
+  /// A page looks at about 4096 records at the most.
   @Test func aStateThatFewRecordsHaveIsLookedForPageByPage() async throws {
     let server = try TestServer { $0.store.layout.arrangement = .flat }
-    for number in 0..<10_500 { try await server.cache.store(Data(), for: BlobKey("\(number)")) }
+    for number in 0..<4500 { try await server.cache.store(Data(), for: BlobKey("\(number)")) }
     let first = try await server.page("records?state=locked")
     #expect(keys(first) == [])
     #expect(first.text.contains("there are more"))

@@ -22,12 +22,15 @@ struct ColumnChart {
   var text: (Double) -> String = { Quantities.count(Int64($0)) }
 
   private static let (height, top, bottom) = (150, 14, 20)
+  private static let fewestPlaces = 8
 
   var markup: HTML {
     let most = columns.map(\.total).max() ?? 0
     guard most > 0 else { return "<p class=\"empty\">\(title): nothing yet</p>" }
     let floor = Self.height - Self.bottom
-    let step = 100.0 / Double(max(columns.count, 1))
+    // A few columns stand at the right, no wider than many do.
+    let step = 100.0 / Double(max(columns.count, Self.fewestPlaces))
+    let left = 100 - step * Double(columns.count)
     var marks: HTML = ""
     for (index, column) in columns.enumerated() {
       var base = Double(floor)
@@ -36,13 +39,13 @@ struct ColumnChart {
         let height = max(1.5, part.value / most * Double(floor - Self.top))
         base -= height
         parts += """
-          <rect class="\(part.colour.name)" x="\(Self.number(Double(index) * step + step * 0.14))%" \
+          <rect class="\(part.colour.name)" x="\(Self.number(left + Double(index) * step + step * 0.14))%" \
           y="\(Self.number(base))" width="\(Self.number(step * 0.72))%" height="\(Self.number(height))" rx="2"/>
           """
       }
-      let middle = Self.number((Double(index) + 0.5) * step)
+      let middle = Self.number(left + (Double(index) + 0.5) * step)
       marks += """
-        <g><title>\(column.title)</title><rect class="ground" x="\(Self.number(Double(index) * step))%" y="0" \
+        <g><title>\(column.title)</title><rect class="ground" x="\(Self.number(left + Double(index) * step))%" y="0" \
         width="\(Self.number(step))%" height="\(Self.height)"/>\(parts)\
         <text x="\(middle)%" y="\(Self.height - 5)" text-anchor="middle">\(column.label)</text></g>
         """

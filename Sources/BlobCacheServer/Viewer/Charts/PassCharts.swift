@@ -18,13 +18,13 @@ struct PassCharts {
 
   var removals: HTML {
     let columns = columns {
-      [.init(value: Double($0.expired), colour: .fourth), .init(value: Double($0.evicted), colour: .third)]
+      [.init(value: Double($0.expired), colour: .second), .init(value: Double($0.evicted), colour: .third)]
     } saying: {
       "\(Quantities.count($0.expired)) expired, \(Quantities.count($0.evicted)) evicted, "
         + "\(Quantities.bytes($0.bytesFreed)) freed"
     }
     let chart = ColumnChart(title: "Records removed by collections", columns: columns)
-    return "\(HTML.legend([(.fourth, "expired"), (.third, "evicted")]))\(chart.markup)"
+    return "\(HTML.legend([(.second, "expired"), (.third, "evicted")]))\(chart.markup)"
   }
 
   private func columns(

@@ -29,7 +29,7 @@ enum Preview: Sendable {
     guard case .key(let key) = reference, [.live, .locked].contains(inspection.state) else {
       self = .none(
         inspection.state == .expired
-          ? "It is as good as absent: its time is over." : "Nothing of a record like this is shown.")
+          ? "It is as good as absent: its time is over." : "The payload of such a record is not shown.")
       return
     }
     guard inspection.payloadByteCount > 0 else {

@@ -82,9 +82,8 @@ struct RecordPage {
       <h1 class="name">\(heading) <span class="state \(inspection.state.rawValue)">\(inspection.state.rawValue)</span></h1>
       \(notice)\(verdict)
       <div class="cards record">
-      <section class="card"><h2>Record</h2>\(facts)</section>
+      <div class="column"><section class="card"><h2>Record</h2>\(facts)</section>\(actions)</div>
       <section class="card"><h2>Payload</h2>\(preview.markup(of: reference))</section>
-      \(actions)
       </div>
       \(HeaderTable(inspection: inspection, now: now).markup)
       """
@@ -100,7 +99,7 @@ struct RecordPage {
       let isStream = inspection.state == .streaming
       return isStream
         ? "<p class=\"notice\" role=\"status\">A writer has not completed the payload yet.</p>"
-        : "<p class=\"failure\" role=\"alert\"><b>Damaged:</b> \(damage.description) <code>\(damage.name) \(damage.code)</code></p>"
+        : "<p class=\"failure\" role=\"alert\"><b>Damaged:</b> \(damage.description) <code>code \(damage.code)</code></p>"
     }
     let hasChecksum = header?.flags.contains(.payloadChecksum) ?? false
     if hasChecksum, inspection.payloadChecksum == nil {

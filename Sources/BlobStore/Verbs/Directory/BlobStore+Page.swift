@@ -20,7 +20,7 @@ extension BlobStore {
   ///   - limit: records of a page. It has fewer where few of many are wanted.
   ///   - isWanted: whether a record belongs to the page.
   /// - Throws: as `records(prefix:)`.
-  /// - Complexity: the root is listed, and a page's records are looked at, or ten thousand of which few are wanted.
+  /// - Complexity: the root is listed, and a page's records are looked at, or some thousands of which few are wanted.
   package func page(
     prefix: String = "", from start: WalkPosition = .start, limit: Int, where isWanted: (RecordEntry) -> Bool
   ) throws(BlobStoreError) -> RecordPage {
@@ -78,7 +78,7 @@ extension BlobStore {
   /// So many subdirectories without a record that is wanted end a page: a prefix that few keys have must not take long.
   private static var mostEmptySubdirectories: Int { 128 }
   /// So many entries end a page: a state that few records have must not take a walk over millions.
-  private static var mostExamined: Int { 10_000 }
+  private static var mostExamined: Int { 4096 }
 }
 
 extension WalkPosition {
