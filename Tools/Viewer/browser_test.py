@@ -280,7 +280,7 @@ class Test:
         assert len(self.browser.all(".verdict.broken")) == 1
         self.browser.open(self.server.address + "collections")
         self.browser.one("form[action=verify] button").click()
-        wait_for(lambda: "1 damaged files" in self.browser.text("#verification"), "the verification")
+        wait_for(lambda: "1 damaged." in self.browser.text("#verification"), "the verification")
 
     def test_actions_are_done(self):
         address = self.server.address + "record?key=notes.txt"

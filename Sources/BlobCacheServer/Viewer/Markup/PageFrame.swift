@@ -48,6 +48,8 @@ struct PageFrame {
       <main id="main" tabindex="-1">
       \(content)
       </main>
+      <footer class="keys">Keys: <kbd>/</kbd> filter, <kbd>j</kbd> <kbd>k</kbd> next and previous record, <kbd>g</kbd> and \
+      <kbd>o</kbd> <kbd>r</kbd> <kbd>l</kbd> <kbd>c</kbd> a page</footer>
       </body>
       </html>
 

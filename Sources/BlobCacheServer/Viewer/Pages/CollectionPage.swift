@@ -82,24 +82,29 @@ struct CollectionPage {
   private var verified: HTML {
     guard let verification else { return "<h2>Verification</h2><p class=\"empty\">None since the server's start.</p>" }
     let began = HTML.time(verification.began, now: now)
+    let found = verification.firstBad
+    let table: HTML = found.isEmpty ? "" : RecordTablePage.table(of: found, now: now)
+    return "<h2>Verification</h2>\(outcome(of: verification, began))\(table)"
+  }
+
+  private func outcome(of verification: Verification.Look, _ began: HTML) -> HTML {
     if let failure = verification.failure {
-      return "<h2>Verification</h2><p class=\"failure\" role=\"alert\">Begun \(began): \(failure)</p>"
+      return "<p class=\"failure\" role=\"alert\">Begun \(began): \(failure)</p>"
     }
-    let damaged: HTML =
-      verification.damaged.isEmpty
-      ? ""
-      : "<div class=\"scroll\"><table class=\"records\"><thead><tr><th>State</th><th>Key</th><th class=\"number\">Size</th><th class=\"number\">Updated</th><th class=\"number\">Expires</th><th class=\"number\">Locks</th><th class=\"number\">Uses</th></tr></thead><tbody>\(verification.damaged.map { RecordTablePage.row($0, now: now) })</tbody></table></div>"
-    guard let report = verification.report else {
+    let sound = Quantities.count(verification.soundRecords)
+    guard verification.isOver else {
       return """
-        <h2>Verification</h2><p class="notice" role="status">Begun \(began): \(Quantities.count(verification.examined)) \
-        records and \(HTML.bytes(verification.bytes)) read so far.</p>\(damaged)
+        <p class="notice" role="status">Begun \(began): \(sound) sound records, \
+        \(Quantities.count(verification.badFiles)) damaged, \(HTML.bytes(verification.bytes)) read so far.</p>
         """
     }
-    let sentence: HTML =
-      report.damagedFiles == 0
-      ? "<p class=\"sound\">Begun \(began): all \(Quantities.count(report.soundRecords)) records are sound.</p>"
-      : "<p class=\"failure\" role=\"alert\">Begun \(began): \(Quantities.count(report.damagedFiles)) damaged files, \(Quantities.count(report.soundRecords)) sound records. Collections remove what is damaged; a store of the key replaces it.</p>"
-    return "<h2>Verification</h2>\(sentence)\(damaged)"
+    guard verification.badFiles > 0 else {
+      return "<p class=\"sound\">Begun \(began): all \(sound) records are sound.</p>"
+    }
+    return """
+      <p class="failure" role="alert">Begun \(began): \(sound) sound records, \
+      \(Quantities.count(verification.badFiles)) damaged. Collections remove what is damaged; a store of the key replaces it.</p>
+      """
   }
 
   private var table: HTML {

@@ -181,6 +181,15 @@ struct RecordTablePage {
     return Self.row(row, locked, now: now)
   }
 
+  /// A table without orders.
+  static func table(of rows: [RecordRow], now: UnixTime) -> HTML {
+    """
+    <div class="scroll"><table class="records"><thead><tr><th>State</th><th>Key</th><th class="number">Size</th>\
+    <th class="number">Updated</th><th class="number">Expires</th><th class="number">Locks</th>\
+    <th class="number">Uses</th></tr></thead><tbody>\(rows.map { row($0, now: now) })</tbody></table></div>
+    """
+  }
+
   /// - Parameter more: further cells, before the last.
   static func row(_ row: RecordRow, _ more: HTML = "", now: UnixTime) -> HTML {
     let name: HTML =

@@ -19,9 +19,10 @@ struct RecordRow: Sendable {
   /// About how often it was used lately; nil where no uses are counted.
   let useCount: Int?
 
-  init(_ entry: RecordEntry, useCount: Int?) {
+  /// - Parameter found: what a look at the payload has told; nil if there was none.
+  init(_ entry: RecordEntry, useCount: Int?, found: RecordInspection? = nil) {
     reference = entry.key.map { .key($0.string) } ?? .file(entry.file)
-    state = entry.state
+    state = found?.state ?? entry.state
     let header = entry.header
     byteCount = header.map { Int64(clamping: $0.payloadSize) } ?? entry.fileSize
     updated = header?.lastUpdate
@@ -29,7 +30,7 @@ struct RecordRow: Sendable {
     lockCount = header?.refCount ?? 0
     changed = entry.modified
     mediaType = MediaType(extendedData: entry.extendedData)?.text
-    damage = entry.damage?.name ?? entry.accessError?.message
+    damage = (found?.damage ?? entry.damage)?.name ?? entry.accessError?.message
     self.useCount = useCount
   }
 }

@@ -4,21 +4,25 @@ internal import BlobStore
 internal import Locks
 
 /// A look at every byte of the directory, which goes on while pages tell how far it has come. There is one at a time.
+///
+/// It goes record by record, so that it ends with the cache, and other walks have their turns.
 final class Verification: Sendable {
   struct Look: Sendable {
     fileprivate(set) var began: UnixTime
-    fileprivate(set) var examined: Int64 = 0
+    fileprivate(set) var soundRecords: Int64 = 0
     fileprivate(set) var bytes: Int64 = 0
-    /// The first ones that were found.
-    fileprivate(set) var damaged: [RecordRow] = []
-    fileprivate(set) var report: BlobStore.VerificationReport?
+    /// Damaged and unreadable files.
+    fileprivate(set) var badFiles: Int64 = 0
+    /// The first of them.
+    fileprivate(set) var firstBad: [RecordRow] = []
+    fileprivate(set) var isOver = false
+    /// Why it has ended before.
     fileprivate(set) var failure: String?
-
-    var isRunning: Bool { report == nil && failure == nil }
   }
 
   private let look = Lock<Look?>(nil)
   private static let mostShown = 200
+  private static let pageSize = 64
 
   /// nil before the first one.
   var latest: Look? { look.withLock { $0 } }
@@ -26,28 +30,52 @@ final class Verification: Sendable {
   /// Begins one, unless one is running.
   func begin(_ cache: BlobCache) {
     let isNew = look.withLock { look in
-      guard look?.isRunning != true else { return false }
+      if let look, !look.isOver, look.failure == nil { return false }
       look = Look(began: cache.configuration.store.now())
       return true
     }
     guard isNew else { return }
     Task {
       do {
-        let report = try await cache.verify { finding in self.add(finding) }
-        look.withLock { $0?.report = report }
+        var position: WalkPosition? = .start
+        while let start = position {
+          let page = try await cache.page(prefix: "", from: start, limit: Self.pageSize) { _ in true }
+          for entry in page.entries { try await self.verify(entry, of: cache) }
+          position = page.next
+        }
+        look.withLock { $0?.isOver = true }
       } catch {
         look.withLock { $0?.failure = Refusal(error).message }
       }
     }
   }
 
-  private func add(_ finding: BlobStore.VerificationFinding) {
-    guard case .record(let entry) = finding else { return }
+  private func verify(_ entry: RecordEntry, of cache: BlobCache) async throws {
+    var row = RecordRow(entry, useCount: nil)
+    if [.live, .locked, .expired].contains(entry.state) {
+      do {
+        let found = try await cache.inspect(cache.directory.appending(entry.file), checkingUpTo: .max)
+        row = RecordRow(entry, useCount: nil, found: found)
+      } catch let error as BlobStoreError where error.errno == .noSuchFileOrDirectory {
+        // Removed since it was met.
+        return
+      }
+    }
+    // Its writer has not completed it.
+    guard row.state != .streaming else { return }
+    add(row, byteCount: entry.fileSize)
+  }
+
+  private func add(_ row: RecordRow, byteCount: Int64) {
+    let isBad = [.damaged, .unreadable].contains(row.state)
     look.withLock { look in
-      look?.examined += 1
-      look?.bytes += entry.fileSize
-      let isBad = entry.state == .damaged || entry.state == .unreadable
-      if isBad, (look?.damaged.count ?? 0) < Self.mostShown { look?.damaged.append(RecordRow(entry, useCount: nil)) }
+      look?.bytes += byteCount
+      guard isBad else {
+        look?.soundRecords += 1
+        return
+      }
+      look?.badFiles += 1
+      if (look?.firstBad.count ?? 0) < Self.mostShown { look?.firstBad.append(row) }
     }
   }
 }
