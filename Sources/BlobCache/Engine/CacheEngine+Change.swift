@@ -115,12 +115,12 @@ extension CacheEngine {
     }
     failures.forget(key)
     backupExclusion.apply()
-    if !wasStaged, !request.isFetched { remote?.didStore(blob) }
     observer.tell(
       CacheEvent(
         wasStaged ? .written : request.isFetched ? .fetched : .stored(staged: false), key,
         byteCount: request.payload.count,
         duration: stopwatch.elapsed, queueTime: queueTime))
+    if !wasStaged, !request.isFetched { remote?.didStore(blob) }
     return blob
   }
 }

@@ -34,7 +34,8 @@ final class RemoteChanges: Sendable {
     /// What is under way, with those who wait for it.
     var running: [BlobKey: (change: Change, waiters: [CheckedContinuation<RemoteOutcome, Never>])] = [:]
     var byteCount = 0
-    var workers = 0
+    /// By numbers of their own.
+    var workers: [UInt64: Task<Void, Never>] = [:]
     var isClosed = false
     var drained: [CheckedContinuation<Void, Never>] = []
 
@@ -81,9 +82,9 @@ final class RemoteChanges: Sendable {
   ///
   /// - Parameter givesWay: whether the one that waits stays, if there is one.
   func add(_ change: Change, of key: BlobKey, givesWay: Bool = false) {
-    let (dropped, starts) = state.withLock { state -> ([(BlobKey, Waiting)], Bool) in
-      guard !state.isClosed else { return ([(key, Waiting(change: change, number: 0))], false) }
-      if givesWay, state.waiting[key] != nil { return ([], false) }
+    let dropped = state.withLock { state -> [(BlobKey, Waiting)] in
+      guard !state.isClosed else { return [(key, Waiting(change: change, number: 0))] }
+      if givesWay, state.waiting[key] != nil { return [] }
       // What the earlier change would have done, this one does: those who wait for it wait for this.
       let waiters = state.take(key)?.waiters ?? []
       state.waiting[key] = Waiting(change: change, number: state.next, waiters: waiters)
@@ -101,12 +102,13 @@ final class RemoteChanges: Sendable {
       {
         dropped.append((oldest, taken))
       }
-      let starts = state.workers < mostWorkers && !state.waiting.isEmpty
-      if starts { state.workers += 1 }
-      return (dropped, starts)
+      if state.workers.count < mostWorkers, !state.waiting.isEmpty {
+        let number = state.next
+        state.workers[number] = Task { await self.work(number) }
+      }
+      return dropped
     }
     for (key, waiting) in dropped { drop(key, waiting) }
-    if starts { Task { await self.work() } }
   }
 
   private func drop(_ key: BlobKey, _ waiting: Waiting) {
@@ -138,17 +140,17 @@ final class RemoteChanges: Sendable {
     }
   }
 
-  private func work() async {
-    while let (key, change) = begin() {
+  private func work(_ number: UInt64) async {
+    while let (key, change) = begin(number) {
       end(key, await carryOut(change, of: key))
     }
   }
 
-  private func begin() -> (BlobKey, Change)? {
+  private func begin(_ worker: UInt64) -> (BlobKey, Change)? {
     let (begun, drained) = state.withLock { state -> ((BlobKey, Change)?, [CheckedContinuation<Void, Never>]) in
       let running = state.running
       guard let key = state.oldest(where: { key, _ in running[key] == nil }), let taken = state.take(key) else {
-        state.workers -= 1
+        state.workers[worker] = nil
         guard state.waiting.isEmpty, state.running.isEmpty else { return (nil, []) }
         defer { state.drained = [] }
         return (nil, state.drained)
@@ -186,17 +188,18 @@ final class RemoteChanges: Sendable {
     }
   }
 
-  /// Drops what waits, and lets nothing in any more. What is under way ends with its try.
+  /// Drops what waits, lets nothing in any more, and ends what is under way.
   func close() {
-    let (dropped, drained) = state.withLock { state in
+    let (dropped, drained, workers) = state.withLock { state in
       state.isClosed = true
       let dropped = state.waiting
       state.waiting = [:]
       state.order = [:]
       state.byteCount = 0
       defer { state.drained = [] }
-      return (dropped, state.drained)
+      return (dropped, state.drained, state.workers)
     }
+    for worker in workers.values { worker.cancel() }
     for (key, waiting) in dropped { drop(key, waiting) }
     for waiter in drained { waiter.resume() }
   }

@@ -179,6 +179,10 @@ extension RemoteRequests {
       try await patience.run(first: time, progress: time, engine.name) { _ in try await body(engine) }
       breaker.succeed()
     } catch {
+      guard !Task.isCancelled else {
+        breaker.leave()
+        throw RemoteError(.failed, "the cache was closed before \(engine.name) had \(key)", cause: error)
+      }
       throw note(error, of: key)
     }
   }
