@@ -17,6 +17,7 @@ public struct BlobResponder: Sendable {
   let viewer = ViewerState()
   /// nil of a server that is not for one browser alone.
   let entrance: Entrance?
+  let soundFiles = SoundFiles()
 
   public struct Configuration: Sendable {
     /// Names that requests may give as their host, beside IP addresses and `localhost`; nil for any.

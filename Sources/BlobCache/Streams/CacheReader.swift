@@ -60,6 +60,28 @@ public final class CacheReader: Sendable {
     Pieces(reader: self, range: range ?? 0..<byteCount, pieceSize: pieceSize)
   }
 
+  /// Compares the checksum of the payload, which is read as a whole.
+  ///
+  /// - Throws: as `BlobReader.verify`; as `read`.
+  package func verify() async throws {
+    try await engine.lanes.reads.run { [blocking] _ in try blocking.verify() }
+  }
+
+  /// Reads the next bytes of a walk and drops them, so that the system has them in memory.
+  ///
+  /// - Returns: how many they are; 0 at the end.
+  /// - Throws: as `read`; `damaged` with the last bytes of a whole payload whose checksum is wrong.
+  package func pass(_ pieces: BlobPieces, byteCount: Int) async throws -> (count: Int, BlobPieces) {
+    try await engine.lanes.reads.run { [blocking] _ in
+      var pieces = pieces
+      do {
+        return (try pieces.pass(byteCount: byteCount), pieces)
+      } catch {
+        throw BlobStoreError(anything: error, operation: "load", key: blocking.key)
+      }
+    }
+  }
+
   fileprivate func next(_ pieces: BlobPieces, pieceSize: Int) async throws -> (piece: Data, BlobPieces) {
     try await engine.lanes.reads.run { [blocking] _ in
       var pieces = pieces

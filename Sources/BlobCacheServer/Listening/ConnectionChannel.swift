@@ -3,6 +3,7 @@
   internal import Logging
   internal import NIOCore
   internal import NIOHTTP1
+  internal import NIOSSL
 
   #if canImport(FoundationEssentials)
     internal import FoundationEssentials
@@ -18,6 +19,8 @@
     struct Value: ServerChildChannelValue {
       let parts: NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>
       let keeper: NIOLoopBound<ConnectionKeeper>
+      /// Whether the system may send from files. What is encrypted passes through this process.
+      let sendsFiles: Bool
 
       var channel: any Channel { parts.channel }
     }
@@ -34,14 +37,19 @@
         decoding.maxHeaderListSize = limits.headerBytes
         decoding.maxHeaderFieldCount = 128
         let pipeline = channel.pipeline.syncOperations
+        let isEncrypted = (try? pipeline.handler(type: NIOSSLServerHandler.self)) != nil
+        // `Conversation` says how a body ends: NIO gives an answer to HEAD without a length chunks.
+        var encoding = HTTPResponseEncoder.Configuration()
+        encoding.automaticallySetFramingHeaders = false
         try pipeline.configureHTTPServerPipeline(
           withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: true,
-          withEncoderConfiguration: .init(), withDecoderLimitConfiguration: decoding)
+          withEncoderConfiguration: encoding, withDecoderLimitConfiguration: decoding)
         let keeper = ConnectionKeeper(patience: TimeAmount(limits.patience), on: channel.eventLoop)
         try pipeline.addHandler(keeper)
         let parts = try NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>(
           wrappingChannelSynchronously: channel, configuration: .init(isOutboundHalfClosureEnabled: true))
-        return Value(parts: parts, keeper: NIOLoopBound(keeper, eventLoop: channel.eventLoop))
+        return Value(
+          parts: parts, keeper: NIOLoopBound(keeper, eventLoop: channel.eventLoop), sendsFiles: !isEncrypted)
       }
     }
 
@@ -49,8 +57,7 @@
       do {
         try await withTaskCancellationHandler {
           try await connection.parts.executeThenClose { inbound, outbound in
-            try await Conversation(responder, connection.channel, connection.keeper, inbound, outbound, requestLog)
-              .run()
+            try await Conversation(responder, connection, inbound, outbound, requestLog).run()
           }
         } onCancel: {
           connection.channel.close(mode: .input, promise: nil)

@@ -20,6 +20,8 @@
     private var isStopping = false
     /// Writes that the client has not taken.
     private var pendingWrites = 0
+    /// Bytes of them at the last check. One write may be large, and be taken slowly.
+    private var pendingBytes = 0
     /// Requests that have arrived to their ends, and whose answers have not: the server itself is at work.
     private var wholeRequests = 0
     /// Bytes of bodies since the last progress.
@@ -119,12 +121,19 @@
       context.fireUserInboundEventTriggered(event)
     }
 
+    private func noteTakenBytes(_ context: ChannelHandlerContext) {
+      guard let bytes = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes) else { return }
+      if bytes != pendingBytes { lastProgress = .now() }
+      pendingBytes = bytes
+    }
+
     private func watch(_ context: ChannelHandlerContext) {
       guard check == nil else { return }
       let keeper = NIOLoopBound((self, context), eventLoop: context.eventLoop)
       check = context.eventLoop.scheduleTask(in: patience) {
         let (keeper, context) = keeper.value
         keeper.check = nil
+        keeper.noteTakenBytes(context)
         // Waiting for the disk is no fault of the client's.
         let isOwnWork = (keeper.wholeRequests > 0 || keeper.stalledSince != nil) && keeper.pendingWrites == 0
         if !isOwnWork, .now() - keeper.lastProgress >= keeper.patience {

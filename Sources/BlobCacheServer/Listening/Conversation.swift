@@ -15,23 +15,28 @@
     private let responder: BlobResponder
     private let channel: any Channel
     private let keeper: NIOLoopBound<ConnectionKeeper>
+    private let sendsFiles: Bool
     private let parts: RequestParts
     private let outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
     private let allocator = ByteBufferAllocator()
     private let requestLog: Logger?
 
+    /// What the system sends from a file at a time, from a multiple of it on.
+    private static let packetBytes = 64 << 10
+
     /// How long a client may take to end its side, once it has the last answer.
     private static let farewell: TimeAmount = .seconds(5)
 
     init(
-      _ responder: BlobResponder, _ channel: any Channel, _ keeper: NIOLoopBound<ConnectionKeeper>,
+      _ responder: BlobResponder, _ connection: ConnectionChannel.Value,
       _ inbound: NIOAsyncChannelInboundStream<HTTPServerRequestPart>,
       _ outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ requestLog: Logger?
     ) {
       self.requestLog = requestLog
       self.responder = responder
-      self.channel = channel
-      self.keeper = keeper
+      channel = connection.channel
+      keeper = connection.keeper
+      sendsFiles = connection.sendsFiles
       parts = RequestParts(inbound, outbound)
       self.outbound = outbound
     }
@@ -124,8 +129,12 @@
       headers.add(name: "Date", value: HTTPDate.text(responder.now))
       for field in response.fields.all { headers.add(name: field.name, value: field.value) }
       // These two have no length: none follows them (RFC 9110, 8.6).
-      if response.status != 204, response.status != 304, let byteCount = response.body.byteCount {
-        headers.add(name: "Content-Length", value: "\(byteCount)")
+      if response.status != 204, response.status != 304 {
+        if let byteCount = response.body.byteCount {
+          headers.add(name: "Content-Length", value: "\(byteCount)")
+        } else if head.version != .http1_0, head.method != .HEAD {
+          headers.add(name: "Transfer-Encoding", value: "chunked")
+        }
       }
       var isLast = isLast
       // Without chunks, the end of the body is the end of the connection.
@@ -143,11 +152,55 @@
         try await outbound.write(contentsOf: [.head(answer), .end(nil)])
       case .bytes(let data):
         try await outbound.write(contentsOf: [.head(answer), .body(.byteBuffer(buffer(data))), .end(nil)])
-      case .stream(_, let pieces):
-        try await outbound.write(.head(answer))
-        // What breaks off is not ended, and so is seen not to be whole.
-        for try await piece in pieces { try await outbound.write(.body(.byteBuffer(buffer(piece)))) }
-        try await outbound.write(.end(nil))
+      case .stream(_, let pieces): try await write(pieces, behind: answer)
+      case .file(let part):
+        guard sendsFiles else { return try await write(part.pieces, behind: answer) }
+        try await send(part, behind: answer)
+      }
+    }
+
+    private func write(
+      _ pieces: any AsyncSequence<Data, any Error> & Sendable, behind answer: HTTPResponseHead
+    ) async throws {
+      try await outbound.write(.head(answer))
+      // What breaks off is not ended, and so is seen not to be whole.
+      for try await piece in pieces { try await outbound.write(.body(.byteBuffer(buffer(piece)))) }
+      try await outbound.write(.end(nil))
+    }
+
+    /// The first bytes go with the head, up to where the system can go on by whole packets. Else it sends twice as many.
+    private func send(_ part: FilePart, behind answer: HTTPResponseHead) async throws {
+      var head: HTTPResponseHead? = answer
+      for try await stretch in part {
+        var rest = stretch
+        if let answer = head.take() {
+          let count = min(stretch.count, Self.packetBytes - Int(stretch.lowerBound) % Self.packetBytes)
+          var first = allocator.buffer(capacity: count)
+          try unsafe first.writeWithUnsafeMutableBytes(minimumWritableBytes: count) { memory in
+            var bytes = unsafe MutableRawSpan(_unsafeBytes: UnsafeMutableRawBufferPointer(rebasing: memory[..<count]))
+            try part.read(at: stretch.lowerBound, into: &bytes)
+            return count
+          }
+          rest = stretch.lowerBound + Int64(count)..<stretch.upperBound
+          try await outbound.write(contentsOf: [.head(answer), .body(.byteBuffer(first))])
+        }
+        if !rest.isEmpty { try await send(rest, of: part) }
+      }
+      try await outbound.write(.end(nil))
+    }
+
+    /// Has the system send from a file, and returns once it has taken all for the client.
+    private func send(_ stretch: Range<Int64>, of part: FilePart) async throws {
+      let handle = part.withDescriptor { NIOFileHandle(_deprecatedTakingOwnershipOfDescriptor: $0) }
+      // The part closes the file.
+      defer { withExtendedLifetime(part) { _ = try? handle.takeDescriptorOwnership() } }
+      let region = FileRegion(
+        fileHandle: handle, readerIndex: Int(stretch.lowerBound), endIndex: Int(stretch.upperBound))
+      try await withTaskCancellationHandler {
+        try await channel.writeAndFlush(HTTPServerResponsePart.body(.fileRegion(region)))
+      } onCancel: {
+        // Else the client would say how long this takes.
+        channel.close(promise: nil)
       }
     }
 

@@ -12,8 +12,10 @@ public enum MessageBody: Sendable {
   ///
   /// `byteCount` is nil where it is not known before the end. The sequence is walked once.
   case stream(byteCount: Int64?, any AsyncSequence<Data, any Error> & Sendable)
-  /// A body that is left out, as in an answer to HEAD; its size is told.
-  case omitted(byteCount: Int64)
+  /// Bytes that lie in an open file.
+  case file(FilePart)
+  /// A body that is left out, as in an answer to HEAD; its size is told where it is known.
+  case omitted(byteCount: Int64?)
 
   /// Bytes, where that is known.
   public var byteCount: Int64? {
@@ -21,6 +23,7 @@ public enum MessageBody: Sendable {
     case .none: 0
     case .bytes(let data): Int64(data.count)
     case .stream(let byteCount, _): byteCount
+    case .file(let part): part.byteCount
     case .omitted(let byteCount): byteCount
     }
   }

@@ -28,6 +28,8 @@ extension Refusal {
   init(_ error: any Error) {
     switch error {
     case let refusal as Refusal: self = refusal
+    case let error as BlobStoreError where BlobResponder.isStillWritten(error):
+      self.init(409, "the blob is still being written", fields: Self.comeBackSoon)
     case let error as BlobStoreError: self.init(error)
     case let error as BlobCacheError: self.init(error)
     case is BodyBrokenOff: self.init(400, "the body has ended before it was whole")
@@ -40,7 +42,7 @@ extension Refusal {
     switch error.code {
     case .invalidKey, .extendedDataTooLarge, .sizeMismatch, .invalidTimeToLive: self.init(400, error.message)
     case .payloadTooLarge: self.init(413, error.message)
-    case .foreignFile, .lockCountOverflow: self.init(409, error.message)
+    case .foreignFile, .lockCountOverflow, .overtaken: self.init(409, error.message)
     case .limitReached: self.init(507, error.message)
     case .busy, .collectionRunning: self.init(503, error.message, fields: Self.comeBackSoon)
     case .directoryMissing, .worldWritableDirectory, .settingsUnreadable, .layoutMismatch, .notACache:

@@ -24,7 +24,7 @@ extension ServerResponse {
   /// The answer to HEAD: the fields of the one to GET.
   var withoutBody: ServerResponse {
     var response = self
-    if let byteCount = body.byteCount { response.body = .omitted(byteCount: byteCount) } else { response.body = .none }
+    response.body = .omitted(byteCount: body.byteCount)
     return response
   }
 }

@@ -7,8 +7,8 @@ extension BlobResponder {
     let preconditions = try Preconditions(request.fields)
     return try await turns.inTurn(key) {
       if !preconditions.areAbsent {
-        guard let stored = try await cache.header(for: key) else { return try Self.response(to: .notFound) }
-        try preconditions.checkChange(of: EntityTag(stored))
+        guard let tag = try await tag(of: key) else { return try Self.response(to: .notFound) }
+        try preconditions.checkChange(of: tag)
       }
       return try Self.response(to: try await cache.remove(key))
     }
@@ -19,9 +19,9 @@ extension BlobResponder {
   /// - Returns: whether there is such a blob.
   /// - Throws: 412 if not.
   func check(_ preconditions: Preconditions, of key: BlobKey) async throws -> Bool {
-    let stored = try await cache.header(for: key)
-    try preconditions.checkChange(of: stored.map(EntityTag.init))
-    return stored != nil
+    let tag = try await tag(of: key)
+    try preconditions.checkChange(of: tag)
+    return tag != nil
   }
 
   /// `?touch`, `?lock`, `?unlock`, or `?unlock&force` for all locks.

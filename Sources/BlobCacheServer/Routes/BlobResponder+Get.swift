@@ -5,16 +5,24 @@ internal import BlobStore
 extension BlobResponder {
   /// Payloads up to this size are read as a whole, and kept in memory for the next request.
   private static var largestWhole: UInt64 { UInt64(PayloadPieces.pieceSize) }
+  /// Payloads up to this size are compared with their checksums before the answer begins.
+  private static var largestComparedFirst: Int64 { 4 << 20 }
   /// More ranges in one request are answered with the whole payload: each costs a read and a head of its own.
   private static var mostRanges: Int { 16 }
 
   /// - Parameter isForHeadAlone: whether the payload is not asked for; then the blob is not touched.
   func get(_ key: BlobKey, _ request: ServerRequest, isForHeadAlone: Bool = false) async throws -> ServerResponse {
     let preconditions = try Preconditions(request.fields)
-    let found = isForHeadAlone ? try await look(at: key) : try await find(key)
+    let found: StoredBlob?
+    do {
+      found = isForHeadAlone ? try await look(at: key) : try await find(key)
+    } catch let failure where Self.isStillWritten(failure) {
+      return try await follow(key, preconditions, isForHeadAlone: isForHeadAlone)
+    }
     // Conditions are for what would be granted without them (RFC 9110, 13.2.1).
     guard let found else { throw Refusal(404, "there is no such blob") }
-    return try answer(to: request, preconditions, with: found, as: found.mediaType, isForHeadAlone: isForHeadAlone)
+    return try await answer(
+      to: request, preconditions, with: found, as: found.mediaType, isForHeadAlone: isForHeadAlone)
   }
 
   /// The answer to a request for a payload that was found, or for a part of it.
@@ -23,7 +31,7 @@ extension BlobResponder {
   func answer(
     to request: ServerRequest, _ preconditions: Preconditions, with found: StoredBlob, as mediaType: MediaType?,
     isForHeadAlone: Bool = false
-  ) throws -> ServerResponse {
+  ) async throws -> ServerResponse {
     let tag = EntityTag(found.header)
     guard preconditions.allowsMatch(tag) else { throw Refusal(412, "what is stored has another tag") }
     let fields = fields(of: found.header, tag, mediaType)
@@ -33,18 +41,36 @@ extension BlobResponder {
     {
       return response
     }
-    var response = ServerResponse(status: 200, fields: fields, body: found.body)
+    var response = ServerResponse(status: 200, fields: fields)
+    response.body = isForHeadAlone ? .omitted(byteCount: found.byteCount) : try await body(of: found)
     response.fields.append("Content-Type", mediaType?.answeredText ?? MediaType.unknown)
     return response
   }
 
   private func find(_ key: BlobKey) async throws -> StoredBlob? {
     if let blob = cache.cachedBlob(for: key) { return .whole(blob) }
-    // A load of what is missing is counted as a miss.
-    guard let header = try await cache.header(for: key), header.payloadSize > Self.largestWhole else {
-      return try await cache.load(key).map { .whole($0) }
+    if !soundFiles.hasSeen(key) {
+      // A load of what is missing is counted as a miss.
+      guard let header = try await cache.header(for: key), header.payloadSize > Self.largestWhole else {
+        return try await cache.load(key).map { .whole($0) }
+      }
     }
     return try await look(at: key, touching: true)
+  }
+
+  /// The whole payload, which was compared with its checksum, or is before its end is given away.
+  private func body(of blob: StoredBlob) async throws -> MessageBody {
+    let all = 0..<blob.byteCount
+    switch blob {
+    case .whole(let blob) where blob.payload.count <= PayloadPieces.pieceSize: return .bytes(blob.payload)
+    case .open(let reader) where reader.byteCount <= Self.largestComparedFirst:
+      if !soundFiles.contains(reader, at: now) {
+        try await reader.verify()
+        soundFiles.insert(reader, at: now)
+      }
+      return .file(FilePart(reader: reader, range: all, isRead: true))
+    case .whole, .open: return blob.body(of: all)
+    }
   }
 
   func look(at key: BlobKey, touching: Bool = false) async throws -> StoredBlob? {

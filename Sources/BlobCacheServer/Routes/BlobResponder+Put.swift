@@ -18,6 +18,9 @@ extension BlobResponder {
     // Nothing is stored, and what there is stays.
     guard order.lifetime != .none else { return ServerResponse(status: 204) }
     let preconditions = try Preconditions(request.fields)
+    guard order.visibility == .afterCommit || preconditions.areAbsent else {
+      throw Refusal(400, "a blob that is seen while it is written takes its place without a condition")
+    }
     // A body that is in vain need not come; while it comes, all may change.
     if !preconditions.areAbsent { _ = try await check(preconditions, of: key) }
     let wasThere = try await store(request.body, for: key, order, preconditions)
@@ -41,7 +44,7 @@ extension BlobResponder {
     let onDisk = BodyShare(of: bodies.onDisk)
     // Until all is stored, or removed.
     defer { withExtendedLifetime((inMemory, onDisk)) {} }
-    if let byteCount = body.byteCount, byteCount <= Int64(Self.pieceSize) {
+    if order.visibility == .afterCommit, let byteCount = body.byteCount, byteCount <= Int64(Self.pieceSize) {
       let payload = try await Self.whole(body, byteCount: Int(byteCount))
       return try await turns.inTurn(key) {
         let wasThere = try await check(preconditions, of: key)
@@ -53,7 +56,9 @@ extension BlobResponder {
       }
     }
     guard case .stream(let byteCount, let pieces) = body else { throw Refusal(500, "a fault of the server") }
-    var upload = Upload(byteCount: byteCount, onDisk)
+    // In the end, its own blob is there.
+    let wasThereBefore = order.visibility == .whileWriting ? try await check(preconditions, of: key) : nil
+    var upload = Upload(byteCount: byteCount, order.visibility, onDisk)
     do {
       for try await piece in pieces {
         guard let gathered = try upload.gather(piece) else { continue }
@@ -61,7 +66,7 @@ extension BlobResponder {
       }
       try await write(try upload.finish(), to: &upload, for: key, order)
       return try await turns.inTurn(key) { [writer = upload.writer] in
-        let wasThere = try await check(preconditions, of: key)
+        let wasThere = if let wasThereBefore { wasThereBefore } else { try await check(preconditions, of: key) }
         try await writer?.commit()
         return wasThere
       }
@@ -80,7 +85,8 @@ extension BlobResponder {
       // Without a size, which would set the room of all of it aside: fields alone take no room of the disk.
       writer = try await withoutRefusedType(order) { order in
         try await cache.openWriter(
-          for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData)
+          for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData,
+          visibility: order.visibility)
       }
       upload.writer = writer
     }
@@ -89,7 +95,7 @@ extension BlobResponder {
 
   private static func whole(_ body: MessageBody, byteCount: Int) async throws -> Data {
     switch body {
-    case .none, .omitted: return Data()
+    case .none, .omitted, .file: return Data()
     case .bytes(let payload): return payload
     case .stream(_, let pieces):
       var payload = Data(capacity: byteCount)
@@ -119,10 +125,12 @@ extension BlobResponder {
 private struct StoreOrder {
   let lifetime: RequestedLifetime
   let locks: BlobStore.LockPolicy
+  let visibility: BlobStore.Visibility
   /// The content type; nil for one that says nothing.
   var extendedData: Data?
 
   static let locksName = "X-BlobCache-Locks"
+  static let visibilityName = "X-BlobCache-Visibility"
 
   init(_ fields: HeaderFields, now: UnixTime) throws(Refusal) {
     // Parts of a payload cannot be put together here (RFC 9110, 14.4).
@@ -140,6 +148,11 @@ private struct StoreOrder {
       locks = policy
     } else {
       locks = .none
+    }
+    switch fields[Self.visibilityName] {
+    case nil, "afterCommit": visibility = .afterCommit
+    case "whileWriting": visibility = .whileWriting
+    default: throw Refusal(400, "\(Self.visibilityName) must be afterCommit or whileWriting")
     }
     guard let text = fields["Content-Type"] else { return }
     guard let type = MediaType(text) else { throw Refusal(400, "the content type is none") }

@@ -28,14 +28,13 @@ enum StoredBlob {
     }
   }
 
-  /// The payload. Of an open file, its last piece comes once the checksum is right.
-  var body: MessageBody {
-    if case .whole(let blob) = self, blob.payload.count <= PayloadPieces.pieceSize { return .bytes(blob.payload) }
-    return body(of: 0..<byteCount)
+  /// A part of the payload. Of an open file, the checksum is compared if it is the whole, before its end is given away.
+  func body(of range: Range<Int64>) -> MessageBody {
+    if case .open(let reader) = self, range.count > PayloadPieces.pieceSize {
+      return .file(FilePart(reader: reader, range: range, isRead: false))
+    }
+    return .stream(byteCount: Int64(range.count), pieces(of: range))
   }
-
-  /// A part of the payload. Of an open file, no checksum is compared.
-  func body(of range: Range<Int64>) -> MessageBody { .stream(byteCount: Int64(range.count), pieces(of: range)) }
 
   func pieces(of range: Range<Int64>) -> PayloadPieces {
     switch self {

@@ -1,4 +1,5 @@
 internal import BlobCache
+internal import BlobStore
 
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
@@ -16,11 +17,15 @@ struct Upload {
   var writer: CacheWriter?
   private var arrived: Int64 = 0
   private var gathered = Data()
+  private let visibility: BlobStore.Visibility
   private let share: BodyShare
 
-  /// - Parameter share: of the bytes that all bodies may have on the disk.
-  init(byteCount: Int64?, _ share: BodyShare) {
+  /// - Parameters:
+  ///   - visibility: `whileWriting` has each piece written as it comes, for those that follow.
+  ///   - share: of the bytes that all bodies may have on the disk.
+  init(byteCount: Int64?, _ visibility: BlobStore.Visibility, _ share: BodyShare) {
     self.byteCount = byteCount
+    self.visibility = visibility
     self.share = share
   }
 
@@ -31,7 +36,7 @@ struct Upload {
     if let byteCount, arrived > byteCount { throw mismatch(byteCount) }
     try share.take(Int64(piece.count))
     gathered.append(piece)
-    guard gathered.count >= Self.pieceSize else { return nil }
+    guard gathered.count >= Self.pieceSize || visibility == .whileWriting else { return nil }
     defer { gathered = Data() }
     return gathered
   }

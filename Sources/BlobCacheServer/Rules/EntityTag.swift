@@ -9,6 +9,14 @@ struct EntityTag: Hashable {
   let text: String
   let isWeak: Bool
 
+  /// Of a blob that is still being written. Without quotation marks, it is none that a request could name.
+  static let unknown = EntityTag(text: "", isWeak: true)
+
+  private init(text: String, isWeak: Bool) {
+    self.text = text
+    self.isWeak = isWeak
+  }
+
   init(_ header: RecordHeader) {
     let size = String(header.payloadSize, radix: 16)
     isWeak = header.payloadChecksum == nil

@@ -37,4 +37,19 @@ package struct BlobPieces: Sendable {
     if count > 0 ? offset == range.upperBound : range.isEmpty { try reader.compare(checksum.value) }
     return count
   }
+
+  /// Reads bytes and drops them: the system has them in memory then, and they count for the checksum.
+  ///
+  /// - Returns: how many they are; 0 at the end.
+  package mutating func pass(byteCount: Int) throws -> Int {
+    let buffer = unsafe makeBuffer(pieceSize: min(byteCount, 128 << 10))
+    defer { unsafe buffer.deallocate() }
+    var passed = 0
+    while passed < byteCount {
+      let count = try unsafe next(into: buffer)
+      guard count > 0 else { break }
+      passed += count
+    }
+    return passed
+  }
 }

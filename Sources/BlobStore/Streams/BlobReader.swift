@@ -25,6 +25,8 @@ public final class BlobReader: Sendable {
   public var extendedData: Data? { record.extension?.extendedData }
   /// The bytes behind the payload in the file, as a reader of the format wants them; nothing without an extension.
   package var extensionBytes: [UInt8] { record.extension?.encoded ?? [] }
+  /// The file as it was when the reader was opened; nil if it was written to just before.
+  package var version: FileVersion? { record.version }
   let core: StoreCore
   let path: RecordPath
   let record: OpenRecord
@@ -143,6 +145,13 @@ extension BlobReader {
       }
     }
     return try outcome.get()
+  }
+
+  /// Calls a closure with the descriptor of the open file, for what the system sends from there.
+  ///
+  /// The payload lies behind `RecordHeader.byteCount` bytes. The descriptor is closed with the reader.
+  package func withDescriptor<Result>(_ body: (CInt) throws -> Result) rethrows -> Result {
+    try withExtendedLifetime(self) { try body(record.file.descriptorToSend) }
   }
 
   /// Compares the checksum of the payload, which is read as a whole.

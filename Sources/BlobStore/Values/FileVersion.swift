@@ -4,7 +4,7 @@ internal import SystemPackage
 /// A file of a record and its content, as they were at one look.
 ///
 /// A later look at its status tells if it was written to since, without reading it.
-struct FileVersion {
+package struct FileVersion: Hashable, Sendable {
   private let inode: UInt64
   private let modificationNanoseconds: Int64
 

@@ -94,6 +94,9 @@ package struct OpenFile: ~Copyable, Sendable {
   /// For poll(2), which must not outlive the file.
   var descriptorToPoll: CInt { descriptor }
 
+  /// For sendfile(2), which must not outlive the file.
+  package var descriptorToSend: CInt { descriptor }
+
   package func status() throws(FileError) -> Stat {
     try files.status(of: descriptor, location)
   }

@@ -150,37 +150,4 @@ import Testing
     try await server.cache.store(Data("x".utf8), for: "a", extendedData: Data("text/html\r\nSet-Cookie: a=b".utf8))
     #expect(try await server.get("a")["Content-Type"] == "application/octet-stream")
   }
-
-  @Test(arguments: [true, false]) func aLargeBlobComesInPieces(isInMemory: Bool) async throws {
-    let server = try TestServer { $0.memory = isInMemory ? $0.memory : nil }
-    var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "aLargeBlobComesInPieces"))
-    let payload = Data((0..<1_000_000).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
-    try await server.cache.store(payload, for: "large")
-    let answer = try await server.get("large")
-    #expect(answer.payload == payload)
-    #expect(answer.pieceCount > 1)
-    let part = try await server.get("large", ["Range": "bytes=100000-799999"])
-    #expect(part.status == 206)
-    #expect(part.payload == payload[100_000..<800_000])
-    let parts = try await server.get("large", ["Range": "bytes=0-99999,900000-"])
-    #expect(parts.payload.range(of: payload[..<100_000]) != nil)
-    #expect(parts.payload.range(of: payload[900_000...]) != nil)
-  }
-
-  @Test func aDamagedBlobIs500OrBreaksOff() async throws {
-    let server = try TestServer { $0.memory = nil }
-    for (key, count) in [("small", 100), ("large", 500_000)] {
-      try await server.cache.store(Data(count: count), for: BlobKey(key))
-      let path = try server.cache.filePath(for: BlobKey(key)).string
-      let file = try FileHandle(forUpdating: URL(filePath: path))
-      try file.seek(toOffset: 64 + UInt64(count) - 1)
-      try file.write(contentsOf: Data([1]))
-      try file.close()
-    }
-    let small = try await server.get("small")
-    #expect(small.status == 500)
-    #expect(!small.text.contains(server.root.string))
-    let large = await server.responder.respond(to: ServerRequest(method: "GET", target: "/v1/blobs/large"))
-    await #expect(throws: (any Error).self) { _ = try await Answer(large) }
-  }
 }

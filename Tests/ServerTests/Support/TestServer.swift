@@ -84,7 +84,22 @@ struct Answer {
       }
       if let byteCount { #expect(Int64(payload.count) == byteCount) }
       (self.payload, pieceCount) = (payload, count)
+    case .file(let part):
+      var (payload, count) = (Data(), 0)
+      for try await stretch in part {
+        payload.append(part.withDescriptor { Self.read(stretch, from: $0) })
+        count += 1
+      }
+      #expect(Int64(payload.count) == part.byteCount)
+      (self.payload, pieceCount) = (payload, count)
     }
+  }
+
+  /// What the system would send.
+  private static func read(_ stretch: Range<Int64>, from descriptor: CInt) -> Data {
+    var bytes = Data(count: stretch.count)
+    let count = bytes.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, off_t(stretch.lowerBound)) }
+    return bytes.prefix(max(count, 0))
   }
 }
 

@@ -42,7 +42,7 @@ extension BlobResponder {
     }
     var body = Data()
     switch request.body {
-    case .none, .omitted: break
+    case .none, .omitted, .file: break
     case .bytes(let data): body = data
     case .stream(_, let pieces):
       for try await piece in pieces {

@@ -130,11 +130,11 @@ extension BlobResponder {
     let preconditions = try Preconditions(request.fields)
     guard let found = try await look(at: BlobKey(key)) else { throw Refusal(404, "there is no such blob") }
     guard target.parameter("download") == nil, case .open(let reader) = found else {
-      return try answer(to: request, preconditions, with: found, as: nil)
+      return try await answer(to: request, preconditions, with: found, as: nil)
     }
     let start = try await reader.read(0..<min(reader.byteCount, Int64(PayloadKind.examinedByteCount)))
     let kind = unsafe PayloadKind(guessedFrom: Array(start).span.bytes)
     let type = ShownType(stored: found.mediaType, kind: kind)
-    return try answer(to: request, preconditions, with: found, as: type.flatMap { MediaType($0.essence) })
+    return try await answer(to: request, preconditions, with: found, as: type.flatMap { MediaType($0.essence) })
   }
 }

@@ -8,10 +8,13 @@ final class OpenRecord: Sendable {
   let file: OpenFile
   /// What lay behind the payload when it was opened; nil for nothing.
   let `extension`: RecordExtension?
+  /// nil of a file that was written to just before.
+  let version: FileVersion?
 
-  init(_ file: consuming OpenFile, _ extension: RecordExtension?) {
+  init(_ file: consuming OpenFile, _ extension: RecordExtension?, _ version: FileVersion? = nil) {
     self.file = file
     self.extension = `extension`
+    self.version = version
   }
 }
 
@@ -24,7 +27,7 @@ extension FileRecords {
       guard case .regular(let file, let status) = try self.open(name, in: open, for: .read) else { return .absent }
       let (verdict, kept) = try judgeWithExtension(file, status, at: name, now: now)
       switch verdict {
-      case .sound(let header): return .live(header, OpenRecord(file, kept))
+      case .sound(let header): return .live(header, OpenRecord(file, kept, FileVersion(status)))
       case .expired: return .absent
       case .broken(let error, _): return .damaged(error)
       }

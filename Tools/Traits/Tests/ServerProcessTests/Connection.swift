@@ -72,13 +72,21 @@ final class Connection {
   }
 
   /// - Returns: false at the end of the connection, and if it is reset.
-  private func receive() throws -> Bool {
-    var buffer = [UInt8](repeating: 0, count: 65_536)
+  private func receive(upTo byteCount: Int = 65_536) throws -> Bool {
+    var buffer = [UInt8](repeating: 0, count: byteCount)
     let count = recv(descriptor, &buffer, buffer.count, 0)
     guard count >= 0 || errno == ECONNRESET else { throw Failure("recv(2): \(errno)") }
     guard count > 0 else { return false }
     received.append(contentsOf: buffer[..<count])
     return true
+  }
+
+  /// The first byte of what is to be read next.
+  func firstByte() throws -> UInt8 {
+    while received.isEmpty {
+      guard try receive(upTo: 1) else { throw Failure("the connection has ended") }
+    }
+    return received[received.startIndex]
   }
 
   /// The next line, without its end; nil at the end of the connection.
@@ -101,10 +109,22 @@ final class Connection {
     var text: String { String(decoding: body, as: UTF8.self) }
   }
 
-  /// The next answer, informational ones too, whose body has a length.
+  /// The next answer, informational ones too, whose body has a length or comes in chunks.
   ///
   /// - Parameter pause: how long the client waits after each piece of the body, in microseconds.
   func answer(toHead: Bool = false, pause: UInt32 = 0) throws -> Answer {
+    let (status, fields) = try head()
+    if !toHead, fields["transfer-encoding"] == "chunked" {
+      var body = Data()
+      while let chunk = try chunk() { body += chunk }
+      return Answer(status: status, fields: fields, body: body)
+    }
+    let length = toHead ? 0 : fields["content-length"].flatMap { Int($0) } ?? 0
+    return Answer(status: status, fields: fields, body: try take(length, pause: pause))
+  }
+
+  /// The next answer without its body, which is still to come.
+  func head() throws -> (status: Int, fields: [String: String]) {
     guard let first = try line() else { throw Failure("the connection has ended") }
     let parts = first.split(separator: " ")
     guard parts.count > 1, parts[0].hasPrefix("HTTP/1."), let status = Int(parts[1]) else {
@@ -115,14 +135,25 @@ final class Connection {
       guard let colon = line.firstIndex(of: ":") else { throw Failure("no field: \(line)") }
       fields[line[..<colon].lowercased()] = line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
     }
-    let length = toHead ? 0 : fields["content-length"].flatMap { Int($0) } ?? 0
+    return (status, fields)
+  }
+
+  /// The next chunk; nil for the last one, which is empty.
+  func chunk() throws -> Data? {
+    guard let text = try line(), let length = Int(text, radix: 16) else { throw Failure("there is no chunk") }
+    let chunk = try take(length)
+    guard try line() == "" else { throw Failure("a chunk does not end") }
+    return chunk.isEmpty ? nil : chunk
+  }
+
+  /// As many of the next bytes.
+  func take(_ length: Int, pause: UInt32 = 0) throws -> Data {
     while received.count < length {
       guard try receive() else { throw Failure("the body breaks off: \(received.count) of \(length)") }
       if pause > 0 { usleep(pause) }
     }
-    let body = Data(received.prefix(length))
-    received.removeFirst(length)
-    return Answer(status: status, fields: fields, body: body)
+    defer { received.removeFirst(length) }
+    return Data(received.prefix(length))
   }
 
   /// Whether nothing more comes, and the connection ends.

@@ -1,0 +1,91 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Testing
+
+/// Blobs that are read while they are written, by two connections.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct FollowProcessTests {
+  let server: ServerProcess
+
+  init() throws { server = try ServerProcess() }
+
+  private static let request = "GET /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+  /// A PUT in chunks, of which the first is sent.
+  private func begin() throws -> Connection {
+    let writer = try server.connect()
+    try writer.send(
+      "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        + "X-BlobCache-Visibility: whileWriting\r\n\r\n3\r\none\r\n")
+    return writer
+  }
+
+  /// The body of a GET, which has begun. The server sees the first chunk in its own time.
+  private func follow() throws -> Connection {
+    let reader = try server.connect()
+    for _ in 0..<2000 {
+      try reader.send(Self.request)
+      let (status, fields) = try reader.head()
+      guard status == 404 else {
+        #expect(status == 200)
+        #expect(fields["transfer-encoding"] == "chunked")
+        return reader
+      }
+      _ = try reader.take(Int(fields["content-length"] ?? "") ?? 0)
+      usleep(10_000)
+    }
+    throw Failure("the blob is not seen")
+  }
+
+  @Test func aReaderGetsEachPieceAsItComes() throws {
+    let writer = try begin()
+    let reader = try follow()
+    #expect(try reader.chunk() == Data("one".utf8))
+    // The answer to HEAD has no body, and another may follow.
+    let other = try server.connect()
+    for _ in 0..<2 {
+      try other.send(Self.request.replacing("GET", with: "HEAD"))
+      let head = try other.answer(toHead: true)
+      #expect(head.status == 200)
+      #expect(head.fields["content-length"] == nil)
+      #expect(head.fields["transfer-encoding"] == nil)
+    }
+    for (chunk, text) in [("3\r\ntwo\r\n", "two"), ("5\r\nthree\r\n", "three")] {
+      try writer.send(chunk)
+      #expect(try reader.chunk() == Data(text.utf8))
+    }
+    try writer.send("0\r\n\r\n")
+    #expect(try writer.answer().status == 201)
+    #expect(try reader.chunk() == nil)
+    // Now it is a blob as any other.
+    try reader.send(Self.request)
+    #expect(try reader.answer().text == "onetwothree")
+  }
+
+  @Test func anAnswerBreaksOffWithTheBody() throws {
+    let writer = try begin()
+    let reader = try follow()
+    #expect(try reader.chunk() == Data("one".utf8))
+    writer.reset()
+    #expect(throws: Failure.self) { try reader.chunk() }
+    #expect(reader.hasEnded)
+    #expect(try server.store().load("a") == nil)
+  }
+
+  /// Without chunks, the end of the connection is the end of the body.
+  @Test func theOldProtocolFollowsToo() throws {
+    let writer = try begin()
+    _ = try follow()
+    let reader = try server.connect()
+    try reader.send("GET /v1/blobs/a HTTP/1.0\r\n\r\n")
+    let (status, fields) = try reader.head()
+    #expect(status == 200)
+    #expect(fields["transfer-encoding"] == nil)
+    #expect(fields["connection"] == "close")
+    #expect(try reader.take(3) == Data("one".utf8))
+    try writer.send("3\r\ntwo\r\n0\r\n\r\n")
+    #expect(try writer.answer().status == 201)
+    #expect(try reader.take(3) == Data("two".utf8))
+    #expect(reader.hasEnded)
+  }
+}
