@@ -185,15 +185,16 @@ extension LimitEnforcer {
     }
   }
 
-  /// Bytes of the largest record that waits for room just now, or of those in the making.
-  private func room() -> Int64 {
-    max(state.withLock { $0.waiting.values.max() ?? 0 }, reservations.room(within: configuredLimit?.bytes ?? .max))
+  private func room() -> WantedRoom {
+    WantedRoom(
+      waiting: state.withLock { $0.waiting.values.max() ?? 0 },
+      reserved: reservations.room(within: configuredLimit?.bytes ?? .max))
   }
 
   /// Starts a collection if the room that writers have reserved is not there.
   func makeReservedRoom() {
     // Counters that cannot be read are reported by the commit.
-    guard let limit, let usage = try? core.usageEstimate(), limit.leavingFree(room()).isExceeded(by: usage) else {
+    guard let limit, let usage = try? core.usageEstimate(), limit.leavingFree(room().bytes).isExceeded(by: usage) else {
       return
     }
     start(usage)
@@ -239,7 +240,7 @@ extension LimitEnforcer {
   private func isKept() -> Bool {
     // If the counters are not known or cannot be read, the collection finds out, and reports it.
     guard let limit, let usage = try? core.usageEstimate() else { return false }
-    return !limit.leavingFree(room()).isExceeded(by: usage)
+    return !limit.leavingFree(room().bytes).isExceeded(by: usage)
   }
 
   /// - Returns: false if another process is making one. That makes room for all, but may have looked before the store
@@ -255,27 +256,28 @@ extension LimitEnforcer {
     var options = BlobStore.CollectionOptions()
     options.isStopped = { [self] in isStopped.load(ordering: .relaxed) }
     let run = LimitRun(core: core, options: options, isSpared: isSpared)
-    var hasHelped = true
+    var outcome = LimitRun.Outcome.kept
     var isElsewhere = false
     do {
-      hasHelped = try run.keepLimits(&queue, room: room)
+      outcome = try run.keepLimits(&queue, room: room)
       // Stores go on during the walk, and may come to an end before it does.
-      if hasHelped, isSteady, lookAhead(run, &queue) {
-        hasHelped = try run.keepLimits(&queue, room: room)
+      if outcome == .kept, isSteady, lookAhead(run, &queue) {
+        outcome = try run.keepLimits(&queue, room: room)
       }
     } catch let error as BlobStoreError where error.code == .collectionRunning {
       isElsewhere = true
     } catch {
-      hasHelped = false
+      outcome = .short
       core.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
     }
     lookAtVolume()
     // Counters that cannot be read have been reported above.
     let usage = (try? core.usageEstimate()) ?? BlobStore.UsageEstimate()
     state.withLock { state in
-      state.fellShort = !hasHelped
+      state.fellShort = outcome == .short
       state.cooldown =
-        hasHelped ? nil : Cooldown(end: .now + max((.now - start) * Self.cooldownFactor, Self.shortestCooldown), usage)
+        outcome == .kept
+        ? nil : Cooldown(end: .now + max((.now - start) * Self.cooldownFactor, Self.shortestCooldown), usage)
       state.queue = queue
       state.collections += 1
     }

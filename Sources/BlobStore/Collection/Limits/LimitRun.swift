@@ -9,30 +9,38 @@ struct LimitRun {
   /// Tells of records that must not be evicted, by their digests.
   let isSpared: (UInt64) -> Bool
 
+  /// What has become of the limits, as far as a run can tell.
+  enum Outcome {
+    case kept
+    /// The limits are kept, but not the room that writers have reserved.
+    case shortOfReserve
+    /// What is left is locked, or cannot be removed.
+    case short
+  }
+
   /// Removes records until the directory is within its limits.
   ///
   /// It begins with the records that an earlier walk has found to be next. If they are too few, it makes a whole
   /// collection, which finds others. Known records go without the collector's lock, because each is judged again under
   /// its stripe. So a process that is stopped in the middle of a collection keeps no other from making room.
   ///
-  /// - Parameter room: bytes to leave free for a record that waits for them; asked again and again.
-  /// - Returns: whether the limits are kept now, as far as this can tell.
-  func keepLimits(_ queue: inout EvictionQueue, room: @escaping () -> Int64) throws -> Bool {
-    guard let limit = core.limit else { return true }
-    if try isKept(afterEvicting: &queue, limit, room: room) { return true }
+  /// - Parameter room: what to leave free; asked again and again.
+  func keepLimits(_ queue: inout EvictionQueue, room: @escaping () -> WantedRoom) throws -> Outcome {
+    guard let limit = core.limit else { return .kept }
+    if try isKept(afterEvicting: &queue, limit, room: room) { return .kept }
     return try core.withCollectorLock(options) { control in
-      guard let control else { return true }
+      guard let control else { return .kept }
       let limit = try withinVolume(limit, control)
-      func isKept() -> Bool { control.counters.map { !limit.leavingFree(room()).isExceeded(by: $0) } ?? false }
+      func isKept() -> Bool { control.counters.map { !limit.leavingFree(room().bytes).isExceeded(by: $0) } ?? false }
       // Another process may have made room meanwhile.
-      if control.countersAreKnown, isKept() { return true }
-      let goal = limit.leavingFree(room())
+      if control.countersAreKnown, isKept() { return .kept }
+      let goal = limit.leavingFree(room().bytes)
       // A store that has found room meanwhile may have been met by the walk, and would be there twice.
-      func isGoalWanted() -> Bool { room() > 0 }
+      func isGoalWanted() -> Bool { room().bytes > 0 }
       var options = options
       if let bytes = goal.bytes { options.goal = .byteCount(bytes) }
       var run = try findCandidates(options, &queue, control, isGoalWanted)
-      let suffices = !limit.leavingFree(room()).isExceeded(by: run.tally.left)
+      let suffices = !limit.leavingFree(room().bytes).isExceeded(by: run.tally.left)
       if suffices, run.tally.unmeasured == 0, !run.report.wasStopped, !isKept() {
         // The counters say too much. Another process or a power cut has removed records, or a record that was stored
         // during the walk counts twice. By those counters, even more would be evicted. A whole look
@@ -40,33 +48,38 @@ struct LimitRun {
         options.looksAtEverything = true
         run = try findCandidates(options, &queue, control, isGoalWanted)
       }
-      if run.report.wasStopped { return true }
+      if run.report.wasStopped { return .kept }
       // The unseen files may be those above the limit: another try is of no use for a while.
-      if run.tally.unmeasured > 0, !isKept() { return false }
-      let left = run.tally.left
-      let room = room()
-      if !control.countersAreKnown { return false }
-      // A store that waits for room needs less than that, if need be.
-      let filled = left + BlobStore.UsageEstimate(records: 1, bytes: room)
-      return !limit.leavingFree(room).isExceeded(by: left)
-        || room > 0 && !limit.isFarExceeded(by: filled, isKnown: true)
+      if run.tally.unmeasured > 0, !isKept() { return .short }
+      if !control.countersAreKnown { return .short }
+      return outcome(limit, room(), run.tally.left)
     }
+  }
+
+  private func outcome(_ limit: StoreLimit, _ room: WantedRoom, _ left: BlobStore.UsageEstimate) -> Outcome {
+    guard limit.leavingFree(room.bytes).isExceeded(by: left) else { return .kept }
+    guard room.waiting > 0 else { return limit.isExceeded(by: left) ? .short : .shortOfReserve }
+    // A store that waits for room needs less than that, if need be.
+    let filled = left + BlobStore.UsageEstimate(records: 1, bytes: room.waiting)
+    return limit.isFarExceeded(by: filled, isKnown: true) ? .short : .kept
   }
 
   /// Evicts the known records, as far as needed.
   ///
   /// - Returns: whether the work is done: the limits are kept, or this was stopped.
-  private func isKept(afterEvicting queue: inout EvictionQueue, _ limit: StoreLimit, room: () -> Int64) throws -> Bool {
+  private func isKept(
+    afterEvicting queue: inout EvictionQueue, _ limit: StoreLimit, room: () -> WantedRoom
+  ) throws -> Bool {
     guard let open = try core.root.opened(), let control = core.countersFile(of: open), control.countersAreKnown else {
       return false
     }
     let limit = try withinVolume(limit, control)
-    func isKept() -> Bool { control.counters.map { !limit.leavingFree(room()).isExceeded(by: $0) } ?? false }
+    func isKept() -> Bool { control.counters.map { !limit.leavingFree(room().bytes).isExceeded(by: $0) } ?? false }
     // Another process may have made room meanwhile.
     if isKept() { return true }
     guard !queue.isEmpty else { return false }
     let run = CollectionRun(core, options, control, SizePass.Aim(isSpared: isSpared))
-    try run.evict(&queue) { limit.leavingFree(room()) }
+    try run.evict(&queue) { limit.leavingFree(room().bytes) }
     return run.report.wasStopped || isKept()
   }
 
