@@ -27,7 +27,7 @@ final class CacheEngine: Sendable {
   let failures: FailureMemory
   let slicedObjects = SlicedObjects()
   /// Waits for the bytes of pipes.
-  let readiness = ReadinessWatch()
+  let readiness: ReadinessWatch
   let observer: Observer
   let backupExclusion: BackupExclusion
   /// nil without a tier that other machines share.
@@ -49,6 +49,7 @@ final class CacheEngine: Sendable {
     self.configuration = configuration
     self.store = store
     self.tenant = tenant
+    readiness = store.readinessWatch()
     lanes = Lanes(width: configuration.maxConcurrentOperations, after: predecessor)
     let generations = Generations(of: store)
     let observer = Observer(cache: store.directory.string)

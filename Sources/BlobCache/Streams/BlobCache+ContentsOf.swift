@@ -1,6 +1,5 @@
 public import BlobRecord
 internal import BlobStore
-internal import Posix
 public import SystemPackage
 
 #if canImport(FoundationEssentials)
@@ -22,15 +21,18 @@ extension BlobCache {
   ///   - locks: the locks of the new record; as for `store`.
   ///   - extendedData: what lies beside the payload; as for `store`.
   ///   - expectedSize: the payload's size in bytes, where it is known. Input of another size is not stored.
+  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
   ///   - moving: whether the file is removed once its blob is in place. It stays if it is not regular, if the path is a
-  ///     link, or if it was written to meanwhile.
+  ///     link, or if it was written to meanwhile. With durability `full`, or `automatic` and locks, the blob is on the
+  ///     medium before; with less, a power cut may take both.
   /// - Returns: the payload's size in bytes.
   /// - Throws: as `BlobStore.store(contentsOf:)`; `CancellationError` if the task is cancelled while it waits for a thread or
   ///   for bytes, nothing being stored; `closed`.
   @discardableResult
   public func store(
     contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
-    extendedData: Data? = nil, expectedSize: Int64? = nil, moving: Bool = false
+    extendedData: Data? = nil, expectedSize: Int64? = nil, visibility: BlobStore.Visibility = .afterCommit,
+    moving: Bool = false
   ) async throws -> Int64 {
     let engine = try openEngine()
     return try await withSpan("store", key) {
@@ -39,7 +41,7 @@ extension BlobCache {
       }
       return try await engine.store(
         source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
-        moving: moving)
+        visibility, moving: moving)
     }
   }
 
@@ -54,51 +56,59 @@ extension BlobCache {
   ///   - locks: the locks of the new record; as for `store`.
   ///   - extendedData: what lies beside the payload; as for `store`.
   ///   - expectedSize: the payload's size in bytes, where it is known. Input of another size is not stored.
+  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
   /// - Returns: the payload's size in bytes.
   /// - Throws: as `BlobStore.store(contentsOf:)`; `CancellationError` if the task is cancelled while it waits for a thread or
   ///   for bytes, nothing being stored; `closed`.
   @discardableResult
   public func store(
     contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
-    extendedData: Data? = nil, expectedSize: Int64? = nil
+    extendedData: Data? = nil, expectedSize: Int64? = nil, visibility: BlobStore.Visibility = .afterCommit
   ) async throws -> Int64 {
     let engine = try openEngine()
     return try await withSpan("store", key) {
       try await engine.store(
         engine.store.payloadSource(of: input), for: key, ttl: ttl, locks: locks, extendedData: extendedData,
-        expectedSize: expectedSize, moving: false)
+        expectedSize: expectedSize, visibility, moving: false)
     }
   }
 }
 
 extension BlockingBlobCache {
-  /// As `BlobCache.store(contentsOf:for:ttl:locks:extendedData:expectedSize:moving:)`; it waits for a pipe's bytes.
+  /// As `BlobCache.store(contentsOf:for:ttl:locks:extendedData:expectedSize:visibility:moving:)`; it waits for a pipe's
+  /// bytes.
   @discardableResult
   public func store(
     contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
-    extendedData: Data? = nil, expectedSize: Int64? = nil, moving: Bool = false
+    extendedData: Data? = nil, expectedSize: Int64? = nil, visibility: BlobStore.Visibility = .afterCommit,
+    moving: Bool = false
   ) throws -> Int64 {
     let engine = try cache.openEngine()
     let source = try engine.store.payloadSource(at: path, for: key, waits: true)
-    guard !source.canBeReadAgain else {
+    guard visibility == .whileWriting || !source.canBeReadAgain else {
       return try engine.storeFile(
         source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
         moving: moving, queueTime: .zero)
     }
+    if visibility == .whileWriting { engine.writeStaged(key) }
     var writer = try engine.store.openWriter(
-      for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData)
+      for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData, visibility: visibility)
     try writer.append(from: source, waiting: true)
-    return Int64(clamping: try engine.commit(writer, queueTime: .zero).payloadSize)
+    let header = try engine.commit(writer, queueTime: .zero)
+    if moving { try source.removeFile(storedAs: key) }
+    return Int64(clamping: header.payloadSize)
   }
 }
 
 extension CacheEngine {
   /// Stores what a source yields, without a thread while it yields nothing.
+  ///
+  /// All of it has the lane of copies, the commit too: slow ones keep no store from its thread.
   fileprivate func store(
     _ source: PayloadSource, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, extendedData: Data?,
-    expectedSize: Int64?, moving: Bool
+    expectedSize: Int64?, _ visibility: BlobStore.Visibility, moving: Bool
   ) async throws -> Int64 {
-    guard !source.canBeReadAgain else {
+    guard visibility == .whileWriting || !source.canBeReadAgain else {
       return try await lanes.copies.run { [self] queueTime in
         try storeFile(
           source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
@@ -106,15 +116,26 @@ extension CacheEngine {
       }
     }
     let writer = try await lanes.copies.run { [self] _ in
-      CacheWriter(
+      if visibility == .whileWriting { writeStaged(key) }
+      return CacheWriter(
         self,
         try store.openWriter(
-          for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData))
+          for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
+          visibility: visibility))
     }
-    while try await !lanes.copies.run({ _ in try writer.append(from: source) }) {
-      try await readiness.wait(for: source.awaitedDescriptor)
+    do {
+      while try await !lanes.copies.run({ _ in try writer.append(from: source) }) {
+        try await source.waitForBytes(by: readiness, for: key)
+      }
+      return try await lanes.copies.run { queueTime in
+        let header = try writer.commit(queueTime: queueTime)
+        if moving { try source.removeFile(storedAs: key) }
+        return Int64(clamping: header.payloadSize)
+      }
+    } catch {
+      await writer.giveUp(on: lanes.copies)
+      throw error
     }
-    return Int64(clamping: try await writer.commit().payloadSize)
   }
 
   /// Stores a file. Blocks.

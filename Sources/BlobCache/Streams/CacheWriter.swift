@@ -46,9 +46,12 @@ public final class CacheWriter: Sendable {
   /// - Throws: as `BlobWriter.commit`; as `append`.
   @discardableResult
   public func commit() async throws -> RecordHeader {
-    try await engine.lanes.writes.run { [self] queueTime in
-      try engine.commit(try take(), queueTime: queueTime)
-    }
+    try await engine.lanes.writes.run { [self] queueTime in try commit(queueTime: queueTime) }
+  }
+
+  /// Commits as `commit` does. Blocks.
+  func commit(queueTime: Duration) throws -> RecordHeader {
+    try engine.commit(try take(), queueTime: queueTime)
   }
 
   /// Gives the blob up; nothing of it remains.
@@ -79,9 +82,11 @@ public final class CacheWriter: Sendable {
   }
 
   /// Gives the blob up, also in a task that is cancelled.
-  func giveUp() async {
+  ///
+  /// - Parameter lane: where it is done; nil for that of stores.
+  func giveUp(on lane: Lane? = nil) async {
     await withCheckedContinuation { continuation in
-      engine.lanes.writes.submit(.high) { [self] in
+      (lane ?? engine.lanes.writes).submit(.high) { [self] in
         dropWriter()
         continuation.resume()
       } orFail: { [self] _ in

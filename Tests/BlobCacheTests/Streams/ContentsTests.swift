@@ -42,6 +42,101 @@ import Testing
     #expect(cache.inputWaitCount == 0)
   }
 
+  /// A41: pipes that are being committed stop no store.
+  @Test func slowCommitsStopNoStore() async throws {
+    let cache = try test.cache {
+      $0.maxConcurrentOperations = 2
+      $0.store.durability = .automatic
+    }
+    // So that every directory is there.
+    for key in ["key", "pipe"] as [BlobKey] { try await cache.store(payload(5), for: key) }
+    test.disk.hold(.sync)
+    let stores = try (0..<2).map { number in
+      let (readEnd, writeEnd) = try FileDescriptor.pipe()
+      try writeEnd.closeAfter { try write(payload(10), to: writeEnd) }
+      return Task {
+        defer { try? readEnd.close() }
+        return try await cache.store(contentsOf: readEnd, for: "pipe \(number)", locks: .one)
+      }
+    }
+    try await test.disk.waitForHeld(2)
+    try await cache.store(payload(6), for: "key")
+    test.disk.letGo()
+    for store in stores { #expect(try await store.value == 10) }
+  }
+
+  /// A41: a pipe that yields a byte at a time gives its thread back between two of them.
+  @Test func aTricklingPipeStopsNothing() async throws {
+    let cache = try test.cache { $0.maxConcurrentOperations = 1 }
+    try await cache.store(payload(5), for: "key")
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    defer { try? readEnd.close() }
+    let isDone = Latch()
+    let trickle = Task.detached {
+      defer { try? writeEnd.close() }
+      for count in 1..<500_000 {
+        _ = try writeEnd.writeAll([1])
+        if isDone.isOpen { return count }
+        await Task.yield()
+      }
+      Issue.record("the pipe has kept the thread")
+      return 0
+    }
+    let store = Task { try await cache.store(contentsOf: readEnd, for: "pipe") }
+    try await until { test.temporaryBytes() > 64 }
+    #expect(try await cache.export("key", to: test.outside.path.appending("file")) == 5)
+    isDone.open()
+    #expect(try await Int64(trickle.value) == store.value)
+  }
+
+  /// Y33: what is stored with `whileWriting` is followed while it comes, from a pipe or a file.
+  @Test(arguments: [true, false]) func aVisibleStoreIsFollowed(isPipe: Bool) async throws {
+    let cache = try test.cache { $0.writing = .behind(BlobCache.WriteBehind()) }
+    try await cache.store(payload(5), for: "key")
+    let path = test.outside.path.appending("file")
+    guard isPipe else {
+      for isBlocking in [true, false] {
+        try payload(3_000_000).write(to: URL(filePath: path.string))
+        if isBlocking {
+          #expect(
+            try cache.blocking.store(contentsOf: path, for: "key", visibility: .whileWriting, moving: true) == 3_000_000
+          )
+        } else {
+          #expect(
+            try await cache.store(contentsOf: path, for: "key", visibility: .whileWriting, moving: true) == 3_000_000)
+        }
+        #expect(!FileManager.default.fileExists(atPath: path.string))
+        #expect(try await cache.load("key")?.payload == payload(3_000_000))
+      }
+      return
+    }
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    defer { try? readEnd.close() }
+    let store = Task { try await cache.store(contentsOf: readEnd, for: "key", visibility: .whileWriting) }
+    try write(payload(10), to: writeEnd)
+    try await until {
+      cache.inputWaitCount == 1 && (try? Data(contentsOf: URL(filePath: test.path("ke/key"))))?.count == 74
+    }
+    let follower = try #require(try await cache.openFollower(for: "key"))
+    var bytes = Data()
+    try writeEnd.closeAfter { try write(payload(10, 2), to: writeEnd) }
+    for try await piece in follower.pieces() { bytes += piece }
+    #expect(bytes == payload(10) + payload(10, 2))
+    #expect(try await store.value == 20)
+  }
+
+  /// A41: where the system has nothing to wait by, the error says so, and nothing is left.
+  @Test(arguments: [SystemCall.pipe, .poll]) func aWaitThatFailsIsAnErrorOfTheStore(call: SystemCall) async throws {
+    let cache = try test.cache()
+    let (readEnd, writeEnd) = try FileDescriptor.pipe()
+    defer { for end in [readEnd, writeEnd] { try? end.close() } }
+    test.disk.fail(call, .tooManyOpenFiles)
+    let error = await #expect(throws: BlobStoreError.self) { try await cache.store(contentsOf: readEnd, for: "key") }
+    #expect(error?.code == .fileSystem && error?.errno == .tooManyOpenFiles)
+    #expect(error?.key == "key" && error?.operation == "store")
+    #expect(test.temporaryBytes() == 0)
+  }
+
   /// A41: a cancelled store leaves nothing, also where the pipe never yields a byte.
   @Test(arguments: [0, 10]) func aCancelledStoreLeavesNothing(byteCount: Int) async throws {
     let cache = try test.cache()

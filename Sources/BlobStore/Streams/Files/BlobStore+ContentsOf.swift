@@ -1,5 +1,5 @@
 public import BlobRecord
-internal import Posix
+package import Posix
 public import SystemPackage
 
 #if canImport(FoundationEssentials)
@@ -21,16 +21,17 @@ extension BlobStore {
   ///   - locks: the locks of the new record; as for `store`.
   ///   - extendedData: what lies beside the payload; as for `store`.
   ///   - expectedSize: the payload's size in bytes, where it is known. Input of another size is not stored.
+  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
   /// - Returns: the payload's size in bytes.
-  /// - Throws: as `store`; `sizeMismatch`.
+  /// - Throws: as `store`; `sizeMismatch`; with `whileWriting`, as `BlobWriter.commit`.
   @discardableResult
   public func store(
     contentsOf input: FileDescriptor, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
-    extendedData: Data? = nil, expectedSize: Int64? = nil
+    extendedData: Data? = nil, expectedSize: Int64? = nil, visibility: Visibility = .afterCommit
   ) throws(BlobStoreError) -> Int64 {
     try store(
       PayloadSource(input, files: core.root.files), for: key, ttl: ttl, locks: locks, extendedData: extendedData,
-      expectedSize: expectedSize)
+      expectedSize: expectedSize, visibility: visibility)
   }
 
   /// Stores what a file holds, in the same way.
@@ -45,18 +46,22 @@ extension BlobStore {
   ///   - locks: the locks of the new record; as for `store`.
   ///   - extendedData: what lies beside the payload; as for `store`.
   ///   - expectedSize: the payload's size in bytes, where it is known. A file of another size is not stored.
+  ///   - visibility: `whileWriting` puts the blob in its place at once, and followers read it while it grows.
   ///   - moving: whether the file is removed once its blob is in place. It stays if it is not regular, if the path is a
-  ///     link, or if it was written to meanwhile.
+  ///     link, or if it was written to meanwhile. With durability `full`, or `automatic` and locks, the blob is on the
+  ///     medium before; with less, a power cut may take both.
   /// - Returns: the payload's size in bytes.
-  /// - Throws: as `store`; `sizeMismatch`. If the file cannot be removed, `fileSystem` with the blob in place.
+  /// - Throws: as `store`; `sizeMismatch`; with `whileWriting`, as `BlobWriter.commit`. If the file cannot be removed,
+  ///   `fileSystem` with the blob in place.
   @discardableResult
   public func store(
     contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: LockPolicy = .none,
-    extendedData: Data? = nil, expectedSize: Int64? = nil, moving: Bool = false
+    extendedData: Data? = nil, expectedSize: Int64? = nil, visibility: Visibility = .afterCommit, moving: Bool = false
   ) throws(BlobStoreError) -> Int64 {
     let source = try payloadSource(at: path, for: key, waits: true)
     return try store(
-      source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize, moving: moving)
+      source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
+      visibility: visibility, moving: moving)
   }
 
   /// Opens what a payload is to be read from.
@@ -74,6 +79,9 @@ extension BlobStore {
     PayloadSource(descriptor, files: core.root.files)
   }
 
+  /// Lets tasks wait for the bytes of sources.
+  package func readinessWatch() -> ReadinessWatch { ReadinessWatch(files: core.root.files) }
+
   /// Stores what a source yields, until its end.
   ///
   /// - Parameters:
@@ -83,33 +91,41 @@ extension BlobStore {
   ///   - locks: the locks of the new record; as for `store`.
   ///   - extendedData: what lies beside the payload; as for `store`.
   ///   - expectedSize: the payload's size in bytes, where it is known.
+  ///   - visibility: as for `openWriter`.
   ///   - moving: whether a file is removed in the end.
   ///   - progress: is told the bytes of each piece that is written.
   package func store(
     _ source: PayloadSource, for key: BlobKey, ttl: Duration?, locks: LockPolicy, extendedData: Data?,
-    expectedSize: Int64?, moving: Bool = false, progress: (Int) -> Void = { _ in }
+    expectedSize: Int64?, visibility: Visibility = .afterCommit, moving: Bool = false,
+    progress: (Int) -> Void = { _ in }
   ) throws(BlobStoreError) -> Int64 {
-    try withErrorContext("store", key) {
-      guard let start = source.start else {
-        var writer = try BlobWriter(
-          self, for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData)
-        try writer.append(from: source, waiting: true, progress)
-        return Int64(clamping: try writer.commit().payloadSize)
+    let header: RecordHeader
+    if visibility == .afterCommit, let start = source.start {
+      header = try withErrorContext("store", key) {
+        try publisher.publish(
+          key, source, from: start, extendedData, ttl: ttl, locks: locks, expectedSize: expectedSize, progress)
       }
-      let header = try publisher.publish(
-        key, source, from: start, extendedData, ttl: ttl, locks: locks, expectedSize: expectedSize, progress)
-      if moving { try source.removeFile() }
-      return Int64(clamping: header.payloadSize)
+    } else {
+      var writer = try openWriter(
+        for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
+        visibility: visibility)
+      try writer.append(from: source, waiting: true, progress)
+      header = try writer.commit()
     }
+    if moving { try source.removeFile(storedAs: key) }
+    return Int64(clamping: header.payloadSize)
   }
 }
 
 extension BlobWriter {
   /// Appends what a source yields.
   ///
+  /// Without `waiting`, it is a turn of a thread that others wait for: a mebibyte or 64 reads at the most. After a read of
+  /// few bytes it waits for none, and else for two milliseconds, as a source that is as fast as that is worth the thread.
+  ///
   /// - Parameters:
   ///   - source: a pipe, a socket or a terminal.
-  ///   - waiting: whether to wait for bytes until the source ends. If not, a mebibyte is the most.
+  ///   - waiting: whether to wait for bytes until the source ends.
   ///   - progress: is told the bytes of each piece that is written.
   /// - Returns: whether the source has ended.
   @discardableResult
@@ -118,16 +134,21 @@ extension BlobWriter {
   ) throws(BlobStoreError) -> Bool {
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
     defer { unsafe buffer.deallocate() }
-    var total = 0
-    while waiting || (total < 1 << 20 && source.isReady) {
-      let count = try unsafe source.read(into: buffer)
+    var (total, reads, patience) = (0, 0, CInt(0))
+    while waiting || (total < 1 << 20 && reads < 64 && source.isReady(withinMilliseconds: patience)) {
+      let count = try withErrorContext("store", key) { try unsafe source.read(into: buffer) }
       if count == 0 { return true }
       try append(unsafe RawSpan(_unsafeBytes: buffer[..<count]))
       progress(count)
       total += count
+      reads += 1
+      patience = count >= Self.leastWorthWaitingFor ? 2 : 0
     }
     return false
   }
+
+  /// Bytes of a read after which a source counts as fast.
+  private static var leastWorthWaitingFor: Int { 4096 }
 }
 
 extension Publisher {

@@ -1,5 +1,6 @@
-internal import Posix
-package import SystemPackage
+package import BlobRecord
+package import Posix
+internal import SystemPackage
 
 /// What a payload is read from in pieces: a file, which can be read again, or a pipe, a socket, a terminal.
 package final class PayloadSource: Sendable {
@@ -52,11 +53,23 @@ package final class PayloadSource: Sendable {
 // MARK: - Reading
 
 extension PayloadSource {
-  /// What becomes ready when there are bytes, for a wait elsewhere.
-  package var awaitedDescriptor: FileDescriptor { descriptor }
+  /// Waits, without a thread, until a read would not wait.
+  ///
+  /// - Throws: `CancellationError`; `fileSystem` where the system has no thread, pipe or memory to give.
+  package func waitForBytes(by watch: ReadinessWatch, for key: BlobKey) async throws {
+    do {
+      try await watch.wait(for: descriptor)
+    } catch let error as FileError {
+      throw BlobStoreError(failure(error.call.manualPage, error.errno), operation: "store", key: key)
+    } catch let error as Errno {
+      throw BlobStoreError(failure("pthread_create(3)", error), operation: "store", key: key)
+    }
+  }
 
-  /// Whether a read would not wait, now or within two milliseconds: a source that is as fast as that is worth the thread.
-  var isReady: Bool { Readiness.hasBytes(on: descriptor, withinMilliseconds: 2) }
+  /// Whether a read would not wait, now or soon.
+  func isReady(withinMilliseconds milliseconds: CInt) -> Bool {
+    Readiness.hasBytes(on: descriptor, withinMilliseconds: milliseconds)
+  }
 
   /// Goes back to where reading began.
   func rewind(to start: Int64) throws(BlobStoreError) {
@@ -100,12 +113,16 @@ extension PayloadSource {
   /// Removes a regular file that has been read, unless it has changed or another file has its name.
   ///
   /// System calls: `openat(2)`, `fstatat(2)`, `unlink(2)`.
-  func removeFile() throws(FileError) {
-    guard let before, let path, let name = path.lastComponent?.string,
-      let directory = try Directory(at: files.absolute(path).removingLastComponent(), files: files),
-      let now = try directory.status(of: name), FileIdentity(now) == FileIdentity(before),
-      now.size == before.size, now.modificationNanoseconds == before.modificationNanoseconds
-    else { return }
-    _ = try directory.unlink(name)
+  ///
+  /// - Parameter key: what errors name.
+  package func removeFile(storedAs key: BlobKey) throws(BlobStoreError) {
+    try withErrorContext("store", key) {
+      guard let before, let path, let name = path.lastComponent?.string,
+        let directory = try Directory(at: files.absolute(path).removingLastComponent(), files: files),
+        let now = try directory.status(of: name), FileIdentity(now) == FileIdentity(before),
+        now.size == before.size, now.modificationNanoseconds == before.modificationNanoseconds
+      else { return }
+      _ = try directory.unlink(name)
+    }
   }
 }
