@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import Logging
 
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
@@ -8,31 +9,30 @@ internal import BlobStore
 #endif
 
 extension CacheEngine {
-  /// The payload of a slice on disk, past memory. Blocks.
+  /// A slice on disk, past memory. Blocks.
   ///
   /// - Parameter byteCount: of a sound slice; nil for any.
   /// - Returns: nil if it is missing, expired, damaged or of another size.
-  func readSlice(_ key: BlobKey, _ byteCount: Int?, queueTime: Duration) throws -> Data? {
+  func readSlice(_ key: BlobKey, _ byteCount: Int?, queueTime: Duration) throws -> Blob? {
     let stopwatch = observer.stopwatch()
-    func tell(_ kind: CacheEvent.Kind, _ bytes: Data? = nil) {
+    func tell(_ kind: CacheEvent.Kind, byteCount: Int = 0) {
       observer.tell(
-        CacheEvent(kind, key, byteCount: bytes?.count ?? 0, duration: stopwatch.elapsed, queueTime: queueTime))
+        CacheEvent(kind, key, byteCount: byteCount, duration: stopwatch.elapsed, queueTime: queueTime))
     }
-    let bytes: Data?
+    let blob: Blob?
     do throws(BlobStoreError) {
-      let blob = try store.load(key)
-      bytes = blob?.payload
+      blob = try store.load(key)
     } catch {
       guard let damage = error.recordError, damage.mayBeReplaced else { throw error }
       tell(.damaged(error))
       return nil
     }
-    guard let bytes, bytes.count == byteCount ?? bytes.count else {
+    guard let blob, blob.payload.count == byteCount ?? blob.payload.count else {
       tell(.miss)
       return nil
     }
-    tell(.hit(.disk), bytes)
-    return bytes
+    tell(.hit(.disk), byteCount: blob.payload.count)
+    return blob
   }
 
   /// Whether a slice is on disk, by its header. It is no use of the slice. Blocks.
@@ -65,20 +65,24 @@ extension CacheEngine {
     return true
   }
 
-  /// Removes the slices of one version, and what says that it is there.
+  /// Tells of fetched bytes that could not be stored.
+  func tellUnstored(_ error: BlobStoreError, _ key: BlobKey, byteCount: Int) {
+    store.configuration.logger.warning("a slice is fetched and not stored: \(error)")
+    observer.tell(CacheEvent(.writeFailed(error), key, byteCount: byteCount))
+  }
+
+  /// Removes the slices of one version.
   func removeSlices(of layout: SliceLayout) async throws {
     let batchSize: Int64 = 64
     var start: Int64 = 0
     while start < layout.count {
       let batch = start..<min(start + batchSize, layout.count)
-      // By batches, so that others get their turn.
+      // By batches, so that others get their turn, and a task that is cancelled ends.
+      try Task.checkCancellation()
       try await lanes.removals.run { [self] queueTime in
         for index in batch { _ = try remove(layout.key(ofSlice: index), queueTime: queueTime) }
       }
       start = batch.upperBound
-    }
-    try await lanes.removals.run { [self] queueTime in
-      _ = try remove(layout.manifestKey, queueTime: queueTime)
     }
   }
 }

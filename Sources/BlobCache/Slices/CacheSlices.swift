@@ -44,13 +44,16 @@ extension BlobCache {
 /// was read last is kept for the next read.
 ///
 /// Any number of tasks may use it. A read that is cancelled leaves the fetch to other readers; without any, the closure's
-/// task is cancelled.
+/// task is cancelled. What is fetched ahead ends so with the handle, and with a read of it that is cancelled while no other
+/// is under way.
 public final class CacheSlices: Sendable {
   private struct State {
     /// The slice that was read last.
     var latest: (index: Int64, bytes: Data)?
     /// Slices that were asked for ahead.
     var ahead: Range<Int64> = 0..<0
+    /// Reads under way.
+    var readers = 0
   }
 
   private let engine: CacheEngine
@@ -58,6 +61,7 @@ public final class CacheSlices: Sendable {
   private let options: SliceOptions
   private let fetch: @Sendable (Range<Int64>) async throws -> Data
   private let state = Lock(State())
+  private let aheads = ReadAheads()
 
   init(
     _ engine: CacheEngine, _ object: SlicedObject, _ options: SliceOptions,
@@ -104,17 +108,23 @@ public final class CacheSlices: Sendable {
   /// - Parameter range: offsets in the object; nil for all of it.
   public func pieces(of range: Range<Int64>? = nil) -> Pieces { Pieces(slices: self, range: range ?? 0..<totalSize) }
 
-  /// Removes all slices of this version. Fetches under way are not stored.
+  /// Removes all slices of this version, and the record that says that it is there.
   ///
-  /// - Throws: `BlobStoreError`; `CancellationError`; `closed`.
+  /// Fetches that are under way when it is called, in any process, are answered and not stored. Those that begin meanwhile may
+  /// be. Slices of a later version stay.
+  ///
+  /// - Throws: `BlobStoreError`; `CancellationError`, and some slices may be left; `closed`.
+  /// - Complexity: O(*n*) for *n* slices that the object has, missing ones too.
   public func remove() async throws {
     state.withLock { $0.latest = nil }
-    try await engine.removeSlices(of: object.layout)
+    try await object.agreement.removeAll()
   }
 
   /// Fetches of the object that are under way in this process; for tests.
   package var fetchCount: Int { object.flights.count }
-  /// Reads that wait for one; for tests.
+  /// Reads that wait for another's look at which version is there; for tests.
+  package var lookWaiterCount: Int { object.agreement.waitingCount }
+  /// Reads that wait for one, those ahead too; for tests.
   package var fetchWaiterCount: Int { object.flights.waiterCount }
 
   private func check(_ range: Range<Int64>) throws(BlobCacheError) {
@@ -126,6 +136,24 @@ public final class CacheSlices: Sendable {
 
   /// The first slices of a range, as many as one request fetches, cut to the range.
   private func window(from position: Int64, to end: Int64) async throws -> [Data] {
+    state.withLock { $0.readers += 1 }
+    do {
+      let slices = try await windowNow(from: position, to: end)
+      state.withLock { $0.readers -= 1 }
+      return slices
+    } catch {
+      let isLast = state.withLock { state in
+        state.readers -= 1
+        guard state.readers == 0, Task.isCancelled else { return false }
+        state.ahead = 0..<0
+        return true
+      }
+      if isLast { aheads.cancel() }
+      throw error
+    }
+  }
+
+  private func windowNow(from position: Int64, to end: Int64) async throws -> [Data] {
     let layout = object.layout
     let wanted = layout.slices(of: position..<end)
     let indices = wanted.lowerBound..<min(wanted.upperBound, wanted.lowerBound + object.most(options))
@@ -160,7 +188,7 @@ public final class CacheSlices: Sendable {
       return known..<end
     }
     guard !wanted.isEmpty else { return }
-    Task { [object, options, fetch] in
+    aheads.start { [object, options, fetch] in
       // A failure shows when they are read.
       try? await object.readAhead(wanted, options, fetch)
     }

@@ -28,8 +28,6 @@ final class SliceFlights: Sendable {
 
   fileprivate struct Flight {
     let slices: Range<Int64>
-    /// Whether it goes on without waiters: it reads ahead.
-    var isKept = false
     var isAbandoned = false
     var waiters: [Int: Waiter] = [:]
     var task: Task<Void, Never>?
@@ -55,20 +53,20 @@ final class SliceFlights: Sendable {
   /// - Parameters:
   ///   - missing: ascending.
   ///   - most: slices in one fetch.
-  ///   - isAhead: whether no read waits for them, and only new ones are of interest.
-  func join(_ missing: [Int64], most: Int64, isAhead: Bool = false) -> [Ticket] {
+  ///   - onlyNew: whether those that are under way are passed over.
+  func join(_ missing: [Int64], most: Int64, onlyNew: Bool = false) -> [Ticket] {
     state.withLock { state in
       var tickets: [Ticket] = []
       var run: Range<Int64>?
       func close(_ state: inout State) {
         guard let slices = run.take() else { return }
-        tickets.append(state.begin(slices, isAhead: isAhead))
+        tickets.append(state.begin(slices))
       }
       for index in missing {
         if let id = state.flightOfSlice[index] {
           close(&state)
           // A fetch of several slices is joined once.
-          if !isAhead, tickets.last?.flight != id { tickets.append(state.join(id)) }
+          if !onlyNew, tickets.last?.flight != id { tickets.append(state.join(id)) }
         } else if let last = run, last.upperBound == index, Int64(last.count) < most {
           run = last.lowerBound..<index + 1
         } else {
@@ -125,12 +123,12 @@ extension SliceFlights.State {
     return nextNumber
   }
 
-  fileprivate mutating func begin(_ slices: Range<Int64>, isAhead: Bool) -> SliceFlights.Ticket {
+  fileprivate mutating func begin(_ slices: Range<Int64>) -> SliceFlights.Ticket {
     let id = number()
-    flights[id] = SliceFlights.Flight(slices: slices, isKept: isAhead)
+    flights[id] = SliceFlights.Flight(slices: slices)
     for index in slices { flightOfSlice[index] = id }
     let waiter = number()
-    if !isAhead { flights[id]?.waiters[waiter] = .joined }
+    flights[id]?.waiters[waiter] = .joined
     return SliceFlights.Ticket(flight: id, number: waiter, slices: slices, isNew: true)
   }
 
@@ -167,7 +165,7 @@ extension SliceFlights.State {
     var continuation: CheckedContinuation<[Data], any Error>?
     if case .waiting(let waiting) = waiter { continuation = waiting }
     flight.waiters[ticket.number] = isOver || continuation != nil ? nil : .cancelled
-    let isWanted = flight.isKept || flight.waiters.values.contains { if case .cancelled = $0 { false } else { true } }
+    let isWanted = flight.waiters.values.contains { if case .cancelled = $0 { false } else { true } }
     if !isWanted, flight.result == nil, !flight.isAbandoned {
       flight.isAbandoned = true
       open(flight.slices, of: ticket.flight)

@@ -1,8 +1,5 @@
 internal import BlobRecord
 internal import BlobStore
-internal import Locks
-internal import Logging
-internal import Synchronization
 
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
@@ -17,22 +14,16 @@ final class SlicedObject: Sendable {
 
   let layout: SliceLayout
   let flights = SliceFlights()
+  let agreement: SliceAgreement
   private let engine: CacheEngine
-  /// Makes sure that the slices of another version are gone; nil before, and after a failure.
-  private let preparation = Lock<Task<Bool, any Error>?>(nil)
-  /// Whether a later version was opened in this process: then nothing is stored any more.
-  private let outdated = Atomic(false)
 
   init(_ layout: SliceLayout, _ engine: CacheEngine) {
     self.layout = layout
     self.engine = engine
+    agreement = SliceAgreement(layout, engine)
   }
 
   deinit { engine.slicedObjects.forget(layout.key, ObjectIdentifier(self)) }
-
-  func setOutdated() { outdated.store(true, ordering: .relaxed) }
-
-  var isOutdated: Bool { outdated.load(ordering: .relaxed) }
 
   /// What one look at a slice has found.
   private struct Look: Sendable {
@@ -49,7 +40,7 @@ final class SlicedObject: Sendable {
 extension SlicedObject {
   /// The bytes of some neighbours, of which those that are missing are fetched.
   func slices(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws -> [Data] {
-    try await prepare(options)
+    try await agreement.prepare(options)
     let looks = try await looks(at: indices)
     var found = looks.map(\.bytes)
     let missing = indices.filter { found[Int($0 - indices.lowerBound)] == nil }
@@ -71,21 +62,33 @@ extension SlicedObject {
 
   /// Starts fetches of the slices that are missing among some neighbours.
   ///
-  /// It looks at the headers of slices alone. So what is there is not read, and counts as no use.
+  /// It looks at the headers of slices alone. So what is there is not read, and counts as no use. If its task is cancelled,
+  /// so are those fetches that no read has joined.
   func readAhead(_ indices: Range<Int64>, _ options: SliceOptions, _ fetch: @escaping Fetch) async throws {
-    try await prepare(options)
-    var fetches: [Task<Void, Never>] = []
+    try await agreement.prepare(options)
+    var tickets: [SliceFlights.Ticket] = []
+    defer { for ticket in tickets { flights.leave(ticket) } }
     var first = indices.lowerBound
     while first < indices.upperBound {
       let window = first..<min(indices.upperBound, first + most(options))
       first = window.upperBound
       let looks = try await looksAhead(at: window)
       let missing = window.filter { !looks[Int($0 - window.lowerBound)].isThere }
-      for ticket in flights.join(missing, most: most(options), isAhead: true) {
-        fetches.append(start(ticket, looks, from: window.lowerBound, options, fetch))
-      }
+      let joined = flights.join(missing, most: most(options), onlyNew: true)
+      for ticket in joined { start(ticket, looks, from: window.lowerBound, options, fetch) }
+      tickets += joined
       // What is fetched is in memory, and a source is not asked for everything at once.
-      while fetches.count >= Self.mostFetchesAhead { await fetches.removeFirst().value }
+      while tickets.count >= Self.mostFetchesAhead { try await land(tickets.removeFirst()) }
+    }
+    while !tickets.isEmpty { try await land(tickets.removeFirst()) }
+  }
+
+  /// Waits for the end of a fetch, whose failure shows when its slices are read.
+  private func land(_ ticket: SliceFlights.Ticket) async throws {
+    do {
+      _ = try await flights.wait(ticket)
+    } catch {
+      try Task.checkCancellation()
     }
   }
 
@@ -101,7 +104,7 @@ extension SlicedObject {
         let key = layout.key(ofSlice: index)
         // Before the look: what changes afterwards shows.
         let history = try engine.store.history(of: key)
-        let bytes = try engine.readSlice(key, byteCount(of: index), queueTime: queueTime)
+        let bytes = try engine.readSlice(key, byteCount(of: index), queueTime: queueTime)?.payload
         return Look(history: history, bytes: bytes, isThere: bytes != nil)
       }
     }
@@ -125,11 +128,9 @@ extension SlicedObject {
 extension SlicedObject {
   /// - Parameters:
   ///   - looks: at the slices from `first` on, which were missing then.
-  /// - Returns: what ends with the fetch.
-  @discardableResult
   private func start(
     _ ticket: SliceFlights.Ticket, _ looks: [Look], from first: Int64, _ options: SliceOptions, _ fetch: @escaping Fetch
-  ) -> Task<Void, Never> {
+  ) {
     let histories = ticket.slices.map { looks[Int($0 - first)].history }
     let task = Task { [self] in
       do {
@@ -139,7 +140,6 @@ extension SlicedObject {
       }
     }
     flights.attach(task, to: ticket)
-    return task
   }
 
   /// A slice that is missing, and under which condition it is stored.
@@ -152,9 +152,10 @@ extension SlicedObject {
   private func fly(
     _ slices: Range<Int64>, _ histories: [KeyHistory?], _ options: SliceOptions, _ fetch: Fetch
   ) async throws -> [Data] {
-    // What says which version is there may have been removed since, or be another process's.
-    let isAgreed = isOutdated ? false : try await agree(options)
-    let places = try await places(of: slices, histories, isAgreed: isAgreed, options)
+    let removalCount = agreement.removalCount
+    // The manifest may have been removed since the read began, or be another process's.
+    let isAgreed = try await agreement.isAgreed(options)
+    let places = try await places(of: slices, histories, isAgreed ? removalCount : nil, options)
     var bytes: [Data] = []
     while bytes.count < places.count {
       if case .found(let data) = places[bytes.count] {
@@ -170,18 +171,20 @@ extension SlicedObject {
 
   /// Looks again at the slices that have changed since they were missing: another fetch may have stored them.
   ///
-  /// - Parameter isAgreed: whether it is known on disk which version is there. Else nothing may be stored: no later version
-  ///   would remove it.
+  /// - Parameter removalCount: removals of all slices that began before; nil where it is not known on disk that this version
+  ///   is there. Then nothing may be stored: no later version would remove it.
   private func places(
-    of slices: Range<Int64>, _ histories: [KeyHistory?], isAgreed: Bool, _ options: SliceOptions
+    of slices: Range<Int64>, _ histories: [KeyHistory?], _ removalCount: Int?, _ options: SliceOptions
   ) async throws -> [Place] {
     try await engine.lanes.writes.run { [self] queueTime in
       try zip(slices, histories).map { index, history in
         let key = layout.key(ofSlice: index)
-        let isWanted = { @Sendable [self] in isAgreed && !isOutdated }
-        let current = isAgreed ? try engine.store.firstHistory(of: key) : history ?? KeyHistory()
+        let isWanted = { @Sendable [agreement] in
+          agreement.removalCount == removalCount && !agreement.isOutdated
+        }
+        let current = removalCount != nil ? try engine.store.firstHistory(of: key) : history ?? KeyHistory()
         if current != history, let found = try engine.readSlice(key, byteCount(of: index), queueTime: queueTime) {
-          return .found(found)
+          return .found(found.payload)
         }
         return .missing(StoreCondition(history: current, isWanted: isWanted))
       }
@@ -210,69 +213,41 @@ extension SlicedObject {
       // Of its own, so that one slice does not keep the others in memory.
       return answer.subdata(in: start..<start + part.count)
     }
-    try await engine.lanes.writes.run { [self] queueTime in
-      for ((index, place), data) in zip(zip(slices, places), bytes) {
-        guard case .missing(let condition) = place else { continue }
-        try store(data, of: index, if: condition, options, queueTime: queueTime)
+    let stored = try await engine.lanes.writes.run { [self] queueTime in
+      try zip(zip(slices, places), bytes).compactMap { item, data -> BlobKey? in
+        let key = layout.key(ofSlice: item.0)
+        guard case .missing(let condition) = item.1,
+          try store(data, for: key, if: condition, options, queueTime: queueTime)
+        else { return nil }
+        return key
       }
     }
+    if !stored.isEmpty { try await confirm(stored, options) }
     return bytes
   }
 
+  /// - Returns: false if it was stored or removed meanwhile; also for a failure, where the options say that one may be
+  ///   passed over.
   private func store(
-    _ bytes: Data, of index: Int64, if condition: StoreCondition, _ options: SliceOptions, queueTime: Duration
-  ) throws {
-    // If it is not: it was stored or removed meanwhile.
-    _ = try store(bytes, for: layout.key(ofSlice: index), if: condition, options, queueTime: queueTime)
-  }
-
-  /// - Returns: whether it is stored; false also for a failure, where the options say that one may be passed over.
-  private func store(
-    _ bytes: Data, for key: BlobKey, if condition: StoreCondition?, _ options: SliceOptions, queueTime: Duration
+    _ bytes: Data, for key: BlobKey, if condition: StoreCondition, _ options: SliceOptions, queueTime: Duration
   ) throws -> Bool {
     do {
       return try engine.storeSlice(bytes, for: key, ttl: options.ttl, if: condition, queueTime: queueTime)
     } catch let error as BlobStoreError where options.answersUnstored {
-      engine.store.configuration.logger.warning("a slice is fetched and not stored: \(error)")
-      engine.observer.tell(CacheEvent(.writeFailed(error), key, byteCount: bytes.count))
+      engine.tellUnstored(error, key, byteCount: bytes.count)
       return false
     }
   }
-}
 
-// MARK: - Versions
-
-extension SlicedObject {
-  /// Makes sure, once, that the slices of another version are gone.
-  private func prepare(_ options: SliceOptions) async throws {
-    if isOutdated { return }
-    let task = preparation.withLock { task in
-      let started = task ?? Task { [self] in try await agree(options) }
-      task = started
-      return started
-    }
-    do {
-      // What could not be left is tried anew with the next fetch.
-      _ = try await task.value
-    } catch {
-      preparation.withLock { if $0 == task { $0 = nil } }
-      throw error
-    }
-  }
-
-  /// Leaves the record that says which version is there. If it is another one, its slices go.
-  ///
-  /// - Returns: whether the record is there.
-  private func agree(_ options: SliceOptions) async throws -> Bool {
-    let manifest = try await engine.lanes.reads.run { [self] queueTime in
-      try engine.readSlice(layout.manifestKey, nil, queueTime: queueTime)
-    }
-    if manifest == layout.manifest { return true }
-    if let manifest, let other = SliceLayout(key: layout.key, manifest: manifest) {
-      try await engine.removeSlices(of: other)
-    }
-    return try await engine.lanes.writes.run { [self] queueTime in
-      try store(layout.manifest, for: layout.manifestKey, if: nil, options, queueTime: queueTime)
-    }
+  /// Removes slices that were stored while another process put a later version in the place of this one.
+  private func confirm(_ keys: [BlobKey], _ options: SliceOptions) async throws {
+    if try agreement.knownAnswer(options) == true { return }
+    // Also where no read waits any more: what is stored must be known of.
+    try await Task { [self] in
+      guard try await !agreement.isAgreed(options) else { return }
+      try await engine.lanes.removals.run { [self] queueTime in
+        for key in keys { _ = try engine.remove(key, queueTime: queueTime) }
+      }
+    }.value
   }
 }

@@ -17,17 +17,17 @@ final class SlicedObjects: Sendable {
 
   private let entries = Lock<[BlobKey: Entry]>([:])
 
-  /// The object of a layout. An object with the same key and another layout is outdated from then on.
+  /// The object of a layout. One of the same key, and of another layout or outdated itself, is outdated from then on.
   func object(_ layout: SliceLayout, _ engine: CacheEngine) -> SlicedObject {
     let (object, other) = entries.withLock { entries -> (SlicedObject, SlicedObject?) in
       let present = entries[layout.key]?.object
-      if let present, present.layout == layout { return (present, nil) }
+      if let present, present.layout == layout, !present.agreement.isOutdated { return (present, nil) }
       let object = SlicedObject(layout, engine)
       entries[layout.key] = Entry(object)
       return (object, present)
     }
     // Outside of the lock, which its end takes.
-    other?.setOutdated()
+    other?.agreement.setOutdated()
     return object
   }
 
