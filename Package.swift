@@ -76,7 +76,6 @@ let package = Package(
       dependencies: [
         "BlobCache", "BlobStore", "BlobRecord", "Locks",
         .product(name: "HummingbirdCore", package: "hummingbird", condition: .when(traits: ["Server"])),
-        .product(name: "HummingbirdTLS", package: "hummingbird", condition: .when(traits: ["Server"])),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Server"])),
         .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Server"])),

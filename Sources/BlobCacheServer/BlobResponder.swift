@@ -71,7 +71,7 @@ public struct BlobResponder: Sendable {
   /// - Parameter found: becomes the route, once it is known.
   private func answer(_ request: ServerRequest, _ found: inout Route?) async throws -> ServerResponse {
     try OriginRule(hostNames: configuration.hostNames).check(request)
-    let caller = entrance == nil ? try configuration.access.caller(of: request.fields) : .anyone
+    let caller = entrance == nil ? try configuration.access.caller(of: request) : .anyone
     let target = try RequestTarget(request.target)
     let route = try Route(target)
     found = route

@@ -34,24 +34,7 @@
         """)
     var view = false
 
-    @Flag(help: "Listen at an address that other machines reach, though nothing that is sent is encrypted.")
-    var insecure = false
-
-    @Option(
-      name: .customLong("host"), parsing: .unconditionalSingleValue,
-      help: ArgumentHelp(
-        "Answer to this name as well; else to addresses and localhost alone. May be given again.", valueName: "name"))
-    var hosts: [String] = []
-
-    @Option(
-      parsing: .unconditional,
-      help: ArgumentHelp(
-        "Ask for tokens, which are in this file; blobcache-serve token NAME makes one. Else all is allowed.",
-        valueName: "file"))
-    var tokens: FilePath?
-
-    @Flag(help: "Refuse requests that change something.")
-    var readOnly = false
+    @OptionGroup(title: "Safety") var safety: SafetyOptions
 
     @Option(
       name: .customLong("default-ttl"), parsing: .unconditional,
@@ -106,10 +89,7 @@
     var quiet = false
 
     func validate() throws {
-      guard place.isLocal || insecure else {
-        throw ValidationError(
-          "Other machines reach \(place.address), and what is sent is not encrypted: say --insecure if that is right.")
-      }
+      try safety.check(place)
       guard !view || place.isLocal && place.isOnNetwork else {
         throw ValidationError("--view is for a browser of this machine, and \(place.address) is not: say 127.0.0.1:0.")
       }
@@ -136,14 +116,16 @@
       if let collectionInterval {
         try cache.scheduleCollection(.init(interval: collectionInterval.duration))
       }
+      let (access, encryption) = (try safety.accessControl(), try safety.encryption())
       var answering = BlobResponder.Configuration()
-      answering.hostNames = place.isOnNetwork ? Set(hosts) : nil
+      answering.hostNames = place.isOnNetwork ? Set(safety.hosts) : nil
       answering.entranceToken = view ? RandomToken.make() : nil
-      answering.isReadOnly = readOnly
-      if let tokens { answering.access = AccessControl(tokens: try TokenFile.tokens(at: tokens)) }
+      answering.access = access
+      answering.isReadOnly = safety.readOnly
       if let inFlight { answering.bodyBytesOnDisk = inFlight.bytes }
       var listening = BlobServer.Configuration()
       listening.address = place.address
+      listening.encryption = encryption
       listening.logsRequests = logsRequests
       // Half is for the files of what the connections ask for.
       if let descriptors = DescriptorLimit.raise() {
@@ -153,21 +135,30 @@
         responder: BlobResponder(cache: cache, configuration: answering), configuration: listening, logger: logger
       ) { [directory, quiet, token = answering.entranceToken] address in
         if let token {
-          let entrance = "http://\(address)/ui/enter?token=\(token)"
+          let entrance = "\(encryption == nil ? "http" : "https")://\(address)/ui/enter?token=\(token)"
           // Without it, there is no way in.
           _ = try? FileDescriptor.standardOutput.writeAll("viewing \(directory) at \(entrance)\n".utf8)
           Browser.open(entrance)
           return
         }
         guard !quiet else { return }
-        let place = if case .host = address { "http://\(address)/" } else { "\(address)" }
+        let place =
+          if case .host = address { "\(encryption == nil ? "http" : "https")://\(address)/" } else { "\(address)" }
         _ = try? FileDescriptor.standardOutput.writeAll("serving \(directory) at \(place)\n".utf8)
       }
       var services = ServiceGroupConfiguration(
-        services: [.init(service: server)], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        services: [.init(service: server), .init(service: await reloading(access, encryption))],
+        gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
       services.maximumGracefulShutdownDuration = .seconds(30)
       try await ServiceGroup(configuration: services).run()
       try await cache.close()
+    }
+
+    private func reloading(_ access: AccessControl, _ encryption: Encryption?) async -> ReloadService {
+      var steps: [@Sendable () throws -> Void] = []
+      if let file = safety.tokens { steps.append { access.replaceTokens(try TokenFile.tokens(at: file)) } }
+      if let encryption { steps.append { try encryption.reload() } }
+      return ReloadService(steps: steps, hangups: await UnixSignalsSequence(trapping: .sighup), quiet: quiet)
     }
 
     private func cacheConfiguration() throws -> BlobCache.Configuration {

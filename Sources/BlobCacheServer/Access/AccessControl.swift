@@ -6,15 +6,22 @@ internal import Locks
   internal import Foundation
 #endif
 
-/// Who may ask a server for what: by the tokens that requests bring.
+/// Who may ask a server for what: by the tokens that requests bring, and by the users at a Unix socket.
 ///
 /// It may be used from any thread.
 public final class AccessControl: Sendable {
   /// nil where everybody may do everything.
   private let tokens: Lock<[AccessToken]?>
+  /// The users that are answered at all; nil for any.
+  let users: Set<UInt32>?
 
-  /// - Parameter tokens: what is allowed; nil where everybody may do everything.
-  public init(tokens: [AccessToken]? = nil) { self.tokens = Lock(tokens) }
+  /// - Parameters:
+  ///   - tokens: what is allowed; nil where everybody may do everything.
+  ///   - users: numbers of those whose processes are answered; nil for any. Only a Unix socket tells them.
+  public init(tokens: [AccessToken]? = nil, users: Set<UInt32>? = nil) {
+    self.tokens = Lock(tokens)
+    self.users = users
+  }
 
   /// Goes by other tokens from the next request on.
   ///
@@ -25,9 +32,15 @@ public final class AccessControl: Sendable {
 
   /// From whom a request comes.
   ///
-  /// - Throws: 401 for a token that is not known.
+  /// - Throws: 401 for a token that is not known; 403 for a user who is not answered.
   /// - Complexity: O(*n*) for *n* tokens, whichever it is.
-  func caller(of fields: HeaderFields) throws(Refusal) -> Caller {
+  func caller(of request: ServerRequest) throws(Refusal) -> Caller {
+    if let users {
+      guard let user = request.peerUser, users.contains(user) else {
+        throw Refusal(403, "this user is not answered here")
+      }
+    }
+    let fields = request.fields
     guard let tokens = tokens.withLock({ $0 }) else { return .anyone }
     guard fields.count(of: "Authorization") > 0 else { return Self.callerWithoutToken(tokens) }
     guard fields.count(of: "Authorization") == 1, let secret = fields["Authorization"].flatMap(Self.secret) else {

@@ -5,17 +5,18 @@ enum SecretFile {
   /// Larger than any list of tokens or chain of certificates.
   private static let maximumByteCount = 1 << 20
 
+  /// - Parameter isSecret: false for a file that others may read, though not change.
   /// - Throws: `SecretFileError` if it cannot be read, is not UTF-8, or other users may read or change it.
-  static func text(at path: FilePath) throws(SecretFileError) -> String {
-    let bytes = try bytes(at: path)
+  static func text(at path: FilePath, isSecret: Bool = true) throws(SecretFileError) -> String {
+    let bytes = try bytes(at: path, isSecret: isSecret)
     guard let text = String(validating: bytes, as: UTF8.self) else { throw SecretFileError(path, "it is not UTF-8") }
     return text
   }
 
-  private static func bytes(at path: FilePath) throws(SecretFileError) -> [UInt8] {
+  private static func bytes(at path: FilePath, isSecret: Bool) throws(SecretFileError) -> [UInt8] {
     do {
       let file = try FileDescriptor.open(path, .readOnly)
-      return try file.closeAfter { try checkedBytes(of: file, path) }
+      return try file.closeAfter { try checkedBytes(of: file, path, isSecret: isSecret) }
     } catch let error as SecretFileError {
       throw error
     } catch {
@@ -23,12 +24,12 @@ enum SecretFile {
     }
   }
 
-  private static func checkedBytes(of file: FileDescriptor, _ path: FilePath) throws -> [UInt8] {
+  private static func checkedBytes(of file: FileDescriptor, _ path: FilePath, isSecret: Bool) throws -> [UInt8] {
     let status = try file.stat()
     guard status.type == .regular || status.type == .fifo else { throw SecretFileError(path, "it is no file") }
     // A pipe has the mode of whoever made it, and no name that others could open.
     if status.type == .regular {
-      guard !status.permissions.contains(.otherRead) else {
+      guard !isSecret || !status.permissions.contains(.otherRead) else {
         throw SecretFileError(path, "other users may read it; chmod o-r \(path) changes that")
       }
       guard status.permissions.isDisjoint(with: [.groupWrite, .otherWrite]) else {

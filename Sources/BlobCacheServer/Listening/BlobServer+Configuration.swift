@@ -4,6 +4,8 @@
     public struct Configuration: Sendable {
       public var address = Address.host("127.0.0.1", port: 8723)
       public var limits = Limits()
+      /// TLS; nil for plain HTTP.
+      public var encryption: Encryption?
       /// Whether each request is logged, at the level `notice`: what it asks for, its status, and how long it took.
       public var logsRequests = false
 
@@ -14,7 +16,8 @@
     public enum Address: Hashable, Sendable, CustomStringConvertible {
       /// An address of a network, or a name of one. The system chooses the port if it is 0.
       case host(String, port: Int)
-      /// A socket in the file system, for the user of the server alone. A socket without a server behind it is replaced.
+      /// A socket in the file system. It is for the user of the server alone, unless its `AccessControl` names users. A
+      /// socket without a server behind it is replaced.
       case unixSocket(path: String)
 
       /// Such as `127.0.0.1:8723`, `[::1]:8723` or `unix:/run/blobcache.sock`.
@@ -23,6 +26,10 @@
         case .host(let name, let port): name.contains(":") ? "[\(name)]:\(port)" : "\(name):\(port)"
         case .unixSocket(let path): "unix:\(path)"
         }
+      }
+
+      var isUnixSocket: Bool {
+        if case .unixSocket = self { true } else { false }
       }
 
       func withPort(_ port: Int?) -> Address {

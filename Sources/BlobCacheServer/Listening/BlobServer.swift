@@ -1,6 +1,5 @@
 #if Server
   internal import HummingbirdCore
-  internal import HummingbirdTLS
   public import Logging
   internal import NIOCore
   internal import NIOPosix
@@ -54,14 +53,16 @@
         case .host(let name, let port): .hostname(name, port: port)
         case .unixSocket(let path): .unixDomainSocket(path: try await Self.freeSocket(at: path))
         }
+      let access = responder.configuration.access
       let server = Server(
         childChannelSetup: ConnectionChannel(
-          responder: responder, limits: configuration.limits, requestLog: configuration.logsRequests ? logger : nil),
+          responder: responder, limits: configuration.limits, encryption: configuration.encryption,
+          isUnixSocket: configuration.address.isUnixSocket, requestLog: configuration.logsRequests ? logger : nil),
         configuration: ServerConfiguration(
           address: bindAddress, serverName: nil,
           availableConnectionsDelegate: MaximumAvailableConnections(configuration.limits.connections, logger: logger)),
-        onServerRunning: { [address = configuration.address, whenListening, logger] channel in
-          if case .unixSocket(let path) = address { Self.makePrivate(path, logger) }
+        onServerRunning: { [address = configuration.address, whenListening, logger, access] channel in
+          if case .unixSocket(let path) = address { Self.setMode(of: path, access, logger) }
           await whenListening(address.withPort(channel.localAddress?.port))
         },
         eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: logger)
@@ -86,13 +87,14 @@
       throw IOError(errnoCode: EADDRINUSE, reason: "a server answers at the socket")
     }
 
-    /// Lets the user of the server alone connect, as far as the system asks the socket's mode.
-    private static func makePrivate(_ path: String, _ logger: Logger) {
+    /// Lets the user of the server alone connect, or all where each is asked for, as far as the system goes by the mode.
+    private static func setMode(of path: String, _ access: AccessControl, _ logger: Logger) {
       do {
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+        let mode = access.users == nil ? 0o600 : 0o666
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
       } catch {
         // Listening has begun, and tokens or the directory's mode may keep others out.
-        logger.warning("others may connect to \(path): its mode stays as it is: \(error)")
+        logger.warning("the mode of \(path) stays as it is: \(error)")
       }
     }
   }

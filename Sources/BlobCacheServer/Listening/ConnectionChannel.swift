@@ -3,7 +3,6 @@
   internal import Logging
   internal import NIOCore
   internal import NIOHTTP1
-  internal import NIOSSL
 
   #if canImport(FoundationEssentials)
     internal import FoundationEssentials
@@ -27,6 +26,9 @@
 
     let responder: BlobResponder
     let limits: BlobServer.Limits
+    /// nil for plain HTTP.
+    let encryption: Encryption?
+    let isUnixSocket: Bool
     /// nil for none.
     let requestLog: Logger?
 
@@ -37,7 +39,7 @@
         decoding.maxHeaderListSize = limits.headerBytes
         decoding.maxHeaderFieldCount = 128
         let pipeline = channel.pipeline.syncOperations
-        let isEncrypted = (try? pipeline.handler(type: NIOSSLServerHandler.self)) != nil
+        if let encryption { try pipeline.addHandler(encryption.makeHandler()) }
         // `Conversation` says how a body ends: NIO gives an answer to HEAD without a length chunks.
         var encoding = HTTPResponseEncoder.Configuration()
         encoding.automaticallySetFramingHeaders = false
@@ -49,18 +51,20 @@
         let parts = try NIOAsyncChannel<HTTPServerRequestPart, HTTPServerResponsePart>(
           wrappingChannelSynchronously: channel, configuration: .init(isOutboundHalfClosureEnabled: true))
         return Value(
-          parts: parts, keeper: NIOLoopBound(keeper, eventLoop: channel.eventLoop), sendsFiles: !isEncrypted)
+          parts: parts, keeper: NIOLoopBound(keeper, eventLoop: channel.eventLoop), sendsFiles: encryption == nil)
       }
     }
 
     func handle(value connection: Value, logger: Logger) async {
+      let peerUser = isUnixSocket ? await PeerUser.number(of: connection.channel) : nil
       do {
         try await withTaskCancellationHandler {
           try await connection.parts.executeThenClose { inbound, outbound in
-            try await Conversation(responder, connection, inbound, outbound, requestLog).run()
+            try await Conversation(responder, connection, inbound, outbound, requestLog, peerUser).run()
           }
         } onCancel: {
-          connection.channel.close(mode: .input, promise: nil)
+          // TLS has no half of a connection to close.
+          connection.channel.close(mode: encryption == nil ? .input : .all, promise: nil)
         }
       } catch {
         logger.debug("a connection ends: \(error)")

@@ -20,6 +20,7 @@
     private let outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>
     private let allocator = ByteBufferAllocator()
     private let requestLog: Logger?
+    private let peerUser: UInt32?
 
     /// What the system sends from a file at a time, from a multiple of it on.
     private static let packetBytes = 64 << 10
@@ -30,8 +31,10 @@
     init(
       _ responder: BlobResponder, _ connection: ConnectionChannel.Value,
       _ inbound: NIOAsyncChannelInboundStream<HTTPServerRequestPart>,
-      _ outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ requestLog: Logger?
+      _ outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ requestLog: Logger?,
+      _ peerUser: UInt32?
     ) {
+      self.peerUser = peerUser
       self.requestLog = requestLog
       self.responder = responder
       channel = connection.channel
@@ -72,8 +75,9 @@
       fields.reserveCapacity(head.headers.count)
       for (name, value) in head.headers { fields.append(name, value) }
       let start = ContinuousClock.now
-      let request = ServerRequest(
+      var request = ServerRequest(
         method: head.method.rawValue, target: head.uri, fields: fields, body: body(of: head))
+      request.peerUser = peerUser
       let refusal = Self.checked(head)
       let response = if let refusal { refusal } else { await responder.respond(to: request) }
       let isLast = !head.isKeepAlive || !parts.isRequestOver || refusal != nil || Self.leavesProtocol(head)

@@ -6,6 +6,8 @@ public struct ServerRequest: Sendable {
   public var target: String
   public var fields: HeaderFields
   public var body: MessageBody
+  /// The number of the user whose process asks, where the transport tells it, as a Unix socket does.
+  public var peerUser: UInt32?
 
   public init(method: String, target: String, fields: HeaderFields = [:], body: MessageBody = .none) {
     self.method = method

@@ -18,30 +18,87 @@ final class Connection {
   /// Longer than anything takes here: a test that waits in vain fails, and does not hang.
   private static let patience = timeval(tv_sec: 20, tv_usec: 0)
 
+  /// The program between, which speaks TLS; nil for none.
+  private var client: Process?
+
+  #if canImport(Darwin)
+    private static let stream = SOCK_STREAM
+  #else
+    private static let stream = Int32(SOCK_STREAM.rawValue)
+  #endif
+
   /// - Parameter receiveBuffer: bytes that the system takes ahead of the test; nil for what it likes.
-  init(port: UInt16, receiveBuffer: Int32? = nil) throws {
-    #if canImport(Darwin)
-      let kind = SOCK_STREAM
-    #else
-      let kind = Int32(SOCK_STREAM.rawValue)
-    #endif
-    descriptor = socket(AF_INET, kind, 0)
-    try set(SO_RCVTIMEO, Self.patience)
-    try set(SO_SNDTIMEO, Self.patience)
+  convenience init(port: UInt16, receiveBuffer: Int32? = nil) throws {
+    try self.init(descriptor: socket(AF_INET, Self.stream, 0))
     if let receiveBuffer { try set(SO_RCVBUF, receiveBuffer) }
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
     address.sin_port = port.bigEndian
     address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    let status = withUnsafePointer(to: &address) { address in
+    try connect(to: address)
+  }
+
+  /// A connection to a Unix socket.
+  convenience init(socket path: String) throws {
+    try self.init(descriptor: socket(AF_UNIX, Self.stream, 0))
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+    try connect(to: address)
+  }
+
+  /// A connection over TLS, by `openssl`.
+  ///
+  /// - Parameters:
+  ///   - certificates: has the authority that the server's certificate must be of.
+  ///   - name: the client's certificate; nil for none.
+  ///   - own: has the client's certificate, if it is not among those of the server.
+  convenience init(
+    port: UInt16, trusting certificates: Certificates, as name: String? = nil, of own: Certificates? = nil
+  )
+    throws
+  {
+    var pair: [Int32] = [0, 0]
+    guard socketpair(AF_UNIX, Self.stream, 0, &pair) == 0 else { throw Failure("socketpair(2): \(errno)") }
+    try self.init(descriptor: pair[0])
+    let own = own ?? certificates
+    let client = Process()
+    client.executableURL = URL(filePath: "/usr/bin/env")
+    client.arguments =
+      ["openssl", "s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost", "-quiet"]
+      + ["-CAfile", certificates.path("ca.pem"), "-verify_return_error"]
+      + (name.map { ["-cert", own.path("\($0).pem"), "-key", own.path("\($0).key")] } ?? [])
+    let end = FileHandle(fileDescriptor: pair[1], closeOnDealloc: true)
+    client.standardInput = end
+    client.standardOutput = end
+    client.standardError = FileHandle.nullDevice
+    try client.run()
+    try end.close()
+    self.client = client
+  }
+
+  private init(descriptor: Int32) throws {
+    guard descriptor >= 0 else { throw Failure("socket(2): \(errno)") }
+    self.descriptor = descriptor
+    // A program that a test starts meanwhile would keep it open.
+    _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+    try set(SO_RCVTIMEO, Self.patience)
+    try set(SO_SNDTIMEO, Self.patience)
+  }
+
+  private func connect<Address>(to address: Address) throws {
+    let status = withUnsafePointer(to: address) { address in
       address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-        Foundation.connect(descriptor, address, socklen_t(MemoryLayout<sockaddr_in>.size))
+        Foundation.connect(descriptor, address, socklen_t(MemoryLayout<Address>.size))
       }
     }
     guard status == 0 else { throw Failure("connect(2): \(errno)") }
   }
 
-  deinit { close(descriptor) }
+  deinit {
+    close(descriptor)
+    if let client, client.isRunning { client.terminate() }
+  }
 
   private func set<Value: BitwiseCopyable>(_ option: Int32, _ value: Value) throws {
     var value = value

@@ -16,7 +16,7 @@ final class ServerProcess: @unchecked Sendable {
 
   static var executable: URL { Bundle.main.bundleURL.appending(path: "blobcache-serve") }
 
-  init(_ options: [String] = [], listen: String = "127.0.0.1:0", descriptors: Int? = nil) throws {
+  init(_ options: [String] = [], listen: String = "127.0.0.1:0", descriptors: Int? = nil, user: Int? = nil) throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-serve-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     root = directory.appending(path: "cache")
@@ -27,6 +27,12 @@ final class ServerProcess: @unchecked Sendable {
       process.executableURL = URL(filePath: "/bin/sh")
       process.arguments =
         ["-c", "ulimit -n \(descriptors) && exec \"$0\" \"$@\"", Self.executable.path] + (process.arguments ?? [])
+    }
+    if let user {
+      try FileManager.default.setAttributes([.ownerAccountID: user], ofItemAtPath: directory.path)
+      process.executableURL = URL(filePath: "/usr/bin/env")
+      process.arguments =
+        ["setpriv", "--reuid=\(user)", "--clear-groups", Self.executable.path] + (process.arguments ?? [])
     }
     let output = Pipe()
     errors = directory.appending(path: "errors")
@@ -45,7 +51,7 @@ final class ServerProcess: @unchecked Sendable {
       (port, address) = (0, listen)
       return
     }
-    guard let match = text.firstMatch(of: /^serving .* at (http:\/\/127\.0\.0\.1:(\d+)\/)\n$/),
+    guard let match = text.firstMatch(of: /^serving .* at (https?:\/\/[0-9.]+:(\d+)\/)\n$/),
       let port = UInt16(match.2)
     else { throw Failure("it says \(text)") }
     self.port = port
@@ -76,6 +82,15 @@ final class ServerProcess: @unchecked Sendable {
 
   func connect(receiveBuffer: Int32? = nil) throws -> Connection {
     try Connection(port: port, receiveBuffer: receiveBuffer)
+  }
+
+  /// Waits until it has said something on standard error.
+  func waitForError(_ text: String) throws {
+    let end = ContinuousClock.now + .seconds(60)
+    while try !errorText.contains(text) {
+      guard ContinuousClock.now < end else { throw Failure("it has not said \(text), but \(try errorText)") }
+      usleep(10_000)
+    }
   }
 
   var errorText: String { get throws { String(decoding: try Data(contentsOf: errors), as: UTF8.self) } }

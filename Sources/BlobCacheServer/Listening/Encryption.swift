@@ -1,0 +1,105 @@
+#if Server
+  internal import Locks
+  internal import NIOSSL
+  public import SystemPackage
+
+  #if canImport(Darwin)
+    internal import Darwin
+  #elseif canImport(Glibc)
+    internal import Glibc
+  #elseif canImport(Musl)
+    internal import Musl
+  #elseif canImport(Android)
+    internal import Android
+  #endif
+
+  /// The certificate that a server shows, and whose certificates its clients need: TLS 1.2 and 1.3.
+  ///
+  /// It may be used from any thread.
+  public final class Encryption: Sendable {
+    /// Files in PEM form.
+    public struct Files: Hashable, Sendable {
+      /// The server's certificate, and behind it those that lead to one that clients know.
+      public var certificate: FilePath
+      /// Its private key, without a passphrase. Other users may not read it.
+      public var key: FilePath
+      /// Those who sign clients' certificates; nil if clients need none.
+      public var clientAuthority: FilePath?
+
+      public init(certificate: FilePath, key: FilePath, clientAuthority: FilePath? = nil) {
+        self.certificate = certificate
+        self.key = key
+        self.clientAuthority = clientAuthority
+      }
+    }
+
+    public let files: Files
+    private let current: Lock<NIOSSLContext>
+
+    /// - Parameter files: are read now.
+    /// - Throws: `SecretFileError` for a file that cannot be read or is not what it should be, a certificate that has expired
+    ///   or is not valid yet, a key that is another certificate's, and a key that other users may read.
+    public init(_ files: Files) throws(SecretFileError) {
+      self.files = files
+      current = Lock(try Self.context(files))
+    }
+
+    /// Goes by the files as they are now, for connections that come from now on.
+    ///
+    /// - Throws: as `init`. Then all stays as it was.
+    public func reload() throws(SecretFileError) {
+      let context = try Self.context(files)
+      current.withLock { $0 = context }
+    }
+
+    func makeHandler() -> NIOSSLServerHandler { NIOSSLServerHandler(context: current.withLock { $0 }) }
+  }
+
+  extension Encryption {
+    private static func context(_ files: Files) throws(SecretFileError) -> NIOSSLContext {
+      let chain = try certificates(at: files.certificate)
+      let key = try key(at: files.key)
+      var configuration = TLSConfiguration.makeServerConfiguration(
+        certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
+      configuration.minimumTLSVersion = .tlsv12
+      configuration.applicationProtocols = ["http/1.1"]
+      if let authority = files.clientAuthority {
+        configuration.trustRoots = .certificates(try certificates(at: authority))
+        configuration.certificateVerification = .noHostnameVerification
+      }
+      do {
+        return try NIOSSLContext(configuration: configuration)
+      } catch {
+        throw SecretFileError(
+          files.key,
+          "it is not the key of the certificate in \(files.certificate); name the two that were made together")
+      }
+    }
+
+    private static func certificates(at path: FilePath) throws(SecretFileError) -> [NIOSSLCertificate] {
+      let text = try SecretFile.text(at: path, isSecret: false)
+      guard let certificates = try? NIOSSLCertificate.fromPEMBytes(Array(text.utf8)), !certificates.isEmpty else {
+        throw SecretFileError(path, "it has no certificate in PEM form, which begins with -----BEGIN CERTIFICATE-----")
+      }
+      let now = time(nil)
+      for certificate in certificates {
+        guard certificate.notValidAfter >= now else {
+          throw SecretFileError(path, "the certificate has expired; have it renewed")
+        }
+        guard certificate.notValidBefore <= now else {
+          throw SecretFileError(path, "the certificate is not valid yet; is the clock right?")
+        }
+      }
+      return certificates
+    }
+
+    private static func key(at path: FilePath) throws(SecretFileError) -> NIOSSLPrivateKey {
+      let text = try SecretFile.text(at: path)
+      do {
+        return try NIOSSLPrivateKey(bytes: Array(text.utf8), format: .pem)
+      } catch {
+        throw SecretFileError(path, "it has no private key in PEM form without a passphrase")
+      }
+    }
+  }
+#endif
