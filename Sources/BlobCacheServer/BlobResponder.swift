@@ -13,7 +13,9 @@ public struct BlobResponder: Sendable {
   let requests = RequestCounts()
   let turns = KeyTurns()
   /// What the bodies of all requests may take while they arrive.
-  let bodies: (inMemory: BodyBudget, onDisk: BodyBudget)
+  var bodies: (inMemory: BodyBudget, onDisk: BodyBudget)
+  /// The name of the directory and a slash, where there are many; else empty.
+  var place = ""
   let viewer = ViewerState()
   /// nil of a server that is not for one browser alone.
   let entrance: Entrance?
@@ -71,7 +73,8 @@ public struct BlobResponder: Sendable {
   /// - Parameter found: becomes the route, once it is known.
   private func answer(_ request: ServerRequest, _ found: inout Route?) async throws -> ServerResponse {
     try OriginRule(hostNames: configuration.hostNames).check(request)
-    let caller = entrance == nil ? try configuration.access.caller(of: request) : .anyone
+    var caller = entrance == nil ? try configuration.access.caller(of: request) : .anyone
+    caller.place = place
     let target = try RequestTarget(request.target)
     let route = try Route(target)
     found = route

@@ -3,6 +3,7 @@
   internal import BlobCache
   internal import BlobCacheCommands
   internal import BlobCacheServer
+  internal import BlobStore
   internal import Logging
   internal import ServiceLifecycle
   internal import SystemPackage
@@ -18,7 +19,14 @@
         """)
 
     @Argument(help: ArgumentHelp("The cache's directory, which the first blob makes.", valueName: "dir"))
-    var directory: FilePath
+    var directory: FilePath?
+
+    @Option(
+      parsing: .unconditional,
+      help: ArgumentHelp(
+        "Instead of one directory, serve those of this JSON file, each at a path that begins with its name.",
+        valueName: "file"))
+    var config: FilePath?
 
     @Option(
       parsing: .unconditional,
@@ -89,7 +97,11 @@
     var quiet = false
 
     func validate() throws {
+      guard (directory == nil) != (config == nil) else {
+        throw ValidationError("Either <dir> or --config is needed.")
+      }
       try safety.check(place)
+      guard !view || config == nil else { throw ValidationError("--view is for one directory.") }
       guard !view || place.isLocal && place.isOnNetwork else {
         throw ValidationError("--view is for a browser of this machine, and \(place.address) is not: say 127.0.0.1:0.")
       }
@@ -100,7 +112,7 @@
         try await serve()
       } catch {
         StandardError.report(Self.text(of: error, at: place))
-        throw ExitCode(2)
+        throw ExitCode(error is UsageError ? 64 : 2)
       }
     }
   }
@@ -112,10 +124,7 @@
     }
 
     private func serve() async throws {
-      let cache = try BlobCache(directory: directory, configuration: try cacheConfiguration())
-      if let collectionInterval {
-        try cache.scheduleCollection(.init(interval: collectionInterval.duration))
-      }
+      let caches = try openCaches()
       let (access, encryption) = (try safety.accessControl(), try safety.encryption())
       var answering = BlobResponder.Configuration()
       answering.hostNames = place.isOnNetwork ? Set(safety.hosts) : nil
@@ -132,26 +141,52 @@
         listening.limits.connections = min(listening.limits.connections, max(1, descriptors / 2))
       }
       let server = BlobServer(
-        responder: BlobResponder(cache: cache, configuration: answering), configuration: listening, logger: logger
-      ) { [directory, quiet, token = answering.entranceToken] address in
+        directories: Self.served(caches, answering), configuration: listening, logger: logger
+      ) { [quiet, token = answering.entranceToken] address in
+        let names = caches.map { "\($0.cache.directory)" }.joined(separator: ", ")
         if let token {
           let entrance = "\(encryption == nil ? "http" : "https")://\(address)/ui/enter?token=\(token)"
           // Without it, there is no way in.
-          _ = try? FileDescriptor.standardOutput.writeAll("viewing \(directory) at \(entrance)\n".utf8)
+          _ = try? FileDescriptor.standardOutput.writeAll("viewing \(names) at \(entrance)\n".utf8)
           Browser.open(entrance)
           return
         }
         guard !quiet else { return }
         let place =
           if case .host = address { "\(encryption == nil ? "http" : "https")://\(address)/" } else { "\(address)" }
-        _ = try? FileDescriptor.standardOutput.writeAll("serving \(directory) at \(place)\n".utf8)
+        _ = try? FileDescriptor.standardOutput.writeAll("serving \(names) at \(place)\n".utf8)
       }
       var services = ServiceGroupConfiguration(
         services: [.init(service: server), .init(service: await reloading(access, encryption))],
         gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
       services.maximumGracefulShutdownDuration = .seconds(30)
       try await ServiceGroup(configuration: services).run()
-      try await cache.close()
+      for (_, cache) in caches { try await cache.close() }
+    }
+
+    /// The caches of all directories, with their schedules; the name is nil for one directory alone.
+    private func openCaches() throws -> [(name: String?, cache: BlobCache)] {
+      if let directory {
+        let cache = try BlobCache(directory: directory, configuration: try cacheConfiguration(for: directory))
+        if let collectionInterval { try cache.scheduleCollection(.init(interval: collectionInterval.duration)) }
+        return [(nil, cache)]
+      }
+      guard let config else { return [] }
+      return try ServePlan(file: config, isName: ServedDirectories.isName).directories.map { plan in
+        let cache = try BlobCache(
+          directory: plan.path, configuration: try cacheConfiguration(for: plan.path, plan.configure))
+        let timing = collectionInterval.map { BlobStore.CollectionTiming(interval: $0.duration) } ?? plan.timing
+        if let timing { try cache.scheduleCollection(timing) }
+        return (plan.name, cache)
+      }
+    }
+
+    private static func served(
+      _ caches: [(name: String?, cache: BlobCache)], _ configuration: BlobResponder.Configuration
+    ) -> ServedDirectories {
+      let responders = caches.map { ($0.name, BlobResponder(cache: $0.cache, configuration: configuration)) }
+      guard let name = responders[0].0 else { return ServedDirectories(responders[0].1) }
+      return ServedDirectories(responders.map { (name: $0.0 ?? name, responder: $0.1) })
     }
 
     private func reloading(_ access: AccessControl, _ encryption: Encryption?) async -> ReloadService {
@@ -161,11 +196,15 @@
       return ReloadService(steps: steps, hangups: await UnixSignalsSequence(trapping: .sighup), quiet: quiet)
     }
 
-    private func cacheConfiguration() throws -> BlobCache.Configuration {
+    /// - Parameter configure: sets what a file says, before the command line.
+    private func cacheConfiguration(
+      for directory: FilePath, _ configure: (inout BlobStore.Configuration) -> Void = { _ in }
+    ) throws -> BlobCache.Configuration {
       var configuration = BlobCache.Configuration()
       configuration.store = try BlobStore.Configuration(following: directory)
+      configure(&configuration.store)
       configuration.store.logger = logger
-      configuration.store.access.allowsWorldWritable = allowsWorldWritable
+      if allowsWorldWritable { configuration.store.access.allowsWorldWritable = true }
       if let defaultTimeToLive { configuration.store.expiry.defaultTimeToLive = defaultTimeToLive.duration }
       if let sizeLimit { configuration.store.limits.size = sizeLimit.bytes }
       if let largestPayload { configuration.store.limits.payload = largestPayload.bytes }
@@ -179,8 +218,8 @@
     }
 
     private static func text(of error: any Error, at address: ListenAddress) -> String {
-      if let error = error as? SecretFileError { return "\(error)" }
-      guard let errno = ListeningFailure.errno(of: error) else { return "\(address.address): \(error)" }
+      if error is SocketPathTooLong { return "\(address.address): \(error)" }
+      guard let errno = ListeningFailure.errno(of: error) else { return "\(error)" }
       let advice = errno == .addressInUse ? "; another program listens there, so choose another by --listen" : ""
       return "\(address.address): cannot listen: \(errno)\(advice)"
     }

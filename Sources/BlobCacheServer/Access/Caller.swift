@@ -5,12 +5,14 @@ struct Caller: Sendable {
   let scopes: Set<AccessScope>
   /// What the keys begin with that the caller may reach; empty for all.
   let keyPrefix: String
+  /// What stands before keys and the prefix, where there are many directories: the name of one and a slash.
+  var place = ""
 
   /// Everybody, where there are no tokens.
   static let anyone = Caller(name: nil, scopes: Set(AccessScope.allCases), keyPrefix: "")
 
   func may(_ permission: Permission) -> Bool {
-    scopes.contains(permission.scope) && permission.isWithin(keyPrefix)
+    scopes.contains(permission.scope) && permission.isWithin(keyPrefix, at: place)
   }
 
   /// - Throws: 401 where a token is missing, 403 where the token does not allow it.

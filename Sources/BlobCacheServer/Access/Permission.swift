@@ -13,11 +13,15 @@ struct Permission: Equatable {
   }
 
   /// Whether all that is reached lies among keys that begin so.
-  func isWithin(_ prefix: String) -> Bool {
-    switch reach {
+  ///
+  /// - Parameter place: what stands before each key.
+  func isWithin(_ prefix: String, at place: String) -> Bool {
+    let reached =
+      switch reach {
+      case .key(let text), .prefix(let text): place + text
+      case .directory: place
+      }
     // Texts that Swift takes for equal may be two keys.
-    case .key(let text), .prefix(let text): text.utf8.starts(with: prefix.utf8)
-    case .directory: prefix.isEmpty
-    }
+    return reached.utf8.starts(with: prefix.utf8)
   }
 }

@@ -20,28 +20,38 @@
     internal import Android
   #endif
 
-  /// A server over HTTP/1.1 that answers by a `BlobResponder`, as a service that stops gracefully.
+  /// A server over HTTP/1.1 that answers by `ServedDirectories`, as a service that stops gracefully.
   ///
   /// It finishes the requests under way when it is told to stop, and takes no more.
   public struct BlobServer: Service {
-    public let responder: BlobResponder
+    public let directories: ServedDirectories
     public let configuration: Configuration
     private let logger: Logger
     private let whenListening: @Sendable (Address) async -> Void
 
     /// - Parameters:
-    ///   - responder: makes the answers.
+    ///   - directories: make the answers.
     ///   - configuration: where to listen, and what a connection may take.
     ///   - logger: receives what goes wrong.
     ///   - whenListening: receives the address as it is, with the port that the system has chosen for port 0.
     public init(
-      responder: BlobResponder, configuration: Configuration = Configuration(), logger: Logger,
+      directories: ServedDirectories, configuration: Configuration = Configuration(), logger: Logger,
       whenListening: @escaping @Sendable (Address) async -> Void = { _ in }
     ) {
-      self.responder = responder
+      self.directories = directories
       self.configuration = configuration
       self.logger = logger
       self.whenListening = whenListening
+    }
+
+    /// A server of one directory.
+    public init(
+      responder: BlobResponder, configuration: Configuration = Configuration(), logger: Logger,
+      whenListening: @escaping @Sendable (Address) async -> Void = { _ in }
+    ) {
+      self.init(
+        directories: ServedDirectories(responder), configuration: configuration, logger: logger,
+        whenListening: whenListening)
     }
 
     /// Listens until the service is told to stop, or its task is cancelled.
@@ -53,10 +63,10 @@
         case .host(let name, let port): .hostname(name, port: port)
         case .unixSocket(let path): .unixDomainSocket(path: try await Self.freeSocket(at: path))
         }
-      let access = responder.configuration.access
+      let access = directories.first.configuration.access
       let server = Server(
         childChannelSetup: ConnectionChannel(
-          responder: responder, limits: configuration.limits, encryption: configuration.encryption,
+          directories: directories, limits: configuration.limits, encryption: configuration.encryption,
           isUnixSocket: configuration.address.isUnixSocket, requestLog: configuration.logsRequests ? logger : nil),
         configuration: ServerConfiguration(
           address: bindAddress, serverName: nil,

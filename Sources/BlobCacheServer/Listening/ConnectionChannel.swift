@@ -24,7 +24,7 @@
       var channel: any Channel { parts.channel }
     }
 
-    let responder: BlobResponder
+    let directories: ServedDirectories
     let limits: BlobServer.Limits
     /// nil for plain HTTP.
     let encryption: Encryption?
@@ -60,7 +60,7 @@
       do {
         try await withTaskCancellationHandler {
           try await connection.parts.executeThenClose { inbound, outbound in
-            try await Conversation(responder, connection, inbound, outbound, requestLog, peerUser).run()
+            try await Conversation(directories, connection, inbound, outbound, requestLog, peerUser).run()
           }
         } onCancel: {
           // TLS has no half of a connection to close.

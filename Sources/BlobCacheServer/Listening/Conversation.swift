@@ -12,7 +12,7 @@
 
   /// What is said on one connection: requests, and an answer to each.
   struct Conversation {
-    private let responder: BlobResponder
+    private let directories: ServedDirectories
     private let channel: any Channel
     private let keeper: NIOLoopBound<ConnectionKeeper>
     private let sendsFiles: Bool
@@ -29,14 +29,14 @@
     private static let farewell: TimeAmount = .seconds(5)
 
     init(
-      _ responder: BlobResponder, _ connection: ConnectionChannel.Value,
+      _ directories: ServedDirectories, _ connection: ConnectionChannel.Value,
       _ inbound: NIOAsyncChannelInboundStream<HTTPServerRequestPart>,
       _ outbound: NIOAsyncChannelOutboundWriter<HTTPServerResponsePart>, _ requestLog: Logger?,
       _ peerUser: UInt32?
     ) {
       self.peerUser = peerUser
       self.requestLog = requestLog
-      self.responder = responder
+      self.directories = directories
       channel = connection.channel
       keeper = connection.keeper
       sendsFiles = connection.sendsFiles
@@ -79,7 +79,7 @@
         method: head.method.rawValue, target: head.uri, fields: fields, body: body(of: head))
       request.peerUser = peerUser
       let refusal = Self.checked(head)
-      let response = if let refusal { refusal } else { await responder.respond(to: request) }
+      let response = if let refusal { refusal } else { await directories.respond(to: request) }
       let isLast = !head.isKeepAlive || !parts.isRequestOver || refusal != nil || Self.leavesProtocol(head)
       try await write(response, to: head, isLast: isLast)
       requestLog?.notice("\(head.method) \(head.uri) \(response.status) \(ContinuousClock.now - start)")
@@ -130,7 +130,7 @@
     private func write(_ response: ServerResponse, to head: HTTPRequestHead, isLast: Bool) async throws {
       var headers = HTTPHeaders()
       headers.reserveCapacity(response.fields.all.count + 3)
-      headers.add(name: "Date", value: HTTPDate.text(responder.now))
+      headers.add(name: "Date", value: HTTPDate.text(directories.first.now))
       for field in response.fields.all { headers.add(name: field.name, value: field.value) }
       // These two have no length: none follows them (RFC 9110, 8.6).
       if response.status != 204, response.status != 304 {

@@ -98,11 +98,15 @@ extension CollectionPlan.Directory {
     options.flat = isFlat
     options.allowsWorldWritable = allowsWorldWritable
     var configuration = try options.configuration(for: path)
+    limit(&configuration)
+    return try BlobStore(directory: path, configuration: configuration)
+  }
+
+  func limit(_ configuration: inout BlobStore.Configuration) {
     if let sizeLimit { configuration.limits.size = sizeLimit.bytes }
     if let countLimit { configuration.limits.count = countLimit }
     if let keepFree { configuration.limits.freeSpaceFloor = keepFree.bytes }
     if let eviction { configuration.limits.eviction = eviction }
-    return try BlobStore(directory: path, configuration: configuration)
   }
 
   /// For a service, whose first passes are a while off.

@@ -8,7 +8,7 @@ internal import SystemPackage
   internal import Foundation
 #endif
 
-/// A configuration file of `collect`: settings, and in `directories` settings by path.
+/// A configuration file of `collect` and `serve`: settings, and in `directories` settings by path.
 ///
 /// Every field is checked, so that a mistake in a name or value is refused instead of passed over.
 struct ConfigurationFile {
@@ -20,11 +20,14 @@ struct ConfigurationFile {
   struct Directory {
     /// As the file has it.
     let path: FilePath
+    /// By which `serve` finds it; nil for the last part of its path.
+    let name: String?
     /// What differs there.
     let settings: [CollectionSetting: String]
   }
 
   private static let directoriesField = "directories"
+  fileprivate static let nameField = "name"
   /// A file with ten thousand directories has less.
   private static let maximumByteCount = 4 << 20
 
@@ -159,9 +162,19 @@ private struct FieldReader {
       guard directory.isAbsolute else { throw wrong(path, "must be an absolute path") }
       let key = try Files().canonical(directory)
       guard directories[key] == nil else { throw wrong(path, "is there twice") }
-      directories[key] = .init(path: directory, settings: try settings(try object(value, at: path), at: path))
+      let fields = try object(value, at: path)
+      directories[key] = .init(
+        path: directory,
+        name: try self.name(fields[ConfigurationFile.nameField], at: path + [ConfigurationFile.nameField]),
+        settings: try settings(fields, at: path) { $0 != ConfigurationFile.nameField })
     }
     return directories
+  }
+
+  private func name(_ value: ConfigurationValue?, at path: [String]) throws -> String? {
+    guard let value else { return nil }
+    guard case .scalar(let text) = value, !text.isEmpty else { throw wrong(path, "must be a text that is not empty") }
+    return text
   }
 
   private func wrong(_ path: [String], _ message: String) -> UsageError {

@@ -16,13 +16,16 @@ final class ServerProcess: @unchecked Sendable {
 
   static var executable: URL { Bundle.main.bundleURL.appending(path: "blobcache-serve") }
 
-  init(_ options: [String] = [], listen: String = "127.0.0.1:0", descriptors: Int? = nil, user: Int? = nil) throws {
+  init(
+    _ options: [String] = [], listen: String = "127.0.0.1:0", descriptors: Int? = nil, user: Int? = nil,
+    isForDirectory: Bool = true
+  ) throws {
     directory = FileManager.default.temporaryDirectory.appending(path: "blobcache-serve-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     root = directory.appending(path: "cache")
     process = Process()
     process.executableURL = Self.executable
-    process.arguments = [root.path, "--listen", listen] + options
+    process.arguments = (isForDirectory ? [root.path] : []) + ["--listen", listen] + options
     if let descriptors {
       process.executableURL = URL(filePath: "/bin/sh")
       process.arguments =

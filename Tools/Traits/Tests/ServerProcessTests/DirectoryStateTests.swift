@@ -1,0 +1,124 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import SystemPackage
+import Testing
+
+/// What a server answers on directories that are not as they should be. It goes on after each.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct DirectoryStateTests {
+  private static let isSuperuser = getuid() == 0
+
+  private func send(_ server: ServerProcess, _ line: String, _ body: Data = Data()) throws -> Connection.Answer {
+    let connection = try server.connect()
+    try connection.send("\(line) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.count)\r\n\r\n")
+    // A refusal may come before the end of the body.
+    try? connection.send(body)
+    return try connection.answer()
+  }
+
+  private func end(_ server: ServerProcess) throws {
+    #expect(try send(server, "GET /healthz").status == 200)
+    server.send(SIGTERM)
+    #expect(server.status() == 0)
+  }
+
+  @Test func aMissingDirectoryIsMadeByTheFirstBlob() throws {
+    let server = try ServerProcess()
+    #expect(try send(server, "GET /v1/blobs/a").status == 404)
+    #expect(try send(server, "GET /v1/blobs").status == 200)
+    #expect(try send(server, "DELETE /v1/blobs/a").status == 404)
+    #expect(!FileManager.default.fileExists(atPath: server.root.path))
+    #expect(try send(server, "PUT /v1/blobs/a", Data("x".utf8)).status == 201)
+    // It goes while the server runs, and comes back.
+    try FileManager.default.removeItem(at: server.root)
+    #expect(try send(server, "GET /v1/blobs/a").status == 404)
+    #expect(try send(server, "PUT /v1/blobs/a", Data("x".utf8)).status == 201)
+    #expect(try send(server, "GET /v1/blobs/a").text == "x")
+    try end(server)
+  }
+
+  @Test func aFileInItsPlaceIsRefusedAtTheStart() throws {
+    let start = try run([ServerProcess.executable.path, "/etc/passwd", "--listen", "127.0.0.1:0"])
+    #expect(start.status == 2)
+    #expect(start.errors.contains("/etc/passwd"))
+    #expect(start.errors.contains("Not a directory"))
+  }
+
+  /// Files of others stay as they are, and are no blobs.
+  @Test func foreignFilesStay() throws {
+    let server = try ServerProcess()
+    try FileManager.default.createDirectory(at: server.root, withIntermediateDirectories: true)
+    let file = server.root.appending(path: "notes.txt")
+    try Data("notes".utf8).write(to: file)
+    #expect(try send(server, "PUT /v1/blobs/a", Data("x".utf8)).status == 201)
+    #expect(try send(server, "GET /v1/blobs/a").text == "x")
+    #expect(try Data(contentsOf: file) == Data("notes".utf8))
+    try end(server)
+  }
+
+  @Test func aDamagedBlobIsSaidAndReplaced() throws {
+    let server = try ServerProcess(["--memory", "0"])
+    #expect(try send(server, "PUT /v1/blobs/a", Data(count: 1000)).status == 201)
+    let record = try #require(
+      FileManager.default.enumerator(atPath: server.root.path)?.compactMap { $0 as? String }
+        .first { $0.split(separator: "/").last == "a" })
+    let file = try FileHandle(forUpdating: server.root.appending(path: record))
+    try file.seek(toOffset: 70)
+    try file.write(contentsOf: Data([1]))
+    try file.close()
+    let answer = try send(server, "GET /v1/blobs/a")
+    #expect(answer.status == 500)
+    #expect(!answer.text.contains(server.root.path))
+    #expect(try send(server, "PUT /v1/blobs/a", Data("whole".utf8)).status < 300)
+    #expect(try send(server, "GET /v1/blobs/a").text == "whole")
+    try end(server)
+  }
+
+  /// The server may read the directory, and not write to it.
+  @Test(.enabled(if: isSuperuser, "only the superuser can be two users"))
+  func aDirectoryForReadingIsReadAndNotChanged() throws {
+    let server = try ServerProcess(user: 65534)
+    try server.store().store(Data("x".utf8), for: "a")
+    let answer = try send(server, "PUT /v1/blobs/b", Data("x".utf8))
+    #expect(answer.status == 503)
+    #expect(answer.text.contains("Permission denied"))
+    #expect(!answer.text.contains(server.root.path))
+    #expect(try send(server, "GET /v1/blobs/a").text == "x")
+    #expect(try send(server, "DELETE /v1/blobs/a").status == 503)
+    #expect(try server.store().contains("a"))
+    try end(server)
+  }
+
+  @Test func aLimitThatNothingMakesRoomBelowIs507() throws {
+    let server = try ServerProcess(["--size-limit", "4KiB"])
+    let connection = try server.connect()
+    try connection.send(
+      "PUT /v1/blobs/a HTTP/1.1\r\nHost: localhost\r\nX-BlobCache-Locks: one\r\nContent-Length: 3000\r\n\r\n")
+    try connection.send(Data(count: 3000))
+    #expect(try connection.answer().status == 201)
+    #expect(try send(server, "PUT /v1/blobs/b", Data(count: 3000)).status == 507)
+    #expect(try send(server, "POST /v1/blobs/a?unlock").status == 204)
+    #expect(try send(server, "PUT /v1/blobs/b", Data(count: 3000)).status == 201)
+    try end(server)
+  }
+
+  @Test(.enabled(if: isSuperuser, "only the superuser can mount")) func aFullVolumeIs507() throws {
+    let server = try ServerProcess()
+    try FileManager.default.createDirectory(at: server.root, withIntermediateDirectories: true)
+    // Where a container forbids it, there is no such volume.
+    guard try run(["/bin/mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", server.root.path]).status == 0 else {
+      return
+    }
+    defer { _ = try? run(["/bin/umount", "-l", server.root.path]) }
+    #expect(try send(server, "PUT /v1/blobs/a", Data("x".utf8)).status == 201)
+    for count in [200_000, 1_000_000] {
+      let answer = try send(server, "PUT /v1/blobs/b", Data(count: count))
+      #expect(answer.status == 507)
+      #expect(!answer.text.contains(server.root.path))
+    }
+    #expect(try send(server, "GET /v1/blobs/a").text == "x")
+    #expect(try send(server, "PUT /v1/blobs/b", Data("y".utf8)).status == 201)
+    #expect(server.temporaryFiles() == [])
+    try end(server)
+  }
+}
