@@ -22,7 +22,7 @@ import Testing
   @Test(
     .enabled(if: canAnalyze, "systemd-analyze is not installed"),
     arguments: [
-      ["blobcache-collect.service"],
+      ["blobcache-collect.service"], ["blobcache-serve.service"],
       ["blobcache-collect@var-cache-covers.service", "blobcache-collect@var-cache-covers.timer"],
     ])
   func systemdFindsNothingWrong(units: [String]) async throws {
@@ -37,7 +37,7 @@ import Testing
   /// 0 is no exposure, 10 all of it; above 2, something that confines the service has been lost.
   @Test(
     .enabled(if: canAnalyze, "systemd-analyze is not installed"),
-    arguments: ["blobcache-collect.service", "blobcache-collect@.service"])
+    arguments: ["blobcache-collect.service", "blobcache-collect@.service", "blobcache-serve.service"])
   func theServicesAreKeptIn(unit: String) async throws {
     let directory = try copies()
     let run = try await Tool().execute(
