@@ -28,7 +28,15 @@ final class BodyShare: Sendable {
 
   init(of budget: BodyBudget) { self.budget = budget }
 
-  deinit { budget.giveBack(own.withLock { $0 }) }
+  deinit { giveBack() }
+
+  func giveBack() {
+    budget.giveBack(
+      own.withLock { own in
+        defer { own = 0 }
+        return own
+      })
+  }
 
   /// - Throws: 503 beyond the limit.
   func take(_ byteCount: Int64) throws(Refusal) {

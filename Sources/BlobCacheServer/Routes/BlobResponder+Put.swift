@@ -12,6 +12,8 @@ extension BlobResponder {
   /// Payloads whose size is told, and is up to this, are stored as a whole. Pieces of larger ones are gathered to it.
   private static var pieceSize: Int { Upload.pieceSize }
 
+  /// Not optimized, as `store` is not.
+  @_optimize(none)
   func put(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let order = try StoreOrder(request.fields, now: now)
     try checkSize(request.body.byteCount)
@@ -35,7 +37,10 @@ extension BlobResponder {
     throw Refusal(413, "the payload has \(byteCount) bytes, and at most \(largest) are stored here")
   }
 
+  /// Not optimized: the compiler (6.3.1) crashes when it splits this into the parts between its waits.
+  ///
   /// - Returns: whether another blob had the key.
+  @_optimize(none)
   private func store(
     _ body: MessageBody, for key: BlobKey, _ order: StoreOrder, _ preconditions: Preconditions
   ) async throws -> Bool {
@@ -43,7 +48,10 @@ extension BlobResponder {
     try inMemory.take(min(body.byteCount ?? .max, Int64(Self.pieceSize)))
     let onDisk = BodyShare(of: bodies.onDisk)
     // Until all is stored, or removed.
-    defer { withExtendedLifetime((inMemory, onDisk)) {} }
+    defer {
+      inMemory.giveBack()
+      onDisk.giveBack()
+    }
     if order.visibility == .afterCommit, let byteCount = body.byteCount, byteCount <= Int64(Self.pieceSize) {
       let payload = try await Self.whole(body, byteCount: Int(byteCount))
       return try await turns.inTurn(key) {
@@ -56,17 +64,30 @@ extension BlobResponder {
       }
     }
     guard case .stream(let byteCount, let pieces) = body else { throw Refusal(500, "a fault of the server") }
+    return try await store(
+      pieces, Upload(byteCount: byteCount, order.visibility, onDisk), for: key, order, preconditions)
+  }
+
+  /// - Returns: whether another blob had the key.
+  @_optimize(none)
+  private func store(
+    _ pieces: any AsyncSequence<Data, any Error> & Sendable, _ begun: Upload, for key: BlobKey, _ order: StoreOrder,
+    _ preconditions: Preconditions
+  ) async throws -> Bool {
+    let isSeen = order.visibility == .whileWriting
+    var wasThere = false
     // In the end, its own blob is there.
-    let wasThereBefore = order.visibility == .whileWriting ? try await check(preconditions, of: key) : nil
-    var upload = Upload(byteCount: byteCount, order.visibility, onDisk)
+    if isSeen { wasThere = try await check(preconditions, of: key) }
+    var upload = begun
     do {
       for try await piece in pieces {
         guard let gathered = try upload.gather(piece) else { continue }
         try await write(gathered, to: &upload, for: key, order)
       }
       try await write(try upload.finish(), to: &upload, for: key, order)
-      return try await turns.inTurn(key) { [writer = upload.writer] in
-        let wasThere = if let wasThereBefore { wasThereBefore } else { try await check(preconditions, of: key) }
+      return try await turns.inTurn(key) { [writer = upload.writer, wasThere] in
+        var wasThere = wasThere
+        if !isSeen { wasThere = try await check(preconditions, of: key) }
         try await writer?.commit()
         return wasThere
       }
