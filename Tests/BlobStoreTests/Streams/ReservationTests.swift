@@ -2,6 +2,7 @@ import BlobRecord
 import BlobStore
 import Foundation
 import Posix
+import Synchronization
 import TestSupport
 import Testing
 
@@ -104,6 +105,27 @@ import Testing
     #expect(try store.load("locked")?.payload.count == 18 << 20)
   }
 
+  /// M1, Y4a: where what is locked keeps a writer's room from being made, collections are not made for each store.
+  @Test(arguments: [19, 21]) func roomThatCannotBeMadeIsNotTriedForAgainAndAgain(mebibytes: Int) throws {
+    let store = try store(size: 20 << 20)
+    for (key, size) in [("locked", 10), ("too", mebibytes - 10)] {
+      try store.store(Data(count: size << 20), for: BlobKey(key), ttl: .seconds(10_000), locks: .one)
+    }
+    store.waitForCollection()
+    let collections = Atomic(0)
+    store.observeCollections(
+      by: CollectionObserver(willBegin: {}, didRemove: { _ in }) { _ in collections.add(1, ordering: .relaxed) })
+    // It holds the store, which holds it.
+    defer { store.observeCollections(by: CollectionObserver(willBegin: {}, didRemove: { _ in }, didEnd: { _ in })) }
+    var writers: [Writer] = []
+    for number in 0..<60 {
+      writers.append(Writer(try store.openWriter(for: BlobKey("new \(number)"), expectedSize: 2 << 20)))
+      store.waitForCollection()
+    }
+    // Another try is worth it after a second, and no machine takes one for each of these.
+    #expect(collections.load(ordering: .relaxed) < 50)
+  }
+
   /// Y3b: what lies in the record's place, and is none, makes no room.
   @Test func aForeignFileMakesNoRoom() throws {
     let store = try store(size: 20 << 20)
@@ -124,4 +146,10 @@ import Testing
     #expect(trace.count(.volumeStatus) > before)
     writer.discard()
   }
+}
+
+/// Keeps a writer, in an array.
+private final class Writer {
+  private let writer: BlobWriter
+  init(_ writer: consuming BlobWriter) { self.writer = writer }
 }

@@ -59,4 +59,25 @@ import Testing
     #expect(try output() == Data([3]))
     #expect(try await tool.run("load", "cache", "key", "--range", "\(size)-").status == 1)
   }
+
+  #if os(Linux)
+    /// A payload that one piece holds is read once, and a larger one twice: it is verified before a pipe has a byte of it.
+    @Test(arguments: [(1 << 20, 1), (4 << 20, 1), ((4 << 20) + 1, 2)]) func bytesThatAreRead(
+      size: Int, times: Int
+    )
+      async throws
+    {
+      try await tool.store("", for: "empty")
+      #expect(try await tool.run("store", "cache", "key", input: bytes(size)).status == 0)
+      // Of a shell and of what it has waited for.
+      let script = #""$0" "$@" >/dev/null && grep rchar /proc/$$/io"#
+      func count(_ key: String) async throws -> Int {
+        let run = try await tool.run("load", "cache", key, wrapper: ["bash", "-c", script])
+        return try #require(Int(run.text.split(separator: " ").last?.dropLast() ?? ""), "\(run.error)")
+      }
+      let read = try await count("key") - count("empty")
+      // What else the two processes read differs by some bytes.
+      #expect((size * times - size / 4..<size * times + size / 2).contains(read))
+    }
+  #endif
 }
