@@ -32,6 +32,10 @@ public struct BlobResponder: Sendable {
     public var isReadOnly = false
     /// A token that `/ui/enter` exchanges once for a cookie, which every request needs; nil for a server that needs none.
     public var entranceToken: String?
+    /// How long products of a build tool live after their last use; others as long as the directory's default says.
+    ///
+    /// A request that names a time to live has that.
+    public var toolLifetimes: [BuildTool: Duration] = [:]
 
     /// Bytes in memory that the bodies of all requests together may take while they arrive. More is answered with 503.
     public var bodyBytesInMemory: Int64 = 64 << 20
@@ -64,7 +68,12 @@ public struct BlobResponder: Sendable {
     } catch {
       let refusal = Refusal(error)
       if refusal.status >= 500 { logger.warning("\(request.method) is answered with \(refusal.status): \(error)") }
-      response = if case .viewer = route { page(for: refusal) } else { refusal.response }
+      response =
+        switch route {
+        case .viewer: page(for: refusal)
+        case .tool(let tool): tool.response(to: refusal)
+        default: refusal.response
+        }
     }
     requests.add(route, request.method, status: response.status)
     return request.method == "HEAD" ? response.withoutBody : response
@@ -86,7 +95,7 @@ public struct BlobResponder: Sendable {
       }
       try caller.check(permission)
     }
-    if request.method == "OPTIONS" { return ServerResponse(status: 204, fields: ["Allow": route.allowedMethods]) }
+    if request.method == "OPTIONS" { return ServerResponse(status: 204, fields: route.optionFields) }
     switch (route, request.method) {
     case (.blob(let key), "GET"): return try await get(key, request)
     case (.blob(let key), "HEAD"): return try await get(key, request, isForHeadAlone: true)
@@ -95,6 +104,7 @@ public struct BlobResponder: Sendable {
     case (.blob(let key), _): return try await change(key, target)
     case (.list(let query), _): return try await list(query)
     case (.record(let key), _): return try await record(key)
+    case (.tool(let tool), _): return try await answer(tool, request)
     case (.metrics, _): return try await metrics()
     case (.health, _): return .line(200, "ok")
     case (.readiness, _): return try await readiness()
@@ -105,7 +115,7 @@ public struct BlobResponder: Sendable {
 
   private static func refusal(of method: String, for route: Route) -> ServerResponse {
     // A method that no server is to know is 501, so that its sender does not try it elsewhere (RFC 9110, 9.1).
-    let known = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS", "PATCH", "TRACE", "CONNECT"]
+    let known = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "MKCOL"]
     let status = known.contains(method) ? 405 : 501
     return Refusal(status, "this is not done here", fields: ["Allow": route.allowedMethods]).response
   }

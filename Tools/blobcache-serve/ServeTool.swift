@@ -54,6 +54,15 @@
     var defaultTimeToLive: DefaultTimeToLive?
 
     @Option(
+      name: .customLong("tool-ttl"), parsing: .unconditionalSingleValue,
+      help: ArgumentHelp(
+        """
+        How long products of a build tool last after their last use, such as bazel=30d or ccache=never; else as blobs \
+        without a time to live. May be given again, for another tool.
+        """, valueName: "tool=d"), transform: ToolLifetime.read)
+    var toolLifetimes: [ToolLifetime] = []
+
+    @Option(
       parsing: .unconditional,
       help: ArgumentHelp(
         "Over this many bytes, stores evict the least used; else as the directory has it.", valueName: "s"),
@@ -131,6 +140,7 @@
       answering.entranceToken = view ? RandomToken.make() : nil
       answering.access = access
       answering.isReadOnly = safety.readOnly
+      for given in toolLifetimes { answering.toolLifetimes[given.tool] = given.lifetime.duration }
       if let inFlight { answering.bodyBytesOnDisk = inFlight.bytes }
       var listening = BlobServer.Configuration()
       listening.address = place.address

@@ -138,6 +138,13 @@ extension CacheEngine {
     return outcome
   }
 
+  func renew(_ key: BlobKey) throws -> BlobStore.Outcome {
+    try flushStaged(key)
+    let outcome = try store.renew(key)
+    try memory?.didChangeHeader(of: key, digest: store.digest(of: key, for: "renew"))
+    return outcome
+  }
+
   func lock(_ key: BlobKey) throws -> BlobStore.Outcome {
     try flushStaged(key)
     let outcome = try store.lock(key)

@@ -20,6 +20,15 @@ extension BlobCache {
     try await change("touch", key) { engine in try engine.touch(key) }
   }
 
+  /// Sets the update time of a live record to now, whatever its time to live.
+  ///
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: as `touch`.
+  @discardableResult
+  package func renew(_ key: BlobKey) async throws -> BlobStore.Outcome {
+    try await change("renew", key) { engine in try engine.renew(key) }
+  }
+
   /// Adds a lock to a live record, which then lives until it is unlocked.
   ///
   /// - Returns: `done`; `notFound` if there is no live record.

@@ -15,7 +15,7 @@ final class RequestCounts: Sendable {
   private let counts = Lock<[Series: Int64]>([:])
 
   /// Methods that are counted by their names. A client may invent any number of others.
-  private static let methods: Set = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS"]
+  private static let methods: Set = ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS", "PROPFIND", "MKCOL"]
 
   /// - Parameter route: nil for a request that has come to none.
   func add(_ route: Route?, _ method: String, status: Int) {

@@ -10,8 +10,12 @@ extension BlobResponder {
   /// More ranges in one request are answered with the whole payload: each costs a read and a head of its own.
   private static var mostRanges: Int { 16 }
 
-  /// - Parameter isForHeadAlone: whether the payload is not asked for; then the blob is not touched.
-  func get(_ key: BlobKey, _ request: ServerRequest, isForHeadAlone: Bool = false) async throws -> ServerResponse {
+  /// - Parameters:
+  ///   - isForHeadAlone: whether the payload is not asked for; then the blob is not touched.
+  ///   - renews: whether a use begins a time to live of the blob's own anew.
+  func get(
+    _ key: BlobKey, _ request: ServerRequest, isForHeadAlone: Bool = false, renews: Bool = false
+  ) async throws -> ServerResponse {
     let preconditions = try Preconditions(request.fields)
     let found: StoredBlob?
     do {
@@ -21,6 +25,7 @@ extension BlobResponder {
     }
     // Conditions are for what would be granted without them (RFC 9110, 13.2.1).
     guard let found else { throw Refusal(404, "there is no such blob") }
+    if renews, !isForHeadAlone { await renew(key, found.header) }
     return try await answer(
       to: request, preconditions, with: found, as: found.mediaType, isForHeadAlone: isForHeadAlone)
   }

@@ -7,6 +7,8 @@ enum Route {
   case list(ListQuery)
   /// The bytes of a record's file.
   case record(BlobKey)
+  /// Below the prefix of a build tool.
+  case tool(ToolRoute)
   case metrics
   /// Whether the process answers.
   case health
@@ -38,6 +40,8 @@ enum Route {
       self = .viewer(page)
     } else if path == "/ui" {
       self = .viewerRoot
+    } else if let tool = try ToolRoute(target) {
+      self = .tool(tool)
     } else {
       throw Refusal(404, "there is nothing at this path")
     }
@@ -55,6 +59,7 @@ enum Route {
     case .blob: "blob"
     case .list: "list"
     case .record: "record"
+    case .tool(let tool): tool.name
     case .metrics: "metrics"
     case .health: "health"
     case .readiness: "readiness"
@@ -65,6 +70,7 @@ enum Route {
   var methods: [String] {
     switch self {
     case .blob: ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS"]
+    case .tool(let tool): tool.methods
     case .list, .record, .metrics, .health, .readiness, .viewerRoot: ["GET", "HEAD", "OPTIONS"]
     case .viewer(let page): page.methods
     }
@@ -88,11 +94,19 @@ enum Route {
     case .blob(let key):
       Permission(scope: ["GET", "HEAD"].contains(method) ? .read : .write, reach: .key(key.string))
     case .record(let key): Permission(scope: .read, reach: .key(key.string))
+    case .tool(let tool): tool.permission(for: method)
     case .list(let query): Permission(scope: .read, reach: .prefix(query.prefix))
     case .metrics: Permission(scope: .read, reach: .directory)
     // Those who watch over the process ask without a token.
     case .health, .readiness, .viewerRoot: nil
     case .viewer(let page): page.permission
     }
+  }
+
+  /// What an answer to OPTIONS says.
+  var optionFields: HeaderFields {
+    var fields: HeaderFields = ["Allow": allowedMethods]
+    if case .tool(let tool) = self { for field in tool.optionFields.all { fields.append(field.name, field.value) } }
+    return fields
   }
 }

@@ -16,7 +16,7 @@ struct MediaType {
 
   /// What nothing is known of.
   static let unknown = "application/octet-stream"
-  private static let longest = 255
+  private static let longest = 1023
 
   /// - Returns: nil for anything but a type, a slash, a subtype, and parameters, in printable ASCII (RFC 9110, 8.3.1). A
   ///   browser may find another type in what is none.

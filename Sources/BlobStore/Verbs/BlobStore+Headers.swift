@@ -22,6 +22,22 @@ extension BlobStore {
     }
   }
 
+  /// Sets the update time of a live record to now, whatever its time to live.
+  ///
+  /// - Returns: `done`; `notFound` if there is no live record.
+  /// - Throws: as `touch`.
+  @discardableResult
+  package func renew(_ key: BlobKey) throws(BlobStoreError) -> Outcome {
+    try withErrorContext("renew", key) {
+      try core.changeHeader(
+        of: key, core.configuration.now(), syncsEntry: false,
+        level: core.configuration.durability.level(concernsLock: false)
+      ) {
+        $0.renewed(at: core.configuration.now())
+      }
+    }
+  }
+
   /// Adds a lock to a live record, which then lives until it is unlocked. A locked record is live at any age.
   ///
   /// - Returns: `done`; `notFound` if there is no live record.
@@ -104,8 +120,12 @@ enum HeaderChange {
 extension RecordHeader {
   /// Sets the update time to now, but only for ttl 0.
   fileprivate mutating func touched(at now: UnixTime) -> HeaderChange {
+    ttl == 0 ? renewed(at: now) : .unchanged(.done)
+  }
+
+  fileprivate mutating func renewed(at now: UnixTime) -> HeaderChange {
     let time = UInt64(clamping: now.seconds)
-    guard ttl == 0, updateTime != time else { return .unchanged(.done) }
+    guard updateTime != time else { return .unchanged(.done) }
     updateTime = time
     return .changed
   }

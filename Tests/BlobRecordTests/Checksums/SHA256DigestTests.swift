@@ -52,6 +52,23 @@ import Testing
     }
   }
 
+  /// Pieces of all sizes around a block's, and none.
+  @Test func piecesGiveTheDigestOfTheWhole() throws {
+    let seed = SeededGenerator.announcedSeed(for: "piecesGiveTheDigestOfTheWhole")
+    var generator = SeededGenerator(seed: seed)
+    for _ in 0..<300 {
+      let pieces = (0..<Int.random(in: 0...8, using: &generator)).map { _ in
+        generator.bytes(Int.random(in: 0...200, using: &generator))
+      }
+      var hasher = SHA256Hasher()
+      for piece in pieces { hasher.update(piece.span.bytes) }
+      let digest = hasher.finalize()
+      let whole = pieces.flatMap { $0 }
+      let expected = SHA256Digest.digest(of: whole.span.bytes)
+      try #require(digest == expected, "\(pieces.map(\.count)), seed \(seed)")
+    }
+  }
+
   /// nil where there is no python3.
   private func outputOfPython(_ script: String, input: String) throws -> String? {
     guard let python = Programs.installed("python3") else { return nil }

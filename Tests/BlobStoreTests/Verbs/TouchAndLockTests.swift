@@ -50,6 +50,24 @@ import Testing
     #expect(try store.touch("key") == .notFound)
   }
 
+  /// T2a.
+  @Test(arguments: [nil, .seconds(100)] as [Duration?]) func renewalBeginsAnyTimeToLiveAnew(ttl: Duration?) throws {
+    let store = try cache.store()
+    #expect(try store.renew("key") == .notFound)
+    try store.store(payload(5), for: "key", ttl: ttl)
+    for _ in 0..<3 {
+      cache.clock.advance(by: 100)
+      #expect(try store.renew("key") == .done)
+      #expect(try cache.header("ke/key").updateTime == UInt64(cache.now))
+      let before = try cache.state("ke/key")
+      #expect(try store.renew("key") == .done)
+      #expect(try cache.state("ke/key") == before)
+    }
+    #expect(try store.load("key")?.payload == payload(5))
+    cache.clock.advance(by: ttl == nil ? 601 : 101)
+    #expect(try store.renew("key") == .notFound)
+  }
+
   /// T3.
   @Test func touchFindsNothingAbsentOrExpired() throws {
     let store = try cache.store()

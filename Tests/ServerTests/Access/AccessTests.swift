@@ -31,6 +31,11 @@ import Testing
     ("GET", "/ui/", "read", false), ("GET", "/ui/record?key=ci/%C3%A9", "read", false),
     ("POST", "/ui/change", "write", false), ("POST", "/ui/collect", "admin", false),
     ("POST", "/ui/verify", "admin", false),
+    ("GET", "/ccache/a", "read", false), ("HEAD", "/gradle/a", "read", false), ("PUT", "/ccache/a", "write", false),
+    ("DELETE", "/sccache/a", "write", false), ("MKCOL", "/sccache/a/", "write", false),
+    ("GET", "/turbo/v8/artifacts/status", "read", false),
+    ("POST", "/turbo/v8/artifacts", "read", false), ("POST", "/turbo/v8/artifacts/events", "read", false),
+    ("PUT", "/turbo/v8/artifacts/0a", "write", false),
     ("PUT", "/v1/blobs/ci%2F%C3%A9/x", "write", true), ("GET", "/v1/blobs/ci/%C3%A9", "read", true),
     ("GET", "/v1/records/ci/%C3%A9", "read", true), ("GET", "/v1/blobs?prefix=ci/%C3%A9x", "read", true),
     // The same letter by other bytes is another key.

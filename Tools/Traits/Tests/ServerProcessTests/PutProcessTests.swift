@@ -51,6 +51,57 @@ import Testing
     #expect(try server.store().load("a")?.payload == Data("onetwo".utf8))
   }
 
+  /// Each client replaces one key again and again: small blobs, large ones, with a length or in chunks.
+  @Test func aReplacementThatWasAcknowledgedOutlivesAKill() async throws {
+    let server = try ServerProcess()
+    /// The bytes of a client's blob tell its number.
+    func payload(_ number: Int) -> Data {
+      Data("\(number) ".utf8) + Data(repeating: UInt8(truncatingIfNeeded: number), count: [10, 400_000][number % 2])
+    }
+    let acknowledged = try await withThrowingTaskGroup(of: (client: Int, last: Int).self) { group in
+      for client in 0..<4 {
+        group.addTask {
+          var last = 0
+          guard let connection = try? server.connect() else { return (client, last) }
+          // In the middle of what the others send.
+          defer { if client == 0 { server.send(SIGKILL) } }
+          while client > 0 || last < 60 {
+            let body = payload(last + 1)
+            let path = ["ccache/0", "sccache/a/1", "v1/blobs/2", "gradle/3"][client]
+            do {
+              if (last / 2).isMultiple(of: 2) {
+                try connection.send(
+                  "PUT /\(path) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.count)\r\n\r\n")
+                try connection.send(body)
+              } else {
+                try connection.send(
+                  "PUT /\(path) HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    + String(body.count, radix: 16) + "\r\n")
+                try connection.send(body + Data("\r\n0\r\n\r\n".utf8))
+              }
+              guard [201, 204].contains(try connection.answer().status) else { return (client, last) }
+            } catch {
+              return (client, last)
+            }
+            last += 1
+          }
+          return (client, last)
+        }
+      }
+      return try await group.reduce(into: [Int: Int]()) { $0[$1.client] = $1.last }
+    }
+    #expect(acknowledged[0] == 60)
+    let store = try server.store()
+    for (client, key) in ["ccache/0", "sccache/a/1", "2", "gradle/3"].enumerated() {
+      let last = try #require(acknowledged[client])
+      let stored = try store.load(BlobKey(key))?.payload
+      // The one under way when the server was killed may be there, whole.
+      let expected = [last > 0 ? payload(last) : nil, payload(last + 1)]
+      #expect(expected.contains(stored), "\(key): \(last)")
+    }
+    #expect(try store.verify().damagedFiles == 0)
+  }
+
   @Test func whatWasAcknowledgedOutlivesAKill() async throws {
     let server = try ServerProcess()
     let large = Data(repeating: 7, count: 300_000)

@@ -1,0 +1,87 @@
+internal import BlobCache
+internal import BlobRecord
+internal import BlobStore
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension BlobResponder {
+  private static var largestMessage: Int { 1 << 20 }
+  private static var mostHashes: Int { 1000 }
+
+  func keepArtifact(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
+    let artifact = try TurboArtifact(request.fields)
+    var kept = request
+    kept.fields = HeaderFields()
+    for field in request.fields.all where field.name.lowercased() != "content-type" {
+      kept.fields.append(field.name, field.value)
+    }
+    kept.fields.append("Content-Type", artifact.contentType)
+    _ = try await keep(key, kept, for: .turbo)
+    return .json("{\"urls\":[]}", status: 202)
+  }
+
+  func fetchArtifact(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
+    var response = try await fetch(key, request, for: .turbo)
+    let artifact = TurboArtifact(contentType: response.fields["Content-Type"] ?? "")
+    if let duration = artifact.duration { response.fields.append(TurboArtifact.durationField, "\(duration)") }
+    if let tag = artifact.tag { response.fields.append(TurboArtifact.tagField, tag) }
+    return response
+  }
+
+  /// Which of many artifacts there are.
+  func describeArtifacts(of team: String?, _ request: ServerRequest) async throws -> ServerResponse {
+    let body = try await message(request)
+    guard let query = try? JSONDecoder().decode(Query.self, from: body), query.hashes.count <= Self.mostHashes else {
+      throw Refusal(400, "the body must be {\"hashes\": […]}, of at most \(Self.mostHashes)")
+    }
+    var found: [String: Description?] = [:]
+    for hash in query.hashes {
+      let key = try TurboArtifact.key(ofHash: hash, team: team)
+      found[hash] = .some(try await describe(key))
+    }
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .sortedKeys
+    return .json(String(decoding: try encoder.encode(found), as: UTF8.self))
+  }
+
+  private func describe(_ key: BlobKey) async throws -> Description? {
+    guard let header = try await cache.header(for: key) else { return nil }
+    let type = MediaType(extendedData: try await cache.extendedData(for: key))
+    let artifact = TurboArtifact(contentType: type?.text ?? "")
+    return Description(size: header.payloadSize, taskDurationMs: artifact.duration ?? 0, tag: artifact.tag)
+  }
+
+  /// What clients tell of their hits is taken and dropped: the server counts its own.
+  func takeEvents(_ request: ServerRequest) async throws -> ServerResponse {
+    _ = try await message(request)
+    return .json("{}")
+  }
+
+  private func message(_ request: ServerRequest) async throws -> Data {
+    guard let body = try await request.body.collected(atMost: Self.largestMessage) else {
+      throw Refusal(413, "a message has at most \(Self.largestMessage) bytes")
+    }
+    return body
+  }
+
+  private struct Query: Decodable {
+    let hashes: [String]
+  }
+
+  private struct Description: Encodable {
+    let size: UInt64
+    let taskDurationMs: Int64
+    let tag: String?
+  }
+}
+
+extension ServerResponse {
+  static func json(_ text: String, status: Int = 200) -> ServerResponse {
+    ServerResponse(
+      status: status, fields: ["Content-Type": "application/json", "Cache-Control": "no-store"], body: .text(text))
+  }
+}
