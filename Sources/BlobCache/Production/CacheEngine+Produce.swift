@@ -176,30 +176,39 @@ extension CacheEngine {
     _ request: ProductionRequest, _ place: ProductionPlace, in production: Production, queueTime: Duration,
     isDone: @escaping @Sendable (Blob) -> Bool
   ) async throws -> Blob {
-    let key = request.key
-    let deadline = ContinuousClock.now + request.options.waitsForOthers
-    var pause: Duration = .milliseconds(2)
     var place = place
-    func lookAgain() async throws -> Blob? {
-      guard let blob = try await look(key, touching: false).blob else { return nil }
+    return try await inTurn(of: request.key, waitingAtMost: request.options.waitsForOthers) {
+      guard let blob = try await look(request.key, touching: false).blob else { return nil }
       if isDone(blob) { return blob }
       if place == .empty { place = .unacceptable }
       return nil
+    } orProduce: {
+      try await produce(request, place, in: production, queueTime: queueTime)
     }
+  }
+
+  /// Produces something under a key while no other process does, unless another has done so.
+  ///
+  /// - Parameters:
+  ///   - patience: how long to wait for others, before producing all the same.
+  ///   - lookAgain: looks for what another has produced.
+  func inTurn<Result>(
+    of key: BlobKey, waitingAtMost patience: Duration, lookAgain: () async throws -> Result?,
+    orProduce produce: () async throws -> Result
+  ) async throws -> Result {
+    let deadline = ContinuousClock.now + patience
+    var pause: Duration = .milliseconds(2)
     while true {
-      let release = try await lanes.writes.run { _ in try self.store.tryProductionLock(of: key) }
-      if let release {
+      if let release = try await lanes.writes.run({ _ in try self.store.tryProductionLock(of: key) }) {
         defer { release() }
         // Another may have had the lock until just now.
-        if let blob = try await lookAgain() { return blob }
-        return try await produce(request, place, in: production, queueTime: queueTime)
+        if let found = try await lookAgain() { return found }
+        return try await produce()
       }
-      guard ContinuousClock.now < deadline else {
-        return try await produce(request, place, in: production, queueTime: queueTime)
-      }
+      guard ContinuousClock.now < deadline else { return try await produce() }
       try await Task.sleep(for: pause)
       pause = min(pause * 2, .milliseconds(100))
-      if let blob = try await lookAgain() { return blob }
+      if let found = try await lookAgain() { return found }
     }
   }
 }

@@ -116,12 +116,8 @@ extension CacheEngine {
       }
     }
     let writer = try await lanes.copies.run { [self] _ in
-      if visibility == .whileWriting { writeStaged(key) }
-      return CacheWriter(
-        self,
-        try store.openWriter(
-          for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
-          visibility: visibility))
+      try openWriter(
+        for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData, visibility: visibility)
     }
     do {
       while try await !lanes.copies.run({ _ in try writer.append(from: source) }) {

@@ -28,12 +28,9 @@ extension BlobCache {
   ) async throws -> CacheWriter {
     let engine = try openEngine()
     return try await engine.lanes.writes.run { _ in
-      if visibility == .whileWriting { engine.writeStaged(key) }
-      return CacheWriter(
-        engine,
-        try engine.store.openWriter(
-          for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
-          visibility: visibility))
+      try engine.openWriter(
+        for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData, visibility: visibility
+      )
     }
   }
 

@@ -1,6 +1,12 @@
 internal import BlobRecord
 internal import BlobStore
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 extension CacheEngine {
   /// Opens a record on disk. Blocks.
   ///
@@ -27,18 +33,48 @@ extension CacheEngine {
     }
   }
 
+  /// Begins to store a blob in pieces. Blocks.
+  func openWriter(
+    for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy, expectedSize: Int64? = nil,
+    extendedData: Data? = nil, visibility: BlobStore.Visibility
+  ) throws -> CacheWriter {
+    func open() throws -> CacheWriter {
+      CacheWriter(
+        self,
+        try store.openWriter(
+          for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
+          visibility: visibility))
+    }
+    guard visibility == .whileWriting else { return try open() }
+    // The old blob goes now. What is staged is as old, and must not be written over the new one.
+    writeStaged(key)
+    let digest = try store.digest(of: key, for: "store")
+    let writer = try productions.changing(key) { try generations.changing(digest, open) }
+    memory?.discard(key)
+    return writer
+  }
+
   /// Puts what a writer has written in its place. Blocks.
   func commit(_ writer: consuming BlobWriter, queueTime: Duration) throws -> RecordHeader {
     let stopwatch = observer.stopwatch()
     let (key, byteCount) = (writer.key, writer.byteCount)
     let digest = try store.digest(of: key, for: "store")
+    let isVisible = writer.isVisible
     // Taken where it is committed, as closures may not consume what they capture.
     var writer: BlobWriter? = writer
-    let header = try replacing(key) { wasStaged in
+    func commit(replacingNothing: Bool) throws -> RecordHeader {
       try generations.changing(digest) {
-        // Taken once, as the closure is called once.
-        try writer.take()!.commit(replacingNothing: wasStaged)
+        // Taken once, as it is called once.
+        try writer.take()!.commit(replacingNothing: replacingNothing)
       }
+    }
+    let header: RecordHeader
+    if isVisible {
+      // What was staged since the blob has its place is younger, and overtakes it.
+      writeStaged(key)
+      header = try productions.changing(key) { try commit(replacingNothing: false) }
+    } else {
+      header = try replacing(key, commit)
     }
     memory?.discard(key)
     failures.forget(key)

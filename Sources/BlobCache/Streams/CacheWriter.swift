@@ -75,7 +75,8 @@ public final class CacheWriter: Sendable {
   func finish(_ ending: StreamProducer.Ending) async throws {
     try await engine.lanes.writes.run { [self] queueTime in
       var writer = try take()
-      try writer.settle(ttl: ending.ttl, locks: ending.locks, byteCount: ending.expectedSize)
+      try writer.settle(
+        ttl: ending.ttl, locks: ending.locks, byteCount: ending.expectedSize, extendedData: ending.extendedData)
       guard ending.isStored else { return try writer.commitUnstored() }
       _ = try engine.commit(writer, queueTime: queueTime)
     }

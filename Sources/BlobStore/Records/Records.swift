@@ -48,6 +48,11 @@ struct Records {
     try files.openLive(name, in: open, at: now)
   }
 
+  /// Opens a record as `openLive` does, also one that is being written.
+  func openFollowed(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<FollowedRecord> {
+    try files.openFollowed(name, in: open, at: now)
+  }
+
   /// As `read`, without waiting for the disk.
   func readCached(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
@@ -113,6 +118,11 @@ struct Records {
     _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
     try files.complete(draft, as: name, from: stream, to: header, level, within: limit, hold)
+  }
+
+  /// Writes another header into a record whose payload is not complete.
+  func rewriteStream(_ draft: borrowing FileDraft, to header: RecordHeader, _: borrowing KeyHold) throws {
+    try header.withEncodedBytes { bytes throws(FileError) in try draft.file.write(bytes, at: 0) }
   }
 
   /// Removes a record whose payload is not complete, unless it has lost its place.

@@ -1,6 +1,12 @@
 internal import BlobRecord
 internal import Posix
 
+#if canImport(FoundationEssentials)
+  package import FoundationEssentials
+#else
+  package import Foundation
+#endif
+
 /// A record that is seen while it is written.
 struct VisibleStream {
   /// The one that it has in its file.
@@ -38,11 +44,11 @@ extension BlobWriter {
   }
 
   /// Tells followers where the payload ends, before anything is written behind it.
-  mutating func sealStream() throws(FileError) {
+  mutating func sealStream() throws {
     guard var sealed = visible, expectedSize == nil else { return }
     sealed.header.payloadSize = UInt64(byteCount)
+    try store.publisher.rewrite(placed, to: sealed.header)
     visible = sealed
-    try write(sealed.header)
   }
 
   /// Writes the last header, with which the blob is whole.
@@ -68,14 +74,18 @@ extension BlobWriter {
   ///   - ttl: as for `openWriter`.
   ///   - locks: as for `openWriter`.
   ///   - byteCount: how many bytes there must be; nil for any number.
+  ///   - extendedData: as for `openWriter`; nil for those given there.
   package mutating func settle(
-    ttl: Duration?, locks: BlobStore.LockPolicy, byteCount: Int64?
+    ttl: Duration?, locks: BlobStore.LockPolicy, byteCount: Int64?, extendedData: Data?
   ) throws(BlobStoreError) {
     try withErrorContext("store", key) {
       try ExpectedSize(byteCount).checkEnd(at: self.byteCount)
       let settled = try store.publisher.newHeader(ttl: ttl, locks: locks)
       header.ttl = settled.ttl
       header.refCount = locks.refCount(replacing: header.refCount)
+      guard let extendedData else { return }
+      tail = try store.core.newExtension(of: key, at: placed.path, extendedData)?.encoded
+      header.extensionEnd = tail.map { UInt32($0.count) }
     }
   }
 
@@ -99,12 +109,14 @@ extension BlobWriter {
 
   private mutating func end(_ stream: VisibleStream) {
     visible = nil
-    store.core.streams.endWriting(stream.identity, isBroken: false)
+    let kept = tail.flatMap { tail in try? RecordExtension(decoding: unsafe tail.span.bytes) }
+    store.core.streams.endWriting(
+      stream.identity, FollowedProgress(byteCount: byteCount, header: header, extension: kept))
   }
 
   /// Takes the blob away. Its followers get an error.
   borrowing func withdraw(_ stream: VisibleStream) {
     store.publisher.withdraw(placed)
-    store.core.streams.endWriting(stream.identity, isBroken: true)
+    store.core.streams.endWriting(stream.identity, nil)
   }
 }

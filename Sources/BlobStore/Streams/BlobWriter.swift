@@ -24,7 +24,7 @@ public struct BlobWriter: ~Copyable, Sendable {
   var locks: BlobStore.LockPolicy
   var header: RecordHeader
   /// The extension, which is written behind the payload in the end; nil for none.
-  private let tail: [UInt8]?
+  var tail: [UInt8]?
   var placed: PlacedDraft
   /// The blob as it is seen while it grows; nil while it is not seen.
   var visible: VisibleStream?
@@ -114,7 +114,7 @@ extension BlobWriter {
       reservation?.grow(to: total)
       store.keeper?.didStore(Int64(bytes.byteCount))
     }
-    if let visible { core.streams.didGrow(visible.identity) }
+    if let visible { core.streams.didGrow(visible.identity, to: byteCount) }
   }
 }
 
@@ -147,6 +147,9 @@ extension BlobWriter {
     if replacingNothing { locks = locks.replacingNothing }
     return try commit()
   }
+
+  /// Whether the blob has its place already.
+  package var isVisible: Bool { visible != nil }
 
   /// Gives the blob up. Nothing of it remains, as when the writer is dropped. Its followers get an error.
   public consuming func discard() {}

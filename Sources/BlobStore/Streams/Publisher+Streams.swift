@@ -44,6 +44,12 @@ extension Publisher {
       placed.draft, as: placed.path, from: stream, to: header, level, within: limit, hold)
   }
 
+  /// Gives a record another header before it is whole. Under the key's hold, as others look at the old one there before
+  /// they call it damaged.
+  func rewrite(_ placed: borrowing PlacedDraft, to header: RecordHeader) throws {
+    try core.records.rewriteStream(placed.draft, to: header, core.stripes.hold(placed.path.digest))
+  }
+
   /// Removes a record that is given up before it is whole. What cannot be removed now, a collection takes: its writer
   /// is gone.
   func withdraw(_ placed: borrowing PlacedDraft) {

@@ -362,12 +362,15 @@ import Testing
     let cache = try test.cache()
     let options = StreamOptions(ttl: .zero)
     for _ in 0..<2 {
-      let follower = try await cache.stream("key", options: options) { writer in
-        try await writer.append(payload(1))
+      let error = await #expect(throws: BlobStoreError.self) {
+        try await cache.stream("key", options: options) { _ in Issue.record("a producer") }
       }
-      let error = await #expect(throws: BlobStoreError.self) { try await all(follower) }
       #expect(error?.code == .invalidTimeToLive)
     }
+    // What the producer says comes too late for that.
+    let follower = try await cache.stream("key") { writer in writer.setTimeToLive(.zero) }
+    let error = await #expect(throws: BlobStoreError.self) { try await all(follower) }
+    #expect(error?.code == .invalidTimeToLive)
     await #expect(throws: BlobStoreError.self) { try await cache.stream("") { _ in } }
     await #expect(throws: BlobStoreError.self) { try await cache.stream("") { _ in } }
   }

@@ -32,8 +32,10 @@ import Testing
 
   // MARK: The life of a stream
 
-  /// Y13, Y14: seen as busy, and the record of a store once it is committed.
-  @Test(arguments: [0, 1, 4096, 300_000], [true, false]) func isBusyAndThenWhole(
+  private static let sizes = [0, 1, 63, 64, 65, 4095, 4096, 4097, (1 << 20) - 1, 1 << 20, (1 << 20) + 1]
+
+  /// Y13, Y14, Y20: seen as busy, and the record of a store once it is committed, for followers too.
+  @Test(arguments: sizes, [true, false]) func isBusyAndThenWhole(
     byteCount: Int, isExpected: Bool
   ) throws {
     let store = try cache.store()
@@ -41,6 +43,7 @@ import Testing
       try store.store(payload(byteCount), for: "key", ttl: .seconds(77), locks: .one, extendedData: data)
       let stored = try cache.bytes("ke/key")
       var writer = try open(store, locks: .one, expectedSize: isExpected ? Int64(byteCount) : nil, extendedData: data)
+      let follower = try #require(try store.openFollower(for: "key"))
       for piece in [payload(byteCount).prefix(byteCount / 3), payload(byteCount).dropFirst(byteCount / 3)] {
         let error = expect(.damaged) { _ = try store.load("key") }
         #expect(error?.recordError == .recordIsStreamAndBusy)
@@ -51,6 +54,9 @@ import Testing
       #expect(try header == cache.header("ke/key"))
       #expect(try cache.bytes("ke/key") == stored)
       #expect(try store.load("key")?.payload == payload(byteCount))
+      var followed = Data()
+      try follower.forEachPiece(pieceSize: 1000) { piece in followed.append(piece.withUnsafeBytes { Data($0) }) }
+      #expect(followed == payload(byteCount))
       #expect(try cache.files() == ["ke/key"])
       try store.checkInvariants()
       _ = try store.remove("key")
@@ -115,6 +121,15 @@ import Testing
     #expect(try store.load("key") == nil)
     try store.collect()
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate())
+  }
+
+  /// S6, Y3: what is refused at the beginning leaves the old blob.
+  @Test(arguments: [-1, Int64.max - 63, .max]) func aRefusalLeavesTheOldBlob(expectedSize: Int64) throws {
+    let store = try cache.store { $0.limits.payload = .max }
+    try store.store(payload(5), for: "key")
+    expect(expectedSize < 0 ? .sizeMismatch : .payloadTooLarge) { _ = try open(store, expectedSize: expectedSize) }
+    #expect(try store.load("key")?.payload == payload(5))
+    #expect(try cache.files() == ["ke/key"])
   }
 
   // MARK: Changes meanwhile
@@ -183,6 +198,17 @@ import Testing
     }
     #expect(try store.load("key")?.payload == payload(7))
     try store.checkInvariants()
+  }
+
+  /// I1, Y20: where the payload ends is told under the key's hold, as each change of a record in place.
+  @Test func theEndOfThePayloadIsToldUnderTheKey() throws {
+    let store = try tracedStore()
+    let other = try cache.store { $0.access.lockTimeout = .zero }
+    var writer = try open(store, extendedData: payload(9))
+    try writer.append(payload(10))
+    before(.write) { expect(.busy) { _ = try other.lock("key") } }
+    try writer.commit()
+    #expect(try other.lock("key") == .done)
   }
 
   // MARK: What others make of it

@@ -64,7 +64,8 @@ extension CacheEngine {
       return nil
     }
     guard let found else { return nil }
-    guard let production else { return CacheFollower(self, found, nil) }
+    // Whole, it is another's, or needs its producer no more.
+    guard let production, found.header == nil else { return CacheFollower(self, found, nil) }
     if production.join() { return CacheFollower(self, found, production) }
     await production.end.wait()
     try Task.checkCancellation()
@@ -76,15 +77,34 @@ extension CacheEngine {
     _ production: StreamProduction, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
   ) async throws -> CacheFollower {
     let (key, options) = (production.key, production.options)
-    let release = try await productionPlace(of: production)
-    defer { release() }
-    if options.acrossProcesses, let follower = try await follower(of: key, options) {
+    guard options.acrossProcesses else { return try await start(production, produce) }
+    return try await inTurn(of: key, waitingAtMost: options.waitsForOthers) {
+      guard let found = try await lookAgain(for: key, options) else { return nil }
       streams.end(production)
       production.end.come()
-      return follower
+      return CacheFollower(self, found, nil)
+    } orProduce: {
+      try await start(production, produce)
     }
+  }
+
+  /// Looks for the blob of another process, which is no other use of this one.
+  private func lookAgain(for key: BlobKey, _ options: StreamOptions) async throws -> BlobFollower? {
+    do {
+      return try await lanes.reads.run { _ in
+        try self.store.openFollower(for: key, timeout: options.timeout, touching: false)
+      }
+    } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
+      return nil
+    }
+  }
+
+  private func start(
+    _ production: StreamProduction, _ produce: @escaping @Sendable (StreamProducer) async throws -> Void
+  ) async throws -> CacheFollower {
+    let (key, options) = (production.key, production.options)
     let writer = try await lanes.writes.run { _ in
-      CacheWriter(self, try self.store.openWriter(for: key, locks: .keep, visibility: .whileWriting))
+      try self.openWriter(for: key, ttl: options.ttl, locks: .keep, visibility: .whileWriting)
     }
     let found = try await lanes.reads.run { _ in
       try self.store.openFollower(for: key, timeout: options.timeout, touching: false)
@@ -115,19 +135,5 @@ extension CacheEngine {
     let stopwatch = observer.stopwatch()
     try await body()
     observer.tell(CacheEvent(.produced, key, duration: stopwatch.elapsed))
-  }
-
-  /// Waits until no other process is about to produce the key, for as long as the options say.
-  ///
-  /// - Returns: what lets others do so.
-  private func productionPlace(of production: StreamProduction) async throws -> @Sendable () -> Void {
-    let (key, options) = (production.key, production.options)
-    guard options.acrossProcesses else { return {} }
-    let deadline = ContinuousClock.now + options.waitsForOthers
-    while true {
-      if let release = try await lanes.writes.run({ _ in try self.store.tryProductionLock(of: key) }) { return release }
-      guard ContinuousClock.now < deadline else { return {} }
-      try await Task.sleep(for: .milliseconds(5))
-    }
   }
 }

@@ -32,6 +32,8 @@ public final class CacheFollower: Sendable {
   public var byteCount: Int64 { blocking.byteCount }
   /// The record's header, once the blob is known to be whole; nil before.
   public var header: RecordHeader? { blocking.header }
+  /// What lies beside the payload, once the blob is known to be whole; nil before, and for nothing.
+  public var extendedData: Data? { blocking.extendedData }
 
   /// The bytes from an offset on, as soon as there are some.
   ///
@@ -69,11 +71,7 @@ public final class CacheFollower: Sendable {
       let progress = try await progress(beyond: pieces.offset)
       let (count, next) = try await engine.lanes.reads.run { [pieces] _ in
         var pieces = pieces
-        let count = try pieces.withNext(atMost: pieceSize, progress) { piece in
-          if piece.byteCount > 0 { try body(piece) }
-          return piece.byteCount
-        }
-        return (count, pieces)
+        return (try pieces.withNext(atMost: pieceSize, progress, body), pieces)
       }
       pieces = next
       production?.didRead(to: pieces.offset)
@@ -92,10 +90,7 @@ public final class CacheFollower: Sendable {
     let progress = try await progress(beyond: pieces.offset)
     let next = try await engine.lanes.reads.run { _ in
       var pieces = pieces
-      let piece = try pieces.withNext(atMost: pieceSize, progress) { piece in
-        unsafe piece.withUnsafeBytes { unsafe Data($0) }
-      }
-      return (piece, pieces)
+      return (try pieces.next(atMost: pieceSize, progress), pieces)
     }
     production?.didRead(to: next.1.offset)
     return next

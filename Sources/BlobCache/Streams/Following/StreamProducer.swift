@@ -17,6 +17,7 @@ public final class StreamProducer: Sendable {
     var ttl: Duration?
     var locks = BlobStore.LockPolicy.keep
     var expectedSize: Int64?
+    var extendedData: Data?
     var isStored = true
   }
 
@@ -64,6 +65,9 @@ public final class StreamProducer: Sendable {
 
   /// Says how many bytes the payload has. A payload of another size is given up at the end.
   public func setExpectedSize(_ byteCount: Int64) { state.withLock { $0.ending.expectedSize = byteCount } }
+
+  /// Says what lies beside the payload, as for `store`. Readers get it with the last piece.
+  public func setExtendedData(_ data: Data) { state.withLock { $0.ending.extendedData = data } }
 
   /// Says that the blob must not be stored. Its readers get all of it, and later ones find nothing.
   public func doNotStore() { state.withLock { $0.ending.isStored = false } }

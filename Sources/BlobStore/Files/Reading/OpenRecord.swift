@@ -18,17 +18,46 @@ final class OpenRecord: Sendable {
   }
 }
 
+/// A record that is kept open for a follower.
+struct FollowedRecord {
+  let record: OpenRecord
+  /// The file of a record that is being written, by which its followers meet; nil of a whole record.
+  let stream: FileIdentity?
+}
+
 extension FileRecords {
   /// Opens a record, judges it by its header and its extension, and keeps it open.
   func openLive(
     _ name: RecordPath, in open: OpenRoot, at now: UnixTime
   ) throws -> Reading<OpenRecord> {
+    switch try openFollowed(name, in: open, at: now, streams: false) {
+    case .live(let header, let found): .live(header, found.record)
+    case .damaged(let error): .damaged(error)
+    case .absent: .absent
+    }
+  }
+
+  /// Opens a record as `openLive` does, also one that is being written.
+  ///
+  /// - Parameter streams: false for whole records alone.
+  func openFollowed(
+    _ name: RecordPath, in open: OpenRoot, at now: UnixTime, streams: Bool = true
+  ) throws -> Reading<FollowedRecord> {
     do {
       guard case .regular(let file, let status) = try self.open(name, in: open, for: .read) else { return .absent }
       let (verdict, kept) = try judgeWithExtension(file, status, at: name, now: now)
       switch verdict {
-      case .sound(let header): return .live(header, OpenRecord(file, kept, FileVersion(status)))
+      case .sound(let header):
+        return .live(header, FollowedRecord(record: OpenRecord(file, kept, FileVersion(status)), stream: nil))
       case .expired: return .absent
+      case .broken(.recordIsStreamAndBusy, let header?) where streams:
+        let breach = try file.settled(.recordIsStreamAndBusy)
+        guard breach == .recordIsStreamAndBusy else { return .damaged(breach) }
+        // Rules behind that of a complete payload were not asked.
+        if let digest = header.keyDigest, digest != name.digest {
+          return .damaged(.keyMismatch(stated: digest, expected: name.digest))
+        }
+        return .live(header, FollowedRecord(record: OpenRecord(file, nil), stream: FileIdentity(status)))
       case .broken(let error, _): return .damaged(error)
       }
     } catch let error as DamagedRecord {

@@ -3,9 +3,9 @@ internal import Posix
 internal import SystemPackage
 
 #if canImport(FoundationEssentials)
-  package import FoundationEssentials
+  public import FoundationEssentials
 #else
-  package import Foundation
+  public import Foundation
 #endif
 
 /// A blob that is read while it is written: `BlobStore.openFollower`.
@@ -42,6 +42,8 @@ public final class BlobFollower: Sendable {
   public var byteCount: Int64 { stream.progress.byteCount }
   /// The record's header, once the blob is known to be whole; nil before.
   public var header: RecordHeader? { stream.progress.header }
+  /// What lies beside the payload, once the blob is known to be whole; nil before, and for nothing.
+  public var extendedData: Data? { stream.progress.extension?.extendedData }
 }
 
 // MARK: - Reading
@@ -122,9 +124,14 @@ extension BlobFollower {
     at offset: Int64, atMost count: Int, _ progress: FollowedProgress
   ) throws(BlobStoreError) -> Data {
     try withErrorContext("load", key) {
-      var bytes = Data(count: Int(max(0, min(Int64(count), progress.byteCount - offset))))
-      let read = try unsafe bytes.withUnsafeMutableBytes { try unsafe fill($0, from: offset, progress) }
-      return bytes.prefix(read)
+      try check(offset, progress)
+      let count = Int(min(Int64(count), progress.byteCount - offset))
+      guard count > 0 else { return Data() }
+      guard let buffer = PayloadBuffer(byteCount: count) else {
+        throw FileError(.read, stream.record.file.location, .noMemory)
+      }
+      _ = try unsafe fill(buffer.bytes, from: offset, progress)
+      return buffer.take()
     }
   }
 
@@ -137,10 +144,7 @@ extension BlobFollower {
   func fill(
     _ buffer: UnsafeMutableRawBufferPointer, from offset: Int64, _ progress: FollowedProgress
   ) throws -> Int {
-    guard offset >= 0, offset <= progress.byteCount else {
-      throw BlobStoreError(
-        .invalidRange, "the offset \(offset) does not lie within a payload of \(progress.byteCount) bytes", path: file)
-    }
+    try check(offset, progress)
     let wanted = Int(min(Int64(buffer.count), progress.byteCount - offset))
     let piece = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
     let count = try unsafe stream.record.file.read(into: piece, at: Int64(RecordHeader.byteCount) + offset)
@@ -152,10 +156,20 @@ extension BlobFollower {
     return count
   }
 
-  /// Compares a computed checksum of the whole payload with the one in the header.
-  func compare(_ computed: UInt32, with header: RecordHeader) throws {
-    guard let stated = header.payloadChecksum, computed != stated else { return }
-    let error = RecordError.payloadChecksumMismatch(stated: stated, computed: computed)
+  private func check(_ offset: Int64, _ progress: FollowedProgress) throws {
+    guard offset >= 0, offset <= progress.byteCount else {
+      throw BlobStoreError(
+        .invalidRange, "the offset \(offset) does not lie within a payload of \(progress.byteCount) bytes", path: file)
+    }
+  }
+
+  /// Judges a whole blob at its end, by the computed checksum of its payload.
+  func judge(_ progress: FollowedProgress, computed: UInt32) throws {
+    var error = progress.breach
+    if let stated = progress.header?.payloadChecksum, computed != stated {
+      error = .payloadChecksumMismatch(stated: stated, computed: computed)
+    }
+    guard let error else { return }
     try core.follow(core.configuration.damagePolicy, for: error, at: path)
     throw DamagedRecord(error: error, path: file)
   }

@@ -7,6 +7,8 @@ extension BlobStore {
   /// A blob that is being written is one of a writer with `visibility: .whileWriting`, in this process or in another one.
   /// A whole blob is opened as by `openReader`, and ends without a wait.
   ///
+  /// System calls: openat2, fstat, pread; of a stream also flock, fstat, pread, flock.
+  ///
   /// - Parameters:
   ///   - key: the key of the record.
   ///   - timeout: how long each read waits for another byte.
@@ -17,48 +19,33 @@ extension BlobStore {
   public func openFollower(
     for key: BlobKey, timeout: Duration = .seconds(30), touching: Bool = true
   ) throws(BlobStoreError) -> BlobFollower? {
-    while true {
-      do {
-        return try openReader(for: key, touching: touching).map { BlobFollower($0, core, timeout: timeout) }
-      } catch {
-        guard error.recordError == .recordIsStreamAndBusy else { throw error }
-      }
-      // nil if it has just ended: then there is a whole blob, another one, or none.
-      if let follower = try followerOfStream(key, timeout, touching: touching) { return follower }
-    }
-  }
-
-  private func followerOfStream(
-    _ key: BlobKey, _ timeout: Duration, touching: Bool
-  ) throws(BlobStoreError) -> BlobFollower? {
     try withErrorContext("load", key) {
-      let path = try core.path(for: key)
-      guard let open = try core.root.opened() else { return nil }
-      let placed = open.placed(path)
-      guard case .regular(let file, let status) = try core.records.open(placed, in: open, for: .read) else {
+      var path = try core.path(for: key)
+      let now = core.configuration.now()
+      // The directory that was read, where the load is counted.
+      var place: OpenRoot?
+      let look = RecordToFollow(path: path, now: now)
+      let found = try core.readUntilConsistent(look, core.configuration.damagePolicy, &place)
+      if let place { path = place.placed(path) }
+      guard let (header, found) = found else {
+        core.count(.miss, of: path.digest, isUse: touching, at: now, in: place)
         return nil
       }
-      guard case .success(let stored) = try file.readHeader(), let header = try? stored.validated(),
-        header.flags.contains(.streamIncomplete)
-      else { return nil }
-      if let digest = header.keyDigest, digest != path.digest {
-        throw DamagedRecord(error: .keyMismatch(stated: digest, expected: path.digest), path: file.location.path)
-      }
-      let identity = FileIdentity(status)
-      let stream = core.streams.follow(file, identity)
+      let stream = core.streams.follow(found, header)
       core.count(
-        .hit(byteCount: Int(clamping: stream.progress.byteCount)), of: path.digest, isUse: touching,
-        at: core.configuration.now(), in: open)
-      return BlobFollower(core, key: key, path: placed, stream, identity, timeout: timeout)
+        .hit(byteCount: Int(clamping: stream.progress.byteCount)), of: path.digest, isUse: touching, at: now, in: place)
+      if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
+      return BlobFollower(core, key: key, path: path, stream, found.stream, timeout: timeout)
     }
   }
 }
 
-extension BlobFollower {
-  /// Follows a blob that is whole.
-  fileprivate convenience init(_ reader: BlobReader, _ core: StoreCore, timeout: Duration) {
-    let progress = FollowedProgress(byteCount: reader.byteCount, header: reader.header)
-    self.init(
-      core, key: reader.key, path: reader.path, FollowedStream(reader.record, progress), nil, timeout: timeout)
+/// The header and the extension of a record whose file is kept open, also while it is written.
+private struct RecordToFollow: RecordLook {
+  let path: RecordPath
+  let now: UnixTime
+
+  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<FollowedRecord> {
+    try core.records.openFollowed(open.placed(path), in: open, at: now)
   }
 }

@@ -9,8 +9,13 @@ final class FollowedStream: Sendable {
   private struct Waiter {
     let offset: Int64
     let timeout: Duration
-    let deadline: ContinuousClock.Instant
+    let begin: ContinuousClock.Instant
     let call: @Sendable (Answer) -> Void
+
+    /// When it gives up. Each byte puts that off, also one that it does not wait for.
+    func deadline(_ lastGrowth: ContinuousClock.Instant?) -> ContinuousClock.Instant {
+      max(begin, lastGrowth ?? begin).advanced(by: timeout)
+    }
   }
 
   private struct State {
@@ -19,6 +24,8 @@ final class FollowedStream: Sendable {
     var isBroken = false
     var waiters: [UInt64: Waiter] = [:]
     var nextNumber: UInt64 = 0
+    /// When the last byte came; nil before the first that is known of.
+    var lastGrowth: ContinuousClock.Instant?
     /// None of the waiters gives up earlier.
     var earliestDeadline: ContinuousClock.Instant?
 
@@ -39,6 +46,7 @@ final class FollowedStream: Sendable {
   let record: OpenRecord
   private let state: Lock<State>
 
+  /// - Parameter progress: all of it where the record is whole.
   init(_ record: OpenRecord, _ progress: FollowedProgress = FollowedProgress(byteCount: 0)) {
     self.record = record
     state = Lock(State(progress: progress))
@@ -61,8 +69,9 @@ extension FollowedStream {
       if let answer = state.answer(beyond: offset) { return (answer, nil) }
       let number = state.nextNumber
       state.nextNumber += 1
-      let deadline = ContinuousClock.now.advanced(by: timeout)
-      state.waiters[number] = Waiter(offset: offset, timeout: timeout, deadline: deadline, call: call)
+      let waiter = Waiter(offset: offset, timeout: timeout, begin: .now, call: call)
+      let deadline = waiter.begin.advanced(by: timeout)
+      state.waiters[number] = waiter
       state.earliestDeadline = min(state.earliestDeadline ?? deadline, deadline)
       return (nil, number)
     }
@@ -80,8 +89,9 @@ extension FollowedStream {
   func endLateWaits(at now: ContinuousClock.Instant) {
     let late = state.withLock { state -> [Waiter] in
       guard let earliest = state.earliestDeadline, earliest <= now else { return [] }
-      let late = state.takeWaiters { $0.deadline <= now }
-      state.earliestDeadline = state.waiters.values.map(\.deadline).min()
+      let growth = state.lastGrowth
+      let late = state.takeWaiters { $0.deadline(growth) <= now }
+      state.earliestDeadline = state.waiters.values.map { $0.deadline(growth) }.min()
       return late
     }
     for waiter in late {
@@ -102,7 +112,7 @@ extension FollowedStream {
 
   /// Looks how far the writer is, and answers those that wait for it.
   ///
-  /// System calls: fstat, pread; where nothing is new, flock.
+  /// System calls: fstat, pread; where nothing is new, flock; fstat, pread for an extension at the end.
   ///
   /// - Returns: whether something was new.
   @discardableResult
@@ -130,10 +140,14 @@ extension FollowedStream {
     answer { $0.isBroken = true }
   }
 
-  private func tell(_ progress: FollowedProgress) {
+  /// The writer is so far, as a look or the writer itself tells.
+  func tell(_ progress: FollowedProgress) {
     answer { state in
       // Another look may have come further.
-      if progress.header != nil || progress.byteCount > state.progress.byteCount { state.progress = progress }
+      guard state.progress.header == nil, progress.header != nil || progress.byteCount > state.progress.byteCount
+      else { return }
+      state.progress = progress
+      state.lastGrowth = .now
     }
   }
 
@@ -155,25 +169,33 @@ extension FollowedStream {
   private func sight() throws(FileError) -> Sight {
     // First: the header then tells which of these bytes are the payload's.
     let fileSize = try record.file.status().size
-    guard let header = try header() else { return .nothingNew }
-    if let whole = Self.whole(header) { return .progress(whole) }
+    guard let (stored, header) = try headers() else { return .nothingNew }
+    if let whole = try whole(stored, header) { return .progress(whole) }
     let byteCount = min(fileSize - Int64(RecordHeader.byteCount), Int64(clamping: header.payloadSize))
     if byteCount > progress.byteCount { return .progress(FollowedProgress(byteCount: byteCount)) }
     if try record.file.isLockedElsewhere() { return .nothingNew }
     // The writer may have completed it before it gave up its lock.
-    if let whole = try self.header().flatMap(Self.whole) { return .progress(whole) }
+    if let (stored, header) = try headers(), let whole = try whole(stored, header) { return .progress(whole) }
     return .broken
   }
 
-  /// - Returns: nil while it is being written.
-  private func header() throws(FileError) -> RecordHeader? {
-    guard case .success(let stored) = try record.file.readHeader() else { return nil }
-    // A header that is seen half written is looked at again.
-    return try? stored.validated()
+  /// - Returns: the header as it lies there, and what it says; nil while it is being written.
+  private func headers() throws(FileError) -> (StoredHeader, RecordHeader)? {
+    // One that is seen half written is looked at again.
+    guard case .success(let stored) = try record.file.readHeader(), let header = try? stored.validated() else {
+      return nil
+    }
+    return (stored, header)
   }
 
-  private static func whole(_ header: RecordHeader) -> FollowedProgress? {
+  private func whole(_ stored: StoredHeader, _ header: RecordHeader) throws(FileError) -> FollowedProgress? {
     guard !header.flags.contains(.streamIncomplete) else { return nil }
-    return FollowedProgress(byteCount: Int64(clamping: header.payloadSize), header: header)
+    var progress = FollowedProgress(byteCount: Int64(clamping: header.payloadSize), header: header)
+    if header.extensionEnd != nil {
+      // Asked anew: what lies behind the payload is written after all of that.
+      var facts = RecordFacts(fileSize: try record.file.status().size)
+      progress.extension = try record.file.readExtension(by: stored, &facts)
+    }
+    return progress
   }
 }

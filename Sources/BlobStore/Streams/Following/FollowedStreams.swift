@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Posix
 internal import Synchronization
 
@@ -32,30 +33,39 @@ extension FollowedStreams {
     locked { _ = $0.written.insert(identity) }
   }
 
-  /// - Parameter isBroken: whether the blob is not to come.
-  func endWriting(_ identity: FileIdentity, isBroken: Bool) {
+  /// - Parameter whole: the whole blob; nil where it is not to come.
+  func endWriting(_ identity: FileIdentity, _ whole: FollowedProgress?) {
     let stream = locked { state in
       state.written.remove(identity)
       return state.streams[identity]?.stream
     }
-    if isBroken { stream?.breakOff() } else { stream?.look() }
+    if let whole { stream?.tell(whole) } else { stream?.breakOff() }
   }
 
   /// A piece was written.
-  func didGrow(_ identity: FileIdentity) {
+  ///
+  /// - Parameter byteCount: of the payload so far.
+  func didGrow(_ identity: FileIdentity, to byteCount: Int64) {
     guard count.load(ordering: .sequentiallyConsistent) > 0 else { return }
-    locked { $0.streams[identity]?.stream }?.look()
+    locked { $0.streams[identity]?.stream }?.tell(FollowedProgress(byteCount: byteCount))
   }
 }
 
 // MARK: - Followers
 
 extension FollowedStreams {
-  /// The stream of a file, for one more follower.
+  /// The stream of a record, for one more follower.
   ///
-  /// - Parameter file: closed if others follow it already.
-  func follow(_ file: consuming OpenFile, _ identity: FileIdentity) -> FollowedStream {
-    let own = FollowedStream(OpenRecord(file, nil))
+  /// - Parameters:
+  ///   - found: its file is closed if others follow it already.
+  ///   - header: of the record.
+  func follow(_ found: FollowedRecord, _ header: RecordHeader) -> FollowedStream {
+    guard let identity = found.stream else {
+      let progress = FollowedProgress(
+        byteCount: Int64(clamping: header.payloadSize), header: header, extension: found.record.extension)
+      return FollowedStream(found.record, progress)
+    }
+    let own = FollowedStream(found.record)
     let stream = locked { state in
       state.streams[identity, default: Followed(stream: own)].followers += 1
       return state.streams[identity]?.stream ?? own
@@ -113,16 +123,24 @@ extension FollowedStreams {
   private func run() {
     var pause = Self.shortestPause
     var idleLooks = 0
-    while let streams = waitedFor(mayEnd: idleLooks > Self.idleLooks) {
-      idleLooks = streams.isEmpty ? idleLooks + 1 : 0
-      var isNew = false
-      for (stream, isWrittenHere) in streams {
-        if !isWrittenHere, stream.look() { isNew = true }
-        stream.endLateWaits(at: .now)
-      }
-      pause = isNew ? Self.shortestPause : min(pause * 1.5, Self.longestPause)
+    while let found = lookAtAll(mayEnd: idleLooks > Self.idleLooks) {
+      idleLooks = found.isIdle ? idleLooks + 1 : 0
+      pause = found.isNew ? Self.shortestPause : min(pause * 1.5, Self.longestPause)
       sleep(pause)
     }
+  }
+
+  /// Looks at all that is waited for, and holds none of it afterwards: so the thread keeps no file open while it sleeps.
+  ///
+  /// - Returns: nil if the thread ends.
+  private func lookAtAll(mayEnd: Bool) -> (isIdle: Bool, isNew: Bool)? {
+    guard let streams = waitedFor(mayEnd: mayEnd) else { return nil }
+    var isNew = false
+    for (stream, isWrittenHere) in streams {
+      if !isWrittenHere, stream.look() { isNew = true }
+      stream.endLateWaits(at: .now)
+    }
+    return (streams.isEmpty, isNew)
   }
 
   /// - Returns: nil if the thread ends, and the next wait starts another.
