@@ -28,6 +28,8 @@ import Testing
     #expect(output.count("kills") > 10)
     #expect(output.count("stops") > 10)
     #expect(output.count("expired") > 0)
+    #expect(output.count("streams") > 0)
+    #expect(output.count("followed") > 0)
   }
 
   @Test(.timeLimit(.minutes(10))) func memoryTiersThatLookAtTheGenerationAreLinearizableToo() throws {
@@ -84,7 +86,10 @@ import Testing
   /// Each of these is a mistake that a store could make; a run that does not see it could not be believed.
   @Test(
     .timeLimit(.minutes(10)),
-    arguments: ["unlocked-header", "in-place", "blind-memory", "stale-header", "stale-control-file", "blind-collector"])
+    arguments: [
+      "unlocked-header", "in-place", "blind-memory", "stale-header", "stale-control-file", "blind-collector",
+      "early-end",
+    ])
   func aPlantedFaultIsFound(plant: String) throws {
     // How often a mistake shows depends on how the processes meet, which no seed decides.
     var output = try TortureTool.run(plantedRun(plant, operations: 10_000))

@@ -117,7 +117,8 @@ extension CacheEngine {
     }
     let writer = try await lanes.copies.run { [self] _ in
       try openWriter(
-        for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData, visibility: visibility)
+        for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData, visibility: visibility
+      )
     }
     do {
       while try await !lanes.copies.run({ _ in try writer.append(from: source) }) {

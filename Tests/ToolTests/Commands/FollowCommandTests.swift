@@ -54,18 +54,41 @@ import Testing
     #expect(busy.status == 1 && busy.error.hasPrefix("blobcache: key: damaged: recordIsStreamAndBusy"))
     let listed = try await tool.run("list", "cache", "--state", "streaming", "--json", now: nil)
     #expect(try listed.objects().first?["state"] == .string("streaming"))
-    let output = tool.directory.url("followed")
+    let output = Pipe()
     let following = try ChildProcess(
-      [Tool.executable.path, "load", "--follow", "--output", "followed", "cache", "key"], in: tool.directory.url(""))
+      [Tool.executable.path, "load", "--follow", "cache", "key"], in: tool.directory.url(""), output: output)
+    try output.fileHandleForWriting.close()
+    // It has the first piece before the second is written.
+    #expect(try output.fileHandleForReading.read(upToCount: 5) == Data("first".utf8))
     try input.fileHandleForWriting.write(contentsOf: Data(", second".utf8))
+    #expect(try output.fileHandleForReading.read(upToCount: 8) == Data(", second".utf8))
     #expect(try read(follower, at: 5) == Data(", second".utf8))
     try input.fileHandleForWriting.close()
     #expect(await process.ended() == 0)
+    #expect(try output.fileHandleForReading.readToEnd() ?? Data() == Data())
     #expect(await following.ended() == 0)
-    #expect(try Data(contentsOf: output) == Data("first, second".utf8))
     #expect(try all(follower) == Data("first, second".utf8))
     let whole = try await tool.run("load", "cache", "key", "--follow", now: nil)
     #expect(whole.status == 0 && whole.text == "first, second")
+  }
+
+  /// Y22: a blob that is given up is an error of those that follow it, and no output.
+  @Test func aBlobGivenUpIsAnError() async throws {
+    var writer = try store.openWriter(for: "key", visibility: .whileWriting)
+    try writer.append(Data("first".utf8))
+    let (output, errors) = (Pipe(), Pipe())
+    let arguments = [Tool.executable.path, "load", "--follow", "cache", "key"]
+    let toPipe = try ChildProcess(arguments, in: tool.directory.url(""), output: output, errors: errors)
+    for pipe in [output, errors] { try pipe.fileHandleForWriting.close() }
+    let toFile = try ChildProcess(arguments + ["--output", "followed"], in: tool.directory.url(""))
+    #expect(try output.fileHandleForReading.read(upToCount: 5) == Data("first".utf8))
+    writer.discard()
+    #expect(await toPipe.ended() == 2)
+    let message = try errors.fileHandleForReading.readToEnd().map { String(decoding: $0, as: UTF8.self) }
+    #expect(message?.contains("the blob is not to come") == true, "\(message as Any)")
+    // Whether it has found the blob is for chance to tell.
+    #expect(await toFile.ended() != 0)
+    #expect(!FileManager.default.fileExists(atPath: tool.directory.url("followed").path))
   }
 
   /// Y17, Y22: a writer that is killed is an error, and what it leaves is collected.

@@ -14,6 +14,14 @@ struct RunReport: Codable {
   var looks = 0
   /// Reads that found no record.
   var misses = 0
+  /// Blobs that were written to be read meanwhile.
+  var streams = 0
+  /// Followers that have read a blob to its end.
+  var followed = 0
+  /// Followers whose writer has given up, or was killed.
+  var broken = 0
+  /// Followers for which a writer was too slow.
+  var stalled = 0
   /// Operations that a kill cut off.
   var pending = 0
   var kills = 0

@@ -11,6 +11,7 @@ final class HistoryCheck {
   private let sources: [Coordinator.Source]
   private var operations: [[Operation]]
   private var found: [String] = []
+  private var streams = StreamCheck()
 
   init(_ options: RunOptions, _ coordinator: Coordinator) throws {
     self.options = options
@@ -24,6 +25,7 @@ final class HistoryCheck {
     let began = TortureClock.nanoseconds
     do {
       for source in sources { try take(source, &report) }
+      found += streams.findings
       try lookAtWhatIsLeft()
     } catch {
       found.append("the run could not be checked: \(error)")
@@ -47,7 +49,7 @@ extension HistoryCheck {
   private func take(_ source: Coordinator.Source, _ report: inout RunReport) throws {
     for entry in try HistoryFile.entries(of: source.path) {
       let parts = entry.operations(caller: source.caller, ended: source.ended, clock: clock)
-      count(entry, &report)
+      if !streams.take(entry, &report) { count(entry, &report) }
       if let message = entry.impossibleByItself {
         found.append("\(message): key \(entry.key): \(parts.first.map { "\($0)" } ?? "")")
       }

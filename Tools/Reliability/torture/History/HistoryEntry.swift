@@ -6,6 +6,10 @@ struct HistoryEntry {
   enum Kind: UInt8, CaseIterable {
     case load = 1, loadUntouched, header, contains, store, storeLocked, storeKeepingLocks, storeLockedKeepingLocks
     case touch, lock, unlock, remove, collect, collectToLimit, removeLocked, removeUnlocked
+    /// At keys of their own, which `StreamCheck` judges.
+    case stream, follow, loadStreamed
+
+    var isOfStreams: Bool { self == .stream || self == .follow || self == .loadStreamed }
 
     /// What a store of this kind does about locks.
     var locks: BlobStore.LockPolicy {
@@ -26,6 +30,10 @@ struct HistoryEntry {
     case damaged, busy, failed
     /// By a look that never waits.
     case loadedAtOnce
+    /// A stream that its writer has given up, or that another store has replaced.
+    case givenUp, overtaken
+    /// What a follower is told before the end.
+    case broken, stalled
   }
 
   static let byteCount = 64
@@ -70,7 +78,7 @@ extension HistoryEntry {
   }
 
   private func operation(caller: String, ended: UInt64, clock: TortureClock) -> Operation? {
-    guard called > 0, let kind = Kind(rawValue: kind) else { return nil }
+    guard called > 0, let kind = Kind(rawValue: kind), !kind.isOfStreams else { return nil }
     let request: Operation.Request =
       switch kind {
       case .load: .load(touching: true)
@@ -89,6 +97,7 @@ extension HistoryEntry {
       case .collectToLimit: .collect(evicting: true)
       case .removeLocked: .removeAll(locked: true)
       case .removeUnlocked: .removeAll(locked: false)
+      case .stream, .follow, .loadStreamed: preconditionFailure("a stream is no operation on a register")
       }
     let observation = Operation.Observation(refCount: refCount, ttl: observedTTL, updateTime: updateTime)
     let response: Operation.Response =
@@ -99,7 +108,7 @@ extension HistoryEntry {
       case .loaded, .loadedAtOnce: .loaded(value: loaded, observation)
       case .loadedFromMemory: .loadedFromMemory(value: loaded)
       case .observed: .observed(observation)
-      case .unknown, .mix, .damaged, .busy, .failed: .unknown
+      case .unknown, .mix, .damaged, .busy, .failed, .givenUp, .overtaken, .broken, .stalled: .unknown
       }
     let end = returned == 0 ? ended : returned
     return Operation(

@@ -6,4 +6,9 @@ enum KeyNames {
     let letters = Array("abcdefghijklmnopqrstuvwxyz")
     return BlobKey("\(letters[number / 26])\(letters[number % 26])-torture-\(number)")
   }
+
+  /// How many keys there are of blobs that are read while they are written.
+  static let streamCount = 2
+
+  static func stream(_ number: Int) -> BlobKey { BlobKey("streamed-\(number)") }
 }

@@ -14,6 +14,8 @@ enum Plant: String, CaseIterable, ExpressibleByArgument {
   case staleControlFile = "stale-control-file"
   /// Collections remove what they found expired without a lock, and without looking again.
   case blindCollector = "blind-collector"
+  /// Followers take what is there for the whole blob when its writer has given it up.
+  case earlyEnd = "early-end"
   /// The threads of a worker change the same memory without any lock. Only the thread sanitizer sees it.
   case race
   /// Workers read one byte beyond an allocation. Only the address sanitizer sees it.

@@ -59,7 +59,7 @@ final class PlantedFaults: Sendable {
       return try withLockedStripe(of: path.digest, file: control) {
         try withRecord(key) { file, _ in try change(file, header(of: file), by: step, slowly: true) }
       }
-    case .inPlace, .blindMemory, .blindCollector, .race, .overflow:
+    case .inPlace, .blindMemory, .blindCollector, .earlyEnd, .race, .overflow:
       return nil
     }
   }

@@ -11,6 +11,7 @@ final class Worker {
   private let faults: PlantedFaults?
   private let history: HistoryFile
   private let keys: [BlobKey]
+  private let streams: StreamWorker
   private var requests: WorkerRequests
   private var nextValue: UInt64
 
@@ -29,6 +30,7 @@ final class Worker {
         worker: number.worker, incarnation: number.incarnation, thread: number.thread),
       capacity: quota)
     keys = (0..<options.keys).map(KeyNames.key)
+    streams = StreamWorker(options: options, cache: cache)
     requests = WorkerRequests(seed: options.seed, keyCount: options.keys, number)
     nextValue = UInt64(number.worker) << 56 | UInt64(number.incarnation) << 40 | UInt64(number.thread) << 32 | 1
   }
@@ -41,9 +43,11 @@ final class Worker {
       entry.key = kind.isWipe ? HistoryEntry.everyKey : UInt8(key)
       entry.kind = kind.rawValue
       var payload = Data()
-      if kind.isStore {
+      if kind == .stream || kind.isStore {
         entry.stored = nextValue
         nextValue += 1
+      }
+      if kind.isStore {
         entry.ttl = request.ttl
         payload = SelfDescribingPayload.bytes(of: entry.stored, key: key, isFixed: options.hasFixedPayloads)
       }
@@ -94,6 +98,7 @@ extension Worker {
     _ request: WorkerRequests.Request, _ payload: Data, _ entry: inout HistoryEntry
   ) throws {
     let (kind, number) = (request.kind, request.key)
+    guard !kind.isOfStreams else { return try streams.perform(request, &entry) }
     let key = keys[number]
     switch kind {
     case .load, .loadUntouched:
@@ -128,7 +133,7 @@ extension Worker {
     case .removeLocked, .removeUnlocked:
       entry.stored = UInt64(try cache.removeAll(kind == .removeLocked ? .locked : .unlocked).files)
       entry.outcome = HistoryEntry.Outcome.done.rawValue
-    case .collect, .collectToLimit: break
+    case .collect, .collectToLimit, .stream, .follow, .loadStreamed: break
     }
   }
 

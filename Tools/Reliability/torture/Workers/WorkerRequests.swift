@@ -11,6 +11,8 @@ struct WorkerRequests {
     var pieceSize: Int?
     /// Whether a payload that is read is mapped, or the size of one that is written is said before.
     var isVariant = false
+    /// Whether a stream is given up before its end.
+    var isGivenUp = false
   }
 
   private let keyCount: Int
@@ -22,6 +24,7 @@ struct WorkerRequests {
   }
 
   mutating func next() -> Request {
+    if Int.random(in: 0..<100, using: &generator) == 0 { return nextOfStreams() }
     let key = Int.random(in: 0..<keyCount, using: &generator)
     var request = Request(kind: randomKind(), key: key)
     if request.kind.isStore { request.ttl = [0, 0, 0, 1, 2, 5, 30].randomElement(using: &generator) ?? 0 }
@@ -30,6 +33,17 @@ struct WorkerRequests {
       request.pieceSize = [16, 700, 4096, 65_536].randomElement(using: &generator)
       request.isVariant = Bool.random(using: &generator)
     }
+    return request
+  }
+
+  /// They take milliseconds, and so are few.
+  private mutating func nextOfStreams() -> Request {
+    let kinds: [HistoryEntry.Kind] = [.stream, .stream, .follow, .follow, .follow, .loadStreamed]
+    var request = Request(
+      kind: kinds.randomElement(using: &generator) ?? .follow,
+      key: Int.random(in: 0..<KeyNames.streamCount, using: &generator))
+    request.isVariant = Int.random(in: 0..<4, using: &generator) == 0
+    request.isGivenUp = Int.random(in: 0..<3, using: &generator) == 0
     return request
   }
 
