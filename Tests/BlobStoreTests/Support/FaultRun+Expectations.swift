@@ -1,5 +1,8 @@
 import BlobRecord
 import BlobStore
+import Foundation
+import Posix
+import SystemPackage
 import TestSupport
 
 // What a failing call may leave undone, by the rules of `FaultRun`.
@@ -14,6 +17,14 @@ extension StoreModel {
     return state(of: record) == .live && Int64(byteCount) > configuration.limits.size ?? .max
   }
 
+  /// Whether a file is a record whose payload is not complete.
+  static func isStream(_ file: Data?) -> Bool {
+    guard let start = file?.prefix(RecordHeader.byteCount), let header = try? RecordHeader(decoding: start.bytes) else {
+      return false
+    }
+    return header.flags.contains(.streamIncomplete)
+  }
+
   /// Takes over what another model, or a collection, has made of a path.
   mutating func adopt(_ path: BlobKey, from other: StoreModel, isPresent: Bool) {
     let keys = Set(records.keys).union(other.records.keys)
@@ -23,6 +34,14 @@ extension StoreModel {
     if path.string.contains(".tmp-") { temporary[path] = other.temporary[path] }
     if path.string.hasPrefix(".quarantine/") { quarantined[path] = other.quarantined[path] }
   }
+}
+
+extension StoreOperation {
+  /// Whether it puts its blob in its place before that is whole.
+  var isVisible: Bool { if case .storeVisibly = self { true } else { false } }
+
+  /// What its errors may call it: a store that is followed is read, too.
+  var verbs: [String] { isVisible ? [verb, "load"] : [verb] }
 }
 
 extension StoreAnswer {
@@ -45,5 +64,19 @@ extension StoreAnswer {
     case (.collected(let report), .collected): return report.failed > 0 || isBusy || report.evicted > 0
     default: return false
     }
+  }
+}
+
+extension FaultPlan.Call {
+  /// Whether the call is one of those that tell how a directory is arranged, where its settings do not.
+  func isLook(at root: FilePath) -> Bool {
+    [.openDirectory, .listDirectory].contains(kind) && path == root || path == root.appending(".blobcache")
+  }
+
+  /// Whether the call is a lock that another process had, as far as this error tells.
+  func isBusy(_ errno: Errno) -> Bool {
+    // POSIX has two errors for bytes.
+    kind == .lock && errno == .wouldBlock
+      || kind == .lockByte && (errno == .wouldBlock || errno == .permissionDenied)
   }
 }

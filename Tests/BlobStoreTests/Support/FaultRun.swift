@@ -165,20 +165,6 @@ struct FaultRun {
   }
 }
 
-extension FaultPlan.Call {
-  /// Whether the call is one of those that tell how a directory is arranged, where its settings do not.
-  fileprivate func isLook(at root: FilePath) -> Bool {
-    [.openDirectory, .listDirectory].contains(kind) && path == root || path == root.appending(".blobcache")
-  }
-
-  /// Whether the call is a lock that another process had, as far as this error tells.
-  fileprivate func isBusy(_ errno: Errno) -> Bool {
-    // POSIX has two errors for bytes.
-    kind == .lock && errno == .wouldBlock
-      || kind == .lockByte && (errno == .wouldBlock || errno == .permissionDenied)
-  }
-}
-
 extension StoreAnswer {
   /// Without the empty subdirectories, which a failed store may leave.
   fileprivate var comparable: StoreAnswer {
@@ -263,7 +249,7 @@ extension FaultRun {
       }
     }
     let isOfACall = failed.contains { $0.kind.manualPage == error.systemCall && $0.path == error.path }
-    guard error.code == .fileSystem, error.errno == errno, isOfACall, error.operation == operation.verb,
+    guard error.code == .fileSystem, error.errno == errno, isOfACall, operation.verbs.contains(error.operation),
       error.key == operation.key
     else {
       mismatches.append("\(operation) with \(errno) at \(failed) reports \(error.code) of \(error.operation): \(error)")
@@ -318,6 +304,9 @@ extension FaultRun {
     switch (operation, expected) {
     // The touch after a load, and what the policy does with damage that the load reports.
     case (.load, .blob), (.read, .blob), (_, .failure(.damaged)): return true
+    // A follower's look is made again when it is waited for.
+    case (.storeVisibly(let key, _, _, _), _):
+      return [.status, .read, .lock].contains(call.kind) && call.path == file(of: key)
     case (.loadFirst, .blob(let key, _, _, _)):
       return errno == .permissionDenied || call.path == file(of: key) || call.path == root.appending(".blobcache")
     // What cannot be read is removed all the same, as if it were locked.
@@ -358,6 +347,7 @@ extension FaultRun {
     var isRead: Bool { if case .read = operation { true } else { false } }
     let mayBeDone =
       operation.key == nil || isRead || result.error == nil || result.error?.systemCall == SystemCall.sync.manualPage
+      || operation.isVisible && result.error?.operation == "load"
     let mustBeDone: Bool =
       switch operation {
       case .load, .loadFirst, .read, .removeAll, .collect: false
@@ -368,6 +358,14 @@ extension FaultRun {
       let isTemporary = path.string.contains(".tmp-")
       if isTemporary, old[path] == nil, failed.contains(where: { $0.kind == .unlink }) {
         model.temporary[path] = found[path]
+        continue
+      }
+      // The old blob goes at the beginning. What cannot be taken away in the end, a collection takes.
+      if operation.isVisible, result.error != nil, path == operation.key.map({ BlobKey(before.path(of: $0).relative) }),
+        found[path] == nil || failed.count > 1 && StoreModel.isStream(found[path])
+      {
+        if found[path] != nil { try FileManager.default.removeItem(atPath: root.string + "/" + path.string) }
+        operation.key.map { model.records[$0] = nil }
         continue
       }
       // An extension that was written, and that no header names, is of no account.

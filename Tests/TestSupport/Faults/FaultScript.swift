@@ -22,7 +22,9 @@ package struct FaultScript: Sendable, CustomStringConvertible {
 
   package var description: String { name }
 
-  package static let all = [stores, locks, streams, extensions, reads, links, damage, collection, wipes]
+  package static let all = [
+    stores, locks, streams, visibleStreams, extensions, reads, links, damage, collection, wipes,
+  ]
 
   /// Every configuration has this limit; only `collection` reaches it.
   package static let sizeLimit: Int64 = 20_000
@@ -66,6 +68,16 @@ package struct FaultScript: Sendable, CustomStringConvertible {
       .operation(.storePieces("stream", payload(0), ttl: nil, locks: .keep)),
       .operation(.storePieces("stream", payload(700), ttl: nil, locks: .none)), .advance(5),
       .operation(.read("stream", touching: true)), .operation(.read("absent", touching: true)),
+    ])
+
+  private static let visibleStreams = FaultScript(
+    name: "visible streams",
+    steps: [
+      .operation(.storeVisibly("stream", payload(5000), ttl: nil, locks: .none)),
+      .operation(.storeVisibly("stream", payload(601), ttl: .seconds(60), locks: .one)), .advance(5),
+      .operation(.load("stream", touching: true)),
+      .operation(.storeVisibly("stream", payload(0), ttl: nil, locks: .keep)),
+      .operation(.storeVisibly(longKey, payload(77), ttl: nil, locks: .none)), .operation(.records(prefix: "")),
     ])
 
   private static let longKey = BlobKey("https://example.com/" + String(repeating: "long/", count: 60))

@@ -1,5 +1,6 @@
 public import BlobRecord
 public import BlobStore
+internal import Foundation
 internal import Logging
 package import Posix
 public import SystemPackage
@@ -90,10 +91,15 @@ extension FaultOperation {
         return OperationResult(.done)
       case .storeVisibly(let key, let payload, let locks):
         var writer = try store.openWriter(for: BlobKey(key), locks: locks, visibility: .whileWriting)
+        let follower = try store.openFollower(for: BlobKey(key), touching: false)
         for piece in [payload.bytes.prefix(payload.byteCount / 2), payload.bytes.dropFirst(payload.byteCount / 2)] {
           try writer.append(piece)
         }
         try writer.commit()
+        let followed = try follower?.payload()
+        guard followed == payload.bytes else {
+          return OperationResult(.failed, message: "a follower reads \(followed?.count ?? -1) bytes")
+        }
         return OperationResult(.done)
       case .storeAtLimit(let key, let payload):
         try store.store(payload.bytes, for: BlobKey(key))
@@ -127,6 +133,19 @@ extension FaultOperation {
   private func load(_ key: String, touching: Bool, _ store: BlobStore) throws(BlobStoreError) -> OperationResult {
     guard let blob = try store.load(BlobKey(key), touching: touching) else { return OperationResult(.notFound) }
     return OperationResult(.done, payload: PayloadDigest.of(blob.payload))
+  }
+}
+
+extension BlobFollower {
+  /// All of the payload.
+  fileprivate func payload() throws(BlobStoreError) -> Data {
+    var payload = Data()
+    do {
+      try forEachPiece { piece in payload.append(unsafe piece.withUnsafeBytes { unsafe Data($0) }) }
+    } catch {
+      throw BlobStoreError(anything: error, operation: "load", key: key)
+    }
+    return payload
   }
 }
 

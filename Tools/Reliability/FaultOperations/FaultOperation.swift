@@ -5,7 +5,7 @@ public enum FaultOperation: Hashable, Sendable {
   case store(String, PayloadName, locks: BlobStore.LockPolicy = .none)
   /// By a writer, in two pieces.
   case storePieces(String, PayloadName, locks: BlobStore.LockPolicy = .none)
-  /// By a writer that is seen while it writes, in two pieces.
+  /// By a writer that is seen while it writes, in two pieces, beside a follower.
   case storeVisibly(String, PayloadName, locks: BlobStore.LockPolicy = .none)
   /// With a limit that the blob fills alone, so that the store starts a collection. It waits for its end. Every other
   /// record that may be evicted is.
