@@ -11,7 +11,6 @@ public struct BlobResponder: Sendable {
   public let configuration: Configuration
   let logger: Logger
   let requests = RequestCounts()
-  let turns = KeyTurns()
   /// What the bodies of all requests may take while they arrive.
   var bodies: (inMemory: BodyBudget, onDisk: BodyBudget)
   /// The name of the directory and a slash, where there are many; else empty.

@@ -63,7 +63,7 @@ extension CacheEngine {
   private func changing<Result>(
     _ key: BlobKey, by request: StoreRequest, _ change: () throws -> Result
   ) rethrows -> Result {
-    try request.condition == nil ? productions.changing(key, change) : change()
+    try request.condition?.isOfProduction != true ? productions.changing(key, change) : change()
   }
 
   /// Runs a change that replaces what is staged for a key. Blocks.
@@ -170,11 +170,20 @@ extension CacheEngine {
   }
 
   func remove(_ key: BlobKey, queueTime: Duration = .zero) throws -> BlobStore.Outcome {
+    // Without a condition, there is an outcome.
+    try remove(key, if: nil, queueTime: queueTime) ?? .notFound
+  }
+
+  /// - Returns: nil if the condition does not hold for the record that there is.
+  func remove(_ key: BlobKey, if condition: StoreCondition?, queueTime: Duration) throws -> BlobStore.Outcome? {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "remove")
     let outcome = try productions.changing(key) {
       try inPlaceOfStaged(key) { wasStaged in
-        let outcome = try generations.changing(digest) { try store.remove(key) }
+        let outcome = try generations.changing(digest) {
+          if let condition { try store.remove(key, if: condition) } else { try store.remove(key) }
+        }
+        guard outcome != nil else { return outcome }
         // Before the change ends: what is fetched meanwhile is not stored.
         remote?.didRemove(key)
         return wasStaged ? .done : outcome

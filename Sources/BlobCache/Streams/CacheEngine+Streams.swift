@@ -55,7 +55,11 @@ extension CacheEngine {
   }
 
   /// Puts what a writer has written in its place. Blocks.
-  func commit(_ writer: consuming BlobWriter, queueTime: Duration) throws -> RecordHeader {
+  ///
+  /// - Throws: `Overtaken` if the condition does not hold.
+  func commit(
+    _ writer: consuming BlobWriter, if condition: StoreCondition? = nil, queueTime: Duration
+  ) throws -> RecordHeader {
     let stopwatch = observer.stopwatch()
     let (key, byteCount) = (writer.key, writer.byteCount)
     let digest = try store.digest(of: key, for: "store")
@@ -65,7 +69,10 @@ extension CacheEngine {
     func commit(replacingNothing: Bool) throws -> RecordHeader {
       try generations.changing(digest) {
         // Taken once, as it is called once.
-        try writer.take()!.commit(replacingNothing: replacingNothing)
+        guard let header = try writer.take()!.commit(replacingNothing: replacingNothing, if: condition) else {
+          throw Overtaken()
+        }
+        return header
       }
     }
     let header: RecordHeader

@@ -54,6 +54,20 @@ public final class CacheWriter: Sendable {
     try engine.commit(try take(), queueTime: queueTime)
   }
 
+  /// Puts the blob in its place if the live record there allows it; nil for none.
+  ///
+  /// - Returns: nil if it does not, and nothing was stored.
+  package func commit(if judge: @escaping StoreCondition.Judge) async throws -> RecordHeader? {
+    try await engine.lanes.writes.run { [self] queueTime in
+      engine.writeStaged(key)
+      do {
+        return try engine.commit(try take(), if: StoreCondition(onRecord: judge), queueTime: queueTime)
+      } catch is Overtaken {
+        return nil
+      }
+    }
+  }
+
   /// Gives the blob up; nothing of it remains.
   ///
   /// - Throws: as `append`.

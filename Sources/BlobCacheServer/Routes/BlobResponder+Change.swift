@@ -5,23 +5,11 @@ internal import BlobStore
 extension BlobResponder {
   func remove(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let preconditions = try Preconditions(request.fields)
-    return try await turns.inTurn(key) {
-      if !preconditions.areAbsent {
-        guard let tag = try await tag(of: key) else { return try Self.response(to: .notFound) }
-        try preconditions.checkChange(of: tag)
-      }
-      return try Self.response(to: try await cache.remove(key))
-    }
-  }
-
-  /// Checks whether a change of a key may be made.
-  ///
-  /// - Returns: whether there is such a blob.
-  /// - Throws: 412 if not.
-  func check(_ preconditions: Preconditions, of key: BlobKey) async throws -> Bool {
-    let tag = try await tag(of: key)
-    try preconditions.checkChange(of: tag)
-    return tag != nil
+    guard !preconditions.areAbsent else { return try Self.response(to: try await cache.remove(key)) }
+    let change = JudgedChange(preconditions)
+    if let outcome = try await cache.remove(key, if: change.allows) { return try Self.response(to: outcome) }
+    // Conditions are for what would be granted without them (RFC 9110, 13.2.1).
+    throw change.hasFound ? change.refusal : Refusal(404, "there is no such blob")
   }
 
   /// `?touch`, `?lock`, `?unlock`, or `?unlock&force` for all locks.

@@ -9,10 +9,10 @@ extension BlobResponder {
     (error as? BlobStoreError)?.recordError == .recordIsStreamAndBusy
   }
 
-  /// The tag of what a key has; nil for nothing. A blob that is still being written has one that no request names.
-  func tag(of key: BlobKey) async throws -> EntityTag? {
+  /// By what conditions know what a key has; nil for nothing.
+  func validators(of key: BlobKey) async throws -> Validators? {
     do {
-      return try await cache.header(for: key).map(EntityTag.init)
+      return try await cache.header(for: key).map(Validators.init)
     } catch let failure where Self.isStillWritten(failure) {
       return .unknown
     }
@@ -24,7 +24,7 @@ extension BlobResponder {
   func follow(
     _ key: BlobKey, _ preconditions: Preconditions, isForHeadAlone: Bool
   ) async throws -> ServerResponse {
-    guard preconditions.allowsMatch(.unknown) else { throw Refusal(412, "what is stored has another tag") }
+    guard preconditions.allowsMatch(.unknown) else { throw Refusal(412, "what is stored is another payload") }
     // What the blob will be is not known yet, neither its size nor its type.
     let fields: HeaderFields = [
       "Content-Type": MediaType.unknown, "Content-Disposition": "attachment", "Cache-Control": "no-store",

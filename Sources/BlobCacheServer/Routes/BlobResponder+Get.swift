@@ -37,18 +37,26 @@ extension BlobResponder {
     to request: ServerRequest, _ preconditions: Preconditions, with found: StoredBlob, as mediaType: MediaType?,
     isForHeadAlone: Bool = false
   ) async throws -> ServerResponse {
-    let tag = EntityTag(found.header)
-    guard preconditions.allowsMatch(tag) else { throw Refusal(412, "what is stored has another tag") }
-    let fields = fields(of: found.header, tag, mediaType)
-    guard preconditions.allowsNoneMatch(tag) else { return ServerResponse(status: 304, fields: fields) }
-    if !isForHeadAlone, let asked = Self.ranges(request, tag),
+    let stored = Validators(found.header)
+    guard preconditions.allowsMatch(stored) else {
+      throw Refusal(412, "what is stored is another payload")
+    }
+    let fields = fields(of: found.header, stored, mediaType)
+    let type = mediaType?.answeredText ?? MediaType.unknown
+    guard preconditions.allowsNoneMatch(stored) else {
+      var response = ServerResponse(status: 304, fields: fields)
+      // Equal payloads have one tag, and may have been stored with several types.
+      response.fields.append("Content-Type", type)
+      return response
+    }
+    if !isForHeadAlone, let asked = try Self.ranges(request, stored.tag),
       let response = try Self.part(asked, of: found, fields, mediaType)
     {
       return response
     }
     var response = ServerResponse(status: 200, fields: fields)
     response.body = isForHeadAlone ? .omitted(byteCount: found.byteCount) : try await body(of: found)
-    response.fields.append("Content-Type", mediaType?.answeredText ?? MediaType.unknown)
+    response.fields.append("Content-Type", type)
     return response
   }
 
@@ -83,11 +91,12 @@ extension BlobResponder {
   }
 
   /// What the fields of an answer say of a record, but for the type of its content.
-  private func fields(of header: RecordHeader, _ tag: EntityTag, _ mediaType: MediaType?) -> HeaderFields {
+  private func fields(of header: RecordHeader, _ stored: Validators, _ mediaType: MediaType?) -> HeaderFields {
     var fields = HeaderFields()
     fields.reserveCapacity(12)
-    fields.append("ETag", tag.fieldValue)
+    fields.append("ETag", stored.tag.fieldValue)
     fields.append("Accept-Ranges", "bytes")
+    if let modified = stored.lastModified { fields.append("Last-Modified", HTTPDate.text(modified)) }
     let expiry = cache.configuration.store.expiry.defaultTimeToLive.components.seconds
     let lifetime = header.ttl > 0 ? Int64(clamping: header.ttl) : max(expiry, 60)
     let age = max(0, now.seconds.subtractingReportingOverflow(header.lastUpdate.seconds).partialValue)
@@ -118,11 +127,18 @@ extension BlobResponder {
 
 extension BlobResponder {
   /// The ranges that a request asks for; nil for the whole.
-  private static func ranges(_ request: ServerRequest, _ tag: EntityTag) -> ByteRanges? {
-    guard request.fields.count(of: "Range") == 1, let text = request.fields["Range"] else { return nil }
+  ///
+  /// - Throws: 400 for what is no range of bytes, and for several fields.
+  private static func ranges(_ request: ServerRequest, _ tag: EntityTag) throws(Refusal) -> ByteRanges? {
+    guard let text = request.fields["Range"] else { return nil }
+    // Ranges of other units are for others (RFC 9110, 14.2).
+    guard text.split(separator: "=", maxSplits: 1).first?.trimmingBlanks.lowercased() == "bytes" else { return nil }
+    guard request.fields.count(of: "Range") == 1, let ranges = ByteRanges(headerValue: text) else {
+      throw Refusal(400, "Range must be such as bytes=0-1023, bytes=1024- or bytes=-500")
+    }
     // A part of what has changed is of no use beside the earlier part. A date does not name one payload (13.1.5).
     if let condition = request.fields["If-Range"], tag.isWeak || condition != tag.fieldValue { return nil }
-    return ByteRanges(headerValue: text)
+    return ranges
   }
 
   /// - Returns: nil where the whole payload is the better answer.

@@ -24,9 +24,11 @@ extension BlobResponder {
       throw Refusal(400, "a blob that is seen while it is written takes its place without a condition")
     }
     // A body that is in vain need not come; while it comes, all may change.
-    if !preconditions.areAbsent { _ = try await check(preconditions, of: key) }
-    let wasThere = try await store(request.body, for: key, order, preconditions)
-    return ServerResponse(status: wasThere ? 204 : 201)
+    if !preconditions.areAbsent { try preconditions.checkChange(of: try await validators(of: key)) }
+    let change = JudgedChange(preconditions)
+    guard let header = try await store(request.body, for: key, order, change) else { throw change.refusal }
+    return ServerResponse(
+      status: change.hasFound ? 204 : 201, fields: ["ETag": EntityTag(header).fieldValue])
   }
 
   private func checkSize(_ byteCount: Int64?) throws(Refusal) {
@@ -39,11 +41,11 @@ extension BlobResponder {
 
   /// Not optimized: the compiler (6.3.1) crashes when it splits this into the parts between its waits.
   ///
-  /// - Returns: whether another blob had the key.
+  /// - Returns: the header of the new record; nil if the preconditions do not hold when it takes its place.
   @_optimize(none)
   private func store(
-    _ body: MessageBody, for key: BlobKey, _ order: StoreOrder, _ preconditions: Preconditions
-  ) async throws -> Bool {
+    _ body: MessageBody, for key: BlobKey, _ order: StoreOrder, _ change: JudgedChange
+  ) async throws -> RecordHeader? {
     let inMemory = BodyShare(of: bodies.inMemory)
     try inMemory.take(min(body.byteCount ?? .max, Int64(Self.pieceSize)))
     let onDisk = BodyShare(of: bodies.onDisk)
@@ -54,30 +56,25 @@ extension BlobResponder {
     }
     if order.visibility == .afterCommit, let byteCount = body.byteCount, byteCount <= Int64(Self.pieceSize) {
       let payload = try await Self.whole(body, byteCount: Int(byteCount))
-      return try await turns.inTurn(key) {
-        let wasThere = try await check(preconditions, of: key)
-        try await withoutRefusedType(order) { order in
-          try await cache.store(
-            payload, for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData)
-        }
-        return wasThere
+      return try await withoutRefusedType(order) { order in
+        try await cache.store(
+          payload, for: key, ttl: order.lifetime.timeToLive, locks: order.locks, extendedData: order.extendedData,
+          if: change.allows)
       }
     }
     guard case .stream(let byteCount, let pieces) = body else { throw Refusal(500, "a fault of the server") }
     return try await store(
-      pieces, Upload(byteCount: byteCount, order.visibility, onDisk), for: key, order, preconditions)
+      pieces, Upload(byteCount: byteCount, order.visibility, onDisk), for: key, order, change)
   }
 
-  /// - Returns: whether another blob had the key.
+  /// - Returns: the header of the new record; nil if the preconditions do not hold when it takes its place.
   @_optimize(none)
   private func store(
     _ pieces: any AsyncSequence<Data, any Error> & Sendable, _ begun: Upload, for key: BlobKey, _ order: StoreOrder,
-    _ preconditions: Preconditions
-  ) async throws -> Bool {
-    let isSeen = order.visibility == .whileWriting
-    var wasThere = false
+    _ change: JudgedChange
+  ) async throws -> RecordHeader? {
     // In the end, its own blob is there.
-    if isSeen { wasThere = try await check(preconditions, of: key) }
+    if order.visibility == .whileWriting { change.note(try await validators(of: key)) }
     var upload = begun
     do {
       for try await piece in pieces {
@@ -85,12 +82,10 @@ extension BlobResponder {
         try await write(gathered, to: &upload, for: key, order)
       }
       try await write(try upload.finish(), to: &upload, for: key, order)
-      return try await turns.inTurn(key) { [writer = upload.writer, wasThere] in
-        var wasThere = wasThere
-        if !isSeen { wasThere = try await check(preconditions, of: key) }
-        try await writer?.commit()
-        return wasThere
+      if order.visibility == .whileWriting {
+        return try await upload.writer?.commit()
       }
+      return try await upload.writer?.commit(if: change.allows)
     } catch {
       // Before the answer: its reader is to find nothing left. A writer that cannot be given up now goes with its last use.
       try? await upload.writer?.discard()

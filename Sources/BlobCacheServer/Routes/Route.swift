@@ -21,7 +21,7 @@ enum Route {
   private static let blobs = "/v1/blobs/"
   private static let records = "/v1/records/"
 
-  /// - Throws: 404 for other paths; 400 for a key that is empty or has wrong escapes, and for wrong parameters of a list.
+  /// - Throws: 404 for other paths; 414 for a key that is too long; 400 for one that is empty or has wrong escapes, and for wrong parameters of a list.
   init(_ target: RequestTarget) throws(Refusal) {
     let path = target.path
     if path.hasPrefix(Self.blobs) {
@@ -50,6 +50,10 @@ enum Route {
   private static func key(_ text: Substring) throws(Refusal) -> BlobKey {
     let key = try RequestTarget.decoded(text)
     guard !key.isEmpty else { throw Refusal(400, "the key is empty, and a key has one character at least") }
+    guard key.utf8.count <= RecordExtension.maximumKeyByteCount else {
+      throw Refusal(
+        414, "the key has \(key.utf8.count) bytes, and a key has at most \(RecordExtension.maximumKeyByteCount)")
+    }
     return BlobKey(key)
   }
 

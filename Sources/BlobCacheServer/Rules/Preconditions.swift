@@ -1,7 +1,12 @@
-/// `If-Match` and `If-None-Match` of a request (RFC 9110, 13.1).
-struct Preconditions {
+internal import BlobRecord
+
+/// `If-Match`, `If-None-Match` and their kin with dates (RFC 9110, 13.1).
+struct Preconditions: Sendable {
   private let match: TagList?
   private let noneMatch: TagList?
+  /// nil where a tag is asked for, which comes first (RFC 9110, 13.2.2), and for what is no date.
+  private let unmodifiedSince: UnixTime?
+  private let modifiedSince: UnixTime?
 
   /// - Throws: 400 for a list that has something else than tags.
   init(_ fields: HeaderFields) throws(Refusal) {
@@ -9,66 +14,40 @@ struct Preconditions {
     noneMatch = try fields.list("If-None-Match").map { value throws(Refusal) in
       try TagList(value, of: "If-None-Match")
     }
+    unmodifiedSince = match == nil ? fields["If-Unmodified-Since"].flatMap(HTTPDate.time) : nil
+    modifiedSince = noneMatch == nil ? fields["If-Modified-Since"].flatMap(HTTPDate.time) : nil
   }
 
-  var areAbsent: Bool { match == nil && noneMatch == nil }
+  /// Whether there is none for a change.
+  var areAbsent: Bool { match == nil && noneMatch == nil && unmodifiedSince == nil }
 
-  /// Whether `If-Match` holds.
+  /// Whether what is stored is what the request wants.
   ///
-  /// - Parameter tag: of what is stored; nil for nothing.
-  func allowsMatch(_ tag: EntityTag?) -> Bool { match?.contains(tag, weakly: false) ?? true }
+  /// - Parameter stored: nil for no live record.
+  func allowsMatch(_ stored: Validators?) -> Bool {
+    if let match { return match.contains(stored?.tag, weakly: false) }
+    guard let unmodifiedSince, let modified = stored?.lastModified else { return true }
+    return modified <= unmodifiedSince
+  }
 
-  /// Whether `If-None-Match` holds.
-  func allowsNoneMatch(_ tag: EntityTag?) -> Bool { !(noneMatch?.contains(tag, weakly: true) ?? false) }
+  /// Whether what is stored is something else than the client has.
+  func allowsNoneMatch(_ stored: Validators?) -> Bool {
+    if let noneMatch { return !noneMatch.contains(stored?.tag, weakly: true) }
+    guard let modifiedSince, let modified = stored?.lastModified else { return true }
+    return modified > modifiedSince
+  }
+
+  /// Whether a change may be made of what is stored.
+  func allowChange(of stored: Validators?) -> Bool {
+    // `If-Modified-Since` is for GET and HEAD.
+    allowsMatch(stored) && (noneMatch == nil || allowsNoneMatch(stored))
+  }
 
   /// - Throws: 412 where a change may not be made.
-  func checkChange(of tag: EntityTag?) throws(Refusal) {
-    guard allowsMatch(tag) else {
-      throw Refusal(412, tag == nil ? "there is nothing to match" : "what is stored has another tag")
+  func checkChange(of stored: Validators?) throws(Refusal) {
+    guard allowsMatch(stored) else {
+      throw Refusal(412, stored == nil ? "there is nothing to match" : "what is stored is another payload")
     }
-    guard allowsNoneMatch(tag) else { throw Refusal(412, "there is such a blob already") }
-  }
-}
-
-/// `*`, or tags with commas.
-private struct TagList {
-  /// nil for `*`.
-  private let tags: [(text: Substring, isWeak: Bool)]?
-
-  init(_ value: String, of name: String) throws(Refusal) {
-    var rest = value[...]
-    func skipBlanks() { rest = rest.drop { $0 == " " || $0 == "\t" } }
-    skipBlanks()
-    if rest.drop(while: { $0 == "*" || $0 == " " || $0 == "\t" }).isEmpty, rest.utf8.count(where: { $0 == 0x2A }) == 1 {
-      tags = nil
-      return
-    }
-    var tags: [(text: Substring, isWeak: Bool)] = []
-    while !rest.isEmpty {
-      if rest.first == "," {
-        rest = rest.dropFirst()
-        skipBlanks()
-        continue
-      }
-      let isWeak = rest.hasPrefix("W/")
-      if isWeak { rest = rest.dropFirst(2) }
-      guard rest.first == "\"", let end = rest.dropFirst().firstIndex(of: "\"") else {
-        throw Refusal(400, "\(name) has something else than tags in quotation marks")
-      }
-      tags.append((rest[...end], isWeak))
-      rest = rest[rest.index(after: end)...]
-      skipBlanks()
-      guard rest.isEmpty || rest.first == "," else {
-        throw Refusal(400, "\(name) has something else than tags in quotation marks")
-      }
-    }
-    guard !tags.isEmpty else { throw Refusal(400, "\(name) is empty") }
-    self.tags = tags
-  }
-
-  func contains(_ tag: EntityTag?, weakly: Bool) -> Bool {
-    guard let tag else { return false }
-    guard let tags else { return true }
-    return tags.contains { $0.text == tag.text && (weakly || !$0.isWeak && !tag.isWeak) }
+    guard allowChange(of: stored) else { throw Refusal(412, "there is such a blob already") }
   }
 }

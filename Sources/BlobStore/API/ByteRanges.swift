@@ -1,7 +1,7 @@
 /// Ranges of a payload as HTTP writes them (RFC 9110, 14.1.2): `0-1023`, `1024-`, `-500`, or several with commas.
 ///
 /// What is no range at all is nil when it is read. What lies beyond a payload is left out when it is resolved. So a server
-/// ignores the one, and answers the other with 416.
+/// ignores or refuses the one, and answers the other with 416.
 public struct ByteRanges: Hashable, Sendable {
   private let specifiers: [Specifier]
 

@@ -133,7 +133,7 @@ extension BlobWriter {
   @discardableResult
   public consuming func commit() throws(BlobStoreError) -> RecordHeader {
     do {
-      return try publish()
+      return try publish(if: nil)
     } catch {
       throw BlobStoreError(error, operation: "store", key: key)
     }
@@ -141,11 +141,21 @@ extension BlobWriter {
 
   /// Commits as `commit` does.
   ///
-  /// - Parameter replacingNothing: whether the record that the key has on disk has locks that are not to be kept.
-  @discardableResult
-  package consuming func commit(replacingNothing: Bool) throws(BlobStoreError) -> RecordHeader {
+  /// - Parameters:
+  ///   - replacingNothing: whether the record that the key has on disk has locks that are not to be kept.
+  ///   - condition: must hold for the blob to take its place; a visible one has it already.
+  /// - Returns: nil if the condition does not hold, and nothing was stored.
+  package consuming func commit(
+    replacingNothing: Bool, if condition: StoreCondition?
+  ) throws(BlobStoreError) -> RecordHeader? {
     if replacingNothing { locks = locks.replacingNothing }
-    return try commit()
+    do {
+      return try publish(if: condition)
+    } catch is ConditionFailed {
+      return nil
+    } catch {
+      throw BlobStoreError(error, operation: "store", key: key)
+    }
   }
 
   /// Whether the blob has its place already.
@@ -154,11 +164,11 @@ extension BlobWriter {
   /// Gives the blob up. Nothing of it remains, as when the writer is dropped. Its followers get an error.
   public consuming func discard() {}
 
-  private mutating func publish() throws -> RecordHeader {
+  private mutating func publish(if condition: StoreCondition?) throws -> RecordHeader {
     try complete()
     if let visible { return try complete(visible) }
     try header.withEncodedBytes { head throws(FileError) in try placed.draft.file.write(head, at: 0) }
-    return try store.publisher.publish(&placed, header, locks: locks).header
+    return try store.publisher.publish(&placed, header, locks: locks, if: condition).header
   }
 
   /// Completes the header, and writes what lies behind the payload.

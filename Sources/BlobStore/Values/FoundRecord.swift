@@ -90,6 +90,11 @@ extension FoundRecord {
     }
   }
 
+  /// The header of a record that is live for the judge's time.
+  var liveHeader: RecordHeader? {
+    if case .sound = content { stored?.fields } else { nil }
+  }
+
   var byteCount: Int64 { file?.byteCount ?? 0 }
 
   var isLocked: Bool { header?.isLocked ?? false }
@@ -115,6 +120,8 @@ extension FoundRecord {
 struct Predecessor {
   let size: RecordSize
   let refCount: UInt32
+  /// nil for a record that is not live for the judge's time.
+  let liveHeader: RecordHeader?
 
   /// - Returns: nil for nil.
   init?(_ found: borrowing FoundRecord?) {
@@ -123,6 +130,7 @@ struct Predecessor {
     case let found?:
       size = found.size
       refCount = found.header?.refCount ?? 0
+      liveHeader = found.liveHeader
     }
   }
 }

@@ -21,6 +21,19 @@ extension BlobStore {
     return outcome
   }
 
+  /// Removes a key's record if a condition holds.
+  ///
+  /// - Returns: nil if there is a record for which it does not hold.
+  package func remove(_ key: BlobKey, if condition: StoreCondition) throws(BlobStoreError) -> Outcome? {
+    try withErrorContext("remove", key) {
+      do {
+        return try core.remove(key, recycling: true, if: condition)
+      } catch is ConditionFailed {
+        return nil
+      }
+    }
+  }
+
   /// Unlinks everything in the recycling bin, where the files of dead records wait to be overwritten.
   ///
   /// - Returns: what was unlinked.
@@ -102,14 +115,17 @@ extension BlobStore {
 }
 
 extension StoreCore {
-  fileprivate func remove(_ key: BlobKey, recycling: Bool) throws -> BlobStore.Outcome {
+  fileprivate func remove(
+    _ key: BlobKey, recycling: Bool, if condition: StoreCondition? = nil
+  ) throws -> BlobStore.Outcome {
     let name = try path(for: key)
     guard let open = try root.opened() else { return .notFound }
     let path = open.placed(name)
     var mayLookAgain = true
     var mustTell = true
     while let subdirectory = try recordSubdirectory(of: path, open) {
-      if let level = try remove(path, in: subdirectory.directory, of: open, recycling: recycling) {
+      let level = try remove(path, in: subdirectory.directory, of: open, recycling: recycling, if: condition)
+      if let level {
         if level == .full { try subdirectory.directory.synchronize() }
         return .done
       }
@@ -127,14 +143,17 @@ extension StoreCore {
 
   /// - Returns: what the removal was to be on the medium by; nil if there was no record.
   private func remove(
-    _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool
+    _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
+    if condition: StoreCondition?
   ) throws -> BlobStore.Durability.Level? {
     let hold = try stripes.hold(path.digest)
-    guard let found = try recordToRemove(at: path, in: directory, of: open) else {
+    let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
+    guard let found = try recordToRemove(at: path, in: directory, of: open, by: judge) else {
       // A producer may be at it, and must learn that it was removed.
       hold.noteChange()
       return nil
     }
+    if let condition, !condition.allows(found.liveHeader) { throw ConditionFailed() }
     let level = configuration.durability.level(concernsLock: found.mayBeLocked)
     return try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) ? level : nil
   }
@@ -292,9 +311,9 @@ extension StoreCore {
 
   /// The record at a path, sound or not; nil if the path leads to no record.
   private func recordToRemove(
-    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
+    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
   ) throws -> FoundRecord? {
-    guard case .record(let found) = records.find(path, in: directory, of: open, by: RecordJudge()) else { return nil }
+    guard case .record(let found) = records.find(path, in: directory, of: open, by: judge) else { return nil }
     // That a file cannot be read is no reason to keep it: the removal is unconditional. But there must be one.
     if case .unreadable = found.content, found.file == nil, try directory.status(of: path.fileName) == nil {
       return nil

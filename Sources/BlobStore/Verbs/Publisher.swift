@@ -141,9 +141,10 @@ struct Publisher {
 
   /// Puts a record that is written into its place. It cannot be written again, so a failure is the last.
   func publish(
-    _ placed: inout PlacedDraft, _ header: RecordHeader, locks: BlobStore.LockPolicy
+    _ placed: inout PlacedDraft, _ header: RecordHeader, locks: BlobStore.LockPolicy,
+    if condition: StoreCondition? = nil
   ) throws -> StoreReceipt {
-    var condition: StoreCondition?
+    var condition = condition
     var wait: LimitEnforcer.Wait?
     defer { keeper?.stopAsking(&wait) }
     do {
@@ -242,7 +243,9 @@ struct Publisher {
     if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
     // A try that fails, and is made again, changes the generation too.
     defer { condition?.noteOwnChange(hold.generation) }
-    if pending.header.refCount == pending.askedRefCount, mayTryWithoutLooking(draft, locks: pending.locks) {
+    if pending.header.refCount == pending.askedRefCount, condition?.judge == nil,
+      mayTryWithoutLooking(draft, locks: pending.locks)
+    {
       let outcome = try commit(
         &draft, as: path, pending.size, replacing: nil, isSureOfName: false, pending.level, of: open, &wait, hold)
       if case .done(let usage) = outcome {
@@ -251,8 +254,10 @@ struct Publisher {
       }
       // Else a file has the name, or there is no room. A record that replaces another may take that one's room.
     }
-    let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: open)
+    let judge = condition?.judge == nil ? RecordJudge() : core.judge(at: core.configuration.now())
+    let found = try recordToReplace(at: path, in: draft.subdirectory.directory, of: open, by: judge)
     let before = Predecessor(found)
+    if let condition, !condition.allows(before?.liveHeader) { throw ConditionFailed() }
     core.lastStoreReplaced.store(before != nil, ordering: .relaxed)
     // Counted anew on each try: between two, while this one syncs, others lock and unlock.
     let refCount = pending.locks.refCount(replacing: before?.refCount ?? 0)
@@ -339,12 +344,13 @@ struct Publisher {
     return !locks.keepsLocks && !core.lastStoreReplaced.load(ordering: .relaxed) && draft.isStillSafe
   }
 
+  /// - Parameter judge: whether age matters.
   /// - Returns: nil if there is no record.
   /// - Throws: `foreignFile` if the file there is not the cache's, and so must not be replaced.
   func recordToReplace(
-    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
+    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge = RecordJudge()
   ) throws -> FoundRecord? {
-    switch core.records.find(path, in: directory, of: open, by: RecordJudge(), readsExtension: false) {
+    switch core.records.find(path, in: directory, of: open, by: judge, readsExtension: false) {
     case .absent: return nil
     case .record(let found):
       if case .unreadable(let error) = found.content { throw error }

@@ -1,5 +1,7 @@
 import BlobCache
 import BlobCacheServer
+import BlobRecord
+import BlobStore
 import Foundation
 import TestSupport
 import Testing
@@ -66,6 +68,28 @@ import Testing
       }
       #expect(statuses.filter { $0 == 204 }.count == 1)
     }
+  }
+
+  /// Another process changes the key between the look of the request and the change.
+  @Test(arguments: [10, 300_000]) func anotherStoreOfTheDirectoryCounts(byteCount: Int) async throws {
+    let other = try BlobStore(directory: server.root, configuration: server.cache.configuration.store)
+    let body = MadePieces {
+      try other.store(Data("other".utf8), for: "a")
+      return Data(count: byteCount)
+    }
+    let answer = try await server.send("PUT", "/v1/blobs/a", ["If-None-Match": "*"], body.body(told: byteCount))
+    #expect(answer.status == 412)
+    #expect(try other.load("a")?.payload == Data("other".utf8))
+    #expect(try server.temporaryFiles() == [])
+  }
+
+  @Test func whatHasExpiredIsNothing() async throws {
+    _ = try await server.put("a", "one", ["X-BlobCache-TTL": "10"])
+    let tag = try #require(try await server.get("a")["ETag"])
+    server.clock.advance(by: 11)
+    #expect(try await server.put("a", "two", ["If-Match": tag]).status == 412)
+    #expect(try await server.send("DELETE", "/v1/blobs/a", ["If-Match": tag]).status == 404)
+    #expect(try await server.put("a", "two", ["If-None-Match": "*"]).status == 201)
   }
 
   private func statuses(of count: Int, _ request: @escaping @Sendable (Int) async throws -> Int) async throws -> [Int] {

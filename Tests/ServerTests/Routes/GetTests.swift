@@ -59,6 +59,7 @@ import Testing
     let answer = try await server.get("a", ["If-None-Match": list.replacing("TAG", with: tag)])
     #expect(answer.status == 304)
     #expect(answer["ETag"] == tag)
+    #expect(answer["Content-Type"] == "application/octet-stream")
     #expect(answer.payload.isEmpty)
   }
 

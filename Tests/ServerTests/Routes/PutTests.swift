@@ -11,15 +11,20 @@ import Testing
 
   @Test func aNewBlobIs201AndAReplacedOne204() async throws {
     #expect(try await server.put("a", "one").status == 201)
-    #expect(try await server.put("a", "two").status == 204)
-    #expect(try await server.get("a").text == "two")
+    let replaced = try await server.put("a", "two")
+    #expect(replaced.status == 204)
+    let answer = try await server.get("a")
+    #expect(answer.text == "two")
+    #expect(answer["ETag"] == replaced["ETag"])
   }
 
   @Test(arguments: [nil, 700_000] as [Int64?]) func aLargeBodyIsStoredInPieces(told: Int64?) async throws {
     let pieces = (0..<7).map { Data(repeating: UInt8($0), count: 100_000) }
     let body = told.map { Pieces(pieces: pieces).body(told: $0) } ?? Pieces(pieces: pieces).body
-    #expect(try await server.send("PUT", "/v1/blobs/a", ["Content-Type": "a/b"], body).status == 201)
+    let stored = try await server.send("PUT", "/v1/blobs/a", ["Content-Type": "a/b"], body)
+    #expect(stored.status == 201)
     let answer = try await server.get("a")
+    #expect(answer["ETag"] == stored["ETag"])
     #expect(answer.payload == pieces.reduce(Data(), +))
     #expect(answer["Content-Type"] == "a/b")
   }

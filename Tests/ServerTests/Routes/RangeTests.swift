@@ -29,8 +29,25 @@ import Testing
     #expect(answer["Content-Range"] == "bytes */5")
   }
 
-  @Test(arguments: ["bytes", "bytes=", "bytes=a-b", "bytes=2-1", "lines=0-1", "bytes=0-1;2-3", "bytes=0-4,0-4"])
-  func whatIsNoRangeIsTheWhole(range: String) async throws {
+  @Test(arguments: [
+    "bytes", "bytes=", "BYTES =0-1", "bytes=a-b", "bytes=2-1", "bytes=0-1;2-3", "bytes=0-1,x", "bytes=+1-2",
+    "bytes=--1",
+    "bytes=1",
+  ])
+  func whatIsNoRangeIs400(range: String) async throws {
+    _ = try await server.put("a", "hello")
+    #expect(try await server.get("a", ["Range": range]).status == 400)
+    #expect(try await server.get("none", ["Range": range]).status == 404)
+    #expect(try await server.send("HEAD", "/v1/blobs/a", ["Range": range]).status == 200)
+  }
+
+  @Test func severalFieldsAreNone() async throws {
+    _ = try await server.put("a", "hello")
+    #expect(try await server.get("a", ["Range": "bytes=0-1", "range": "bytes=0-1"]).status == 400)
+  }
+
+  @Test(arguments: ["lines=0-1", "", "bytes=0-4,0-4"])
+  func whatHasNoRangeOfBytesIsTheWhole(range: String) async throws {
     _ = try await server.put("a", "hello")
     let answer = try await server.get("a", ["Range": range])
     #expect(answer.status == 200)

@@ -42,7 +42,7 @@ extension BlobResponder {
       case .unlock: try await cache.unlock(key)
       case .unlockAll: try await cache.unlock(key, force: true)
       case .touch: try await cache.touch(key)
-      case .remove: try await turns.inTurn(key) { try await cache.remove(key) }
+      case .remove: try await cache.remove(key)
       }
     switch outcome {
     case .done: break
