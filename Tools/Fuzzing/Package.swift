@@ -30,6 +30,15 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ]),
     .executableTarget(
+      name: "FuzzRequest",
+      dependencies: [
+        "FuzzSupport",
+        .product(name: "BlobCache", package: "BlobCache"),
+        .product(name: "BlobCacheServer", package: "BlobCache"),
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .executableTarget(
       name: "FuzzHeader", dependencies: ["FuzzSupport", .product(name: "BlobRecord", package: "BlobCache")]),
     .executableTarget(
       name: "FuzzNames", dependencies: ["FuzzSupport", .product(name: "BlobRecord", package: "BlobCache")]),

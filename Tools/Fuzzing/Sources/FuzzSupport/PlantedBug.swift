@@ -10,6 +10,8 @@ public enum PlantedBug: String, Sendable {
   case leavesDots
   /// A number may have a sign.
   case acceptsSigns
+  /// Escapes of a target are a part of the key.
+  case keepsEscapes
 
   public static let active: PlantedBug? = {
     guard let name = ProcessInfo.processInfo.environment["BLOBCACHE_FUZZ_PLANT"] else { return nil }
