@@ -7,6 +7,10 @@ struct Validators {
   let lastModified: UnixTime?
 
   init(_ header: RecordHeader) {
+    guard !header.flags.contains(.streamIncomplete) else {
+      self = .unknown
+      return
+    }
     tag = EntityTag(header)
     lastModified = header.ttl > 0 ? header.lastUpdate : nil
   }

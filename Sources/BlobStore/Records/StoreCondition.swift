@@ -2,7 +2,7 @@ package import BlobRecord
 
 /// The condition under which a change takes effect, judged under the key's stripe.
 package struct StoreCondition: Sendable {
-  /// Judges the header of the live record that a change finds; nil for no such record.
+  /// Judges the header of the record that a change finds, live or being written; nil for no such record.
   package typealias Judge = @Sendable (RecordHeader?) -> Bool
 
   /// The key's history must still be this one; nil for any.

@@ -90,9 +90,12 @@ extension FoundRecord {
     }
   }
 
-  /// The header of a record that is live for the judge's time.
+  /// The header of a record that is live for the judge's time, or is being written.
   var liveHeader: RecordHeader? {
-    if case .sound = content { stored?.fields } else { nil }
+    switch content {
+    case .sound, .damaged(.recordIsStreamAndBusy): stored?.fields
+    case .expired, .damaged, .unreadable: nil
+    }
   }
 
   var byteCount: Int64 { file?.byteCount ?? 0 }
@@ -120,7 +123,7 @@ extension FoundRecord {
 struct Predecessor {
   let size: RecordSize
   let refCount: UInt32
-  /// nil for a record that is not live for the judge's time.
+  /// nil for a record that is not live for the judge's time, unless it is being written.
   let liveHeader: RecordHeader?
 
   /// - Returns: nil for nil.
