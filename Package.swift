@@ -83,6 +83,7 @@ let package = Package(
         .product(name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["Server"])),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Server"])),
         .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
       ],
       // Built in: a program that is copied to another place has its pages with it.
       resources: [

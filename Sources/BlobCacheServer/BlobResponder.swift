@@ -60,6 +60,10 @@ public struct BlobResponder: Sendable {
   ///
   /// - Complexity: a body of more than 256 KiB takes the memory of a piece.
   public func respond(to request: ServerRequest) async -> ServerResponse {
+    await withSpan(of: request) { await response(to: request) }
+  }
+
+  private func response(to request: ServerRequest) async -> ServerResponse {
     var response: ServerResponse
     var route: Route?
     do {

@@ -18,6 +18,7 @@ let package = Package(
       name: "TraitTests",
       dependencies: [
         .product(name: "BlobCache", package: "BlobCache"),
+        .product(name: "BlobCacheServer", package: "BlobCache"),
         .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
         .product(name: "Metrics", package: "swift-metrics"),
         .product(name: "MetricsTestKit", package: "swift-metrics"),

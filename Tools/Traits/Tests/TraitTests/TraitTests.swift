@@ -1,4 +1,5 @@
 import BlobCache
+import BlobCacheServer
 import Foundation
 import InMemoryTracing
 import Metrics
@@ -100,6 +101,32 @@ import Tracing
       #expect(spans.map(\.operationName) == ["blobcache.store", "blobcache.load", "blobcache.store"])
       #expect(spans.first?.attributes["blobcache.key"]?.toSpanAttribute() == .string("a"))
       #expect(spans.map(\.errors.count) == [0, 0, 1])
+    }
+  }
+
+  @Test func aRequestMakesASpanAboveTheCachesOwn() async throws {
+    let tracer = Self.tracer
+    try await withCache { cache in
+      let responder = BlobResponder(cache: cache)
+      tracer.clearFinishedSpans()
+      let fields: HeaderFields = [
+        "Host": "localhost", InMemoryTracer.traceIDKey: "sent", InMemoryTracer.spanIDKey: "1",
+      ]
+      for (method, status) in [("PUT", 201), ("GET", 200)] {
+        let body: MessageBody = method == "PUT" ? .bytes(Data("one".utf8)) : .none
+        let request = ServerRequest(method: method, target: "/v1/blobs/a", fields: fields, body: body)
+        #expect(await responder.respond(to: request).status == status)
+      }
+      let spans = tracer.popFinishedSpans()
+      let requests = spans.filter { $0.operationName == "blobcache.request" }
+      #expect(requests.map(\.kind) == [.server, .server])
+      #expect(
+        requests.compactMap { $0.attributes["http.response.status_code"]?.toSpanAttribute() } == [
+          .int64(201), .int64(200),
+        ])
+      #expect(requests.allSatisfy { $0.traceID == "sent" && $0.parentSpanID == "1" })
+      let store = try #require(spans.first { $0.operationName == "blobcache.store" })
+      #expect(store.parentSpanID == requests.first?.spanID)
     }
   }
 }
