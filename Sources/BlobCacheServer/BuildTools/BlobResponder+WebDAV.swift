@@ -9,7 +9,7 @@ extension BlobResponder {
   func properties(of key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     try await checkDepth(request)
     guard let header = try await cache.header(for: key) else { throw Refusal(404, "there is no such blob") }
-    return Self.multistatus(
+    return multistatus(
       request,
       "<D:resourcetype/><D:getcontentlength>\(header.payloadSize)</D:getcontentlength>"
         + "<D:getetag>\(EntityTag(header).fieldValue)</D:getetag>"
@@ -18,7 +18,7 @@ extension BlobResponder {
 
   func collectionProperties(_ request: ServerRequest) async throws -> ServerResponse {
     try await checkDepth(request)
-    return Self.multistatus(
+    return multistatus(
       request,
       "<D:resourcetype><D:collection/></D:resourcetype><D:getlastmodified>\(HTTPDate.text(now))</D:getlastmodified>")
   }
@@ -38,9 +38,9 @@ extension BlobResponder {
     }
   }
 
-  private static func multistatus(_ request: ServerRequest, _ properties: String) -> ServerResponse {
+  private func multistatus(_ request: ServerRequest, _ properties: String) -> ServerResponse {
     // Names of tools, and escapes in their place, have nothing that XML reads as markup.
-    let path = request.target.prefix { $0 != "?" }
+    let path = (place.isEmpty ? "" : "/" + place.dropLast()) + request.target.prefix { $0 != "?" }
     return ServerResponse(
       status: 207, fields: ["Content-Type": "application/xml; charset=utf-8", "Cache-Control": "no-store"],
       body: .text(

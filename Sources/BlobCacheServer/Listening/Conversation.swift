@@ -128,6 +128,14 @@
     }
 
     private func write(_ response: ServerResponse, to head: HTTPRequestHead, isLast: Bool) async throws {
+      var response = response
+      if head.version == .http1_0, head.method != .HEAD, case .stream(nil, _) = response.body {
+        // There, the end of the connection is the end of the body: one that breaks off would be taken for whole.
+        response =
+          Refusal(
+            503, "the blob is still being written, and HTTP/1.0 cannot tell its end", fields: ["Retry-After": "1"]
+          ).response
+      }
       var headers = HTTPHeaders()
       headers.reserveCapacity(response.fields.all.count + 3)
       headers.add(name: "Date", value: HTTPDate.text(directories.first.now))
@@ -140,9 +148,6 @@
           headers.add(name: "Transfer-Encoding", value: "chunked")
         }
       }
-      var isLast = isLast
-      // Without chunks, the end of the body is the end of the connection.
-      if response.body.byteCount == nil, head.version == .http1_0 { isLast = true }
       if isLast {
         headers.add(name: "Connection", value: "close")
       } else if head.version == .http1_0 {
@@ -190,6 +195,8 @@
         }
         if !rest.isEmpty { try await send(rest, of: part) }
       }
+      // Of an empty payload, nothing else has come.
+      if let head { try await outbound.write(.head(head)) }
       try await outbound.write(.end(nil))
     }
 

@@ -2,6 +2,12 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 extension BlobResponder {
   /// Payloads up to this size are read as a whole, and kept in memory for the next request.
   private static var largestWhole: UInt64 { UInt64(PayloadPieces.pieceSize) }
@@ -74,6 +80,8 @@ extension BlobResponder {
   /// The whole payload, which was compared with its checksum, or is before its end is given away.
   private func body(of blob: StoredBlob) async throws -> MessageBody {
     let all = 0..<blob.byteCount
+    // A file has no part to send of it.
+    guard !all.isEmpty else { return .bytes(Data()) }
     switch blob {
     case .whole(let blob) where blob.payload.count <= PayloadPieces.pieceSize: return .bytes(blob.payload)
     case .open(let reader) where reader.byteCount <= Self.largestComparedFirst:

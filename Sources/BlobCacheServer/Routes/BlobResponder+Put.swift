@@ -54,7 +54,15 @@ extension BlobResponder {
       inMemory.giveBack()
       onDisk.giveBack()
     }
-    if order.visibility == .afterCommit, let byteCount = body.byteCount, byteCount <= Int64(Self.pieceSize) {
+    // Of what has come already, nobody can see the beginning first.
+    let isWhole =
+      switch body {
+      case .stream: false;
+      default: true
+      }
+    if isWhole || order.visibility == .afterCommit, let byteCount = body.byteCount,
+      isWhole || byteCount <= Int64(Self.pieceSize)
+    {
       let payload = try await Self.whole(body, byteCount: Int(byteCount))
       return try await withoutRefusedType(order) { order in
         try await cache.store(

@@ -35,8 +35,10 @@ extension BlobResponder {
   func page(
     _ title: String, _ section: PageFrame.Section? = nil, status: Int = 200, _ content: HTML
   ) -> ServerResponse {
+    // A refusal may be for somebody who is to know nothing of this machine.
     let frame = PageFrame(
-      title: title, section: section, directory: cache.directory.string, isReadOnly: configuration.isReadOnly)
+      title: title, section: section, directory: status < 400 ? cache.directory.string : "",
+      isReadOnly: configuration.isReadOnly)
     return ServerResponse(
       status: status, fields: Self.pageFields, body: .text(frame.page(content).text))
   }

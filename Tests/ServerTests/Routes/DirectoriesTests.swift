@@ -34,6 +34,8 @@ import Testing
     #expect(try await send("GET", "/covers/v1/blobs/a/b").text == "one")
     #expect(try await send("GET", "/covers/v1/blobs?prefix=a").text.contains("\"key\":\"a/b\""))
     #expect(try await send("GET", "/covers/metrics").status == 200)
+    let collection = try await send("PROPFIND", "/covers/sccache/", ["Depth": "0"])
+    #expect(collection.text.contains("<D:href>/covers/sccache/</D:href>"))
   }
 
   @Test(arguments: [

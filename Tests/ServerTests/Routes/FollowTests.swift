@@ -46,6 +46,13 @@ import Testing
     #expect(try await server.send("PUT", "/v1/blobs/a", Self.isSeen, body.body(told: told)).status == 204)
   }
 
+  /// Of what is there already, nobody sees the beginning first.
+  @Test(arguments: [MessageBody.none, .bytes(Data()), .bytes(Data(repeating: 7, count: 300_000))])
+  func aBodyThatIsThereIsStored(body: MessageBody) async throws {
+    #expect(try await server.send("PUT", "/v1/blobs/a", Self.isSeen, body).status == 201)
+    #expect(try await server.get("a").payload.count == (body.byteCount ?? -1))
+  }
+
   @Test func aBodyThatBreaksOffBreaksTheAnswerOff() async throws {
     _ = try await server.put("a", "old")
     let follower = Answers()

@@ -1,5 +1,6 @@
 import BlobCache
 import BlobCacheServer
+import BlobRecord
 import Foundation
 import TestSupport
 import Testing
@@ -52,6 +53,23 @@ import Testing
     let page = try await server.page(address)
     #expect(page.status == 200)
     expectSafe(page)
+  }
+
+  /// The sum of two such sizes is no number of 64 bits.
+  @Test(arguments: ["?survey=1", "records?sort=size"]) func sizesThatDamagedHeadersStateAreHeld(
+    address: String
+  ) async throws {
+    let server = try TestServer()
+    let header = RecordHeader(updateTime: UInt64(server.clock.now.seconds), payloadSize: UInt64(Int64.max))
+    for key in ["a", "b", "c"] {
+      _ = try await server.put(key, "x")
+      try server.overwrite(
+        key, at: 0, with: header.withEncodedBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Array($0) } })
+    }
+    let page = try await server.page(address)
+    #expect(page.status == 200)
+    expectSafe(page)
+    #expect(try await server.page("records?state=damaged").text.contains("damaged"))
   }
 
   @Test func aHostileKeyStaysText() async throws {

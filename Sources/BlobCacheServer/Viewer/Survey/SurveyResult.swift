@@ -22,7 +22,8 @@ struct SurveyResult: Sendable {
   mutating func add(_ row: RecordRow, now: UnixTime) {
     examined += 1
     states[row.state, default: Tally()].records += 1
-    states[row.state, default: Tally()].bytes += row.byteCount
+    // The header of a damaged file may say anything.
+    states[row.state, default: Tally()].bytes.saturatingAdd(row.byteCount)
     if let updated = row.updated {
       sizes.add(row.byteCount, byteCount: row.byteCount)
       let age = now.seconds.subtractingReportingOverflow(updated.seconds)

@@ -69,7 +69,7 @@ final class Verification: Sendable {
   private func add(_ row: RecordRow, byteCount: Int64) {
     let isBad = [.damaged, .unreadable].contains(row.state)
     look.withLock { look in
-      look?.bytes += byteCount
+      look?.bytes.saturatingAdd(byteCount)
       guard isBad else {
         look?.soundRecords += 1
         return

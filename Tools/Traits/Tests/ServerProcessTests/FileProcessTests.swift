@@ -34,6 +34,18 @@ import Testing
     #expect(connection.hasEnded)
   }
 
+  @Test(arguments: ["/ui/payload?key=a", "/ui/payload?key=a&download=1", "/v1/blobs/a"])
+  func anEmptyPayloadIsAnswered(target: String) throws {
+    try server.store().store(Data(), for: "a")
+    let connection = try server.connect()
+    for _ in 0..<2 {
+      try connection.send("GET \(target) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      let answer = try connection.answer()
+      #expect(answer.status == 200)
+      #expect(answer.fields["content-length"] == "0")
+    }
+  }
+
   /// It is never taken for whole.
   @Test func aDamagedPayloadBreaksOff() throws {
     let store = try server.store()

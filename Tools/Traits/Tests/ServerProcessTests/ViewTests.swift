@@ -33,7 +33,11 @@ import Testing
       let match = try #require(
         text.firstMatch(of: /^viewing .*\/cache at (http:\/\/127\.0\.0\.1:(\d+)(\/ui\/enter\?token=[0-9A-F]{32}))\n$/))
       let port = try #require(UInt16(match.2))
-      while !FileManager.default.fileExists(atPath: opened.path) { usleep(10_000) }
+      let deadline = ContinuousClock.now + .seconds(300)
+      while !FileManager.default.fileExists(atPath: opened.path) {
+        try #require(.now < deadline, "the browser was never opened")
+        usleep(10_000)
+      }
       #expect(try String(contentsOf: opened, encoding: .utf8) == String(match.1))
 
       func get(_ target: Substring, cookie: String? = nil) throws -> Connection.Answer {
