@@ -34,7 +34,6 @@ extension CacheEngine {
     guard changing(key, by: request, { staging.stage(blob, request) }) else { return nil }
     failures.forget(key)
     observer.tell(CacheEvent(.stored(staged: true), key, byteCount: request.payload.count))
-    remote?.didStore(blob)
     startWritingStaged()
     return blob
   }
@@ -120,7 +119,11 @@ extension CacheEngine {
         wasStaged ? .written : request.isFetched ? .fetched : .stored(staged: false), key,
         byteCount: request.payload.count,
         duration: stopwatch.elapsed, queueTime: queueTime))
-    if !wasStaged, !request.isFetched { remote?.didStore(blob) }
+    if !request.isFetched {
+      remote?.didStore(blob) { [store] in
+        receipt.generation != nil && (try? store.generation(ofDigest: digest)) == receipt.generation
+      }
+    }
     return blob
   }
 }
@@ -174,8 +177,11 @@ extension CacheEngine {
     try remove(key, if: nil, queueTime: queueTime) ?? .notFound
   }
 
+  /// - Parameter isOfRemote: whether the remote tier may have the key.
   /// - Returns: nil if the condition does not hold for the record that there is.
-  func remove(_ key: BlobKey, if condition: StoreCondition?, queueTime: Duration) throws -> BlobStore.Outcome? {
+  func remove(
+    _ key: BlobKey, if condition: StoreCondition?, queueTime: Duration, isOfRemote: Bool = true
+  ) throws -> BlobStore.Outcome? {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "remove")
     let outcome = try productions.changing(key) {
@@ -185,7 +191,7 @@ extension CacheEngine {
         }
         guard outcome != nil else { return outcome }
         // Before the change ends: what is fetched meanwhile is not stored.
-        remote?.didRemove(key)
+        if isOfRemote { remote?.didRemove(key) }
         return wasStaged ? .done : outcome
       }
     }

@@ -82,6 +82,9 @@ final class CacheEngine: Sendable {
         RemoteRequests.Surroundings(
           now: store.configuration.now, monotonicNow: configuration.monotonicNow,
           defaultExpiration: store.effectiveDefaultExpiration,
+          payloadSize: { key in
+            try await reads.run { _ in try store.header(for: key).map { Int64(clamping: $0.payloadSize) } }
+          },
           blob: { key in try await reads.run { _ in try store.load(key, touching: false) } },
           tell: { event in observer.tell(event) }, logger: logger))
     }

@@ -94,8 +94,8 @@ extension BlobCache {
 
   /// Removes a key's record here and in the remote tier, and says what has become of it there.
   ///
-  /// `remove` does the same, and does not say. A removal that the engine did not take is tried again until it does, or the
-  /// cache is closed. Other machines keep the copies in their directories.
+  /// `remove` does the same, and does not wait for the engine. A removal that the engine did not take is tried again until
+  /// it does, or the cache is closed. Other machines keep the copies in their directories.
   ///
   /// - Returns: whether it was removed here, and there: nil without a tier that is written to.
   /// - Throws: as `remove`.

@@ -4,11 +4,10 @@ internal import Locks
 ///
 /// It is the circuit breaker of Nygard's "Release It!": closed, open, half open.
 final class CircuitBreaker: Sendable {
-  /// What a request may do.
-  enum Admission: Sendable {
-    case admitted
-    /// Not before so long.
-    case refused(Duration)
+  /// A request that is admitted.
+  struct Ticket: Sendable {
+    /// Whether it tries an engine that has failed.
+    var isTrial = false
   }
 
   private struct State {
@@ -70,13 +69,15 @@ final class CircuitBreaker: Sendable {
 
   /// Asked before each request. Each one that is admitted ends with `succeed`, `fail` or `leave`.
   ///
+  /// - Returns: nil if the engine is left alone.
   /// - Complexity: O(1), without a system call but for the clock.
-  func admit() -> Admission {
+  func admit() -> Ticket? {
     let now = now()
     return state.withLock { state in
-      if let pause = state.pause(at: now, duringTrial: settings.pause) { return .refused(pause) }
-      if state.openUntil != nil { state.isTried = true }
-      return .admitted
+      guard state.pause(at: now, duringTrial: settings.pause) == nil else { return nil }
+      let ticket = Ticket(isTrial: state.openUntil != nil)
+      if ticket.isTrial { state.isTried = true }
+      return ticket
     }
   }
 
@@ -89,17 +90,18 @@ final class CircuitBreaker: Sendable {
   }
 
   /// Ends a request whose caller has left before its answer.
-  func leave() {
-    state.withLock { $0.isTried = false }
+  func leave(_ ticket: Ticket) {
+    if ticket.isTrial { state.withLock { $0.isTried = false } }
   }
 
   /// - Returns: whether it has opened now.
   @discardableResult
-  func fail(_ kind: RemoteError.Kind) -> Bool {
+  func fail(_ kind: RemoteError.Kind, _ ticket: Ticket = Ticket()) -> Bool {
     let now = now()
     return state.withLock { state in
-      let wasTrial = state.isTried
-      state.isTried = false
+      // Requests from before it opened end one by one, and say nothing new.
+      guard ticket.isTrial || state.openUntil == nil else { return false }
+      if ticket.isTrial { state.isTried = false }
       state.count(at: now)
       state.failuresInRow += 1
       state.failures += 1
@@ -111,8 +113,7 @@ final class CircuitBreaker: Sendable {
         let isTooMuch =
           state.failuresInRow >= settings.failures
           || state.requests >= Self.fewestRequests && state.failures * 2 >= state.requests
-        // Requests from before it opened end one by one.
-        guard wasTrial || isTooMuch && state.openUntil == nil else { return false }
+        guard ticket.isTrial || isTooMuch else { return false }
         let longer = min(max(state.lastPause * 2, settings.pause), settings.longestPause)
         pause = longer * jitter()
         state.lastPause = longer

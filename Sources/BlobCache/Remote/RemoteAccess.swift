@@ -10,10 +10,12 @@ final class RemoteAccess: Sendable {
   /// Keys that the engine had nothing of a short while ago.
   private let absences: FailureMemory
   private let isClosed = Atomic(false)
+  private let patience: Patience
 
   /// Asks the engine nothing.
   init(_ tier: RemoteTier, _ here: RemoteRequests.Surroundings) {
     self.tier = tier
+    patience = Patience(clock: tier.clock)
     requests = RemoteRequests(tier, here)
     changes = RemoteChanges(by: requests)
     absences = FailureMemory(respondsToMemoryPressure: false, now: here.monotonicNow)
@@ -48,7 +50,9 @@ final class RemoteAccess: Sendable {
   }
 
   /// A blob has its place in the directory.
-  func didStore(_ blob: Blob) {
+  ///
+  /// - Parameter isLatest: whether nothing has changed the key since.
+  func didStore(_ blob: Blob, isLatest: () -> Bool) {
     guard tier.mode.writes else { return }
     absences.forget(blob.key)
     guard tier.payloadSizes.contains(Int64(blob.payload.count)), let place = requests.place(of: blob.key) else {
@@ -56,6 +60,8 @@ final class RemoteAccess: Sendable {
     }
     let record = RemoteRecord(blob, defaultExpiration: requests.here.defaultExpiration, to: place)
     changes.add(.put(record), of: blob.key)
+    // Another change may have come before it in the directory, and after it here. The directory knows.
+    if !isLatest() { changes.add(.putFromDirectory, of: blob.key) }
   }
 
   /// A blob has come in pieces, or what lies beside it was replaced.
@@ -80,17 +86,25 @@ final class RemoteAccess: Sendable {
   }
 
   /// Waits until the latest change of a key is carried out, postponed or dropped.
-  func settled(_ key: BlobKey) async -> RemoteOutcome { await changes.settled(key) }
+  ///
+  /// It waits no longer than a change may take.
+  func settled(_ key: BlobKey) async -> RemoteOutcome {
+    let (changes, time) = (changes, tier.deadlines.change)
+    let outcome = try? await patience.run(first: time, progress: time, tier.engine.name) { _ in
+      await changes.settled(key)
+    }
+    return outcome ?? .postponed
+  }
 
   /// Waits a short while for the changes that wait, drops the rest, and gives the engine back.
   func close() async {
     guard !isClosed.exchange(true, ordering: .relaxed) else { return }
-    let patience = Patience(clock: tier.clock)
-    let (changes, time) = (changes, tier.flushesOnCloseFor)
+    let (changes, time, engine) = (changes, tier.flushesOnCloseFor, tier.engine)
     // Nothing is lost by a deadline but what is dropped, which is told.
     try? await patience.run(first: time, progress: time, tier.engine.name) { _ in await changes.drain() }
+    requests.close()
     changes.close()
-    await tier.engine.close()
+    try? await patience.run(first: time, progress: time, engine.name) { _ in await engine.close() }
   }
 }
 

@@ -3,11 +3,11 @@ internal import Locks
 
 /// The stores and removals on their way to a remote engine: the latest of each key, and one of a key at a time.
 ///
-/// Workers carry them out; each is a task that ends when nothing waits.
+/// Workers carry them out; each is a task that ends when nothing can be done now. An alarm wakes them when something can.
 final class RemoteChanges: Sendable {
   enum Change: Sendable {
     case put(RemoteRecord)
-    /// The record that the directory has when its turn comes.
+    /// Makes the engine's object what the directory has when its turn comes, or removes it.
     case putFromDirectory
     case remove
 
@@ -19,47 +19,67 @@ final class RemoteChanges: Sendable {
     }
   }
 
-  private struct Waiting {
+  fileprivate struct Waiting {
     let change: Change
     /// Its place in the order.
     let number: UInt64
+    /// How often it was tried in vain.
+    var failures = 0
     var waiters: [CheckedContinuation<RemoteOutcome, Never>] = []
   }
 
-  private struct State {
-    /// What waits, and the keys in the order in which their changes came.
+  fileprivate struct State {
     var waiting: [BlobKey: Waiting] = [:]
-    var order: [UInt64: BlobKey] = [:]
-    var (first, next): (UInt64, UInt64) = (0, 0)
+    /// Stores with their bytes, and what takes none, each in the order in which they came.
+    var (stores, others) = (KeyQueue(), KeyQueue())
+    /// Those that are not tried again before a task has slept.
+    var delayed: [BlobKey: Task<Void, Never>] = [:]
+    var nextNumber: UInt64 = 0
     /// What is under way, with those who wait for it.
     var running: [BlobKey: (change: Change, waiters: [CheckedContinuation<RemoteOutcome, Never>])] = [:]
     var byteCount = 0
     /// By numbers of their own.
     var workers: [UInt64: Task<Void, Never>] = [:]
+    var alarm: Task<Void, Never>?
     var isClosed = false
     var drained: [CheckedContinuation<Void, Never>] = []
+    /// Keys whose removals the engine did not take: what it has of them is not to be answered.
+    var hidden: Set<BlobKey> = []
+
+    mutating func number() -> UInt64 {
+      defer { nextNumber += 1 }
+      return nextNumber
+    }
+
+    mutating func put(
+      _ change: Change, of key: BlobKey, failures: Int = 0, waiters: [CheckedContinuation<RemoteOutcome, Never>]
+    ) {
+      let number = number()
+      waiting[key] = Waiting(change: change, number: number, failures: failures, waiters: waiters)
+      byteCount += change.byteCount
+      if change.byteCount > 0 { stores.append(key, number) } else { others.append(key, number) }
+    }
 
     mutating func take(_ key: BlobKey) -> Waiting? {
       guard let taken = waiting.removeValue(forKey: key) else { return nil }
-      order[taken.number] = nil
+      if taken.change.byteCount > 0 { stores.remove(taken.number) } else { others.remove(taken.number) }
+      delayed.removeValue(forKey: key)?.cancel()
       byteCount -= taken.change.byteCount
       return taken
     }
 
-    /// The key whose change came first, of those that `isIncluded`.
-    mutating func oldest(where isIncluded: (BlobKey, Change) -> Bool) -> BlobKey? {
-      while first < next, order[first] == nil { first += 1 }
-      var number = first
-      while number < next {
-        if let key = order[number], let found = waiting[key], isIncluded(key, found.change) { return key }
-        number += 1
-      }
-      return nil
+    /// The change that came first of those that can be carried out now.
+    mutating func next() -> BlobKey? {
+      let (running, delayed) = (running, delayed)
+      func isFree(_ key: BlobKey) -> Bool { running[key] == nil && delayed[key] == nil }
+      let (store, other) = (stores.first(where: isFree), others.first(where: isFree))
+      guard let store, let other else { return store?.key ?? other?.key }
+      return store.number < other.number ? store.key : other.key
     }
   }
 
-  /// Removals that wait at the most; each takes some hundred bytes.
-  private static let mostRemovals = 10_000
+  /// Changes without bytes that wait at the most; each takes some hundred bytes.
+  static let mostWithoutBytes = 10_000
 
   private let requests: RemoteRequests
   private let byteLimit: Int
@@ -72,8 +92,10 @@ final class RemoteChanges: Sendable {
     mostWorkers = requests.tier.maxConcurrentChanges
   }
 
-  /// Whether the engine may not have the latest of a key yet.
-  func isPending(_ key: BlobKey) -> Bool { state.withLock { $0.waiting[key] != nil || $0.running[key] != nil } }
+  /// Whether the engine may not have the latest of a key.
+  func isPending(_ key: BlobKey) -> Bool {
+    state.withLock { $0.waiting[key] != nil || $0.running[key] != nil || $0.hidden.contains(key) }
+  }
 
   /// Changes that wait or are under way, and the bytes of those that wait.
   var load: (changes: Int, bytes: Int) { state.withLock { ($0.waiting.count + $0.running.count, $0.byteCount) } }
@@ -82,39 +104,35 @@ final class RemoteChanges: Sendable {
   ///
   /// - Parameter givesWay: whether the one that waits stays, if there is one.
   func add(_ change: Change, of key: BlobKey, givesWay: Bool = false) {
+    // What is larger than all that may wait is read again when its turn comes.
+    let change = change.byteCount > byteLimit ? .putFromDirectory : change
     let dropped = state.withLock { state -> [(BlobKey, Waiting)] in
       guard !state.isClosed else { return [(key, Waiting(change: change, number: 0))] }
       if givesWay, state.waiting[key] != nil { return [] }
       // What the earlier change would have done, this one does: those who wait for it wait for this.
-      let waiters = state.take(key)?.waiters ?? []
-      state.waiting[key] = Waiting(change: change, number: state.next, waiters: waiters)
-      state.order[state.next] = key
-      state.next += 1
-      state.byteCount += change.byteCount
+      state.put(change, of: key, waiters: state.take(key)?.waiters ?? [])
       var dropped: [(BlobKey, Waiting)] = []
-      while state.byteCount > byteLimit, let oldest = state.oldest(where: { $1.byteCount > 0 }),
-        let taken = state.take(oldest)
+      while state.byteCount > byteLimit, let oldest = state.stores.first(where: { _ in true }),
+        let taken = state.take(oldest.key)
       {
-        dropped.append((oldest, taken))
+        dropped.append((oldest.key, taken))
       }
-      while state.waiting.count > Self.mostRemovals, let oldest = state.oldest(where: { $1.byteCount == 0 }),
-        let taken = state.take(oldest)
+      while state.others.count > Self.mostWithoutBytes, let oldest = state.others.first(where: { _ in true }),
+        let taken = state.take(oldest.key)
       {
-        dropped.append((oldest, taken))
-      }
-      if state.workers.count < mostWorkers, !state.waiting.isEmpty {
-        let number = state.next
-        state.workers[number] = Task { await self.work(number) }
+        state.hide(oldest.key)
+        dropped.append((oldest.key, taken))
       }
       return dropped
     }
     for (key, waiting) in dropped { drop(key, waiting) }
+    wake()
   }
 
   private func drop(_ key: BlobKey, _ waiting: Waiting) {
     requests.didDrop(key, isRemoval: waiting.change.isRemoval)
     for waiter in waiting.waiters { waiter.resume(returning: .dropped) }
-    if !waiting.change.isRemoval { invalidate(key) }
+    if waiting.change.byteCount > 0 { invalidate(key) }
   }
 
   /// Takes away what the engine has of a key whose store it did not get: an earlier blob must not come back.
@@ -123,57 +141,24 @@ final class RemoteChanges: Sendable {
     add(.remove, of: key, givesWay: true)
   }
 
-  /// Waits until the key's change is carried out, postponed or dropped.
+  /// Waits until the key's change is carried out, dropped, or not tried for a while.
   func settled(_ key: BlobKey) async -> RemoteOutcome {
-    await withCheckedContinuation { continuation in
-      let isDone = state.withLock { state in
-        if state.waiting[key] != nil {
+    let isLeftAlone = requests.pause != nil
+    return await withCheckedContinuation { continuation in
+      let known = state.withLock { state -> RemoteOutcome? in
+        if let waiting = state.waiting[key] {
+          // The next try of a store is soon.
+          if isLeftAlone || waiting.change.isRemoval && state.delayed[key] != nil { return .postponed }
           state.waiting[key]?.waiters.append(continuation)
         } else if state.running[key] != nil {
           state.running[key]?.waiters.append(continuation)
         } else {
-          return true
+          return state.hidden.contains(key) ? .dropped : .done
         }
-        return false
+        return nil
       }
-      if isDone { continuation.resume(returning: .done) }
+      if let known { continuation.resume(returning: known) }
     }
-  }
-
-  private func work(_ number: UInt64) async {
-    while let (key, change) = begin(number) {
-      end(key, await carryOut(change, of: key))
-    }
-  }
-
-  private func begin(_ worker: UInt64) -> (BlobKey, Change)? {
-    let (begun, drained) = state.withLock { state -> ((BlobKey, Change)?, [CheckedContinuation<Void, Never>]) in
-      let running = state.running
-      guard let key = state.oldest(where: { key, _ in running[key] == nil }), let taken = state.take(key) else {
-        state.workers[worker] = nil
-        guard state.waiting.isEmpty, state.running.isEmpty else { return (nil, []) }
-        defer { state.drained = [] }
-        return (nil, state.drained)
-      }
-      state.running[key] = (taken.change, taken.waiters)
-      return ((key, taken.change), [])
-    }
-    for waiter in drained { waiter.resume() }
-    return begun
-  }
-
-  /// Lets go those who wait for a change under way.
-  private func release(_ key: BlobKey, _ outcome: RemoteOutcome) {
-    let waiters = state.withLock { state in
-      defer { state.running[key]?.waiters = [] }
-      return state.running[key]?.waiters ?? []
-    }
-    for waiter in waiters { waiter.resume(returning: outcome) }
-  }
-
-  private func end(_ key: BlobKey, _ outcome: RemoteOutcome) {
-    let waiters = state.withLock { $0.running.removeValue(forKey: key)?.waiters ?? [] }
-    for waiter in waiters { waiter.resume(returning: outcome) }
   }
 
   /// Waits until nothing waits or is under way.
@@ -190,16 +175,14 @@ final class RemoteChanges: Sendable {
 
   /// Drops what waits, lets nothing in any more, and ends what is under way.
   func close() {
-    let (dropped, drained, workers) = state.withLock { state in
+    let (dropped, drained, tasks) = state.withLock { state in
       state.isClosed = true
       let dropped = state.waiting
-      state.waiting = [:]
-      state.order = [:]
-      state.byteCount = 0
-      defer { state.drained = [] }
-      return (dropped, state.drained, state.workers)
+      for key in dropped.keys { _ = state.take(key) }
+      defer { (state.drained, state.alarm) = ([], nil) }
+      return (dropped, state.drained, Array(state.workers.values) + [state.alarm].compactMap(\.self))
     }
-    for worker in workers.values { worker.cancel() }
+    for task in tasks { task.cancel() }
     for (key, waiting) in dropped { drop(key, waiting) }
     for waiter in drained { waiter.resume() }
   }
@@ -208,43 +191,147 @@ final class RemoteChanges: Sendable {
 // MARK: - Carrying out
 
 extension RemoteChanges {
-  /// Carries a change out, with all its tries.
-  private func carryOut(_ change: Change, of key: BlobKey) async -> RemoteOutcome {
-    var failures = 0
-    while isLatest(of: key) {
-      if let pause = requests.pause {
-        // It may be long: those who wait are let go.
-        release(key, .postponed)
-        try? await requests.tier.clock.sleep(for: pause)
-        continue
+  /// Begins as many workers as have something to do, or sets the alarm.
+  private func wake() {
+    let pause = requests.pause
+    state.withLock { state in
+      guard !state.isClosed, !state.waiting.isEmpty else { return }
+      if pause == nil, state.workers.count < mostWorkers, state.next() != nil {
+        let number = state.number()
+        state.workers[number] = Task { await self.work(number) }
+        return
       }
-      do throws(RemoteError) {
-        switch change {
-        case .put(let record): try await requests.put(record, of: key)
-        case .putFromDirectory: try await requests.putFromDirectory(key)
-        case .remove: try await requests.remove(key)
-        }
-        return .done
-      } catch {
-        failures += 1
-        // A removal is tried until it succeeds: else what was removed would come back.
-        guard change.isRemoval || error.mayPass && failures < 2 else {
-          requests.didDrop(key, isRemoval: false)
-          invalidate(key)
-          return .dropped
-        }
-        if change.isRemoval { release(key, .postponed) }
-        try? await requests.tier.clock.sleep(for: requests.pauseAfter(failures))
+      // A worker that ends a change looks again, and so does one that has slept for it.
+      guard let pause, state.alarm == nil, state.workers.isEmpty else { return }
+      state.alarm = Task { [clock = requests.tier.clock] in
+        // Cancelled when the cache is closed.
+        guard (try? await clock.sleep(for: max(pause, .milliseconds(1)))) != nil else { return }
+        self.state.withLock { $0.alarm = nil }
+        self.wake()
       }
     }
-    // A later change of the key is on its way, or the cache is closed.
-    let isClosed = state.withLock { $0.isClosed }
-    if isClosed { requests.didDrop(key, isRemoval: change.isRemoval) }
-    return isClosed ? .dropped : .postponed
   }
 
-  private func isLatest(of key: BlobKey) -> Bool {
-    state.withLock { $0.waiting[key] == nil && !$0.isClosed }
+  private func work(_ number: UInt64) async {
+    while let (key, waiting) = begin() {
+      // Others may begin beside it.
+      wake()
+      await carryOut(waiting, of: key)
+    }
+    let drained = state.withLock { state in
+      state.workers[number] = nil
+      guard state.waiting.isEmpty, state.running.isEmpty else { return [CheckedContinuation<Void, Never>]() }
+      defer { state.drained = [] }
+      return state.drained
+    }
+    for waiter in drained { waiter.resume() }
+    wake()
+  }
+
+  private func begin() -> (BlobKey, Waiting)? {
+    let pause = requests.pause
+    return state.withLock { state in
+      guard pause == nil, !state.isClosed, let key = state.next(), let taken = state.take(key) else {
+        return nil
+      }
+      state.running[key] = (taken.change, taken.waiters)
+      return (key, taken)
+    }
+  }
+
+  /// Tries a change once.
+  private func carryOut(_ waiting: Waiting, of key: BlobKey) async {
+    do throws(RemoteError) {
+      switch waiting.change {
+      case .put(let record): try await requests.put(record, of: key)
+      case .putFromDirectory: try await requests.putFromDirectory(key)
+      case .remove: try await requests.remove(key)
+      }
+      end(key, .done)
+    } catch {
+      if error.wasNotTried {
+        again(waiting, of: key, failures: waiting.failures)
+      } else if error.mayPass, waiting.change.isRemoval || waiting.failures == 0 {
+        // A removal is tried until it succeeds: else what was removed would come back.
+        again(waiting, of: key, failures: waiting.failures + 1)
+      } else {
+        requests.didDrop(key, isRemoval: waiting.change.isRemoval)
+        if waiting.change.isRemoval { state.withLock { $0.hide(key) } }
+        end(key, .dropped)
+        if !waiting.change.isRemoval { invalidate(key) }
+      }
+    }
+  }
+
+  /// Puts a change back that is to be tried again.
+  private func again(_ waiting: Waiting, of key: BlobKey, failures: Int) {
+    let delay = failures > waiting.failures ? requests.pauseAfter(failures) : .zero
+    // The next try of a store is soon: those who wait for it go on.
+    let goesOn = !waiting.change.isRemoval && requests.pause == nil
+    let (waiters, isClosed) = state.withLock { state -> ([CheckedContinuation<RemoteOutcome, Never>], Bool) in
+      let waiters = state.running.removeValue(forKey: key)?.waiters ?? []
+      guard !state.isClosed else { return (waiters, true) }
+      if state.waiting[key] != nil {
+        // A later one has come.
+        state.waiting[key]?.waiters += waiters
+        return ([], false)
+      }
+      state.put(waiting.change, of: key, failures: failures, waiters: goesOn ? waiters : [])
+      if delay > .zero {
+        state.delayed[key] = Task { [clock = requests.tier.clock] in
+          guard (try? await clock.sleep(for: delay)) != nil else { return }
+          self.state.withLock { $0.delayed[key] = nil }
+          self.wake()
+        }
+      }
+      return (goesOn ? [] : waiters, false)
+    }
+    if isClosed { requests.didDrop(key, isRemoval: waiting.change.isRemoval) }
+    for waiter in waiters { waiter.resume(returning: isClosed ? .dropped : .postponed) }
+  }
+
+  private func end(_ key: BlobKey, _ outcome: RemoteOutcome) {
+    let waiters = state.withLock { state in
+      if outcome == .done { state.hidden.remove(key) }
+      return state.running.removeValue(forKey: key)?.waiters ?? []
+    }
+    for waiter in waiters { waiter.resume(returning: outcome) }
+  }
+}
+
+extension RemoteChanges.State {
+  fileprivate mutating func hide(_ key: BlobKey) {
+    // Room for as many as may wait. Of more, some may come back: Spec/Remote.md, T7.
+    if hidden.count >= RemoteChanges.mostWithoutBytes { hidden.removeFirst() }
+    hidden.insert(key)
+  }
+}
+
+/// Keys in the order in which they came.
+private struct KeyQueue {
+  private var keys: [UInt64: BlobKey] = [:]
+  private var (start, end): (UInt64, UInt64) = (0, 0)
+
+  var count: Int { keys.count }
+
+  /// - Parameter number: higher than any before.
+  mutating func append(_ key: BlobKey, _ number: UInt64) {
+    if keys.isEmpty { start = number }
+    keys[number] = key
+    end = number + 1
+  }
+
+  mutating func remove(_ number: UInt64) { keys[number] = nil }
+
+  /// - Complexity: O(*n*) for *n* keys that come before it, and the gaps between them.
+  mutating func first(where isIncluded: (BlobKey) -> Bool) -> (key: BlobKey, number: UInt64)? {
+    while start < end, keys[start] == nil { start += 1 }
+    var number = start
+    while number < end {
+      if let key = keys[number], isIncluded(key) { return (key, number) }
+      number += 1
+    }
+    return nil
   }
 }
 

@@ -30,7 +30,7 @@ public protocol RemoteEngine: Sendable {
   /// - Throws: `RemoteError`; `unsupported` where the engine cannot list.
   func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage
 
-  /// Gives back connections and threads. Nothing is called after it.
+  /// Gives back connections and threads. Nothing is begun after it; calls that were cancelled may still end.
   func close() async
 }
 

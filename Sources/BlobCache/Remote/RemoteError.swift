@@ -24,6 +24,8 @@ public struct RemoteError: Error, Sendable {
   /// What happened, with the engine's name, and without a secret.
   public let message: String
   public let cause: (any Error)?
+  /// Whether the engine was not even asked.
+  var wasNotTried = false
 
   public init(_ kind: Kind, _ message: String, cause: (any Error)? = nil) {
     self.kind = kind

@@ -2,6 +2,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Locks
 internal import Logging
+internal import Synchronization
 
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials
@@ -17,7 +18,9 @@ final class RemoteRequests: Sendable {
     let monotonicNow: @Sendable () -> ContinuousClock.Instant
     /// The seconds to live of a record with ttl 0.
     let defaultExpiration: Int64
-    /// The blob of a key as it lies in the directory; nil if there is none.
+    /// The size of a payload in the directory; nil for no live blob.
+    let payloadSize: @Sendable (BlobKey) async throws -> Int64?
+    /// The blob in the directory.
     let blob: @Sendable (BlobKey) async throws -> Blob?
     let tell: @Sendable (CacheEvent) -> Void
     let logger: Logger
@@ -25,14 +28,19 @@ final class RemoteRequests: Sendable {
 
   let tier: RemoteTier
   let here: Surroundings
-  private let breaker: CircuitBreaker
+  /// What lets loads through, and what lets changes through: an engine may take the one and refuse the other.
+  private let (breaker, changeBreaker): (CircuitBreaker, CircuitBreaker)
   private let patience: Patience
   private let counts = Lock(RemoteStatus())
+  private let isClosed = Atomic(false)
 
   init(_ tier: RemoteTier, _ here: Surroundings) {
     self.tier = tier
     self.here = here
-    breaker = CircuitBreaker(tier.breaker, now: here.monotonicNow, jitter: tier.jitter)
+    func makeBreaker() -> CircuitBreaker {
+      CircuitBreaker(tier.breaker, now: here.monotonicNow, jitter: tier.jitter)
+    }
+    (breaker, changeBreaker) = (makeBreaker(), makeBreaker())
     patience = Patience(clock: tier.clock)
   }
 
@@ -54,8 +62,11 @@ final class RemoteRequests: Sendable {
     }
   }
 
-  /// How long the engine is left alone from now on; nil if it may be asked.
-  var pause: Duration? { breaker.pause }
+  /// How long the engine gets no changes from now on; nil if it may.
+  var pause: Duration? { changeBreaker.pause }
+
+  /// Begins no request any more.
+  func close() { isClosed.store(true, ordering: .relaxed) }
 
   /// The pause before another try of a change.
   func pauseAfter(_ failures: Int) -> Duration {
@@ -72,7 +83,7 @@ extension RemoteRequests {
   /// - Returns: `nothing` if the engine has none that is live; `unknown` if it has failed, or is left alone.
   /// - Throws: `CancellationError` if the task is cancelled.
   func get(_ place: RemotePlace) async throws(CancellationError) -> Answer {
-    guard case .admitted = breaker.admit() else {
+    guard !isClosed.load(ordering: .relaxed), let ticket = breaker.admit() else {
       counts.withLock { $0.passedOver += 1 }
       return .unknown
     }
@@ -95,8 +106,11 @@ extension RemoteRequests {
       }
       return record.map { .found($0) } ?? .nothing
     } catch {
-      try throwIfCancelled()
-      let failure = note(error, of: place.key)
+      guard !Task.isCancelled else {
+        breaker.leave(ticket)
+        throw CancellationError()
+      }
+      let failure = note(error, of: place.key, breaker, ticket)
       return failure.kind == .damaged ? .damaged : .unknown
     }
   }
@@ -124,8 +138,14 @@ extension RemoteRequests {
     var (head, body) = (Data(), Data())
     // An engine that promises much is not believed before it comes.
     if let count = object.byteCount { body.reserveCapacity(Int(min(max(count, 0), 1 << 22))) }
-    for try await piece in object.pieces {
+    let start = here.monotonicNow()
+    for try await piece in object.pieces where !piece.isEmpty {
       pace.move()
+      // Bytes that come one by one are progress, and no answer.
+      let longest = tier.deadlines.answer + tier.deadlines.perMebibyte * Double(body.count) / Double(1 << 20)
+      guard start.duration(to: here.monotonicNow()) <= longest else {
+        throw RemoteError(.timedOut, "\(name) takes more than \(longest) for \(body.count) bytes of \(place.name)")
+      }
       let rest = RecordHeader.byteCount - head.count
       head.append(piece.prefix(rest))
       body.append(piece.dropFirst(rest))
@@ -148,16 +168,19 @@ extension RemoteRequests {
     here.tell(CacheEvent(.uploaded, key, byteCount: record.payload.count))
   }
 
-  /// Stores what the directory has of a key now; nothing if that is gone.
+  /// Makes the engine's object what the directory has of a key now, or removes it if that has nothing.
   func putFromDirectory(_ key: BlobKey) async throws(RemoteError) {
     guard let place = place(of: key) else { return }
     let blob: Blob?
     do {
-      blob = try await here.blob(key)
+      // It is not read for nothing.
+      let size = try await here.payloadSize(key)
+      if let size, !tier.payloadSizes.contains(size) { return }
+      blob = size == nil ? nil : try await here.blob(key)
     } catch {
       throw RemoteError(.unsupported, "\(key) cannot be read here: \(error)", cause: error)
     }
-    guard let blob else { return }
+    guard let blob else { return try await remove(key) }
     try await put(RemoteRecord(blob, defaultExpiration: here.defaultExpiration, to: place), of: key)
   }
 
@@ -170,27 +193,23 @@ extension RemoteRequests {
   private func change(
     _ key: BlobKey, byteCount: Int, _ body: @escaping @Sendable (any RemoteEngine) async throws -> Void
   ) async throws(RemoteError) {
-    guard case .admitted = breaker.admit() else {
-      throw RemoteError(.unreachable, "\(tier.engine.name) has failed, and is left alone for a while")
+    guard !isClosed.load(ordering: .relaxed), let ticket = changeBreaker.admit() else {
+      var error = RemoteError(.unreachable, "\(tier.engine.name) has failed, and is left alone for a while")
+      error.wasNotTried = true
+      throw error
     }
     let (engine, times) = (tier.engine, tier.deadlines)
-    let time = times.change + times.perUploadedMebibyte * Double(byteCount) / Double(1 << 20)
+    let time = times.change + times.perMebibyte * Double(byteCount) / Double(1 << 20)
     do {
       try await patience.run(first: time, progress: time, engine.name) { _ in try await body(engine) }
-      breaker.succeed()
+      changeBreaker.succeed()
     } catch {
       guard !Task.isCancelled else {
-        breaker.leave()
+        changeBreaker.leave(ticket)
         throw RemoteError(.failed, "the cache was closed before \(engine.name) had \(key)", cause: error)
       }
-      throw note(error, of: key)
+      throw note(error, of: key, changeBreaker, ticket)
     }
-  }
-
-  private func throwIfCancelled() throws(CancellationError) {
-    guard Task.isCancelled else { return }
-    breaker.leave()
-    throw CancellationError()
   }
 }
 
@@ -198,7 +217,9 @@ extension RemoteRequests {
 
 extension RemoteRequests {
   /// Counts and tells of a failure, and tells the breaker.
-  private func note(_ error: any Error, of key: BlobKey) -> RemoteError {
+  private func note(
+    _ error: any Error, of key: BlobKey, _ breaker: CircuitBreaker, _ ticket: CircuitBreaker.Ticket
+  ) -> RemoteError {
     let failure = RemoteError(anything: error, from: tier.engine.name)
     counts.withLock { counts in
       counts.failures += 1
@@ -208,7 +229,7 @@ extension RemoteRequests {
       // The engine itself has answered.
       breaker.succeed()
       here.logger.warning("\(failure)")
-    } else if breaker.fail(failure.kind) {
+    } else if breaker.fail(failure.kind, ticket) {
       here.logger.log(
         level: failure.kind == .refused ? .error : .warning, "\(failure); it is left alone for a while")
     }

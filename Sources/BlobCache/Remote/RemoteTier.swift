@@ -62,8 +62,10 @@ public struct RemoteTier: Sendable {
     public var firstByte: Duration = .milliseconds(250)
     /// Between two pieces of an answer.
     public var progress: Duration = .seconds(1)
-    /// For a store: until its answer begins, for each mebibyte of it.
-    public var perUploadedMebibyte: Duration = .seconds(1)
+    /// For a whole record that is read.
+    public var answer: Duration = .seconds(30)
+    /// For each mebibyte of a record that is read or stored, besides.
+    public var perMebibyte: Duration = .seconds(1)
     /// For a store or a removal: until its answer begins, besides.
     public var change: Duration = .seconds(5)
 

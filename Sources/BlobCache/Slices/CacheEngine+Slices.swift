@@ -80,7 +80,10 @@ extension CacheEngine {
       // By batches, so that others get their turn, and a task that is cancelled ends.
       try Task.checkCancellation()
       try await lanes.removals.run { [self] queueTime in
-        for index in batch { _ = try remove(layout.key(ofSlice: index), queueTime: queueTime) }
+        // Slices stay here: their object is remote already.
+        for index in batch {
+          _ = try remove(layout.key(ofSlice: index), if: nil, queueTime: queueTime, isOfRemote: false)
+        }
       }
       start = batch.upperBound
     }

@@ -200,7 +200,7 @@ extension SliceAgreement {
       try await engine.removeSlices(of: layout)
       let isThere = try await engine.lanes.removals.run { [self] queueTime in
         guard try find(queueTime).manifest == layout.manifest else { return false }
-        _ = try engine.remove(layout.manifestKey, queueTime: queueTime)
+        _ = try engine.remove(layout.manifestKey, if: nil, queueTime: queueTime, isOfRemote: false)
         return true
       }
       // Those that another process has stored since they were removed.

@@ -246,7 +246,7 @@ extension SlicedObject {
     try await Task { [self] in
       guard try await !agreement.isAgreed(options) else { return }
       try await engine.lanes.removals.run { [self] queueTime in
-        for key in keys { _ = try engine.remove(key, queueTime: queueTime) }
+        for key in keys { _ = try engine.remove(key, if: nil, queueTime: queueTime, isOfRemote: false) }
       }
     }.value
   }

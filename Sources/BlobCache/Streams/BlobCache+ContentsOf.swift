@@ -90,11 +90,9 @@ extension BlockingBlobCache {
         source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
         moving: moving, queueTime: .zero)
     }
-    if visibility == .whileWriting { engine.writeStaged(key) }
-    var writer = try engine.store.openWriter(
+    let writer = try engine.openWriter(
       for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData, visibility: visibility)
-    try writer.append(from: source, waiting: true)
-    let header = try engine.commit(writer, queueTime: .zero)
+    let header = try writer.commit(all: source)
     if moving { try source.removeFile(storedAs: key) }
     return Int64(clamping: header.payloadSize)
   }
@@ -151,6 +149,7 @@ extension CacheEngine {
     }
     memory?.discard(key)
     failures.forget(key)
+    remote?.didChange(key, byteCount: byteCount)
     backupExclusion.apply()
     observer.tell(
       CacheEvent(

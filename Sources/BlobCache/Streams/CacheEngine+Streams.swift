@@ -51,6 +51,8 @@ extension CacheEngine {
     let digest = try store.digest(of: key, for: "store")
     let writer = try productions.changing(key) { try generations.changing(digest, open) }
     memory?.discard(key)
+    // Whatever becomes of the new blob, the old one is gone.
+    remote?.didRemove(key)
     return writer
   }
 

@@ -15,11 +15,9 @@ extension BlobCache {
   public func remove(_ key: BlobKey, purging: Bool = false) async throws -> BlobStore.Outcome {
     let engine = try openEngine()
     return try await withSpan("remove", key) {
-      let outcome = try await engine.lanes.removals.run { queueTime in
+      try await engine.lanes.removals.run { queueTime in
         try engine.purging(purging) { try engine.remove(key, queueTime: queueTime) }
       }
-      _ = await engine.remote?.settled(key)
-      return outcome
     }
   }
 
@@ -28,11 +26,9 @@ extension BlobCache {
     let engine = try openEngine()
     let keys = Array(keys)
     return try await withSpan("remove", nil) {
-      let results = try await engine.lanes.removals.run { queueTime in
+      try await engine.lanes.removals.run { queueTime in
         try engine.purging(purging) { engine.each(keys) { try engine.remove($0, queueTime: queueTime) } }
       }
-      if let remote = engine.remote { for key in keys { _ = await remote.settled(key) } }
-      return results
     }
   }
 

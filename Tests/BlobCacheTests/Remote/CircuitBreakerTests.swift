@@ -15,7 +15,7 @@ import Testing
       BreakerSettings(), now: { start.advanced(by: .seconds(clock.now.seconds)) }, jitter: { 1 })
   }
 
-  private var isAdmitted: Bool { if case .admitted = breaker.admit() { true } else { false } }
+  private var isAdmitted: Bool { breaker.admit() != nil }
 
   @Test func failuresInARowOpenIt() {
     for _ in 0..<4 {
@@ -52,10 +52,15 @@ import Testing
   @Test func oneRequestTriesIt() {
     for _ in 0..<5 { breaker.fail(.unreachable) }
     clock.advance(by: 1)
-    #expect(isAdmitted)
+    let trial = breaker.admit()
+    #expect(trial?.isTrial == true)
     #expect(!isAdmitted)
     #expect(breaker.condition == .tried)
-    breaker.leave()
+    // Those from before it opened say nothing of the trial.
+    #expect(!breaker.fail(.timedOut))
+    breaker.leave(CircuitBreaker.Ticket())
+    #expect(!isAdmitted)
+    trial.map(breaker.leave)
     #expect(isAdmitted)
     breaker.succeed()
     #expect(breaker.condition == .inUse && breaker.pause == nil)
@@ -69,8 +74,9 @@ import Testing
       clock.advance(by: pause - 1)
       #expect(!isAdmitted)
       clock.advance(by: 1)
-      #expect(isAdmitted)
-      breaker.fail(.timedOut)
+      let trial = breaker.admit()
+      #expect(trial?.isTrial == true)
+      breaker.fail(.timedOut, trial ?? CircuitBreaker.Ticket())
     }
   }
 

@@ -217,4 +217,96 @@ import Testing
     #expect(cache.remoteStatus?.droppedUploads ?? 0 >= 2)
     #expect(engine.isClosed)
   }
+
+  /// R2: an engine that is gone keeps no removal waiting, however many there are, nor what comes after.
+  @Test(arguments: [MemoryEngine.Fault.fail(.failed), .hang]) func R2_removalsDoNotWait(
+    fault: MemoryEngine.Fault
+  ) async throws {
+    let cache = try first.node(engine) {
+      $0.remote?.writing = .behind
+      $0.remote?.maxConcurrentChanges = 2
+      $0.remote?.deadlines.change = .milliseconds(50)
+      $0.remote?.flushesOnCloseFor = .milliseconds(10)
+    }
+    let keys = (0..<20).map { BlobKey("\($0) key") }
+    for key in keys { try await cache.store(payload(1), for: key) }
+    try await until { engine.objects.count == 20 }
+    engine.fault(fault)
+    for key in keys { #expect(try await cache.remove(key) == .done) }
+    // What waits for one of them is let go when it was tried, or will not be for a while.
+    #expect(try await cache.removeEverywhere("another").there == .postponed)
+    for key in keys { #expect(try await cache.load(key) == nil) }
+    try await cache.close()
+  }
+
+  /// A removal that is refused is told once, keeps no load from the engine, and hides what is there.
+  @Test func aRefusedRemovalIsHidden() async throws {
+    let cache = try first.node(engine)
+    for key in ["a", "b"] as [BlobKey] { try await cache.store(payload(3), for: key) }
+    engine.fault { if case .remove = $0 { .fail(.refused) } else { nil } }
+    #expect(try await cache.removeEverywhere("a").there == .dropped)
+    #expect(cache.remoteStatus?.droppedRemovals == 1)
+    #expect(try await cache.load("a") == nil)
+    try cache.store.remove("b")
+    cache.removeAllFromMemory()
+    #expect(try await cache.load("b")?.payload == payload(3))
+    #expect(engine.requests.filter { $0 == .remove("test/v1/a/a") }.count <= 1)
+  }
+
+  /// One store that is larger than all that may wait pushes nothing out.
+  @Test func aLargeStoreGoesByTheDirectory() async throws {
+    let gate = Latch()
+    engine.hold { request in if case .put = request { await gate.wait() } }
+    let cache = try first.node(engine) {
+      $0.remote?.writing = .behind
+      $0.remote?.maxConcurrentChanges = 1
+      $0.remote?.waitingByteLimit = 5000
+    }
+    for number in 0..<4 { try await cache.store(payload(1000), for: BlobKey("\(number) key")) }
+    try await cache.store(payload(6000), for: "large")
+    gate.open()
+    try await until { cache.remoteStatus?.waitingChanges == 0 }
+    #expect(cache.remoteStatus?.droppedUploads == 0)
+    #expect(engine.objects.count == 5)
+  }
+
+  /// What has left the directory before its turn takes the engine's earlier blob with it.
+  @Test func whatIsGoneBeforeItsTurnIsRemoved() async throws {
+    let cache = try first.node(engine) { $0.remote?.writing = .behind }
+    try await cache.store(payload(1), for: "key")
+    _ = await cache.remoteOutcome(of: "key")
+    let gate = Latch()
+    engine.hold { request in if case .put = request { await gate.wait() } }
+    try await cache.store(payload(2), for: "other")
+    let writer = try await cache.openWriter(for: "key")
+    try await writer.append(payload(3))
+    try await writer.commit()
+    try cache.store.remove("key")
+    gate.open()
+    try await until { cache.remoteStatus?.waitingChanges == 0 }
+    cache.removeAllFromMemory()
+    let got = try await cache.load("key")?.payload
+    #expect(got == nil || got == payload(3))
+  }
+
+  /// Slices of a remote object stay here.
+  @Test func slicesDoNotGoThere() async throws {
+    let cache = try first.node(engine)
+    let origin = Origin(payload(5000))
+    let slices = try origin.slices(in: cache, sliceSize: 1000)
+    #expect(try await slices.read(0..<5000) == origin.bytes)
+    try await slices.remove()
+    #expect(engine.requests.isEmpty)
+  }
+
+  /// A blob that is seen while it is written ends the old one, there too.
+  @Test func aStreamThatIsGivenUpBringsNothingBack() async throws {
+    let cache = try first.node(engine)
+    try await cache.store(payload(1), for: "key")
+    let writer = try await cache.openWriter(for: "key", visibility: .whileWriting)
+    try await writer.append(payload(2))
+    try await writer.discard()
+    _ = await cache.remoteOutcome(of: "key")
+    #expect(try await cache.load("key") == nil)
+  }
 }

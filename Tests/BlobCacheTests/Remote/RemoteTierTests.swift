@@ -171,7 +171,7 @@ import Testing
     #expect(try await cache.load("here")?.payload == payload(2))
     #expect(try cache.store.load("here")?.payload == payload(2))
     #expect(engine.objects["test/v1/he/here"] != nil || mode == .readOnly)
-    try await cache.remove("there")
+    _ = try await cache.removeEverywhere("there")
     #expect((engine.objects["test/v1/th/there"] != nil) == (mode == .readOnly))
   }
 
@@ -191,9 +191,13 @@ import Testing
     try await writer.commit()
     try await cache.store(payload(3), for: "described", extendedData: Data("old".utf8))
     try await cache.setExtendedData(Data("text/plain".utf8), for: "described")
-    for key in ["written", "described"] as [BlobKey] { _ = await cache.remoteOutcome(of: key) }
+    let file = first.outside.path.appending("file")
+    try payload(77).write(to: URL(filePath: file.string))
+    try await cache.store(contentsOf: file, for: "file")
+    for key in ["written", "described", "file"] as [BlobKey] { _ = await cache.remoteOutcome(of: key) }
     let other = try second.node(engine)
     #expect(try await other.load("written")?.payload == payload(300))
+    #expect(try await other.load("file")?.payload == payload(77))
     #expect(try await other.load("described")?.extendedData == Data("text/plain".utf8))
     let reader = try await second.node(engine).openReader(for: "written")
     #expect(reader?.byteCount == 300)
@@ -226,6 +230,10 @@ import Testing
   @Test func staged() async throws {
     let cache = try first.node(engine) { $0.writing = .behind(BlobCache.WriteBehind()) }
     try await cache.store(payload(6), for: "key")
+    #expect(engine.requests.isEmpty)
+    // A blob goes there once it has its place here.
+    try await cache.flush()
+    _ = await cache.remoteOutcome(of: "key")
     #expect(try await second.node(engine).load("key")?.payload == payload(6))
     try await cache.close()
     #expect(engine.isClosed)

@@ -1,6 +1,7 @@
 import BlobCache
 import BlobCacheServer
 import Foundation
+import TestSupport
 import Testing
 
 /// A server for one browser: its token works once, and the cookie is needed everywhere.
