@@ -28,6 +28,8 @@ import Tracing
     let directory = FileManager.default.temporaryDirectory.appending(path: "BlobCache-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: directory) }  // what is left over disturbs nobody
     var configuration = BlobCache.Configuration()
+    // What other programs leave of the machine's memory changes no count.
+    configuration.memory?.respondsToMemoryPressure = false
     change(&configuration)
     let cache = try BlobCache(directory: FilePath(directory.path), configuration: configuration)
     try await body(cache)
