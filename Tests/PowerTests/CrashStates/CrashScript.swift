@@ -134,7 +134,7 @@ extension CrashScript {
     let key = [subject, subject, "su-other", "x", "elsewhere"].randomElement(using: &generator) ?? subject
     let byteCount = [0, 100, 448, 700, 5000, 9000].randomElement(using: &generator) ?? 0
     let payload = PayloadName("random-\(number)", byteCount)
-    switch Int.random(in: 0..<15, using: &generator) {
+    switch Int.random(in: 0..<14, using: &generator) {
     case 0, 1: return .store(key, payload)
     case 2: return .storePieces(key, payload, locks: number.isMultiple(of: 2) ? .none : .keepOrOne)
     case 3, 4: return .store(key, payload, locks: .one)
@@ -145,7 +145,6 @@ extension CrashScript {
     case 10: return .load(key, touching: true)
     case 11: return .remove(key)
     case 12: return .collect(evicting: Bool.random(using: &generator))
-    case 13: return .storeVisibly(key, payload, locks: number.isMultiple(of: 2) ? .none : .keepOrOne)
     default: return .removeAll(BlobStore.RemovalScope.allCases.randomElement(using: &generator) ?? .all)
     }
   }

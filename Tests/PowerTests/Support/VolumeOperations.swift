@@ -18,7 +18,7 @@ struct VolumeOperations {
     let key = keys.randomElement(using: &generator) ?? ""
     let byteCount = [0, 448, 700, 5000, 20_000].randomElement(using: &generator) ?? 0
     let payload = PayloadName("\(generator.next())", byteCount)
-    switch Int.random(in: 0..<17, using: &generator) {
+    switch Int.random(in: 0..<15, using: &generator) {
     case 0...2: return .store(key, payload)
     case 3, 4: return .storePieces(key, payload, locks: count.isMultiple(of: 4) ? .keep : .none)
     case 5, 6: return .store(key, payload, locks: .one)
@@ -28,7 +28,6 @@ struct VolumeOperations {
     case 11: return .touch(key)
     case 12: return .load(key, touching: false)
     case 13: return .remove(key)
-    case 14, 15: return .storeVisibly(key, payload, locks: count.isMultiple(of: 2) ? .keepOrOne : .none)
     default: return .collect(evicting: false)
     }
   }
