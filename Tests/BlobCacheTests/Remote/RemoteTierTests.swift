@@ -227,11 +227,13 @@ import Testing
       told == ["fetched", "hit(BlobCache.CacheEvent.Tier.remote)", "hit(BlobCache.CacheEvent.Tier.memory)", "miss"])
   }
 
-  @Test func staged() async throws {
-    let cache = try first.node(engine) { $0.writing = .behind(BlobCache.WriteBehind()) }
+  /// T9: a staged blob, too, goes there once it has its place here.
+  @Test func whatIsStagedGoesThereLater() async throws {
+    var behind = BlobCache.WriteBehind()
+    behind.delay = .seconds(100_000)
+    let cache = try first.node(engine) { $0.writing = .behind(behind) }
     try await cache.store(payload(6), for: "key")
     #expect(engine.requests.isEmpty)
-    // A blob goes there once it has its place here.
     try await cache.flush()
     _ = await cache.remoteOutcome(of: "key")
     #expect(try await second.node(engine).load("key")?.payload == payload(6))
