@@ -121,6 +121,7 @@ extension CacheEngine {
         duration: stopwatch.elapsed, queueTime: queueTime))
     if !request.isFetched {
       remote?.didStore(blob) { [store] in
+        // A generation that cannot be read is none: then the directory is asked, which is always right.
         receipt.generation != nil && (try? store.generation(ofDigest: digest)) == receipt.generation
       }
     }

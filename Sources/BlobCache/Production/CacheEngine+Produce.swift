@@ -191,7 +191,7 @@ extension CacheEngine {
   ///
   /// - Parameters:
   ///   - patience: how long to wait for others, before producing all the same.
-  ///   - lookAgain: looks for what another has produced.
+  ///   - lookAgain: finds the blob of another producer.
   func inTurn<Result>(
     of key: BlobKey, waitingAtMost patience: Duration, lookAgain: () async throws -> Result?,
     orProduce produce: () async throws -> Result

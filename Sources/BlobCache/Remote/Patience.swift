@@ -34,7 +34,7 @@ struct Patience: Sendable {
     }
     let watch = Task { [clock] in
       var (seen, patience) = (0, first)
-      // The sleep ends with an error when the call has ended.
+      // The sleep's only error is its cancellation: the call has ended, and there is nothing left to watch.
       while (try? await clock.sleep(for: patience)) != nil {
         let pieces = pace.pieces
         if pieces == seen {

@@ -90,6 +90,7 @@ final class RemoteAccess: Sendable {
   /// It waits no longer than a change may take.
   func settled(_ key: BlobKey) async -> RemoteOutcome {
     let (changes, time) = (changes, tier.deadlines.change)
+    // Its errors are the end of the time and the caller's cancellation. The change goes on after either.
     let outcome = try? await patience.run(first: time, progress: time, tier.engine.name) { _ in
       await changes.settled(key)
     }
@@ -100,10 +101,11 @@ final class RemoteAccess: Sendable {
   func close() async {
     guard !isClosed.exchange(true, ordering: .relaxed) else { return }
     let (changes, time, engine) = (changes, tier.flushesOnCloseFor, tier.engine)
-    // Nothing is lost by a deadline but what is dropped, which is told.
+    // Its only error is the end of the time. What waits then is dropped, and each is told.
     try? await patience.run(first: time, progress: time, tier.engine.name) { _ in await changes.drain() }
     requests.close()
     changes.close()
+    // An engine that does not end in time goes on alone, and the cache has no more to do with it.
     try? await patience.run(first: time, progress: time, engine.name) { _ in await engine.close() }
   }
 }

@@ -204,7 +204,7 @@ extension RemoteChanges {
       // A worker that ends a change looks again, and so does one that has slept for it.
       guard let pause, state.alarm == nil, state.workers.isEmpty else { return }
       state.alarm = Task { [clock = requests.tier.clock] in
-        // Cancelled when the cache is closed.
+        // The sleep's only error is its cancellation: the cache is closed.
         guard (try? await clock.sleep(for: max(pause, .milliseconds(1)))) != nil else { return }
         self.state.withLock { $0.alarm = nil }
         self.wake()
@@ -263,7 +263,7 @@ extension RemoteChanges {
     }
   }
 
-  /// Puts a change back that is to be tried again.
+  /// Puts a change back, for another try.
   private func again(_ waiting: Waiting, of key: BlobKey, failures: Int) {
     let delay = failures > waiting.failures ? requests.pauseAfter(failures) : .zero
     // The next try of a store is soon: those who wait for it go on.
@@ -279,6 +279,7 @@ extension RemoteChanges {
       state.put(waiting.change, of: key, failures: failures, waiters: goesOn ? waiters : [])
       if delay > .zero {
         state.delayed[key] = Task { [clock = requests.tier.clock] in
+          // The sleep's only error is its cancellation: the change was taken, or the cache is closed.
           guard (try? await clock.sleep(for: delay)) != nil else { return }
           self.state.withLock { $0.delayed[key] = nil }
           self.wake()

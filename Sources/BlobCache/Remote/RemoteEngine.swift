@@ -8,7 +8,7 @@ public protocol RemoteEngine: Sendable {
 
   /// Begins to read an object.
   ///
-  /// - Returns: nil if there is none.
+  /// - Returns: nil for a name without an object.
   /// - Throws: `RemoteError`.
   func get(_ name: RemoteName) async throws -> RemoteObject?
 

@@ -81,9 +81,8 @@ public final class CacheSlices: Sendable {
   /// The bytes of a range.
   ///
   /// - Parameter range: offsets in the object, from 0 to `totalSize`.
-  /// - Throws: `invalidRange`; what the closure throws; `sizeMismatch` if it answers more or fewer bytes than it was asked
-  ///   for, of which none are stored; a `BlobStoreError` of a slice that cannot be read or stored; `CancellationError`;
-  ///   `closed`.
+  /// - Throws: `invalidRange`; what the closure throws; `sizeMismatch` if it answers another number of bytes, of
+  ///   which none are stored; a slice's `BlobStoreError`; `CancellationError`; `closed`.
   /// - Complexity: O(*n*) for *n* bytes, and the slices that they lie in.
   public func read(_ range: Range<Int64>) async throws -> Data {
     try check(range)

@@ -151,7 +151,7 @@ extension SliceAgreement {
       expiry: blob?.header.expiry(defaultExpiration: store.effectiveDefaultExpiration) ?? .never)
   }
 
-  /// Puts the manifest in the place of what a look has found, if that is still there. Blocks.
+  /// Replaces the manifest that a look has found, unless another has done so. Blocks.
   ///
   /// It lives twice as long as slices do, so that it is seldom written again.
   ///

@@ -32,7 +32,7 @@ public final class AccessControl: Sendable {
 
   /// From whom a request comes.
   ///
-  /// - Throws: 401 for a token that is not known; 403 for a user who is not answered.
+  /// - Throws: 401 for an unknown token; 403 for a user without permission.
   /// - Complexity: O(*n*) for *n* tokens, whichever it is.
   func caller(of request: ServerRequest) throws(Refusal) -> Caller {
     if let users {

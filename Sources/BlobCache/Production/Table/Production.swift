@@ -7,7 +7,7 @@ final class Production: Sendable {
   enum Kind: CaseIterable, Sendable {
     /// A caller waits for it.
     case load
-    /// A caller waits for what the remote tier has.
+    /// A caller waits for the remote tier.
     case fetch
     /// A live blob that is old is produced anew.
     case refresh
