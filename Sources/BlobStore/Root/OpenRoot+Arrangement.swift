@@ -13,7 +13,8 @@ extension OpenRoot {
   /// Finds out where records lie, unless the configuration says it.
   ///
   /// System calls: none where configuration or settings say it. Else the control file is opened, as later calls need it.
-  /// Only where that says nothing, the root is listed as far as its first entry without a dot.
+  /// Only where that says nothing, the root is listed as far as its first entry without a dot. If there is one, the settings
+  /// are read once more.
   ///
   /// - Parameters:
   ///   - settings: the directory's; nil where it keeps none.
@@ -38,9 +39,12 @@ extension OpenRoot {
       // A hint goes with the control file.
       return setArrangement(hinted, mustBeSaid: hinted == .spread && maySay)
     }
-    let mayBeSpread = configuration.arrangementOfNewDirectories == .spread && maySay
-    let isSpread = try mayBeSpread && !hasRecordsOrOtherFiles()
-    setArrangement(isSpread ? .spread : .prefix, mustBeSaid: isSpread)
+    guard configuration.arrangementOfNewDirectories == .spread && maySay else {
+      return setArrangement(.prefix, mustBeSaid: false)
+    }
+    guard try hasRecordsOrOtherFiles() else { return setArrangement(.spread, mustBeSaid: true) }
+    // The records may have come since the settings were read. A first store says where they lie before it puts them there.
+    setArrangement(try self.settings()?.arrangement ?? .prefix, mustBeSaid: false)
   }
 
   /// The arrangement of the program that changed the directory last.

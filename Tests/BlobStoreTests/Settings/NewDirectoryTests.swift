@@ -182,6 +182,36 @@ import Testing
     #expect(try arrangementThatIsSaid() == .spread)
   }
 
+  /// Another's first store comes before each call of the first store in turn, or finds its key held.
+  @Test(arguments: [true, false]) func firstStoresAgreeAtEveryCall(isThere: Bool) throws {
+    var (call, wasReached) = (0, true)
+    while wasReached {
+      let (cache, trace) = (try Cache(), CallTrace())
+      if isThere { try cache.makeDirectory("") }
+      let other = try cache.store {
+        $0.layout.arrangement = nil
+        $0.access.lockTimeout = .zero
+      }
+      let calls = CallCount()
+      trace.onCall { [call] _, _ in
+        defer { calls.add(1) }
+        guard calls.value == call else { return nil }
+        do {
+          try other.store(payload(5), for: "other")
+        } catch {
+          #expect((error as? BlobStoreError)?.code == .busy)
+        }
+        return nil
+      }
+      try cache.store(files: trace.files) { $0.layout.arrangement = nil }.store(payload(6), for: "foobar")
+      wasReached = calls.value > call
+      #expect(try other.load("foobar")?.payload == payload(6), "before call \(call)")
+      #expect(try cache.files().contains("v8/foobar"), "before call \(call)")
+      call += 1
+    }
+    #expect(call > 20)
+  }
+
   @Test(arguments: [true, false]) func settingsThatComeFirstHold(hasSettings: Bool) throws {
     try cache.makeDirectory("")
     let root = cache.root
