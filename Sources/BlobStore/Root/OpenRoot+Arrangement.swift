@@ -44,7 +44,8 @@ extension OpenRoot {
     }
     guard try hasRecordsOrOtherFiles() else { return setArrangement(.spread, mustBeSaid: true) }
     // The records may have come since the settings were read. A first store says where they lie before it puts them there.
-    setArrangement(try self.settings()?.arrangement ?? .prefix, mustBeSaid: false)
+    let saidMeanwhile = try settings()
+    setArrangement(saidMeanwhile?.arrangement ?? .prefix, mustBeSaid: false)
   }
 
   /// The arrangement of the program that changed the directory last.
