@@ -9,6 +9,7 @@ let package = Package(
     .executable(name: "blobcache-serve", targets: ["blobcache-serve"]),
     .library(name: "BlobCacheCommands", targets: ["BlobCacheCommands"]),
     .library(name: "BlobCacheServer", targets: ["BlobCacheServer"]),
+    .library(name: "BlobCacheRemote", targets: ["BlobCacheRemote"]),
     .library(name: "BlobCache", targets: ["BlobCache"]),
     .library(name: "BlobStore", targets: ["BlobStore"]),
     .library(name: "MemoryCache", targets: ["MemoryCache"]),
@@ -21,15 +22,19 @@ let package = Package(
     // Off by default: a library should not choose what its app links. The app says `traits: ["Metrics"]`.
     .trait(name: "Metrics", description: "BlobCache counts and times what it does by swift-metrics."),
     .trait(name: "Tracing", description: "BlobCache makes spans by swift-distributed-tracing."),
-    // Off by default: of all products, two need a server's 24 packages.
+    // Off by default: of all products, few need the packages of a server or of a client.
+    .trait(
+      name: "Remote",
+      description: "BlobCacheRemote speaks to S3, HTTP servers and Valkey, by AsyncHTTPClient and SwiftNIO."),
     .trait(
       name: "Server", description: "blobcache-serve and BlobCacheServer listen, by Hummingbird.",
-      enabledTraits: ["Tool"]),
+      enabledTraits: ["Tool", "Remote"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     // Without its traits: its JSON reader needs all of Foundation, which every start of the tool would pay for.
     .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
+    .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -38,6 +43,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
     // Without its traits: they bring all of Foundation.
     .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
+    .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
@@ -89,6 +95,21 @@ let package = Package(
       resources: [
         .embedInCode("Viewer/Assets/icon.svg"), .embedInCode("Viewer/Assets/viewer.css"),
         .embedInCode("Viewer/Assets/viewer.js"),
+      ]),
+
+    .target(
+      name: "BlobCacheRemote",
+      dependencies: [
+        "BlobCache", "BlobStore", "BlobRecord", "Locks",
+        .product(name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Remote"])),
+        .product(name: "Crypto", package: "swift-crypto", condition: .when(traits: ["Remote"])),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Remote"])),
+        .product(name: "NIOFoundationCompat", package: "swift-nio", condition: .when(traits: ["Remote"])),
+        .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Remote"])),
+        .product(name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["Remote"])),
+        .product(name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["Remote"])),
+        .product(name: "SystemPackage", package: "swift-system"),
       ]),
 
     .target(

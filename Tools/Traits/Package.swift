@@ -7,7 +7,7 @@ let package = Package(
   platforms: [.macOS(.v15)],
   dependencies: [
     // Named, because the folder of a clone may be called anything.
-    .package(name: "BlobCache", path: "../..", traits: ["Metrics", "Tracing", "Server"]),
+    .package(name: "BlobCache", path: "../..", traits: ["Metrics", "Tracing", "Server", "Remote"]),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -24,6 +24,17 @@ let package = Package(
         .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Tracing", package: "swift-distributed-tracing"),
+      ]),
+    // Engines against real servers, and caches of several machines on them.
+    .testTarget(
+      name: "RemoteProcessTests",
+      dependencies: [
+        .product(name: "BlobCache", package: "BlobCache"),
+        .product(name: "BlobCacheRemote", package: "BlobCache"),
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "blobcache-serve", package: "BlobCache"),
       ]),
     // The server as a process: what its transport makes of bytes, and what becomes of the directory.
     .testTarget(

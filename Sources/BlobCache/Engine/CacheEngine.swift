@@ -81,11 +81,7 @@ final class CacheEngine: Sendable {
         tier,
         RemoteRequests.Surroundings(
           now: store.configuration.now, monotonicNow: configuration.monotonicNow,
-          defaultExpiration: store.effectiveDefaultExpiration,
-          payloadSize: { key in
-            try await reads.run { _ in try store.header(for: key).map { Int64(clamping: $0.payloadSize) } }
-          },
-          blob: { key in try await reads.run { _ in try store.load(key, touching: false) } },
+          defaultExpiration: store.effectiveDefaultExpiration, store: store, reads: reads,
           tell: { event in observer.tell(event) }, logger: logger))
     }
     backupExclusion = BackupExclusion(store: store, isWanted: configuration.excludesFromBackups)

@@ -55,7 +55,7 @@ final class RemoteAccess: Sendable {
   func didStore(_ blob: Blob, isLatest: () -> Bool) {
     guard tier.mode.writes else { return }
     absences.forget(blob.key)
-    guard tier.payloadSizes.contains(Int64(blob.payload.count)), let place = requests.place(of: blob.key) else {
+    guard tier.takes(Int64(blob.payload.count)), let place = requests.place(of: blob.key) else {
       return
     }
     let record = RemoteRecord(blob, defaultExpiration: requests.here.defaultExpiration, to: place)
@@ -70,7 +70,7 @@ final class RemoteAccess: Sendable {
   func didChange(_ key: BlobKey, byteCount: Int64? = nil) {
     guard tier.mode.writes else { return }
     absences.forget(key)
-    if let byteCount, !tier.payloadSizes.contains(byteCount) { return }
+    if let byteCount, !tier.takes(byteCount) { return }
     changes.add(.putFromDirectory, of: key)
   }
 

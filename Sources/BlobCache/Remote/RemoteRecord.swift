@@ -13,19 +13,47 @@ internal import BlobStore
 public struct RemoteRecord: Sendable {
   /// The 64 bytes of the header.
   public let head: Data
-  public let payload: Data
   /// The extension; empty for none.
   public let tail: Data
   /// The last second in which the record is live. An engine may drop it later.
   public let expiry: UnixTime
+  /// The CRC-32 of IEEE 802.3 of all bytes.
+  public let checksum: UInt32
+  /// Bytes of the payload alone.
+  public let payloadByteCount: Int
+  let payload: Payload
 
-  public var byteCount: Int { head.count + payload.count + tail.count }
-  /// Head, payload and tail.
-  public var pieces: [Data] { [head, payload, tail].filter { !$0.isEmpty } }
-  /// All of it in one piece, which is a copy.
-  public var bytes: Data {
+  /// Where the bytes between head and tail come from.
+  enum Payload: Sendable {
+    case memory(Data)
+    case file(RemotePayloadFile)
+  }
+
+  /// Bytes in all.
+  public var byteCount: Int { head.count + payloadByteCount + tail.count }
+
+  /// All bytes in order, in pieces of a mebibyte, or as they lie in memory. Each iteration begins anew.
+  ///
+  /// The last one ends with an error where the payload's file turns out to be damaged.
+  public var pieces: RemoteRecordPieces { RemoteRecordPieces(record: self) }
+
+  /// All bytes in one piece, where they are in memory anyway; nil for a payload in a file.
+  ///
+  /// - Complexity: a copy.
+  public var bytes: Data? {
+    guard case .memory(let payload) = payload else { return nil }
     var bytes = Data(capacity: byteCount)
-    for piece in pieces { bytes.append(piece) }
+    for piece in [head, payload, tail] { bytes.append(piece) }
+    return bytes
+  }
+
+  /// All bytes in one piece, wherever they come from.
+  ///
+  /// - Throws: what reading the payload's file throws.
+  public func collected() async throws -> Data {
+    if let bytes { return bytes }
+    var bytes = Data(capacity: byteCount)
+    for try await piece in pieces { bytes.append(piece) }
     return bytes
   }
 }
@@ -36,18 +64,41 @@ extension RemoteRecord {
   ///   - defaultExpiration: the seconds to live that a ttl of 0 means there.
   ///   - place: where the record goes.
   init(_ blob: Blob, defaultExpiration: Int64, to place: RemotePlace) {
-    var header = blob.header
+    let checksum = blob.header.payloadChecksum ?? CRC32.checksum(of: blob.payload.bytes)
+    self.init(
+      blob.header, .memory(blob.payload), Int64(blob.payload.count), checksum, blob.extendedData, defaultExpiration,
+      to: place)
+  }
+
+  /// - Parameters:
+  ///   - file: what lies in the directory, and is read when its bytes are asked for.
+  ///   - checksum: the payload's.
+  init(_ file: RemotePayloadFile, checksum: UInt32, defaultExpiration: Int64, to place: RemotePlace) {
+    self.init(
+      file.reader.header, .file(file), file.reader.byteCount, checksum, file.reader.extendedData, defaultExpiration,
+      to: place)
+  }
+
+  private init(
+    _ header: RecordHeader, _ payload: Payload, _ byteCount: Int64, _ checksum: UInt32, _ extendedData: Data?,
+    _ defaultExpiration: Int64, to place: RemotePlace
+  ) {
+    var header = header
     header.refCount = 0
     if header.ttl == 0 { header.ttl = UInt64(clamping: max(1, defaultExpiration)) }
-    header.payloadSize = UInt64(blob.payload.count)
-    if header.payloadChecksum == nil { header.payloadChecksum = CRC32.checksum(of: blob.payload.bytes) }
+    header.payloadSize = UInt64(clamping: byteCount)
+    header.payloadChecksum = checksum
     header.keyDigest = place.digest
-    let kept = RecordExtension(key: place.keptKey, data: blob.extendedData.map(Array.init) ?? [])
+    let kept = RecordExtension(key: place.keptKey, data: extendedData.map(Array.init) ?? [])
     let tail = kept.key == nil && kept.data.isEmpty ? [] : kept.encoded
     header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
-    head = header.withEncodedBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } }
-    payload = blob.payload
+    let head = header.withEncodedBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } }
+    let start = CRC32.combined(CRC32.checksum(of: head.bytes), checksum, byteCount: byteCount)
+    self.checksum = CRC32.combined(start, unsafe CRC32.checksum(of: tail.span.bytes), byteCount: Int64(tail.count))
+    self.head = head
     self.tail = Data(tail)
+    self.payload = payload
+    payloadByteCount = Int(clamping: byteCount)
     expiry = header.expiry(defaultExpiration: defaultExpiration)
   }
 }

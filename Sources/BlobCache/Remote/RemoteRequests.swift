@@ -18,10 +18,9 @@ final class RemoteRequests: Sendable {
     let monotonicNow: @Sendable () -> ContinuousClock.Instant
     /// The seconds to live of a record with ttl 0.
     let defaultExpiration: Int64
-    /// The size of a payload in the directory; nil for no live blob.
-    let payloadSize: @Sendable (BlobKey) async throws -> Int64?
-    /// The blob in the directory.
-    let blob: @Sendable (BlobKey) async throws -> Blob?
+    let store: BlobStore
+    /// Whose threads read the directory.
+    let reads: Lane
     let tell: @Sendable (CacheEvent) -> Void
     let logger: Logger
   }
@@ -163,25 +162,31 @@ extension RemoteRequests {
     try await change(key, byteCount: record.byteCount) { try await $0.put(record, as: place.name) }
     counts.withLock { counts in
       counts.uploads += 1
-      counts.uploadedBytes += Int64(record.payload.count)
+      counts.uploadedBytes += Int64(record.payloadByteCount)
     }
-    here.tell(CacheEvent(.uploaded, key, byteCount: record.payload.count))
+    here.tell(CacheEvent(.uploaded, key, byteCount: record.payloadByteCount))
   }
 
   /// Makes the engine's object what the directory has of a key now, or removes it if that has nothing.
   func putFromDirectory(_ key: BlobKey) async throws(RemoteError) {
     guard let place = place(of: key) else { return }
-    let blob: Blob?
+    let record: RemoteRecord?
     do {
-      // It is not read for nothing.
-      let size = try await here.payloadSize(key)
-      if let size, !tier.payloadSizes.contains(size) { return }
-      blob = size == nil ? nil : try await here.blob(key)
+      let reader = try await here.reads.run { [store = here.store] _ in try store.openReader(for: key, touching: false)
+      }
+      if let reader, !tier.takes(reader.byteCount) { return }
+      if let reader {
+        let file = RemotePayloadFile(reader: reader, lane: here.reads)
+        record = RemoteRecord(
+          file, checksum: try await file.checksum(), defaultExpiration: here.defaultExpiration, to: place)
+      } else {
+        record = nil
+      }
     } catch {
       throw RemoteError(.unsupported, "\(key) cannot be read here: \(error)", cause: error)
     }
-    guard let blob else { return try await remove(key) }
-    try await put(RemoteRecord(blob, defaultExpiration: here.defaultExpiration, to: place), of: key)
+    guard let record else { return try await remove(key) }
+    try await put(record, of: key)
   }
 
   func remove(_ key: BlobKey) async throws(RemoteError) {

@@ -1,3 +1,5 @@
+internal import BlobRecord
+
 /// A tier behind the directory, which other machines share: a remote engine, and how it is used.
 ///
 /// A load that finds nothing here asks the engine, and keeps what it gets. A store goes to the engine when it has its place
@@ -96,6 +98,12 @@ extension RemoteTier {
       deadlines.firstByte, deadlines.progress, deadlines.change, breaker.pause, breaker.longestPause,
     ]
     return times.allSatisfy { $0 > .zero } ? nil : "the deadlines and pauses of a remote tier are above zero"
+  }
+
+  /// Whether a payload of this size goes to the engine.
+  func takes(_ byteCount: Int64) -> Bool {
+    let most = engine.largestObject.map { $0 - Int64(RecordHeader.byteCount + RecordExtension.maximumTailByteCount) }
+    return payloadSizes.contains(byteCount) && byteCount <= most ?? .max
   }
 
   /// Whether two caches on one directory use the tier alike.

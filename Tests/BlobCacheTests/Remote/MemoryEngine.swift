@@ -109,7 +109,8 @@ final class MemoryEngine: RemoteEngine {
 
   func put(_ record: RemoteRecord, as name: RemoteName) async throws {
     _ = try await begin(.put(name.string))
-    state.withLock { $0.objects[name.string] = record.bytes }
+    let bytes = try await record.collected()
+    state.withLock { $0.objects[name.string] = bytes }
   }
 
   func remove(_ name: RemoteName) async throws {
@@ -120,6 +121,12 @@ final class MemoryEngine: RemoteEngine {
   func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage {
     let names = state.withLock { $0.objects.keys.filter { $0.hasPrefix(prefix.string) }.sorted() }
     return RemotePage(names: names.map { RemoteName($0) })
+  }
+
+  func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities {
+    var capabilities = RemoteCapabilities()
+    capabilities.lists = true
+    return capabilities
   }
 
   func close() async { state.withLock { $0.isClosed = true } }
