@@ -204,7 +204,7 @@ let package = Package(
     .testTarget(
       name: "ServerTests",
       dependencies: [
-        "BlobCacheServer", "BlobCache", "BlobStore", "BlobRecord", "TestSupport",
+        "BlobCacheServer", "BlobCache", "BlobStore", "BlobRecord", "Locks", "TestSupport",
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(

@@ -109,6 +109,7 @@ public struct BlobResponder: Sendable {
     case (.record(let key), _): return try await record(key)
     case (.tool(let tool), _): return try await answer(tool, request)
     case (.metrics, _): return try await metrics()
+    case (.status, _): return try await status()
     case (.health, _): return .line(200, "ok")
     case (.readiness, _): return try await readiness()
     case (.viewer(let page), _): return try await view(page, request, target, caller)

@@ -81,11 +81,15 @@ final class CircuitBreaker: Sendable {
     }
   }
 
-  func succeed() {
+  /// - Returns: whether it has closed now.
+  @discardableResult
+  func succeed() -> Bool {
     let now = now()
-    state.withLock { state in
+    return state.withLock { state in
       state.count(at: now)
+      let wasOpen = state.openUntil != nil
       (state.failuresInRow, state.openUntil, state.lastPause, state.isTried) = (0, nil, .zero, false)
+      return wasOpen
     }
   }
 

@@ -48,6 +48,7 @@ final class RemoteRequests: Sendable {
     var status = counts.withLock { $0 }
     status.engine = tier.engine.name
     status.condition = breaker.condition
+    status.changeCondition = changeBreaker.condition
     return status
   }
 
@@ -94,7 +95,7 @@ extension RemoteRequests {
         pace.move()
         return try await self.receive(object, at: place, pace)
       }
-      breaker.succeed()
+      noteSuccess(breaker)
       counts.withLock { counts in
         if let record {
           counts.hits += 1
@@ -207,7 +208,7 @@ extension RemoteRequests {
     let time = times.change + times.perMebibyte * Double(byteCount) / Double(1 << 20)
     do {
       try await patience.run(first: time, progress: time, engine.name) { _ in try await body(engine) }
-      changeBreaker.succeed()
+      noteSuccess(changeBreaker)
     } catch {
       guard !Task.isCancelled else {
         changeBreaker.leave(ticket)
@@ -221,6 +222,12 @@ extension RemoteRequests {
 // MARK: - Failures
 
 extension RemoteRequests {
+  /// Tells the breaker, and the log where the engine was left alone before.
+  private func noteSuccess(_ breaker: CircuitBreaker) {
+    // As loud as what it ends.
+    if breaker.succeed() { here.logger.warning("\(tier.engine.name) answers again") }
+  }
+
   /// Counts and tells of a failure, and tells the breaker.
   private func note(
     _ error: any Error, of key: BlobKey, _ breaker: CircuitBreaker, _ ticket: CircuitBreaker.Ticket
@@ -232,7 +239,7 @@ extension RemoteRequests {
     }
     if failure.kind == .damaged || failure.kind == .unsupported {
       // The engine itself has answered.
-      breaker.succeed()
+      noteSuccess(breaker)
       here.logger.warning("\(failure)")
     } else if breaker.fail(failure.kind, ticket) {
       here.logger.log(

@@ -1,7 +1,7 @@
 /// What a cache has to do with its remote tier: its condition, and counts since the cache was opened.
 public struct RemoteStatus: Hashable, Sendable, Codable {
   /// Whether the engine is asked.
-  public enum Condition: String, Sendable, Codable {
+  public enum Condition: String, CaseIterable, Sendable, Codable {
     case inUse
     /// It has failed, and is left alone for a while.
     case leftAlone
@@ -11,7 +11,10 @@ public struct RemoteStatus: Hashable, Sendable, Codable {
 
   /// What messages call the engine.
   public internal(set) var engine = ""
+  /// Whether loads ask it.
   public internal(set) var condition = Condition.inUse
+  /// Whether stores and removals go there: an engine may answer loads and refuse changes.
+  public internal(set) var changeCondition = Condition.inUse
   /// Loads that the engine answered with a blob.
   public internal(set) var hits: Int64 = 0
   /// Loads that it answered with nothing, or with a record that is expired.

@@ -33,6 +33,7 @@ extension BlobResponder {
         metrics.series("blobcache_" + gauge.name, directory, gauge.value)
       }
     }
+    if let remote = cache.remoteStatus { metrics.add(remote, directory) }
     let name = "blobcache_http_requests_total"
     metrics.family(name, .counter, "Requests that were answered.")
     for (series, count) in requests.all {
@@ -43,5 +44,28 @@ extension BlobResponder {
       status: 200,
       fields: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8", "Cache-Control": "no-store"],
       body: .text(metrics.text))
+  }
+}
+
+extension PrometheusText {
+  fileprivate mutating func add(_ remote: RemoteStatus, _ directory: [(String, String)]) {
+    for counter in remote.counters {
+      let name = "blobcache_remote_\(counter.metricName)_total"
+      family(name, .counter, counter.help)
+      series(name, directory, counter.value)
+    }
+    for gauge in remote.gauges {
+      let name = "blobcache_remote_\(gauge.metricName)"
+      family(name, .gauge, gauge.help)
+      series(name, directory, gauge.value)
+    }
+    let name = "blobcache_remote_condition"
+    family(name, .gauge, "1 for what the remote tier is now, to loads and to changes.")
+    for (user, now) in [("loads", remote.condition), ("changes", remote.changeCondition)] {
+      for condition in RemoteStatus.Condition.allCases {
+        series(
+          name, directory + [("for", user), ("condition", condition.rawValue)], condition == now ? 1 : 0)
+      }
+    }
   }
 }

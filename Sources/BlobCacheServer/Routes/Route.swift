@@ -10,6 +10,8 @@ enum Route {
   /// Below the prefix of a build tool.
   case tool(ToolRoute)
   case metrics
+  /// What the directory holds and has done, and its remote tier.
+  case status
   /// Whether the process answers.
   case health
   /// Whether the directory can be used.
@@ -32,6 +34,8 @@ enum Route {
       self = .list(try ListQuery(target))
     } else if path == "/metrics" {
       self = .metrics
+    } else if path == "/status" {
+      self = .status
     } else if path == "/healthz" {
       self = .health
     } else if path == "/readyz" {
@@ -65,6 +69,7 @@ enum Route {
     case .record: "record"
     case .tool(let tool): tool.name
     case .metrics: "metrics"
+    case .status: "status"
     case .health: "health"
     case .readiness: "readiness"
     case .viewer, .viewerRoot: "viewer"
@@ -75,7 +80,7 @@ enum Route {
     switch self {
     case .blob: ["GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS"]
     case .tool(let tool): tool.methods
-    case .list, .record, .metrics, .health, .readiness, .viewerRoot: ["GET", "HEAD", "OPTIONS"]
+    case .list, .record, .metrics, .status, .health, .readiness, .viewerRoot: ["GET", "HEAD", "OPTIONS"]
     case .viewer(let page): page.methods
     }
   }
@@ -100,7 +105,7 @@ enum Route {
     case .record(let key): Permission(scope: .read, reach: .key(key.string))
     case .tool(let tool): tool.permission(for: method)
     case .list(let query): Permission(scope: .read, reach: .prefix(query.prefix))
-    case .metrics: Permission(scope: .read, reach: .directory)
+    case .metrics, .status: Permission(scope: .read, reach: .directory)
     // Those who watch over the process ask without a token.
     case .health, .readiness, .viewerRoot: nil
     case .viewer(let page): page.permission

@@ -3,6 +3,7 @@ import BlobRecord
 import BlobStore
 import Foundation
 import Locks
+import Logging
 import TestSupport
 import Testing
 
@@ -63,7 +64,11 @@ import Testing
   /// R4: the engine is tried again, and comes back.
   @Test func R4_theEngineComesBack() async throws {
     try await second.node(engine).store(payload(1), for: "key")
-    let cache = try first.node(engine) { $0.remote?.remembersAbsenceFor = .nanoseconds(1) }
+    let log = Log<String>()
+    let cache = try first.node(engine) {
+      $0.remote?.remembersAbsenceFor = .nanoseconds(1)
+      $0.store.logger = Logger(label: "test") { _ in WarningLog(log: log) }
+    }
     engine.fault(.fail(.unreachable))
     for number in 0..<5 { _ = try await cache.load(BlobKey("\(number) other")) }
     #expect(cache.remoteStatus?.condition == .leftAlone)
@@ -78,6 +83,11 @@ import Testing
     first.uptime.advance(by: 1)
     #expect(try await cache.load("key")?.payload == payload(1))
     #expect(cache.remoteStatus?.condition == .inUse)
+    // Each of the two is told once.
+    #expect(
+      log.all == [
+        "memory://test was told to fail; it is left alone for a while", "memory://test answers again",
+      ])
   }
 
   /// A refusal is a matter of settings: it is not tried again at once.

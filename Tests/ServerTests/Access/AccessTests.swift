@@ -27,7 +27,7 @@ import Testing
     ("POST", "/v1/blobs/a?touch", "write", false), ("POST", "/v1/blobs/a?lock", "write", false),
     ("POST", "/v1/blobs/a?unlock&force", "write", false), ("GET", "/v1/records/a", "read", false),
     ("GET", "/v1/blobs", "read", false), ("GET", "/v1/blobs?prefix=ci/", "read", false),
-    ("GET", "/metrics", "read", false),
+    ("GET", "/metrics", "read", false), ("GET", "/status", "read", false),
     ("GET", "/ui/", "read", false), ("GET", "/ui/record?key=ci/%C3%A9", "read", false),
     ("POST", "/ui/change", "write", false), ("POST", "/ui/collect", "admin", false),
     ("POST", "/ui/verify", "admin", false),

@@ -24,7 +24,9 @@ import Testing
     return String(field.prefix { $0 != ";" })
   }
 
-  @Test(arguments: ["/ui/", "/ui/records", "/v1/blobs/a", "/v1/blobs", "/v1/records/a", "/metrics", "/readyz"])
+  @Test(arguments: [
+    "/ui/", "/ui/records", "/v1/blobs/a", "/v1/blobs", "/v1/records/a", "/metrics", "/status", "/readyz",
+  ])
   func withoutTheCookieNothingIsAnswered(target: String) async throws {
     let server = try server()
     try await server.cache.store(Data("x".utf8), for: "a")

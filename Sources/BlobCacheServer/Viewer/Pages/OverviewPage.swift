@@ -14,7 +14,8 @@ extension BlobResponder {
       passes: try await cache.recentPasses(),
       samples: viewer.samples.add(.init(time: now, traffic: traffic, usage: usage)),
       survey: try await survey(of: usage, isAsked: target.parameter("survey") != nil),
-      sizeLimit: cache.configuration.store.limits.size, now: now)
+      sizeLimit: cache.configuration.store.limits.size,
+      remote: cache.remoteStatus.map(RemoteCard.init), now: now)
     return self.page("Overview", .overview, page.content)
   }
 
@@ -34,6 +35,8 @@ struct OverviewPage {
   /// nil if no walk was made.
   let survey: Surveys.Look?
   let sizeLimit: Int64?
+  /// nil without a remote tier.
+  let remote: RemoteCard?
   let now: UnixTime
 
   /// A walk over so many takes less time than a person notices.
@@ -48,6 +51,7 @@ struct OverviewPage {
     <section class="card" id="bytes" data-live><h2>Bytes in the directory</h2>\(bytes)</section>
     <section class="card" id="loads" data-live><h2>Loads between collections</h2>\(PassCharts(passes: passes, now: now).loads)</section>
     <section class="card" id="removals" data-live><h2>Removed by collections</h2>\(PassCharts(passes: passes, now: now).removals)</section>
+    \(remote?.content ?? "")
     </div>
     <div id="survey" data-live>\(surveyed)</div>
     """

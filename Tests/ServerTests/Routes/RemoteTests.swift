@@ -1,0 +1,91 @@
+import BlobCache
+import BlobCacheServer
+import Foundation
+import Testing
+
+/// What a server tells of the tier that other machines share.
+@Suite struct RemoteTests {
+  private let objects = RemoteObjects()
+
+  private func node() throws -> TestServer { try TestServer { [objects] in $0.remote = objects.tier } }
+
+  /// A load that the tier answers, and one that it does not.
+  private func used() async throws -> TestServer {
+    #expect(try await node().put("a", "hello").status == 201)
+    let server = try node()
+    #expect(try await server.get("a").text == "hello")
+    #expect(try await server.get("none").status == 404)
+    return server
+  }
+
+  @Test func metricsCountWhatTheTierDoes() async throws {
+    let server = try await used()
+    _ = try await server.put("b", "more")
+    let text = try await server.send("GET", "/metrics").text
+    let place = "directory=\"\(server.cache.directory)\""
+    for (name, value) in [
+      ("requests_total", 3), ("hits_total", 1), ("misses_total", 1), ("uploads_total", 1), ("loaded_bytes_total", 5),
+      ("uploaded_bytes_total", 4), ("passed_over_total", 0), ("failures_total", 0), ("dropped_uploads_total", 0),
+      ("waiting_changes", 0), ("waiting_bytes", 0),
+    ] {
+      #expect(text.contains("\nblobcache_remote_\(name){\(place)} \(value)\n"), "\(name)")
+    }
+    for user in ["loads", "changes"] {
+      #expect(text.contains("_condition{\(place),for=\"\(user)\",condition=\"inUse\"} 1\n"))
+      #expect(text.contains("_condition{\(place),for=\"\(user)\",condition=\"leftAlone\"} 0\n"))
+    }
+    for line in text.split(separator: "\n") where !line.hasPrefix("#") {
+      #expect(line.wholeMatch(of: /[a-z_]+\{([a-z]+="[^"]*",?)+\} \d+/) != nil, "\(line)")
+    }
+  }
+
+  @Test func theStatusIsALineForTheDirectoryAndOneForTheTier() async throws {
+    let server = try await used()
+    let answer = try await server.send("GET", "/status")
+    #expect(answer["Content-Type"] == "application/x-ndjson")
+    let lines = answer.text.split(separator: "\n")
+    #expect(lines.count == 2)
+    let objects = try lines.map {
+      try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+    }
+    #expect(objects[0]["type"] as? String == "status")
+    #expect(objects[0]["directory"] as? String == server.cache.directory.string)
+    #expect(objects[0]["stores"] as? Int == 1)
+    #expect(objects[1]["type"] as? String == "remote")
+    #expect(objects[1]["engine"] as? String == "memory://<b>objects</b>")
+    #expect(objects[1]["condition"] as? String == "inUse")
+    #expect(objects[1]["hits"] as? Int == 1)
+    #expect(objects[1]["loadedBytes"] as? Int == 5)
+    #expect(objects[1]["waitingChanges"] as? Int == 0)
+  }
+
+  /// An engine that fails is left alone; what it is asked for meanwhile is told as well.
+  @Test func anEngineThatFailsIsShownSo() async throws {
+    let server = try node()
+    objects.fail(.refused)
+    for key in ["a", "b"] { #expect(try await server.get(key).status == 404) }
+    let status = try await server.send("GET", "/status").text
+    #expect(status.contains("\"condition\":\"leftAlone\",\"changeCondition\":\"inUse\""))
+    #expect(status.contains("\"passedOver\":1,\"failures\":1"))
+    #expect(try await server.send("GET", "/metrics").text.contains("for=\"loads\",condition=\"leftAlone\"} 1\n"))
+    let page = try await server.page("").text
+    #expect(page.contains("loads <span class=\"state damaged\">left alone</span>"))
+    #expect(page.contains("changes <span class=\"state live\">in use</span>"))
+  }
+
+  @Test func theOverviewShowsTheTier() async throws {
+    let page = try await used().page("").text
+    #expect(page.contains("Beyond this machine"))
+    #expect(page.contains("memory://&lt;b&gt;objects&lt;/b&gt;"))
+    #expect(page.contains("<tr><td>Hits</td><td class=\"number\">1</td>"))
+    #expect(page.contains("<tr><td>Misses</td><td class=\"number\">1</td>"))
+  }
+
+  @Test func nothingIsSaidWhereThereIsNoTier() async throws {
+    let server = try TestServer()
+    _ = try await server.put("a", "hello")
+    #expect(try await !server.send("GET", "/metrics").text.contains("remote"))
+    #expect(try await server.send("GET", "/status").text.split(separator: "\n").count == 1)
+    #expect(try await !server.page("").text.contains("Beyond this machine"))
+  }
+}

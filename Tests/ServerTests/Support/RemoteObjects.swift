@@ -1,0 +1,52 @@
+import BlobCache
+import Foundation
+import Locks
+
+/// A remote engine in memory, which fails when it is told to.
+final class RemoteObjects: RemoteEngine {
+  private struct State {
+    var objects: [RemoteName: Data] = [:]
+    var failure: RemoteError.Kind?
+  }
+
+  let name = "memory://<b>objects</b>"
+  private let state = Lock(State())
+
+  func fail(_ kind: RemoteError.Kind?) { state.withLock { $0.failure = kind } }
+
+  private func use<Answer>(_ body: (inout [RemoteName: Data]) -> Answer) throws -> Answer {
+    try state.withLock { state in
+      if let failure = state.failure { throw RemoteError(failure, "\(name) was told to fail") }
+      return body(&state.objects)
+    }
+  }
+
+  func get(_ name: RemoteName) async throws -> RemoteObject? {
+    try use { $0[name].map { RemoteObject($0) } }
+  }
+
+  func put(_ record: RemoteRecord, as name: RemoteName) async throws {
+    let bytes = try await record.collected()
+    try use { $0[name] = bytes }
+  }
+
+  func remove(_ name: RemoteName) async throws { try use { $0[name] = nil } }
+
+  func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage { RemotePage(names: []) }
+
+  func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities { RemoteCapabilities() }
+
+  func close() async {}
+}
+
+extension RemoteObjects {
+  /// The tier of a machine that shares the objects; a slow machine fails no test.
+  var tier: RemoteTier {
+    var tier = RemoteTier(self, namespace: RemoteNamespace("test"))
+    tier.writing = .through
+    tier.deadlines.firstByte = .seconds(300)
+    tier.deadlines.progress = .seconds(300)
+    tier.deadlines.change = .seconds(300)
+    return tier
+  }
+}
