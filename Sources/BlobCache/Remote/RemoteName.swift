@@ -47,7 +47,7 @@ public struct RemoteNamespace: Hashable, Sendable {
   var prefix: RemoteName { RemoteName("\(name)/\(Self.version)/") }
 
   /// What is wrong with the namespace; nil if nothing is.
-  var fault: String? {
+  package var fault: String? {
     let parts = name.split(separator: "/", omittingEmptySubsequences: false)
     guard !parts.contains(where: { ["", ".", ".."].contains($0) }) else {
       return "the remote namespace \"\(name)\" has an empty part, or one of dots"

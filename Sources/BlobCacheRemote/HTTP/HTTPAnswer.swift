@@ -1,0 +1,93 @@
+#if Remote
+  internal import AsyncHTTPClient
+  internal import BlobCache
+  internal import NIOCore
+  internal import NIOFoundationCompat
+  internal import NIOHTTP1
+
+  #if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+  #else
+    internal import Foundation
+  #endif
+
+  /// An answer that has begun.
+  ///
+  /// Its connection is given back when its body is read to the end. It is closed if the answer is let go before.
+  struct HTTPAnswer: Sendable {
+    private let response: HTTPClientResponse
+    private let transport: HTTPTransport
+
+    init(_ response: HTTPClientResponse, from transport: HTTPTransport) {
+      self.response = response
+      self.transport = transport
+    }
+
+    var status: Int { Int(response.status.code) }
+    /// Such as `403 Forbidden`.
+    var statusLine: String { "\(response.status.code) \(response.status.reasonPhrase)" }
+
+    func field(_ name: String) -> String? { response.headers.first(name: name) }
+
+    /// The body's bytes, which end with an error where some are missing.
+    var object: RemoteObject {
+      RemoteObject(
+        byteCount: field("Content-Length").flatMap { Int64($0) },
+        pieces: ReceivedPieces(body: response.body, transport: transport))
+    }
+
+    /// The beginning of the body, or all of it.
+    ///
+    /// - Parameter limit: the bytes that are read at the most. What follows is let go.
+    /// - Throws: `RemoteError`; `CancellationError`.
+    func bytes(upTo limit: Int) async throws -> Data {
+      var bytes = Data()
+      do {
+        for try await piece in response.body {
+          bytes.append(contentsOf: piece.readableBytesView.prefix(limit - bytes.count))
+          if bytes.count == limit { break }
+        }
+      } catch {
+        throw transport.failure(error)
+      }
+      return bytes
+    }
+
+    /// Reads a body that says nothing of interest, so that its connection is given back.
+    func finish() async throws { _ = try await bytes(upTo: 1 << 16) }
+
+    /// How long the server asks to be left alone; nil if it does not say so in seconds.
+    var retryAfter: Duration? {
+      guard let seconds = field("Retry-After").flatMap({ Int64($0.trimmed) }), seconds >= 0 else { return nil }
+      return .seconds(min(seconds, 86_400))
+    }
+  }
+
+  private struct ReceivedPieces: AsyncSequence, Sendable {
+    typealias Element = Data
+    typealias Failure = any Error
+
+    let body: HTTPClientResponse.Body
+    let transport: HTTPTransport
+
+    func makeAsyncIterator() -> Iterator { Iterator(body: body.makeAsyncIterator(), transport: transport) }
+
+    struct Iterator: AsyncIteratorProtocol {
+      fileprivate var body: HTTPClientResponse.Body.AsyncIterator
+      fileprivate let transport: HTTPTransport
+
+      mutating func next() async throws -> Data? {
+        do {
+          guard let buffer = try await body.next() else {
+            // A body that is cancelled may end without an error.
+            try Task.checkCancellation()
+            return nil
+          }
+          return Data(buffer: buffer, byteTransferStrategy: .noCopy)
+        } catch {
+          throw transport.failure(error)
+        }
+      }
+    }
+  }
+#endif

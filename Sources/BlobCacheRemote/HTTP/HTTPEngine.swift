@@ -1,0 +1,147 @@
+#if Remote
+  public import BlobCache
+  internal import Locks
+  internal import NIOHTTP1
+
+  #if canImport(FoundationEssentials)
+    public import FoundationEssentials
+  #else
+    public import Foundation
+  #endif
+
+  /// A server that keeps objects by their paths: GET, PUT and DELETE of HTTP/1.1.
+  ///
+  /// It speaks to `blobcache serve` (below `/v1/blobs`, where it lists too, and sets times to live), to nginx with WebDAV
+  /// and `create_full_put_path on`, and to others that take any path.
+  public final class HTTPEngine: RemoteEngine {
+    public let settings: Settings
+    let transport: HTTPTransport
+    private let authorization = Lock<(value: String, end: ContinuousClock.Instant)?>(nil)
+
+    /// Connects to nothing.
+    ///
+    /// - Parameter settings: where the server is.
+    /// - Throws: `RemoteSettingError` for plain HTTP to another machine, and for files that cannot be used.
+    public init(_ settings: Settings) throws(RemoteSettingError) {
+      try settings.endpoint.check(allowsPlainHTTP: settings.allowsPlainHTTP)
+      self.settings = settings
+      transport = try HTTPTransport(
+        settings.endpoint, of: settings.endpoint.description, settings.security,
+        HTTPTransport.Limits(connections: settings.connections, connectTime: settings.connectTime))
+    }
+
+    public var name: String { transport.engine }
+
+    /// Whether the server is `blobcache serve`, by its path.
+    var isBlobCache: Bool { settings.endpoint.path.hasSuffix("/v1/blobs") }
+
+    public func get(_ name: RemoteName) async throws -> RemoteObject? {
+      let answer = try await send(.GET, name)
+      switch answer.status {
+      case 200: return answer.object
+      case 404, 410:
+        try await answer.finish()
+        return nil
+      default: throw try await failure(answer, "GET", name)
+      }
+    }
+
+    public func head(_ name: RemoteName) async throws -> Data? {
+      let answer = try await send(.GET, name, ["Range": "bytes=0-63"])
+      switch answer.status {
+      // A server without ranges begins with the whole.
+      case 200, 206: return try await answer.bytes(upTo: 64)
+      case 404, 410:
+        try await answer.finish()
+        return nil
+      case 416:
+        try await answer.finish()
+        return Data()
+      default: throw try await failure(answer, "GET", name)
+      }
+    }
+
+    public func put(_ record: RemoteRecord, as name: RemoteName) async throws {
+      var fields: HTTPHeaders = ["Content-Type": "application/octet-stream"]
+      if isBlobCache {
+        // The record judges itself. The server frees its place a minute later, for clocks that differ.
+        let rest = max(record.expiry.seconds - Int64(Date().timeIntervalSince1970), 0)
+        fields.add(name: "X-BlobCache-TTL", value: "\(min(rest, 1 << 40) + 60)")
+      }
+      let answer = try await send(.PUT, name, fields, .record(record))
+      guard (200..<300).contains(answer.status) else { throw try await failure(answer, "PUT", name) }
+      try await answer.finish()
+    }
+
+    public func remove(_ name: RemoteName) async throws {
+      let answer = try await send(.DELETE, name)
+      guard (200..<300).contains(answer.status) || [404, 410].contains(answer.status) else {
+        throw try await failure(answer, "DELETE", name)
+      }
+      try await answer.finish()
+    }
+
+    public func close() async { await transport.close() }
+  }
+
+  // MARK: - Requests
+
+  extension HTTPEngine {
+    func send(
+      _ method: HTTPMethod, _ name: RemoteName, _ fields: HTTPHeaders = [:], _ body: HTTPRequest.Body = .none
+    ) async throws -> HTTPAnswer {
+      let path = PercentEncoding.encoded(name.string, keepsSlashes: true)
+      return try await send(
+        HTTPRequest(method: method, target: "\(settings.endpoint.path)/\(path)", fields: fields, body: body))
+    }
+
+    func send(_ request: HTTPRequest) async throws -> HTTPAnswer {
+      var request = request
+      if let value = try authorizationValue() { request.fields.add(name: "Authorization", value: value) }
+      return try await transport.send(request)
+    }
+
+    /// The field's value. It is made anew each minute, so that a token that is replaced is taken.
+    private func authorizationValue() throws -> String? {
+      let now = ContinuousClock.now
+      if let known = authorization.withLock({ $0 }), now < known.end { return known.value }
+      let value: String
+      do {
+        switch settings.credential {
+        case .none: return nil
+        case .basic(let user, let password):
+          value = "Basic " + Data("\(user):\(try password.text())".utf8).base64EncodedString()
+        case .bearer(let token): value = "Bearer \(try token.text())"
+        }
+      } catch {
+        throw RemoteError(.refused, "\(name): \(settings.credential.setting): \(error)", cause: error)
+      }
+      authorization.withLock { $0 = (value, now + .seconds(60)) }
+      return value
+    }
+
+    /// What a status means that is none of those expected.
+    func failure(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws -> RemoteError {
+      let said = try await answer.said
+      let (kind, advice) = HTTPFailure.meaning(
+        of: answer.status, retryAfter: answer.retryAfter, credential: settings.credential, isPut: method == "PUT",
+        location: answer.field("Location"))
+      if case .refused = kind { authorization.withLock { $0 = nil } }
+      return RemoteError(kind, "\(name): \(method) of \(object) is answered \(answer.statusLine)\(said): \(advice)")
+    }
+  }
+
+  extension HTTPAnswer {
+    /// The first line of a body of text, in brackets.
+    var said: String {
+      get async throws {
+        let bytes = try await bytes(upTo: 1 << 12)
+        guard field("Content-Type")?.hasPrefix("text/plain") == true,
+          let text = String(validating: bytes, as: UTF8.self),
+          let line = text.split(whereSeparator: \.isNewline).first
+        else { return "" }
+        return " (\(line.prefix(200)))"
+      }
+    }
+  }
+#endif

@@ -1,0 +1,31 @@
+internal import BlobCache
+
+/// What statuses of HTTP mean for a remote engine.
+enum HTTPFailure {
+  /// - Parameters:
+  ///   - status: one that the request did not expect.
+  ///   - retryAfter: the pause that the server asks for.
+  ///   - credential: what the request said who it is.
+  ///   - isPut: whether the request would store something.
+  ///   - location: where a redirect leads.
+  /// - Returns: the kind, and what to do.
+  static func meaning(
+    of status: Int, retryAfter: Duration?, credential: HTTPCredential, isPut: Bool, location: String? = nil
+  ) -> (kind: RemoteError.Kind, advice: String) {
+    switch status {
+    case 300..<400: (.refused, "the endpoint has moved\(location.map { " to \($0)" } ?? ""); set endpoint to that")
+    case 401: (.refused, "the server does not know the caller; look at \(credential.setting)")
+    case 403: (.refused, "the server does not allow it; look at the rights of \(credential.setting)")
+    case 408, 504: (.timedOut, "the server waited too long")
+    case 409 where isPut:
+      (.failed, "the collection may be missing; nginx needs create_full_put_path on (capability)")
+    case 405, 501: (.unsupported, "the server lacks this capability; look at the path of the endpoint")
+    case 413: (.unsupported, "the object is too large for the server; lower the largest payload that goes there")
+    case 414: (.unsupported, "the name is too long for the server")
+    case 429, 503: (.throttled(retryAfter), "the server asks for a pause")
+    case 507: (.failed, "the server's disk is full")
+    case 400..<500: (.failed, "look at the endpoint")
+    default: (.failed, "the server failed")
+    }
+  }
+}

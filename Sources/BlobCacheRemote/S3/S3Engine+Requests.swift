@@ -1,0 +1,79 @@
+#if Remote
+  internal import BlobCache
+  internal import NIOHTTP1
+
+  #if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+  #else
+    internal import Foundation
+  #endif
+
+  extension S3Engine {
+    /// Signs a request, and waits until its answer begins.
+    ///
+    /// - Parameters:
+    ///   - object: what it is about; nil for the bucket.
+    ///   - fields: names in lower case. Those of `x-amz-` are signed.
+    /// - Throws: `RemoteError`; what the pieces of the body throw; `CancellationError`.
+    func send(
+      _ method: String, _ object: RemoteName?, parameters: [(name: String, value: String)] = [],
+      fields: [(name: String, value: String)] = [], body: HTTPRequest.Body = .none
+    ) async throws -> HTTPAnswer {
+      let credentials = try await credentials.credentials(for: name)
+      let time = UTCTime(settings.now())
+      let endpoint = transport.endpoint
+      let path = endpoint.path + (object.map { "/" + PercentEncoding.encoded($0.string, keepsSlashes: true) } ?? "")
+      var fields = fields
+      let payload = payloadDigest(body)
+      fields += [("host", endpoint.authority), ("x-amz-content-sha256", payload), ("x-amz-date", time.text)]
+      if let token = credentials.sessionToken { fields.append(("x-amz-security-token", token)) }
+      let signed = SignatureV4.Request(
+        method: method, path: path.isEmpty ? "/" : path, query: SignatureV4.query(parameters),
+        fields: fields.filter { $0.name == "host" || $0.name.hasPrefix("x-amz-") }, payload: payload)
+      fields.append(("authorization", signature.authorization(signed, by: credentials, at: time)))
+      return try await transport.send(
+        HTTPRequest(
+          method: HTTPMethod(rawValue: method), target: signed.path + (signed.query.isEmpty ? "" : "?\(signed.query)"),
+          fields: HTTPHeaders(fields.map { ($0.name, $0.value) }), body: body))
+    }
+
+    /// What the signature says of the body. TLS protects it already, and a stream would have to be read twice.
+    private func payloadDigest(_ body: HTTPRequest.Body) -> String {
+      switch body {
+      case .none: SignatureV4.digest(of: Data())
+      case .bytes(let bytes) where !transport.endpoint.isEncrypted: SignatureV4.digest(of: bytes)
+      case .bytes, .record: SignatureV4.unsignedPayload
+      }
+    }
+
+    /// - Throws: `RemoteError`, unless the answer says that there is no such object.
+    func expectAbsence(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws {
+      let failure = try await read(answer)
+      guard failure.status == 404, ["", "NoSuchKey", "NotFound"].contains(failure.code) else {
+        throw try await error(failure, answer, method, object)
+      }
+    }
+
+    func failure(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws -> RemoteError {
+      try await error(read(answer), answer, method, object)
+    }
+
+    private func read(_ answer: HTTPAnswer) async throws -> S3Failure {
+      S3Failure(status: answer.status, body: try await answer.bytes(upTo: 1 << 16))
+    }
+
+    private func error(
+      _ failure: S3Failure, _ answer: HTTPAnswer, _ method: String, _ object: RemoteName
+    ) async throws -> RemoteError {
+      let used = try await credentials.credentials(for: name)
+      let settings = S3Failure.Settings(
+        bucket: settings.bucket, region: settings.region, accessKey: used.accessKey, time: UTCTime(settings.now()).text)
+      let (kind, advice) = failure.meaning(
+        settings, serverTime: answer.field("Date"), bucketRegion: answer.field("x-amz-bucket-region"),
+        retryAfter: answer.retryAfter)
+      if case .refused = kind { credentials.forget() }
+      let code = failure.code.isEmpty ? "" : " \(failure.code)"
+      return RemoteError(kind, "\(name): \(method) of \(object) is answered \(answer.statusLine)\(code): \(advice)")
+    }
+  }
+#endif

@@ -1,0 +1,95 @@
+#if Remote
+  public import BlobCache
+  internal import BlobRecord
+  internal import Locks
+
+  #if canImport(FoundationEssentials)
+    public import FoundationEssentials
+  #else
+    public import Foundation
+  #endif
+
+  /// A bucket of Amazon S3, or of a server that speaks its protocol.
+  ///
+  /// Requests are signed by Signature Version 4. Each upload carries the CRC-32 of its bytes. Conditions are used only
+  /// after a look has seen the server refuse one (`capabilities(under:)`).
+  public final class S3Engine: RemoteEngine {
+    public let settings: Settings
+    public let name: String
+    let transport: HTTPTransport
+    let signature: SignatureV4
+    let credentials: CredentialCache
+    /// What a look has seen; nil before it.
+    let seen = Lock<RemoteCapabilities?>(nil)
+
+    /// Connects to nothing, and asks for no credentials.
+    ///
+    /// - Parameter settings: the bucket, and where it is.
+    /// - Throws: `RemoteSettingError` for settings that cannot be used.
+    public init(_ settings: Settings) throws(RemoteSettingError) {
+      let place = try settings.place()
+      self.settings = settings
+      name = "s3://\(settings.bucket)" + (settings.endpoint.map { " at \($0)" } ?? "")
+      transport = try HTTPTransport(
+        place, of: name, settings.security,
+        HTTPTransport.Limits(connections: settings.connections, connectTime: settings.connectTime))
+      signature = SignatureV4(region: settings.region)
+      credentials = CredentialCache(settings.credentials, now: settings.now)
+    }
+
+    /// What Amazon takes in one request, in bytes.
+    public var largestObject: Int64? { 5 << 30 }
+
+    public func get(_ name: RemoteName) async throws -> RemoteObject? {
+      let answer = try await send("GET", name)
+      if answer.status == 200 { return answer.object }
+      try await expectAbsence(answer, "GET", name)
+      return nil
+    }
+
+    public func head(_ name: RemoteName) async throws -> Data? {
+      let answer = try await send("GET", name, fields: [("range", "bytes=0-63")])
+      switch answer.status {
+      case 200, 206: return try await answer.bytes(upTo: 64)
+      case 416:
+        try await answer.finish()
+        return Data()
+      default:
+        try await expectAbsence(answer, "GET", name)
+        return nil
+      }
+    }
+
+    public func put(_ record: RemoteRecord, as name: RemoteName) async throws {
+      let checksum = Data([24, 16, 8, 0].map { UInt8(truncatingIfNeeded: record.checksum >> $0) }).base64EncodedString()
+      let answer = try await send(
+        "PUT", name, fields: [("x-amz-checksum-crc32", checksum)],
+        body: record.bytes.map { .bytes($0) } ?? .record(record))
+      guard answer.status == 200 else { throw try await failure(answer, "PUT", name) }
+      try await answer.finish()
+    }
+
+    public func remove(_ name: RemoteName) async throws {
+      let answer = try await send("DELETE", name)
+      if (200..<300).contains(answer.status) { return try await answer.finish() }
+      try await expectAbsence(answer, "DELETE", name)
+    }
+
+    public func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage {
+      var parameters = [("list-type", "2"), ("prefix", prefix.string)]
+      if let page { parameters.append(("continuation-token", page)) }
+      let answer = try await send("GET", nil, parameters: parameters)
+      guard answer.status == 200 else { throw try await failure(answer, "list", prefix) }
+      // A thousand names of 1,024 bytes, each byte escaped, and what surrounds them.
+      let root = XMLElement(try await answer.bytes(upTo: 1 << 24))
+      guard let root, root.name == "ListBucketResult" else {
+        throw RemoteError(.failed, "\(name): the list is no ListBucketResult; look at the endpoint")
+      }
+      let names = root.children.filter { $0.name == "Contents" }.compactMap { $0["Key"] }
+      let next = root["IsTruncated"] == "true" ? root["NextContinuationToken"] : nil
+      return RemotePage(names: names.map { RemoteName($0) }, next: next)
+    }
+
+    public func close() async { await transport.close() }
+  }
+#endif

@@ -1,0 +1,80 @@
+internal import BlobCache
+
+/// What an error of S3 means: `<Error>` in a body, or a status alone.
+struct S3Failure {
+  let status: Int
+  /// Such as `NoSuchBucket`; empty where the body tells none.
+  let code: String
+  private let document: XMLElement?
+
+  init(status: Int, body: some Sequence<UInt8>) {
+    self.status = status
+    let root = XMLElement(body)
+    document = root?.name == "Error" ? root : nil
+    code = document?["Code"] ?? ""
+  }
+
+  /// What the requests of an engine depend on, for messages.
+  struct Settings {
+    let bucket: String
+    let region: String
+    let accessKey: String
+    /// The clock here.
+    let time: String
+  }
+
+  /// - Parameters:
+  ///   - settings: the engine's.
+  ///   - serverTime: the clock there, as the server says it.
+  ///   - bucketRegion: the bucket's region, as a field tells it.
+  ///   - retryAfter: the pause that the server asks for.
+  /// - Returns: the kind, and the setting to change.
+  func meaning(
+    _ settings: Settings, serverTime: String?, bucketRegion: String?, retryAfter: Duration?
+  ) -> (kind: RemoteError.Kind, advice: String) {
+    let key = "access key \(settings.accessKey)"
+    switch code {
+    case "NoSuchBucket", "InvalidBucketName":
+      return (.refused, "there is no bucket \(settings.bucket); look at the bucket's name and at the endpoint")
+    case "InvalidAccessKeyId", "UnrecognizedClientException":
+      return (.refused, "the server does not know the \(key); look at the credentials")
+    case "SignatureDoesNotMatch":
+      return (.refused, "the secret of the \(key) is another there; look at the secret key of the credentials")
+    case "RequestTimeTooSkewed", "RequestExpired":
+      return (
+        .refused, "the clocks differ: it is \(settings.time) here, \(serverTime ?? "another time") there; set the clock"
+      )
+    case "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect", "TemporaryRedirect":
+      return (.refused, regionAdvice(settings, bucketRegion))
+    case "AccessDenied", "AllAccessDisabled", "AccountProblem", "Forbidden":
+      return (.refused, "the \(key) has no right to do this; look at its policy for the bucket \(settings.bucket)")
+    case "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
+      return (.refused, "the session token is not taken, or has ended; look at the session token of the credentials")
+    case "SlowDown", "ServiceUnavailable", "TooManyRequests", "RequestLimitExceeded", "Throttling":
+      return (.throttled(retryAfter), "the server asks for a pause")
+    case "RequestTimeout": return (.timedOut, "the upload was too slow for the server")
+    case "EntityTooLarge": return (.unsupported, "the object is too large; lower the largest payload that goes there")
+    case "KeyTooLongError":
+      return (.unsupported, "the name is too long for the server; shorten the namespace or the key")
+    case "NotImplemented", "MethodNotAllowed": return (.unsupported, "the server lacks this capability")
+    case "BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch":
+      return (.failed, "the bytes changed on their way")
+    default: break
+    }
+    switch status {
+    case 301, 302, 307, 308: return (.refused, regionAdvice(settings, bucketRegion))
+    case 400 where bucketRegion.map { $0 != settings.region } == true:
+      return (.refused, regionAdvice(settings, bucketRegion))
+    default:
+      let (kind, advice) = HTTPFailure.meaning(of: status, retryAfter: retryAfter, credential: .none, isPut: false)
+      return (kind, [401, 403].contains(status) ? "look at the credentials and their policy" : advice)
+    }
+  }
+
+  private func regionAdvice(_ settings: Settings, _ bucketRegion: String?) -> String {
+    let there = document?["Region"] ?? bucketRegion
+    let endpoint = document?["Endpoint"].map { ", and endpoint to \($0)" } ?? ""
+    return "the bucket \(settings.bucket) is not in region \(settings.region); set region"
+      + (there.map { " to \($0)" } ?? "") + endpoint
+  }
+}

@@ -1,0 +1,106 @@
+#if Remote
+  internal import Crypto
+  internal import Locks
+
+  #if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+  #else
+    internal import Foundation
+  #endif
+
+  /// Signs requests by AWS Signature Version 4.
+  ///
+  /// Source: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
+  final class SignatureV4: Sendable {
+    static let unsignedPayload = "UNSIGNED-PAYLOAD"
+
+    struct Request: Sendable {
+      var method: String
+      /// With its escapes, as it is sent.
+      var path: String
+      /// As it is sent: `query` of this type makes it.
+      var query = ""
+      /// Those that are signed, `host` among them: names in lower case.
+      var fields: [(name: String, value: String)]
+      /// The SHA-256 of the body in hexadecimal digits, or what stands in its place.
+      var payload: String
+    }
+
+    private struct Scope: Equatable {
+      let day: String
+      let secretKey: String
+    }
+
+    private let region: String
+    private let service: String
+    /// Deriving a key takes four times as long as using it, and it stays the same for a day.
+    private let key = Lock<(scope: Scope, key: SymmetricKey)?>(nil)
+
+    init(region: String, service: String = "s3") {
+      self.region = region
+      self.service = service
+    }
+
+    /// What the field `Authorization` says.
+    func authorization(_ request: Request, by credentials: S3Credentials, at time: UTCTime) -> String {
+      let place = "\(time.day)/\(region)/\(service)/aws4_request"
+      let signature = Self.hexadecimal(
+        Self.code(of: stringToSign(request, at: time), by: key(of: credentials, on: time.day)))
+      return "AWS4-HMAC-SHA256 Credential=\(credentials.accessKey)/\(place), "
+        + "SignedHeaders=\(Self.names(request.fields)), Signature=\(signature)"
+    }
+
+    func stringToSign(_ request: Request, at time: UTCTime) -> String {
+      "AWS4-HMAC-SHA256\n\(time.text)\n\(time.day)/\(region)/\(service)/aws4_request\n"
+        + Self.digest(of: Data(Self.canonical(request).utf8))
+    }
+
+    static func canonical(_ request: Request) -> String {
+      let fields = sorted(request.fields).map { "\($0.name):\(compact($0.value))\n" }.joined()
+      return [request.method, request.path, request.query, fields, names(request.fields), request.payload]
+        .joined(separator: "\n")
+    }
+
+    /// The parameters in their canonical order and form.
+    static func query(_ parameters: [(name: String, value: String)]) -> String {
+      parameters.map { (PercentEncoding.encoded($0.name), PercentEncoding.encoded($0.value)) }
+        .sorted { $0 < $1 }.map { "\($0)=\($1)" }.joined(separator: "&")
+    }
+
+    /// The SHA-256 in hexadecimal digits.
+    static func digest(of bytes: Data) -> String { hexadecimal(SHA256.hash(data: bytes)) }
+
+    private func key(of credentials: S3Credentials, on day: String) -> SymmetricKey {
+      let scope = Scope(day: day, secretKey: credentials.secretKey)
+      if let known = key.withLock({ $0 }), known.scope == scope { return known.key }
+      var derived = SymmetricKey(data: Data("AWS4\(credentials.secretKey)".utf8))
+      for part in [day, region, service, "aws4_request"] {
+        derived = SymmetricKey(data: Self.code(of: part, by: derived))
+      }
+      key.withLock { [derived] in $0 = (scope, derived) }
+      return derived
+    }
+
+    private static func code(of text: String, by key: SymmetricKey) -> HMAC<SHA256>.MAC {
+      HMAC<SHA256>.authenticationCode(for: Data(text.utf8), using: key)
+    }
+
+    private static func sorted(_ fields: [(name: String, value: String)]) -> [(name: String, value: String)] {
+      fields.sorted { $0.name < $1.name }
+    }
+
+    private static func names(_ fields: [(name: String, value: String)]) -> String {
+      sorted(fields).map(\.name).joined(separator: ";")
+    }
+
+    /// One space for several, and none at the ends.
+    private static func compact(_ value: String) -> String {
+      value.split(separator: " ").joined(separator: " ")
+    }
+
+    private static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+      let digits = Array("0123456789abcdef".utf8)
+      return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+  }
+#endif

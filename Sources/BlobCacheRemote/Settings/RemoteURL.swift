@@ -1,0 +1,145 @@
+#if Remote
+  public import BlobCache
+
+  #if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+  #else
+    internal import Foundation
+  #endif
+
+  /// A remote engine and the namespace in it, in one text without secrets: Spec/Remote.md, *URLs*.
+  ///
+  ///     s3://BUCKET/NAMESPACE?endpoint=https://HOST:PORT&region=REGION&style=path
+  ///     https://HOST:PORT/PATH?namespace=NAMESPACE&token-file=FILE
+  public struct RemoteURL: Sendable {
+    private enum Address {
+      case s3(S3Engine.Settings)
+      case http(HTTPEngine.Settings)
+    }
+
+    /// Where in the engine the records lie: `blobcache`, if the URL names none.
+    public let namespace: RemoteNamespace
+    private let address: Address
+
+    /// - Parameter text: the URL. Nothing is connected to, and no file is read.
+    /// - Throws: `RemoteSettingError` for an unknown scheme or option, a password, a value that cannot be, and plain HTTP to
+    ///   another machine without `insecure=true`.
+    public init(_ text: String) throws(RemoteSettingError) {
+      try self.init(text) { ProcessInfo.processInfo.environment[$0] }
+    }
+
+    init(_ text: String, variable: (String) -> String?) throws(RemoteSettingError) {
+      guard let colon = text.firstRange(of: "://"), !text.contains("#") else {
+        throw RemoteSettingError("URL", "it begins with s3://, http:// or https://, and has no fragment")
+      }
+      let scheme = text[..<colon.lowerBound].lowercased()
+      let halves = text[colon.upperBound...].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+      let query = halves.count > 1 ? halves[1] : ""
+      var place = halves[0]
+      let authority = place.prefix { $0 != "/" }
+      var user: Substring?
+      if let at = authority.lastIndex(of: "@") {
+        user = authority[..<at]
+        place = place[place.index(after: at)...]
+        guard user?.contains(":") == false else {
+          throw RemoteSettingError("URL", "it has a password, which others would read; use password-file=FILE")
+        }
+      }
+      switch scheme {
+      case "s3":
+        guard user == nil else { throw RemoteSettingError("URL", "an s3 URL has no user; use profile=NAME") }
+        (address, namespace) = try Self.s3(place, query, variable)
+      case "http", "https": (address, namespace) = try Self.http(scheme, place, query, user: user)
+      default:
+        throw RemoteSettingError("URL", "there is no engine for \(scheme)://; those are s3, http and https")
+      }
+    }
+
+    /// The engine, which connects to nothing yet.
+    ///
+    /// - Throws: `RemoteSettingError` for files that cannot be used.
+    public func makeEngine() throws(RemoteSettingError) -> any RemoteEngine {
+      switch address {
+      case .s3(let settings): try S3Engine(settings)
+      case .http(let settings): try HTTPEngine(settings)
+      }
+    }
+  }
+
+  extension RemoteURL {
+    private static let common: Set = ["ca", "cert", "key", "insecure", "naming"]
+
+    private static func s3(
+      _ place: Substring, _ query: some StringProtocol, _ variable: (String) -> String?
+    ) throws(RemoteSettingError) -> (Address, RemoteNamespace) {
+      let options = try URLOptions(
+        query, known: common.union(["endpoint", "region", "style", "profile", "credentials-file"]))
+      let parts = place.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+      var settings = S3Engine.Settings(bucket: String(parts[0]))
+      if options["profile"] != nil || options["credentials-file"] != nil {
+        settings.credentials = SharedFileCredentials(
+          options["credentials-file"].map { FilePath($0) }, profile: options["profile"])
+      }
+      if let endpoint = options["endpoint"] { settings.endpoint = try HTTPEndpoint(endpoint) }
+      settings.region = options["region"] ?? variable("AWS_REGION") ?? variable("AWS_DEFAULT_REGION") ?? "us-east-1"
+      if let text = options["style"] {
+        guard let style = S3Engine.Style(rawValue: text) else {
+          throw RemoteSettingError("style", "it is path or host, and not \(text)")
+        }
+        settings.style = style
+      }
+      settings.security = security(options)
+      settings.allowsPlainHTTP = try options.isTrue("insecure")
+      _ = try settings.place()
+      return (.s3(settings), try namespace(parts.count > 1 ? String(parts[1]) : "", options))
+    }
+
+    private static func http(
+      _ scheme: String, _ place: Substring, _ query: some StringProtocol, user: Substring?
+    ) throws(RemoteSettingError) -> (Address, RemoteNamespace) {
+      let options = try URLOptions(query, known: common.union(["token-file", "password-file", "namespace"]))
+      var settings = HTTPEngine.Settings(try HTTPEndpoint("\(scheme)://\(place)"))
+      switch (user, options["password-file"], options["token-file"]) {
+      case (nil, nil, nil): break
+      case (nil, nil, let file?): settings.credential = .bearer(.file(FilePath(file)))
+      case (let user?, let file?, nil):
+        guard let user = PercentEncoding.decoded(user) else {
+          throw RemoteSettingError("URL", "the user has a wrong escape")
+        }
+        settings.credential = .basic(user: user, password: .file(FilePath(file)))
+      default:
+        throw RemoteSettingError(
+          "password-file", "it goes with a user, as in https://USER@HOST; token-file goes without")
+      }
+      settings.security = security(options)
+      settings.allowsPlainHTTP = try options.isTrue("insecure")
+      try settings.endpoint.check(allowsPlainHTTP: settings.allowsPlainHTTP)
+      return (.http(settings), try namespace(options["namespace"] ?? "", options))
+    }
+
+    private static func security(_ options: URLOptions) -> TransportSecurity {
+      func path(_ name: String) -> FilePath? { options[name].map { FilePath($0) } }
+      return TransportSecurity(authority: path("ca"), certificate: path("cert"), key: path("key"))
+    }
+
+    /// - Parameter text: with escapes; slashes at its end are left out.
+    private static func namespace(
+      _ text: String, _ options: URLOptions
+    ) throws(RemoteSettingError) -> RemoteNamespace {
+      var text = text
+      while text.hasSuffix("/") { text.removeLast() }
+      let naming: RecordNaming
+      switch options["naming"] {
+      case nil, "encoded": naming = .encoded
+      case "sha256": naming = .sha256
+      case let other?: throw RemoteSettingError("naming", "it is encoded or sha256, and not \(other)")
+      }
+      guard let name = PercentEncoding.decoded(text) else {
+        throw RemoteSettingError("namespace", "it has a wrong escape")
+      }
+      let namespace = RemoteNamespace(name.isEmpty ? "blobcache" : name, naming: naming)
+      if let fault = namespace.fault { throw RemoteSettingError("namespace", fault) }
+      return namespace
+    }
+  }
+#endif

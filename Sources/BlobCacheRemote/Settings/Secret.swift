@@ -1,0 +1,82 @@
+internal import SystemPackage
+
+/// A password or token that is asked for when it is needed. No description of it tells it.
+public struct Secret: Sendable {
+  private let source: @Sendable () throws -> String
+
+  /// - Parameter source: answers with the secret as it is now. It may be called from any thread.
+  public init(_ source: @escaping @Sendable () throws -> String) { self.source = source }
+
+  /// A secret that stays.
+  ///
+  /// - Parameter text: the secret.
+  public static func fixed(_ text: String) -> Secret { Secret { text } }
+
+  /// The first line of a file, without spaces around it. It is read each time, so it may be replaced.
+  ///
+  /// - Parameter path: a file that other users may not read.
+  public static func file(_ path: FilePath) -> Secret { Secret { try SecretFile.firstLine(of: path) } }
+
+  /// The secret as it is now.
+  ///
+  /// - Throws: what the source throws; `RemoteSettingError` for a file that cannot be read, is empty, or that other users
+  ///   may read.
+  func text() throws -> String { try source() }
+}
+
+extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  public var description: String { "(secret)" }
+  public var debugDescription: String { description }
+  /// Nothing.
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// A small file that is for one user alone.
+enum SecretFile {
+  private static let maximumByteCount = 1 << 20
+
+  static func firstLine(of path: FilePath) throws(RemoteSettingError) -> String {
+    let text = try text(at: path)
+    let line = text.split(whereSeparator: \.isNewline).first.map(String.init)?.trimmed ?? ""
+    guard !line.isEmpty else {
+      throw RemoteSettingError("\(path)", "the file is empty; its first line must be the secret")
+    }
+    return line
+  }
+
+  /// - Throws: `RemoteSettingError` if it cannot be read, is not UTF-8, or other users may read it.
+  static func text(at path: FilePath) throws(RemoteSettingError) -> String {
+    do {
+      let file = try FileDescriptor.open(path, .readOnly)
+      return try file.closeAfter {
+        let status = try file.stat()
+        guard status.type != .regular || !status.permissions.contains(.otherRead) else {
+          throw RemoteSettingError("\(path)", "other users may read it; chmod o-r \(path) changes that")
+        }
+        var bytes: [UInt8] = []
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 14, alignment: 1)
+        defer { unsafe piece.deallocate() }
+        while case let count = try unsafe file.read(into: piece), count > 0 {
+          unsafe bytes += piece[..<count]
+          guard bytes.count <= maximumByteCount else { throw Errno.fileTooLarge }
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw Errno.illegalByteSequence }
+        return text
+      }
+    } catch let error as RemoteSettingError {
+      throw error
+    } catch {
+      throw RemoteSettingError("\(path)", "it cannot be read: \(error)")
+    }
+  }
+}
+
+extension StringProtocol {
+  /// Without white space at both ends.
+  var trimmed: String {
+    var rest = self[...]
+    while rest.first?.isWhitespace == true { rest.removeFirst() }
+    while rest.last?.isWhitespace == true { rest.removeLast() }
+    return String(rest)
+  }
+}

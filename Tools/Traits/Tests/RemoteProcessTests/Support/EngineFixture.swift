@@ -1,0 +1,56 @@
+import BlobCacheRemote
+import Foundation
+import Testing
+
+/// An engine, and a server that it speaks to.
+struct EngineFixture: Sendable, CustomTestStringConvertible {
+  let name: String
+  /// Why it cannot be had here; nil if it can.
+  let missing: String?
+  /// An engine of its own, which the caller closes.
+  let make: @Sendable () async throws -> any RemoteEngine
+
+  /// Those whose servers are installed. The others are named, with the reason.
+  static let available = all.filter { fixture in
+    guard let missing = fixture.missing else { return true }
+    print("The engine \(fixture.name) is not tried: \(missing)")
+    return false
+  }
+
+  var testDescription: String { name }
+
+  private static let all: [EngineFixture] = [
+    EngineFixture(name: "SeaweedFS", missing: SeaweedFS.isThere ? nil : "no weed; Tools/prerequisites installs it") {
+      try S3Engine(try await SeaweedFS.shared.value.settings())
+    },
+    EngineFixture(name: "nginx", missing: Nginx.isThere ? nil : "no nginx; Tools/prerequisites installs it") {
+      try HTTPEngine(HTTPEngine.Settings(try await Nginx.shared.value.endpoint("dav")))
+    },
+    EngineFixture(name: "blobcache-serve", missing: nil) {
+      try HTTPEngine(HTTPEngine.Settings(try await BlobCacheServe.shared.value.endpoint))
+    },
+  ]
+}
+
+extension RemoteEngine {
+  /// All bytes of an object; nil if there is none.
+  func bytes(of name: RemoteName) async throws -> Data? {
+    guard let object = try await get(name) else { return nil }
+    var bytes = Data()
+    for try await piece in object.pieces { bytes.append(piece) }
+    if let count = object.byteCount { #expect(count == Int64(bytes.count)) }
+    return bytes
+  }
+
+  /// All names that begin so.
+  func names(_ prefix: RemoteName) async throws -> [String] {
+    var names: [String] = []
+    var next: String?
+    repeat {
+      let page = try await list(prefix, page: next)
+      names += page.names.map(\.string)
+      next = page.next
+    } while next != nil
+    return names
+  }
+}

@@ -1,0 +1,93 @@
+import BlobCacheRemote
+import Foundation
+
+/// nginx with WebDAV, which keeps each object in a file.
+final class Nginx: Sendable {
+  let server: EngineServer
+  let port: Int
+
+  static var isThere: Bool { Programs.path("nginx") != nil }
+  static let shared = Task { try await Nginx() }
+
+  /// - Parameter certificates: for a server that speaks TLS, and asks for a client's certificate.
+  init(_ certificates: Certificates? = nil) async throws {
+    let program = try Programs.required("nginx")
+    let port = try EngineServer.freePorts(1)[0]
+    self.port = port
+    server = try await EngineServer("nginx") { directory in
+      for name in ["root", "temporary"] {
+        try FileManager.default.createDirectory(
+          at: directory.appending(path: name), withIntermediateDirectories: true)
+      }
+      let tls = certificates.map {
+        """
+        ssl_certificate \($0.path("server.pem")); ssl_certificate_key \($0.path("server.key"));
+        ssl_client_certificate \($0.path("ca.pem")); ssl_verify_client on;
+        """
+      }
+      let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map { "\($0)_temp_path \(directory.path)/temporary;" }.joined(separator: " ")
+      let configuration = directory.appending(path: "nginx.conf")
+      try Data(
+        """
+        daemon off; master_process off; pid \(directory.path)/pid; error_log \(directory.path)/errors;
+        events { worker_connections 512; }
+        http {
+          access_log off; client_max_body_size 100m; \(temporary)
+          server {
+            listen 127.0.0.1:\(port)\(tls == nil ? "" : " ssl"); \(tls ?? "")
+            root \(directory.path)/root;
+            location /dav/ { dav_methods PUT DELETE; create_full_put_path on; }
+            location /flat/ { dav_methods PUT DELETE; }
+            location /closed/ { auth_basic cache; auth_basic_user_file \(directory.path)/users; dav_methods PUT DELETE; }
+            location /moved/ { return 301 https://127.0.0.1/elsewhere/; }
+            location /busy/ { add_header Retry-After 7 always; return 429; }
+            location /full/ { return 507; }
+          }
+        }
+        """.utf8
+      ).write(to: configuration)
+      try Data("user:{PLAIN}password\n".utf8).write(to: directory.appending(path: "users"))
+      return [program, "-c", configuration.path, "-p", directory.path]
+    } isReady: { _ in
+      try isListening(at: port)
+    }
+  }
+
+  func endpoint(_ path: String) throws -> HTTPEndpoint { try HTTPEndpoint("http://127.0.0.1:\(port)/\(path)") }
+}
+
+/// `blobcache-serve` on a directory of its own.
+final class BlobCacheServe: Sendable {
+  let server: EngineServer
+  let endpoint: HTTPEndpoint
+
+  static let shared = Task { try await BlobCacheServe() }
+
+  init() async throws {
+    let program = Bundle.main.bundleURL.appending(path: "blobcache-serve").path
+    let port = try EngineServer.freePorts(1)[0]
+    server = try await EngineServer("blobcache-serve") { directory in
+      [program, directory.appending(path: "cache").path, "--listen", "127.0.0.1:\(port)"]
+    } isReady: { _ in
+      try isListening(at: port)
+    }
+    endpoint = try HTTPEndpoint("http://127.0.0.1:\(port)/v1/blobs")
+  }
+}
+
+/// Whether something takes connections at a port of 127.0.0.1.
+func isListening(at port: Int) throws -> Bool {
+  let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+  guard socket >= 0 else { throw Failure("no socket: \(errno)") }
+  defer { close(socket) }
+  var address = sockaddr_in()
+  address.sin_family = sa_family_t(AF_INET)
+  address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+  address.sin_port = UInt16(port).bigEndian
+  return withUnsafePointer(to: &address) {
+    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+      connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+    }
+  }
+}
