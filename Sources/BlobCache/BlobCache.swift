@@ -118,6 +118,12 @@ extension BlobCache {
   package func refreshWaiterCount(of key: BlobKey) -> Int {
     engine.productions.waiterCount(of: Production.Name(key: key, kind: .refresh))
   }
+  /// Those that wait for what the remote tier has of it.
+  package func fetchWaiterCount(of key: BlobKey) -> Int {
+    [Production.Kind.fetch, .fetchFile].reduce(0) {
+      $0 + engine.productions.waiterCount(of: Production.Name(key: key, kind: $1))
+    }
+  }
   /// Productions of these keys that wait for others, or that others wait for.
   package func productionWaitCount(of keys: Set<BlobKey>) -> Int {
     ProductionWaits.waitCount { keys.contains($0.name.key) }

@@ -70,7 +70,7 @@ extension CacheEngine {
   /// If it fails, that is staged as before.
   ///
   /// - Parameter change: is told whether a blob was staged.
-  private func inPlaceOfStaged<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
+  func inPlaceOfStaged<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
     guard let staging else { return try change(false) }
     do {
       return try staging.replacing(key, change)

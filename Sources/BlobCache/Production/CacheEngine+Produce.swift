@@ -106,11 +106,13 @@ extension CacheEngine {
     let store = place.storeRequest(produced, request.options, if: condition)
     guard produced.isStored else { return try unstored(store, for: key) }
     do {
-      return try await lanes.writes.run { queueTime in
+      let blob = try await lanes.writes.run { queueTime in
         // Others wait for the production lock, and look on disk when they have it.
         if !request.options.acrossProcesses, let staged = try self.stage(store, for: key) { return staged }
         return try self.writeInTurn(store, for: key, queueTime: queueTime)
       }
+      await remote?.wasStored(key)
+      return blob
     } catch is Overtaken {
       self.store.configuration.logger.debug("\(key): produced and not stored: it was stored or removed meanwhile")
       return try unstored(store, for: key)

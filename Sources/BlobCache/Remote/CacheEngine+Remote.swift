@@ -2,19 +2,32 @@ internal import BlobRecord
 internal import BlobStore
 internal import Logging
 
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
 extension CacheEngine {
-  /// The blob of a key that memory does not have: from disk, else from the remote tier.
+  /// The blob of a key that memory does not have: from disk, else from the remote tier, also in place of a damaged record.
   func loadWithRemote(_ key: BlobKey, touching: Bool) async throws -> Blob? {
-    var found: BlobFinding
+    var found = BlobFinding()
+    var damage: BlobStoreError?
     if let cached = findCached(key, touching: touching) {
       found = cached
       await giveWay()
     } else {
-      found = try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
+      do {
+        found = try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
+      } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
+        damage = error
+      }
     }
     let stopwatch = observer.stopwatch()
     if found.blob == nil, let blob = try await fetch(key) {
       found = BlobFinding(blob: blob, tier: .remote, duration: stopwatch.elapsed)
+    } else if let damage {
+      throw damage
     }
     observer.tell(found.event(for: key))
     return found.blob
@@ -52,6 +65,10 @@ extension CacheEngine {
   /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction`.
   func fetch(_ key: BlobKey) async throws -> Blob? {
     guard let remote, remote.mayHave(key) else { return nil }
+    // What comes into a file is loaded from there.
+    if try await hasWaited(for: .fetchFile, of: key), let blob = try await look(key, touching: false).blob {
+      return blob
+    }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetch)) { production in
       guard let blob = try await self.fetch(key, from: remote, in: production) else { throw AbsentRemotely() }
       return blob
@@ -66,12 +83,56 @@ extension CacheEngine {
     }
   }
 
+  /// Waits for a request that others have begun, if there is one.
+  private func hasWaited(for kind: Production.Kind, of key: BlobKey) async throws -> Bool {
+    let name = Production.Name(key: key, kind: kind)
+    guard productions.isUnderWay(name) else { return false }
+    // One that has just ended is not begun again.
+    _ = try await productions.answer(to: name) { _ in throw AbsentRemotely() }
+    return true
+  }
+
+  /// Brings the blob that the remote tier has of a key into the directory, piece by piece, if the tier has one.
+  ///
+  /// - Throws: as `fetch`.
+  func fetchFile(_ key: BlobKey) async throws {
+    guard let remote, remote.mayHave(key), try await !hasWaited(for: .fetch, of: key) else { return }
+    let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetchFile)) { production in
+      let history = try await self.condition(of: production)
+      let file: ReceivedFile?
+      do {
+        file = try await remote.file(of: key) { header in
+          try await self.lanes.writes.run { _ in
+            try self.openWriter(
+              for: key, ttl: header.timeToLive, locks: .none,
+              expectedSize: Int64(clamping: header.payloadSize), visibility: .afterCommit)
+          }
+        }
+      } catch let error as BlobStoreError {
+        self.store.configuration.logger.warning("a blob is fetched and not stored: \(error)")
+        self.observer.tell(CacheEvent(.writeFailed(error), key))
+        throw error
+      }
+      guard let file else { throw AbsentRemotely() }
+      do {
+        try await file.writer.commit(file, if: history)
+      } catch is Overtaken {
+        self.store.configuration.logger.debug("\(key): fetched and not stored: it was stored or removed meanwhile")
+        throw AbsentRemotely()
+      }
+      // It is opened from its file.
+      return Blob(key: key, payload: Data(), header: file.header, extendedData: nil)
+    }
+    if case .failure(let error) = answer.result, !(error is AbsentRemotely) {
+      store.configuration.logger.debug("\(key): not fetched: \(error)")
+    }
+  }
+
   private func fetch(_ key: BlobKey, from remote: RemoteAccess, in production: Production) async throws -> Blob? {
     let history = try await condition(of: production)
     guard let record = try await remote.record(of: key) else { return nil }
     var request = StoreRequest(
-      payload: record.payload, ttl: record.header.ttl == 0 ? nil : .seconds(Int64(clamping: record.header.ttl)),
-      extendedData: record.extendedData)
+      payload: record.payload, ttl: record.header.timeToLive, extendedData: record.extendedData)
     // It expires here when it does there.
     request.updateTime = record.header.lastUpdate
     request.condition = history
@@ -86,6 +147,11 @@ extension CacheEngine {
     // What cannot be kept here is answered all the same.
     return request.blob(key, record.header)
   }
+}
+
+extension RecordHeader {
+  /// The time to live that a store is told; nil for none of its own.
+  fileprivate var timeToLive: Duration? { ttl == 0 ? nil : .seconds(Int64(clamping: ttl)) }
 }
 
 extension BlobCache {

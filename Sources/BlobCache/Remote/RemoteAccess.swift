@@ -38,13 +38,29 @@ final class RemoteAccess: Sendable {
   /// - Throws: `CancellationError` if the task is cancelled.
   func record(of key: BlobKey) async throws(CancellationError) -> ReceivedRecord? {
     guard let place = requests.place(of: key) else { return nil }
-    switch try await requests.get(place) {
+    return note(try await requests.record(at: place), of: key)
+  }
+
+  /// The record that the engine has of a key, in a file without a place; nil as for `record`.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled; what `openWriter` throws.
+  func file(
+    of key: BlobKey, _ openWriter: @escaping @Sendable (RecordHeader) async throws -> CacheWriter
+  ) async throws -> ReceivedFile? {
+    guard let place = requests.place(of: key) else { return nil }
+    let answer = try await requests.file(at: place, openWriter)
+    if case .unkept(let error) = answer { throw error }
+    return note(answer, of: key)
+  }
+
+  private func note<Record>(_ answer: RemoteRequests.Answer<Record>, of key: BlobKey) -> Record? {
+    switch answer {
     case .found(let record):
       // A removal has come meanwhile, or a store.
       return changes.isPending(key) ? nil : record
     case .nothing: absences.note(AbsentRemotely(), of: key, for: tier.remembersAbsenceFor)
     case .damaged: absences.note(AbsentRemotely(), of: key, for: .seconds(60))
-    case .unknown: break
+    case .unknown, .unkept: break
     }
     return nil
   }
@@ -58,7 +74,8 @@ final class RemoteAccess: Sendable {
     guard tier.takes(Int64(blob.payload.count)), let place = requests.place(of: blob.key) else {
       return
     }
-    let record = RemoteRecord(blob, defaultExpiration: requests.here.defaultExpiration, to: place)
+    let record = RemoteRecord(
+      blob, defaultExpiration: requests.here.defaultExpiration, to: place, sealedBy: tier.sealKey)
     changes.add(.put(record), of: blob.key)
     // Another change may have come before it in the directory, and after it here. The directory knows.
     if !isLatest() { changes.add(.putFromDirectory, of: blob.key) }

@@ -13,7 +13,7 @@ internal import BlobStore
 public struct RemoteRecord: Sendable {
   /// The 64 bytes of the header.
   public let head: Data
-  /// The extension; empty for none.
+  /// What follows the payload: the extension, and the seal; empty for neither.
   public let tail: Data
   /// The last second in which the record is live. An engine may drop it later.
   public let expiry: UnixTime
@@ -63,43 +63,76 @@ extension RemoteRecord {
   ///   - blob: what lies in the directory.
   ///   - defaultExpiration: the seconds to live that a ttl of 0 means there.
   ///   - place: where the record goes.
-  init(_ blob: Blob, defaultExpiration: Int64, to place: RemotePlace) {
+  ///   - sealKey: nil for no seal.
+  init(_ blob: Blob, defaultExpiration: Int64, to place: RemotePlace, sealedBy sealKey: RemoteSealKey? = nil) {
     let checksum = blob.header.payloadChecksum ?? CRC32.checksum(of: blob.payload.bytes)
-    self.init(
-      blob.header, .memory(blob.payload), Int64(blob.payload.count), checksum, blob.extendedData, defaultExpiration,
-      to: place)
+    let frame = Frame(
+      blob.header, Int64(blob.payload.count), checksum, blob.extendedData, defaultExpiration, to: place, sealKey)
+    var seal = frame.seal
+    seal?.update(blob.payload.bytes)
+    self.init(frame, .memory(blob.payload), seal)
   }
 
-  /// - Parameters:
-  ///   - file: what lies in the directory, and is read when its bytes are asked for.
-  ///   - checksum: the payload's.
-  init(_ file: RemotePayloadFile, checksum: UInt32, defaultExpiration: Int64, to place: RemotePlace) {
-    self.init(
-      file.reader.header, .file(file), file.reader.byteCount, checksum, file.reader.extendedData, defaultExpiration,
-      to: place)
+  /// - Parameter file: what lies in the directory, and is read when its bytes are asked for; and before, for a seal and for a
+  ///   checksum that its header lacks.
+  /// - Throws: what reading it throws.
+  init(
+    _ file: RemotePayloadFile, defaultExpiration: Int64, to place: RemotePlace, sealedBy sealKey: RemoteSealKey?
+  ) async throws {
+    let reader = file.reader
+    let checksum = if let known = reader.header.payloadChecksum { known } else { try await file.checksum() }
+    let frame = Frame(
+      reader.header, reader.byteCount, checksum, reader.extendedData, defaultExpiration, to: place, sealKey)
+    var seal = frame.seal
+    if let begun = seal { seal = try await file.sealed(begun) }
+    self.init(frame, .file(file), seal)
   }
 
-  private init(
-    _ header: RecordHeader, _ payload: Payload, _ byteCount: Int64, _ checksum: UInt32, _ extendedData: Data?,
-    _ defaultExpiration: Int64, to place: RemotePlace
-  ) {
-    var header = header
-    header.refCount = 0
-    if header.ttl == 0 { header.ttl = UInt64(clamping: max(1, defaultExpiration)) }
-    header.payloadSize = UInt64(clamping: byteCount)
-    header.payloadChecksum = checksum
-    header.keyDigest = place.digest
-    let kept = RecordExtension(key: place.keptKey, data: extendedData.map(Array.init) ?? [])
-    let tail = kept.key == nil && kept.data.isEmpty ? [] : kept.encoded
-    header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
-    let head = header.withEncodedBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } }
-    let start = CRC32.combined(CRC32.checksum(of: head.bytes), checksum, byteCount: byteCount)
-    self.checksum = CRC32.combined(start, unsafe CRC32.checksum(of: tail.span.bytes), byteCount: Int64(tail.count))
-    self.head = head
-    self.tail = Data(tail)
+  /// What lies around a payload.
+  private struct Frame {
+    let header: RecordHeader
+    let head: Data
+    let tail: Data
+    let expiry: UnixTime
+    /// With the head in it.
+    var seal: RecordSeal?
+
+    init(
+      _ header: RecordHeader, _ byteCount: Int64, _ checksum: UInt32, _ extendedData: Data?, _ defaultExpiration: Int64,
+      to place: RemotePlace, _ sealKey: RemoteSealKey?
+    ) {
+      var header = header
+      header.refCount = 0
+      if header.ttl == 0 { header.ttl = UInt64(clamping: max(1, defaultExpiration)) }
+      header.payloadSize = UInt64(clamping: byteCount)
+      header.payloadChecksum = checksum
+      header.keyDigest = place.digest
+      let kept = RecordExtension(key: place.keptKey, data: extendedData.map(Array.init) ?? [])
+      let tail = kept.key == nil && kept.data.isEmpty ? [] : kept.encoded
+      header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
+      self.header = header
+      head = header.withEncodedBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Data($0) } }
+      self.tail = Data(tail)
+      expiry = header.expiry(defaultExpiration: defaultExpiration)
+      seal = sealKey.map { RecordSeal($0, of: place.name) }
+      seal?.update(head.bytes)
+    }
+  }
+
+  /// - Parameter seal: with head and payload in it.
+  private init(_ frame: Frame, _ payload: Payload, _ seal: RecordSeal?) {
+    var (tail, seal) = (frame.tail, seal)
+    seal?.update(tail.bytes)
+    if let seal { tail.append(seal.bytes) }
+    let byteCount = Int64(clamping: frame.header.payloadSize)
+    let start = CRC32.combined(
+      CRC32.checksum(of: frame.head.bytes), frame.header.payloadChecksum ?? 0, byteCount: byteCount)
+    checksum = CRC32.combined(start, CRC32.checksum(of: tail.bytes), byteCount: Int64(tail.count))
+    head = frame.head
+    self.tail = tail
     self.payload = payload
     payloadByteCount = Int(clamping: byteCount)
-    expiry = header.expiry(defaultExpiration: defaultExpiration)
+    expiry = frame.expiry
   }
 }
 

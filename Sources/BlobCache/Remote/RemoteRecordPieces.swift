@@ -15,13 +15,21 @@ struct RemotePayloadFile: Sendable {
   /// Whose threads read it.
   let lane: Lane
 
-  /// The payload's checksum: the header's, or of all that is read now.
+  /// The checksum of a payload whose header has none.
   func checksum() async throws -> UInt32 {
-    if let known = reader.header.payloadChecksum { return known }
-    return try await lane.run { [reader] _ in
+    try await lane.run { [reader] _ in
       var checksum = CRC32()
       try reader.forEachPiece { checksum.update($0) }
       return checksum.value
+    }
+  }
+
+  /// A seal with the payload in it.
+  func sealed(_ seal: RecordSeal) async throws -> RecordSeal {
+    try await lane.run { [reader] _ in
+      var seal = seal
+      try reader.forEachPiece { seal.update($0) }
+      return seal
     }
   }
 }

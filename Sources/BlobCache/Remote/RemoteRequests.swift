@@ -75,36 +75,121 @@ final class RemoteRequests: Sendable {
   }
 }
 
-// MARK: - Requests
+// MARK: - Loads
 
 extension RemoteRequests {
-  /// The record of a key.
+  /// What the engine answers about a key.
+  enum Answer<Record: Sendable>: Sendable {
+    case found(Record)
+    case nothing
+    /// There is an object that is no record of the key.
+    case damaged
+    /// The engine has failed, or is left alone.
+    case unknown
+    /// The engine has the record, and this machine cannot take it.
+    case unkept(any Error)
+  }
+
+  /// The record of a key, in memory.
   ///
-  /// - Returns: `nothing` if the engine has none that is live; `unknown` if it has failed, or is left alone.
   /// - Throws: `CancellationError` if the task is cancelled.
-  func get(_ place: RemotePlace) async throws(CancellationError) -> Answer {
+  func record(at place: RemotePlace) async throws(CancellationError) -> Answer<ReceivedRecord> {
+    try await load(at: place, byteCount: { $0.payload.count }) { object, pace in
+      var payload = Data()
+      // An engine that promises much is not believed before it comes.
+      payload.reserveCapacity(Int(min(max(object.byteCount ?? 0, 0), 1 << 22)))
+      let end = try await self.receive(object, at: place, pace) { payload.append($1) }
+      return end.map { ReceivedRecord(header: $0.header, payload: payload, extendedData: $0.extendedData) }
+    }
+  }
+
+  /// The record of a key, in a file that has no place yet.
+  ///
+  /// - Parameter openWriter: is told the header, as far as it can be believed.
+  /// - Throws: `CancellationError` if the task is cancelled.
+  func file(
+    at place: RemotePlace, _ openWriter: @escaping @Sendable (RecordHeader) async throws -> CacheWriter
+  ) async throws(CancellationError) -> Answer<ReceivedFile> {
+    try await load(at: place, byteCount: { Int(clamping: $0.header.payloadSize) }) { object, pace in
+      var writer: CacheWriter?
+      do {
+        let end = try await self.receive(object, at: place, pace) { header, piece in
+          do {
+            let open = if let writer { writer } else { try await openWriter(header) }
+            writer = open
+            if !piece.isEmpty { try await open.append(piece) }
+          } catch {
+            throw UnkeptRecord(cause: error)
+          }
+        }
+        if let end, let writer {
+          return ReceivedFile(header: end.header, writer: writer, extendedData: end.extendedData)
+        }
+        await writer?.giveUp()
+        return nil
+      } catch {
+        await writer?.giveUp()
+        throw error
+      }
+    }
+  }
+
+  /// The first 64 bytes of a key's object; nil if there is none, or the engine does not say.
+  ///
+  /// - Returns: nil also for a header that is none; `nothing` for no object.
+  /// - Throws: `CancellationError` if the task is cancelled.
+  func head(at place: RemotePlace) async throws(CancellationError) -> Answer<RecordHeader> {
+    try await ask(about: place) { engine, _ -> RecordHeader? in
+      guard let head = try await engine.head(place.name) else { return nil }
+      var facts = RecordFacts()
+      facts.nameDigest = place.digest
+      guard case .sound(let header) = RecordJudge().judge(head.bytes, facts) else {
+        throw RemoteError(.damaged, "\(engine.name): \(place.name) does not begin like a record of its key")
+      }
+      return header
+    }
+  }
+
+  private func load<Record: Sendable>(
+    at place: RemotePlace, byteCount: (Record) -> Int,
+    _ take: @escaping @Sendable (RemoteObject, Patience.Pace) async throws -> Record?
+  ) async throws(CancellationError) -> Answer<Record> {
+    let answer = try await ask(about: place) { engine, pace -> Record? in
+      guard let object = try await engine.get(place.name) else { return nil }
+      pace.move()
+      return try await take(object, pace)
+    }
+    counts.withLock { counts in
+      switch answer {
+      case .found(let record):
+        counts.hits += 1
+        counts.loadedBytes += Int64(byteCount(record))
+      case .nothing: counts.misses += 1
+      case .damaged, .unknown, .unkept: break
+      }
+    }
+    return answer
+  }
+
+  /// Asks the engine, if the breaker lets it.
+  private func ask<Record: Sendable>(
+    about place: RemotePlace,
+    _ body: @escaping @Sendable (any RemoteEngine, Patience.Pace) async throws -> Record?
+  ) async throws(CancellationError) -> Answer<Record> {
     guard !isClosed.load(ordering: .relaxed), let ticket = breaker.admit() else {
       counts.withLock { $0.passedOver += 1 }
       return .unknown
     }
     do {
       let (engine, times) = (tier.engine, tier.deadlines)
-      let record = try await patience.run(first: times.firstByte, progress: times.progress, engine.name) {
-        pace -> ReceivedRecord? in
-        guard let object = try await engine.get(place.name) else { return nil }
-        pace.move()
-        return try await self.receive(object, at: place, pace)
+      let record = try await patience.run(first: times.firstByte, progress: times.progress, engine.name) { pace in
+        try await body(engine, pace)
       }
       noteSuccess(breaker)
-      counts.withLock { counts in
-        if let record {
-          counts.hits += 1
-          counts.loadedBytes += Int64(record.payload.count)
-        } else {
-          counts.misses += 1
-        }
-      }
       return record.map { .found($0) } ?? .nothing
+    } catch let error as UnkeptRecord where !Task.isCancelled {
+      noteSuccess(breaker)
+      return .unkept(error.cause)
     } catch {
       guard !Task.isCancelled else {
         breaker.leave(ticket)
@@ -115,49 +200,53 @@ extension RemoteRequests {
     }
   }
 
-  enum Answer: Sendable {
-    case found(ReceivedRecord)
-    case nothing
-    /// There is an object that is no record of the key.
-    case damaged
-    case unknown
-  }
-
+  /// Takes the bytes of an object, each piece of it within its time.
+  ///
+  /// - Parameter accept: receives the header and the next bytes of the payload; at least once, if there is a record.
+  /// - Returns: nil if the record is expired.
   private func receive(
-    _ object: RemoteObject, at place: RemotePlace, _ pace: Patience.Pace
-  ) async throws
-    -> ReceivedRecord?
-  {
+    _ object: RemoteObject, at place: RemotePlace, _ pace: Patience.Pace,
+    _ accept: (RecordHeader, Data) async throws -> Void
+  ) async throws -> (header: RecordHeader, extendedData: Data?)? {
     let name = tier.engine.name
-    let most =
-      tier.payloadSizes.upperBound.addingReportingOverflow(
-        Int64(RecordHeader.byteCount + RecordExtension.maximumTailByteCount)
-      ).partialValue
+    let most = tier.payloadSizes.upperBound.saturatingAdding(Int64(RemoteTier.overheadByteCount))
     func tooLong() -> RemoteError { RemoteError(.damaged, "\(name): \(place.name) is longer than \(most) bytes") }
-    if let count = object.byteCount, count > most, most > 0 { throw tooLong() }
-    var (head, body) = (Data(), Data())
-    // An engine that promises much is not believed before it comes.
-    if let count = object.byteCount { body.reserveCapacity(Int(min(max(count, 0), 1 << 22))) }
+    if let count = object.byteCount, count > most { throw tooLong() }
+    var arriving = ArrivingRecord(
+      at: place, statedByteCount: object.byteCount, seal: tier.sealKey.map { RecordSeal($0, of: place.name) },
+      now: here.now(), from: name)
+    var (count, hasBegun) = (Int64(0), false)
     let start = here.monotonicNow()
     for try await piece in object.pieces where !piece.isEmpty {
       pace.move()
       // Bytes that come one by one are progress, and no answer.
-      let longest = tier.deadlines.answer + tier.deadlines.perMebibyte * Double(body.count) / Double(1 << 20)
+      let longest = tier.deadlines.answer + tier.deadlines.perMebibyte * Double(count) / Double(1 << 20)
       guard start.duration(to: here.monotonicNow()) <= longest else {
-        throw RemoteError(.timedOut, "\(name) takes more than \(longest) for \(body.count) bytes of \(place.name)")
+        throw RemoteError(.timedOut, "\(name) takes more than \(longest) for \(count) bytes of \(place.name)")
       }
-      let rest = RecordHeader.byteCount - head.count
-      head.append(piece.prefix(rest))
-      body.append(piece.dropFirst(rest))
-      if most > 0, Int64(body.count) > most { throw tooLong() }
+      count += Int64(piece.count)
+      if count > most { throw tooLong() }
+      let payload = try arriving.take(piece)
+      guard !arriving.isExpired else { return nil }
+      guard let header = arriving.header, !payload.isEmpty || !hasBegun else { continue }
+      hasBegun = true
+      try await accept(header, payload)
     }
-    if let count = object.byteCount, count != Int64(head.count + body.count) {
-      throw RemoteError(
-        .unreachable, "\(name): \(place.name) broke off after \(head.count + body.count) of \(count) bytes")
+    if let stated = object.byteCount, stated != count {
+      throw RemoteError(.unreachable, "\(name): \(place.name) broke off after \(count) of \(stated) bytes")
     }
-    return try ReceivedRecord(head, body, at: place, now: here.now(), from: name)
+    return try arriving.end()
   }
+}
 
+/// A record came from a remote engine, and could not be written here.
+private struct UnkeptRecord: Error {
+  let cause: any Error
+}
+
+// MARK: - Changes
+
+extension RemoteRequests {
   func put(_ record: RemoteRecord, of key: BlobKey) async throws(RemoteError) {
     guard let place = place(of: key) else { return }
     try await change(key, byteCount: record.byteCount) { try await $0.put(record, as: place.name) }
@@ -178,8 +267,8 @@ extension RemoteRequests {
       if let reader, !tier.takes(reader.byteCount) { return }
       if let reader {
         let file = RemotePayloadFile(reader: reader, lane: here.reads)
-        record = RemoteRecord(
-          file, checksum: try await file.checksum(), defaultExpiration: here.defaultExpiration, to: place)
+        record = try await RemoteRecord(
+          file, defaultExpiration: here.defaultExpiration, to: place, sealedBy: tier.sealKey)
       } else {
         record = nil
       }

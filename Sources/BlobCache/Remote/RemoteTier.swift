@@ -25,6 +25,10 @@ public struct RemoteTier: Sendable {
   /// How long the engine's answer that it has nothing is remembered.
   public var remembersAbsenceFor: Duration = .seconds(5)
   public var breaker = BreakerSettings()
+  /// By what records are sealed, where others may write to the engine; nil for records as they are.
+  ///
+  /// All machines need the same. A record without this key's seal is a miss.
+  public var sealKey: RemoteSealKey?
   /// How long `BlobCache.close` waits for stores that have not reached the engine.
   public var flushesOnCloseFor: Duration = .seconds(2)
 
@@ -100,9 +104,12 @@ extension RemoteTier {
     return times.allSatisfy { $0 > .zero } ? nil : "the deadlines and pauses of a remote tier are above zero"
   }
 
+  /// Bytes of an object beside its payload, at the most.
+  static let overheadByteCount = RecordHeader.byteCount + RecordExtension.maximumTailByteCount + RecordSeal.byteCount
+
   /// Whether a payload of this size goes to the engine.
   func takes(_ byteCount: Int64) -> Bool {
-    let most = engine.largestObject.map { $0 - Int64(RecordHeader.byteCount + RecordExtension.maximumTailByteCount) }
+    let most = engine.largestObject.map { $0 - Int64(Self.overheadByteCount) }
     return payloadSizes.contains(byteCount) && byteCount <= most ?? .max
   }
 
@@ -111,7 +118,7 @@ extension RemoteTier {
     engine.name == other.engine.name && namespace == other.namespace && mode == other.mode && writing == other.writing
       && waitingByteLimit == other.waitingByteLimit && maxConcurrentChanges == other.maxConcurrentChanges
       && payloadSizes == other.payloadSizes && deadlines == other.deadlines
-      && remembersAbsenceFor == other.remembersAbsenceFor && breaker == other.breaker
+      && remembersAbsenceFor == other.remembersAbsenceFor && sealKey == other.sealKey && breaker == other.breaker
       && flushesOnCloseFor == other.flushesOnCloseFor
   }
 }

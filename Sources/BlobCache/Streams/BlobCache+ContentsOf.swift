@@ -35,7 +35,7 @@ extension BlobCache {
     moving: Bool = false
   ) async throws -> Int64 {
     let engine = try openEngine()
-    return try await withSpan("store", key) {
+    let byteCount = try await withSpan("store", key) {
       let source = try await engine.lanes.copies.run { _ in
         try engine.store.payloadSource(at: path, for: key, waits: false)
       }
@@ -43,6 +43,8 @@ extension BlobCache {
         source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
         visibility, moving: moving)
     }
+    await engine.remote?.wasStored(key)
+    return byteCount
   }
 
   /// Stores what a descriptor yields until its end: of a pipe, a socket, a terminal or a file.
@@ -66,11 +68,13 @@ extension BlobCache {
     extendedData: Data? = nil, expectedSize: Int64? = nil, visibility: BlobStore.Visibility = .afterCommit
   ) async throws -> Int64 {
     let engine = try openEngine()
-    return try await withSpan("store", key) {
+    let byteCount = try await withSpan("store", key) {
       try await engine.store(
         engine.store.payloadSource(of: input), for: key, ttl: ttl, locks: locks, extendedData: extendedData,
         expectedSize: expectedSize, visibility, moving: false)
     }
+    await engine.remote?.wasStored(key)
+    return byteCount
   }
 }
 

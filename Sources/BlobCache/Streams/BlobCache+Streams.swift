@@ -54,8 +54,12 @@ extension BlobCache {
         }
       }
       guard engine.remote != nil else { return try await open(tellsMiss: true) }
-      if let reader = try await open(tellsMiss: false) { return reader }
-      _ = try await engine.fetch(key)
+      do {
+        if let reader = try await open(tellsMiss: false) { return reader }
+      } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
+        // What comes takes the damaged record's place; else it is opened again, and reported.
+      }
+      try await engine.fetchFile(key)
       return try await open(tellsMiss: true)
     }
   }

@@ -58,9 +58,10 @@ extension CacheEngine {
 
   /// Puts what a writer has written in its place. Blocks.
   ///
+  /// - Parameter isFetched: whether the blob came from the remote tier.
   /// - Throws: `Overtaken` if the condition does not hold.
   func commit(
-    _ writer: consuming BlobWriter, if condition: StoreCondition? = nil, queueTime: Duration
+    _ writer: consuming BlobWriter, if condition: StoreCondition? = nil, isFetched: Bool = false, queueTime: Duration
   ) throws -> RecordHeader {
     let stopwatch = observer.stopwatch()
     let (key, byteCount) = (writer.key, writer.byteCount)
@@ -82,17 +83,19 @@ extension CacheEngine {
       // What was staged since the blob has its place is younger, and overtakes it.
       writeStaged(key)
       header = try productions.changing(key) { try commit(replacingNothing: false) }
+    } else if condition?.isOfProduction == true {
+      header = try inPlaceOfStaged(key, commit)
     } else {
       header = try replacing(key, commit)
     }
     memory?.discard(key)
     failures.forget(key)
-    remote?.didChange(key, byteCount: byteCount)
+    if !isFetched { remote?.didChange(key, byteCount: byteCount) }
     backupExclusion.apply()
     observer.tell(
       CacheEvent(
-        .stored(staged: false), key, byteCount: Int(clamping: byteCount), duration: stopwatch.elapsed,
-        queueTime: queueTime))
+        isFetched ? .fetched : .stored(staged: false), key, byteCount: Int(clamping: byteCount),
+        duration: stopwatch.elapsed, queueTime: queueTime))
     return header
   }
 }

@@ -46,7 +46,9 @@ public final class CacheWriter: Sendable {
   /// - Throws: as `BlobWriter.commit`; as `append`.
   @discardableResult
   public func commit() async throws -> RecordHeader {
-    try await engine.lanes.writes.run { [self] queueTime in try commit(queueTime: queueTime) }
+    let header = try await engine.lanes.writes.run { [self] queueTime in try commit(queueTime: queueTime) }
+    await engine.remote?.wasStored(key)
+    return header
   }
 
   /// Commits as `commit` does. Blocks.
@@ -58,13 +60,28 @@ public final class CacheWriter: Sendable {
   ///
   /// - Returns: nil if it does not, and nothing was stored.
   package func commit(if judge: @escaping StoreCondition.Judge) async throws -> RecordHeader? {
-    try await engine.lanes.writes.run { [self] queueTime in
+    let header = try await engine.lanes.writes.run { [self] queueTime -> RecordHeader? in
       engine.writeStaged(key)
       do {
         return try engine.commit(try take(), if: StoreCondition(onRecord: judge), queueTime: queueTime)
       } catch is Overtaken {
         return nil
       }
+    }
+    if header != nil { await engine.remote?.wasStored(key) }
+    return header
+  }
+
+  /// Puts a blob that came from the remote tier in its place.
+  ///
+  /// - Throws: `Overtaken` if the condition does not hold.
+  func commit(_ fetched: ReceivedFile, if condition: StoreCondition) async throws {
+    try await engine.lanes.writes.run { [self] queueTime in
+      var writer = try take()
+      try writer.settle(
+        asStoredAt: fetched.header.lastUpdate, byteCount: Int64(clamping: fetched.header.payloadSize),
+        extendedData: fetched.extendedData)
+      _ = try engine.commit(writer, if: condition, isFetched: true, queueTime: queueTime)
     }
   }
 
@@ -102,6 +119,7 @@ public final class CacheWriter: Sendable {
       guard ending.isStored else { return try writer.commitUnstored() }
       _ = try engine.commit(writer, queueTime: queueTime)
     }
+    if ending.isStored { await engine.remote?.wasStored(key) }
   }
 
   /// Gives the blob up, also in a task that is cancelled.

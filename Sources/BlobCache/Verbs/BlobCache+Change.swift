@@ -111,8 +111,10 @@ extension BlobCache {
   @discardableResult
   public func setExtendedData(_ data: Data?, for key: BlobKey) async throws -> BlobStore.Outcome {
     let engine = try openEngine()
-    return try await withSpan("setExtendedData", key) {
+    let outcome = try await withSpan("setExtendedData", key) {
       try await engine.lanes.writes.run { _ in try engine.setExtendedData(data, for: key) }
     }
+    if outcome == .done { await engine.remote?.wasStored(key) }
+    return outcome
   }
 }

@@ -21,8 +21,8 @@ extension BlobCache {
     let engine = try openEngine()
     var request = StoreRequest(payload: payload, ttl: ttl, locks: locks, extendedData: extendedData)
     request.condition = StoreCondition(onRecord: judge)
-    return try await withSpan("store", key) { [request] in
-      try await engine.lanes.writes.run { queueTime in
+    let header = try await withSpan("store", key) { [request] in
+      try await engine.lanes.writes.run { queueTime -> RecordHeader? in
         engine.writeStaged(key)
         do {
           return try engine.writeInTurn(request, for: key, queueTime: queueTime).header
@@ -31,6 +31,8 @@ extension BlobCache {
         }
       }
     }
+    if header != nil { await engine.remote?.wasStored(key) }
+    return header
   }
 
   /// Removes a record if it allows that.

@@ -83,10 +83,27 @@ extension BlobWriter {
       let settled = try store.publisher.newHeader(ttl: ttl, locks: locks)
       header.ttl = settled.ttl
       header.refCount = locks.refCount(replacing: header.refCount)
-      guard let extendedData else { return }
-      tail = try store.core.newExtension(of: key, at: placed.path, extendedData)?.encoded
-      header.extensionEnd = tail.map { UInt32($0.count) }
+      try takeExtendedData(extendedData)
     }
+  }
+
+  /// Gives the blob what it does not bring itself: what lies beside it, and the time at which another machine stored it.
+  ///
+  /// - Throws: `sizeMismatch` if the payload is not of this size; as `BlobStore.openWriter`.
+  package mutating func settle(
+    asStoredAt time: UnixTime, byteCount: Int64, extendedData: Data?
+  ) throws(BlobStoreError) {
+    try withErrorContext("store", key) {
+      try ExpectedSize(byteCount).checkEnd(at: self.byteCount)
+      storedAt = time
+      try takeExtendedData(extendedData)
+    }
+  }
+
+  private mutating func takeExtendedData(_ data: Data?) throws {
+    guard let data else { return }
+    tail = try store.core.newExtension(of: key, at: placed.path, data)?.encoded
+    header.extensionEnd = tail.map { UInt32($0.count) }
   }
 
   /// Completes the blob for those that follow it, and takes it away from the key.

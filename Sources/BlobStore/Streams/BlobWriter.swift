@@ -31,6 +31,8 @@ public struct BlobWriter: ~Copyable, Sendable {
   /// nil where stores start no collections, and from the commit on.
   private var reservation: RoomReservation?
   private var checksum = CRC32()
+  /// When the blob was stored, if that is not the time of the commit.
+  var storedAt: UnixTime?
   /// The first, after which the blob is not whole any more.
   private var failure: BlobStoreError?
 
@@ -184,7 +186,7 @@ extension BlobWriter {
     }
     header.payloadSize = UInt64(byteCount)
     if core.configuration.format == .checksummed { header.payloadChecksum = checksum.value }
-    header.updateTime = UInt64(clamping: core.configuration.now().seconds)
+    header.updateTime = UInt64(clamping: (storedAt ?? core.configuration.now()).seconds)
     if let tail {
       try sealStream()
       let offset = Int64(RecordHeader.byteCount) + byteCount

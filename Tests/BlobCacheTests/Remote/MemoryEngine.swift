@@ -32,6 +32,7 @@ final class MemoryEngine: RemoteEngine {
     var requests: [Request] = []
     var fault: (@Sendable (Request) -> Fault?)?
     var holder: (@Sendable (Request) async -> Void)?
+    var onPut: (@Sendable (RemoteRecord) -> Void)?
     var isClosed = false
   }
 
@@ -50,6 +51,9 @@ final class MemoryEngine: RemoteEngine {
   func fault(_ fault: Fault?) { self.fault { _ in fault } }
   /// Has requests wait before they are carried out.
   func hold(_ body: (@Sendable (Request) async -> Void)?) { state.withLock { $0.holder = body } }
+
+  /// Tells of each record that comes.
+  func onPut(_ body: @escaping @Sendable (RemoteRecord) -> Void) { state.withLock { $0.onPut = body } }
 
   var requests: [Request] { state.withLock { $0.requests } }
   var objects: [String: Data] { state.withLock { $0.objects } }
@@ -109,6 +113,7 @@ final class MemoryEngine: RemoteEngine {
 
   func put(_ record: RemoteRecord, as name: RemoteName) async throws {
     _ = try await begin(.put(name.string))
+    state.withLock { $0.onPut }?(record)
     let bytes = try await record.collected()
     state.withLock { $0.objects[name.string] = bytes }
   }

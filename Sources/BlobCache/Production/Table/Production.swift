@@ -9,6 +9,8 @@ final class Production: Sendable {
     case load
     /// A caller waits for the remote tier.
     case fetch
+    /// A caller waits for the remote tier, to open the blob's file.
+    case fetchFile
     /// A live blob that is old is produced anew.
     case refresh
   }

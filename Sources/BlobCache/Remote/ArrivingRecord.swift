@@ -1,0 +1,123 @@
+internal import BlobRecord
+internal import BlobStore
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// A record that arrives from a remote engine, piece by piece: every rule of the format is asked of it on the way.
+///
+/// The header is judged as soon as it is there, the rest at the end.
+struct ArrivingRecord {
+  private let place: RemotePlace
+  private let engine: String
+  private let judge: RecordJudge
+  /// The bytes that the engine says there are, without the seal; nil if it says nothing.
+  private let statedByteCount: Int64?
+  private var seal: RecordSeal?
+  private var head = Data()
+  private(set) var header: RecordHeader?
+  /// Whether the record has no life left, so that no more of it is wanted.
+  private(set) var isExpired = false
+  private var payloadByteCount: Int64 = 0
+  private var checksum = CRC32()
+  /// What follows the payload: the extension, and the seal where there is one.
+  private var tail = Data()
+
+  /// - Parameters:
+  ///   - place: whose record it must be.
+  ///   - statedByteCount: the object's bytes; nil where the engine does not say.
+  ///   - seal: what it must end with; nil where records have none.
+  ///   - now: when it must be live.
+  ///   - engine: where it comes from.
+  init(at place: RemotePlace, statedByteCount: Int64?, seal: RecordSeal?, now: UnixTime, from engine: String) {
+    self.place = place
+    self.engine = engine
+    self.seal = seal
+    // The time to live is the record's own, so no default counts.
+    judge = RecordJudge(at: now, defaultExpiration: 0)
+    self.statedByteCount = statedByteCount.map { $0 - Int64(seal == nil ? 0 : RecordSeal.byteCount) }
+  }
+
+  /// Takes the next bytes.
+  ///
+  /// - Returns: those of the payload among them, which share the memory of the piece.
+  /// - Throws: `RemoteError` `damaged`.
+  mutating func take(_ piece: Data) throws(RemoteError) -> Data {
+    let missing = RecordHeader.byteCount - head.count
+    head.append(piece.prefix(missing))
+    guard head.count == RecordHeader.byteCount else { return Data() }
+    if header == nil { try judgeHead() }
+    guard let header, !isExpired else { return Data() }
+    let body = piece.dropFirst(missing)
+    let payload = body.prefix(Int(clamping: Int64(clamping: header.payloadSize) - payloadByteCount))
+    payloadByteCount += Int64(payload.count)
+    checksum.update(payload.bytes)
+    seal?.update(payload.bytes)
+    tail.append(body.dropFirst(payload.count))
+    let longestTail = Int(header.extensionEnd ?? 0) + (seal == nil ? 0 : RecordSeal.byteCount)
+    guard tail.count <= longestTail else { throw damaged("bytes follow it") }
+    return payload
+  }
+
+  private mutating func judgeHead() throws(RemoteError) {
+    seal?.update(head.bytes)
+    var facts = RecordFacts()
+    facts.nameDigest = place.digest
+    facts.bodyByteCount = statedByteCount.map { max(0, $0 - Int64(RecordHeader.byteCount)) }
+    header = try judged(facts)
+    guard let header, header.payloadChecksum != nil, header.keyDigest != nil || isExpired else {
+      throw damaged("it has no checksums")
+    }
+  }
+
+  private mutating func judged(_ facts: RecordFacts) throws(RemoteError) -> RecordHeader {
+    switch judge.judge(head.bytes, facts) {
+    case .sound(let header): return header
+    case .expired(let header):
+      isExpired = true
+      return header
+    case .broken(let error, _): throw damaged("\(error)")
+    }
+  }
+
+  /// Judges the whole, when no more comes.
+  ///
+  /// - Returns: the header, and what lay beside the payload.
+  /// - Throws: `RemoteError` `damaged`.
+  mutating func end() throws(RemoteError) -> (header: RecordHeader, extendedData: Data?) {
+    if seal != nil {
+      guard tail.count >= RecordSeal.byteCount else { throw damaged("it is not sealed") }
+    }
+    let stated = tail.suffix(seal == nil ? 0 : RecordSeal.byteCount)
+    let encoded = tail.dropLast(stated.count)
+    var facts = RecordFacts()
+    facts.nameDigest = place.digest
+    facts.bodyByteCount = payloadByteCount + Int64(encoded.count)
+    facts.payloadCRC = checksum.value
+    var kept: RecordExtension?
+    if !encoded.isEmpty {
+      do throws(RecordError) {
+        kept = try RecordExtension(decoding: encoded.bytes)
+      } catch {
+        throw damaged("\(error)")
+      }
+    }
+    facts.hasWholeExtension = true
+    let header = try judged(facts)
+    guard header.payloadChecksum != nil, header.keyDigest != nil else { throw damaged("it has no checksums") }
+    seal?.update(encoded.bytes)
+    if let seal, !seal.matches(stated) { throw damaged("its seal is not that of this namespace's key") }
+    // The digest of a name is no proof of a key that the name does not tell.
+    guard place.keptKey == nil || kept?.key?.string.utf8.elementsEqual(place.key.string.utf8) == true else {
+      throw damaged("it keeps another key")
+    }
+    return (header, kept.flatMap { $0.data.isEmpty ? nil : Data($0.data) })
+  }
+
+  private func damaged(_ why: String) -> RemoteError {
+    RemoteError(.damaged, "\(engine): \(place.name) is no record of its key: \(why)")
+  }
+}

@@ -1,0 +1,74 @@
+internal import BlobRecord
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+/// A key that machines share, by which they know each other's records in a remote engine.
+///
+/// A checksum finds accidents. Whoever may write to the engine could still make a record with a right one; a seal needs
+/// the key. It is told in no message.
+public struct RemoteSealKey: Sendable {
+  let bytes: [UInt8]
+
+  /// - Parameter bytes: secret and random, 16 or more.
+  /// - Returns: nil for fewer.
+  public init?(_ bytes: some Sequence<UInt8>) {
+    self.bytes = Array(bytes)
+    guard self.bytes.count >= 16 else { return nil }
+  }
+}
+
+extension RemoteSealKey: Equatable {}
+
+extension RemoteSealKey: CustomStringConvertible, CustomReflectable {
+  public var description: String { "a key of \(bytes.count) bytes" }
+  public var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+/// The seal behind a record in a remote engine: eight letters, and HMAC-SHA256 of the object's name and of the record.
+///
+/// Source: RFC 2104, section 2.
+struct RecordSeal: Sendable {
+  static let byteCount = letters.count + SHA256Digest.byteCount
+  private static let letters = Array("BCSEAL01".utf8)
+  private static let blockByteCount = 64
+
+  private var inner = SHA256Hasher()
+  private var outer = SHA256Hasher()
+
+  init(_ key: RemoteSealKey, of name: RemoteName) {
+    var block = key.bytes
+    if block.count > Self.blockByteCount {
+      var hasher = SHA256Hasher()
+      hasher.update(unsafe block.span.bytes)
+      block = hasher.finalize()
+    }
+    block += Array(repeating: 0, count: Self.blockByteCount - block.count)
+    let (first, second) = (block.map { $0 ^ 0x36 }, block.map { $0 ^ 0x5C })
+    inner.update(unsafe first.span.bytes)
+    outer.update(unsafe second.span.bytes)
+    // A record that is moved to another name is another's. No name holds a zero byte.
+    let start = Array(name.string.utf8) + [0]
+    inner.update(unsafe start.span.bytes)
+  }
+
+  mutating func update(_ bytes: RawSpan) { inner.update(bytes) }
+
+  /// What lies behind the record.
+  var bytes: Data {
+    var outer = outer
+    let digest = inner.finalize()
+    outer.update(unsafe digest.span.bytes)
+    return Data(Self.letters + outer.finalize())
+  }
+
+  /// Whether some bytes are the seal, in a time that does not depend on how many of them are.
+  func matches(_ stated: Data) -> Bool {
+    let own = bytes
+    guard stated.count == own.count else { return false }
+    return zip(stated, own).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0
+  }
+}
