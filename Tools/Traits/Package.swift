@@ -34,6 +34,7 @@ let package = Package(
         .product(name: "BlobStore", package: "BlobCache"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
+        .product(name: "blobcache", package: "BlobCache"),
         .product(name: "blobcache-serve", package: "BlobCache"),
       ]),
     // The server as a process: what its transport makes of bytes, and what becomes of the directory.

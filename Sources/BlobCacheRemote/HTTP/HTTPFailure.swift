@@ -17,8 +17,8 @@ enum HTTPFailure {
     case 401: (.refused, "the server does not know the caller; look at \(credential.setting)")
     case 403: (.refused, "the server does not allow it; look at the rights of \(credential.setting)")
     case 408, 504: (.timedOut, "the server waited too long")
-    case 409 where isPut:
-      (.failed, "the collection may be missing; nginx needs create_full_put_path on (capability)")
+    case 409 where isPut, 500 where isPut:
+      (.failed, "the server failed, or makes no collections; nginx needs create_full_put_path on (capability)")
     case 405, 501: (.unsupported, "the server lacks this capability; look at the path of the endpoint")
     case 413: (.unsupported, "the object is too large for the server; lower the largest payload that goes there")
     case 414: (.unsupported, "the name is too long for the server")

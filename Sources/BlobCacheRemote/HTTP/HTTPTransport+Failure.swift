@@ -6,6 +6,7 @@
   internal import NIOHTTP1
   internal import NIOPosix
   internal import NIOSSL
+  internal import SystemPackage
 
   extension HTTPTransport {
     /// What a failure of the client means, and the setting to look at.
@@ -19,6 +20,8 @@
       case let error as NIOConnectionError: return failure(error)
       case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError, is NIOSSLCloseTimedOutError: return tlsFailure(error)
       case ChannelError.connectTimeout: return connectTimeout(error)
+      case let error as IOError where Self.isUnconnected(error):
+        return noConnection("\(Errno(rawValue: error.errnoCode))", error)
       case is IOError, is ChannelError, HTTPParserError.invalidEOFState, HTTPParserError.closedConnection:
         return RemoteError(.unreachable, "\(engine): the connection broke: \(error)", cause: error)
       case is HTTPParserError:
@@ -57,11 +60,18 @@
       if causes.contains(where: { if case ChannelError.connectTimeout = $0 { true } else { false } }) {
         return connectTimeout(error)
       }
-      let why = causes.map { "\($0)" }.first ?? "no address"
-      return RemoteError(
+      return noConnection(causes.map { "\($0)" }.first ?? "no address", error)
+    }
+
+    private static func isUnconnected(_ error: IOError) -> Bool {
+      [.connectionRefused, .noRouteToHost, .networkUnreachable].contains(Errno(rawValue: error.errnoCode))
+    }
+
+    private func noConnection(_ why: String, _ cause: any Error) -> RemoteError {
+      RemoteError(
         .unreachable,
         "\(engine): no connection to \(endpoint.authority): \(why); look at the endpoint, and whether the server runs",
-        cause: error)
+        cause: cause)
     }
 
     private func tlsFailure(_ error: any Error) -> RemoteError {

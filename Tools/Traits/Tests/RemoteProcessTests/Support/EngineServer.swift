@@ -72,9 +72,7 @@ final class EngineServer: Sendable {
     return try (0..<count).map { _ in
       let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
       sockets.append(socket)
-      var address = sockaddr_in()
-      address.sin_family = sa_family_t(AF_INET)
-      address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+      var address = sockaddr_in.loopback(0)
       var size = socklen_t(MemoryLayout<sockaddr_in>.size)
       let status = withUnsafeMutablePointer(to: &address) {
         $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(socket, $0, size) | getsockname(socket, $0, &size) }

@@ -39,6 +39,7 @@ final class Nginx: Sendable {
             root \(directory.path)/root;
             location /dav/ { dav_methods PUT DELETE; create_full_put_path on; }
             location /flat/ { dav_methods PUT DELETE; }
+            location /small/ { client_max_body_size 1m; dav_methods PUT; create_full_put_path on; }
             location /closed/ { auth_basic cache; auth_basic_user_file \(directory.path)/users; dav_methods PUT DELETE; }
             location /moved/ { return 301 https://127.0.0.1/elsewhere/; }
             location /busy/ { add_header Retry-After 7 always; return 429; }
@@ -50,7 +51,7 @@ final class Nginx: Sendable {
       try Data("user:{PLAIN}password\n".utf8).write(to: directory.appending(path: "users"))
       return [program, "-c", configuration.path, "-p", directory.path]
     } isReady: { _ in
-      try isListening(at: port)
+      isListening(at: port)
     }
   }
 
@@ -70,24 +71,11 @@ final class BlobCacheServe: Sendable {
     server = try await EngineServer("blobcache-serve") { directory in
       [program, directory.appending(path: "cache").path, "--listen", "127.0.0.1:\(port)"]
     } isReady: { _ in
-      try isListening(at: port)
+      isListening(at: port)
     }
     endpoint = try HTTPEndpoint("http://127.0.0.1:\(port)/v1/blobs")
   }
 }
 
 /// Whether something takes connections at a port of 127.0.0.1.
-func isListening(at port: Int) throws -> Bool {
-  let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-  guard socket >= 0 else { throw Failure("no socket: \(errno)") }
-  defer { close(socket) }
-  var address = sockaddr_in()
-  address.sin_family = sa_family_t(AF_INET)
-  address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-  address.sin_port = UInt16(port).bigEndian
-  return withUnsafePointer(to: &address) {
-    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-      connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-    }
-  }
-}
+func isListening(at port: Int) -> Bool { Connection(to: port) != nil }

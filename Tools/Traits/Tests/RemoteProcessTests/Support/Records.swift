@@ -32,7 +32,7 @@ final class Records: Sendable {
     try store.store(payload, for: key, ttl: .seconds(3600))
     guard let reader = try store.openReader(for: key) else { throw Failure("\(key) is gone") }
     let file = RemotePayloadFile(reader: reader, lane: lane)
-    return RemoteRecord(file, checksum: try await file.checksum(), defaultExpiration: 3600, to: try Self.place(key))
+    return try await RemoteRecord(file, defaultExpiration: 3600, to: try Self.place(key), sealedBy: nil)
   }
 
   /// Bytes that compress badly and are told apart.

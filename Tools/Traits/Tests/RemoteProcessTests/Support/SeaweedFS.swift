@@ -43,6 +43,7 @@ final class SeaweedFS: Sendable {
         "-s3.config=\(configuration.path)", "-master.port=\(ports[4])", "-master.port.grpc=\(ports[5])",
         "-volume.port=\(ports[6])", "-volume.port.grpc=\(ports[7])", "-filer.port=\(ports[8])",
         "-filer.port.grpc=\(ports[9])", "-volume.max=50", "-master.volumeSizeLimitMB=64", "-master.telemetry=false",
+        "-s3.autoCreateBucket=false",
       ] + (tls ?? [])
     } isReady: { _ in
       let engine = try S3Engine(settings(certificates))

@@ -1,0 +1,128 @@
+import BlobCache
+import Foundation
+import Testing
+
+@testable import BlobCacheRemote
+
+/// Where secrets come from, and that they go nowhere.
+@Suite struct CredentialTests {
+  private func file(_ text: String, mode: Int = 0o600) throws -> FilePath {
+    let url = FileManager.default.temporaryDirectory.appending(path: "secret-\(UUID().uuidString)")
+    try Data(text.utf8).write(to: url)
+    try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: url.path)
+    return FilePath(url.path)
+  }
+
+  @Test func theEnvironmentIsRead() throws {
+    let whole = ["AWS_ACCESS_KEY_ID": "AK", "AWS_SECRET_ACCESS_KEY": "SK", "AWS_SESSION_TOKEN": "ST"]
+    let found = try EnvironmentCredentials { whole }.credentials()
+    #expect(found == S3Credentials(accessKey: "AK", secretKey: "SK", sessionToken: "ST"))
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+      var part = whole
+      part[name] = ""
+      let source = EnvironmentCredentials { [part] in part }
+      let error = #expect(throws: RemoteSettingError.self) { try source.credentials() }
+      #expect(error?.message == "\(name) is not set")
+    }
+  }
+
+  private static let shared = """
+    # a comment
+    [default]
+    aws_access_key_id = AK1
+    aws_secret_access_key=SK1=
+
+    [ other ]
+    AWS_ACCESS_KEY_ID = AK2
+    aws_secret_access_key = SK2
+    aws_session_token = ST2
+    ; another
+    [half]
+    aws_access_key_id = AK3
+    """
+
+  @Test func aProfileOfTheSharedFileIsRead() throws {
+    let path = try file(Self.shared)
+    let variables = ["AWS_SHARED_CREDENTIALS_FILE": path.string]
+    func read(_ path: FilePath?, _ profile: String?, _ variables: [String: String]) throws -> S3Credentials {
+      try SharedFileCredentials(path, profile: profile) { variables }.credentials()
+    }
+    let first = S3Credentials(accessKey: "AK1", secretKey: "SK1=")
+    let second = S3Credentials(accessKey: "AK2", secretKey: "SK2", sessionToken: "ST2")
+    #expect(try read(path, nil, [:]) == first)
+    #expect(try read(nil, nil, variables) == first)
+    #expect(try read(path, "other", [:]) == second)
+    #expect(try read(nil, nil, variables.merging(["AWS_PROFILE": "other"]) { $1 }) == second)
+    for (profile, message) in [("none", "no profile none"), ("half", "no aws_secret_access_key")] {
+      let error = #expect(throws: RemoteSettingError.self) { try read(path, profile, [:]) }
+      #expect(error?.message.contains(message) == true && error?.message.contains("AK3") == false)
+    }
+    let home = ["HOME": "/nonexistent"]
+    let error = #expect(throws: RemoteSettingError.self) { try read(nil, nil, home) }
+    #expect(error?.setting == "/nonexistent/.aws/credentials")
+    #expect(throws: RemoteSettingError.self) { try read(try file(Self.shared, mode: 0o644), nil, [:]) }
+  }
+
+  @Test func aSecretFileHasOneLine() throws {
+    #expect(try Secret.file(try file("  token \nmore")).text() == "token")
+    #expect(throws: RemoteSettingError.self) { try Secret.file(try file("\n")).text() }
+    #expect(throws: RemoteSettingError.self) { try Secret.file(try file("token", mode: 0o604)).text() }
+    #expect(throws: RemoteSettingError.self) { try Secret.file("/none").text() }
+  }
+
+  @Test func noDescriptionTellsASecret() throws {
+    let credentials = S3Credentials(accessKey: "AK", secretKey: "hidden", sessionToken: "hidden")
+    var s3 = S3Engine.Settings(bucket: "covers", credentials: FixedCredentials(credentials))
+    s3.endpoint = try HTTPEndpoint("http://127.0.0.1")
+    var http = HTTPEngine.Settings(try HTTPEndpoint("http://127.0.0.1"))
+    http.credential = .basic(user: "u", password: .fixed("hidden"))
+    for value in [credentials, FixedCredentials(credentials), s3, Secret.fixed("hidden"), http, http.credential]
+      as [Any]
+    {
+      var text =
+        "\(value) \(String(reflecting: value)) \(String(describing: Mirror(reflecting: value).children.map { $0 }))"
+      dump(value, to: &text)
+      #expect(!text.contains("hidden"), "\(type(of: value))")
+    }
+    #expect("\(credentials)" == "access key AK")
+  }
+
+  private final class Source: S3CredentialSource, @unchecked Sendable {
+    private let lock = NSLock()
+    private var asked = 0
+    var expiry: UnixTime?
+
+    func credentials() throws -> S3Credentials {
+      lock.withLock { asked += 1 }
+      return S3Credentials(accessKey: "AK\(lock.withLock { asked })", secretKey: "SK", expiry: expiry)
+    }
+  }
+
+  /// They are asked for again after five minutes, a minute before their end, and when they were refused.
+  @Test func credentialsAreKeptForAWhile() async throws {
+    let (source, clock) = (Source(), Clock())
+    let cache = CredentialCache(source) { clock.now }
+    func key() async throws -> String { try await cache.credentials(for: "engine").accessKey }
+    #expect(try await key() == "AK1")
+    clock.now.seconds += 299
+    #expect(try await key() == "AK1")
+    clock.now.seconds += 1
+    #expect(try await key() == "AK2")
+    cache.forget()
+    source.expiry = clock.now.advanced(bySeconds: 100)
+    #expect(try await key() == "AK3")
+    clock.now.seconds += 39
+    #expect(try await key() == "AK3")
+    clock.now.seconds += 1
+    #expect(try await key() == "AK4")
+  }
+
+  private final class Clock: @unchecked Sendable {
+    private let lock = NSLock()
+    private var time = UnixTime(seconds: 1000)
+    var now: UnixTime {
+      get { lock.withLock { time } }
+      set { lock.withLock { time = newValue } }
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import Foundation
+import Synchronization
+
+/// Stands between an engine and its server, and does what networks and servers do at times.
+final class FaultProxy: Sendable {
+  enum Fault: Sendable, CustomStringConvertible {
+    /// What comes goes on.
+    case none
+    /// Nothing listens.
+    case refuse
+    /// Connections are taken, and nothing comes.
+    case hang
+    /// So many bytes of a connection's answers come, and then nothing.
+    case stall(after: Int)
+    /// So many come, and then the end.
+    case truncate(after: Int)
+    /// So many come, and then an error.
+    case reset(after: Int)
+    /// A bit of this byte is another.
+    case flip(at: Int)
+    /// Each request is answered so.
+    case answer(String)
+
+    var description: String {
+      switch self {
+      case .none: "none"
+      case .refuse: "refuse"
+      case .hang: "hang"
+      case .stall(let count): "stall after \(count)"
+      case .truncate(let count): "truncate after \(count)"
+      case .reset(let count): "reset after \(count)"
+      case .flip(let index): "flip at \(index)"
+      case .answer(let text): "answer \(text.prefix { $0 != "\r\n" })"
+      }
+    }
+  }
+
+  let port: Int
+  private let server: Int
+  private let state: Mutex<(fault: Fault, listener: Listener?)>
+
+  /// - Parameter server: the port of the server.
+  init(to server: Int) throws {
+    self.server = server
+    port = try EngineServer.freePorts(1)[0]
+    state = Mutex((.none, nil))
+    try set(.none)
+  }
+
+  deinit { state.withLock { $0.listener?.close() } }
+
+  /// Begins a fault. Connections from before end.
+  func set(_ fault: Fault) throws {
+    let old = state.withLock { state in
+      defer { state = (fault, nil) }
+      return state.listener
+    }
+    old?.close()
+    if case .refuse = fault { return }
+    let listener = try Listener(port: port) { [weak self] connection in self?.serve(connection, fault) }
+    state.withLock { $0.listener = listener }
+  }
+
+  private func serve(_ client: Connection, _ fault: Fault) {
+    switch fault {
+    case .hang: return
+    case .answer(let text):
+      var request: [UInt8] = []
+      // The head is enough: a body that is not read meets a connection that ends.
+      while !request.contains(UInt8(ascii: "\n")) || !String(decoding: request, as: UTF8.self).contains("\r\n\r\n") {
+        let bytes = client.read()
+        guard !bytes.isEmpty else { return client.close() }
+        request += bytes
+      }
+      client.write(text.utf8)
+      client.close()
+    default: pass(client, fault)
+    }
+  }
+
+  private func pass(_ client: Connection, _ fault: Fault) {
+    guard let upstream = Connection(to: server) else { return client.close() }
+    Thread.detachNewThread {
+      while case let bytes = client.read(), !bytes.isEmpty, upstream.write(bytes) {}
+      upstream.close()
+    }
+    var count = 0
+    while case var bytes = upstream.read(), !bytes.isEmpty {
+      switch fault {
+      case .stall(let limit) where count + bytes.count > limit:
+        client.write(bytes.prefix(max(limit - count, 0)))
+        // Until the other side gives up.
+        while case let more = upstream.read(), !more.isEmpty {}
+        return
+      case .truncate(let limit) where count + bytes.count > limit:
+        client.write(bytes.prefix(max(limit - count, 0)))
+        upstream.close()
+        return client.close()
+      case .reset(let limit) where count + bytes.count > limit:
+        client.write(bytes.prefix(max(limit - count, 0)))
+        upstream.close()
+        return client.reset()
+      case .flip(let index) where (count..<(count + bytes.count)).contains(index): bytes[index - count] ^= 4
+      default: break
+      }
+      count += bytes.count
+      guard client.write(bytes) else { break }
+    }
+    upstream.close()
+    client.close()
+  }
+}

@@ -1,0 +1,133 @@
+import Foundation
+import Synchronization
+
+/// A server of plain TCP at a port of 127.0.0.1, with a thread for each connection.
+final class Listener: Sendable {
+  let port: Int
+  private let socket: Int32
+  private let connections = Mutex<[Connection]>([])
+  private let isClosed = Atomic(false)
+
+  /// - Parameters:
+  ///   - port: 0 for one that the system chooses.
+  ///   - serve: called for each connection on a thread of its own.
+  init(port: Int = 0, _ serve: @escaping @Sendable (Connection) -> Void) throws {
+    let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    self.socket = socket
+    var one: Int32 = 1
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
+    var address = sockaddr_in.loopback(port)
+    var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let status = withUnsafeMutablePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(socket, $0, size) | getsockname(socket, $0, &size) }
+    }
+    guard status == 0, listen(socket, 128) == 0 else { throw Failure("no port \(port): \(errno)") }
+    self.port = Int(UInt16(bigEndian: address.sin_port))
+    Thread.detachNewThread { [weak self] in
+      // By none but this thread, which could else take connections of what gets the number next.
+      defer { Foundation.close(socket) }
+      while true {
+        let accepted = accept(socket, nil, nil)
+        guard accepted >= 0 else {
+          if errno == EINTR || errno == ECONNABORTED { continue }
+          return
+        }
+        let connection = Connection(accepted)
+        guard let self else { return connection.close() }
+        self.connections.withLock { $0.append(connection) }
+        Thread.detachNewThread { serve(connection) }
+      }
+    }
+  }
+
+  deinit { close() }
+
+  /// Takes no connections any more, and ends those that there are.
+  func close() {
+    guard !isClosed.exchange(true, ordering: .relaxed) else { return }
+    // The thread that waits for a connection ends by this.
+    shutdown(socket, Int32(SHUT_RDWR))
+    endConnections()
+  }
+
+  func endConnections() {
+    let ended = connections.withLock { connections in
+      defer { connections = [] }
+      return connections
+    }
+    for connection in ended { connection.close() }
+  }
+}
+
+/// One connection. Reads and writes block.
+final class Connection: Sendable {
+  private let socket: Int32
+  private let isClosed = Mutex(false)
+
+  init(_ socket: Int32) { self.socket = socket }
+
+  /// - Returns: nil if nothing listens.
+  init?(to port: Int) {
+    socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    var address = sockaddr_in.loopback(port)
+    let status = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    guard status == 0 else {
+      Foundation.close(socket)
+      return nil
+    }
+  }
+
+  deinit { Foundation.close(socket) }
+
+  /// - Returns: nothing at the end, and after an error.
+  func read() -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: 1 << 16)
+    let count = recv(socket, &bytes, bytes.count, 0)
+    return count > 0 ? Array(bytes[..<count]) : []
+  }
+
+  /// - Returns: whether the other side takes bytes.
+  @discardableResult func write(_ bytes: some Collection<UInt8>) -> Bool {
+    var rest = Array(bytes)[...]
+    while !rest.isEmpty {
+      let count = rest.withUnsafeBytes { send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+      guard count > 0 else { return false }
+      rest = rest.dropFirst(count)
+    }
+    return true
+  }
+
+  /// Both directions end; whoever reads or writes returns.
+  func close() {
+    isClosed.withLock { isClosed in
+      guard !isClosed else { return }
+      isClosed = true
+      shutdown(socket, Int32(SHUT_RDWR))
+    }
+  }
+
+  /// The other side gets an error instead of an end.
+  func reset() {
+    var linger = linger(l_onoff: 1, l_linger: 0)
+    setsockopt(socket, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Foundation.linger>.size))
+    // Without a shutdown the last reference to the socket sends the reset.
+    isClosed.withLock { $0 = true }
+    var unspecified = sockaddr()
+    unspecified.sa_family = sa_family_t(AF_UNSPEC)
+    connect(socket, &unspecified, socklen_t(MemoryLayout<sockaddr>.size))
+  }
+}
+
+extension sockaddr_in {
+  static func loopback(_ port: Int) -> sockaddr_in {
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    address.sin_port = UInt16(port).bigEndian
+    return address
+  }
+}
