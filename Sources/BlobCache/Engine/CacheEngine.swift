@@ -32,6 +32,10 @@ final class CacheEngine: Sendable {
   let backupExclusion: BackupExclusion
   /// nil without a tier that other machines share.
   let remote: RemoteAccess?
+  /// By which refreshes are spread in time.
+  let refreshSeed = UInt64.random(in: 0 ... .max)
+  /// Whether loads ask the remote tier about what lies here.
+  let revalidates: Bool
   /// The one schedule by which the directory is collected, for all caches of the process.
   let schedule = Lock<CollectionSchedule?>(nil)
 
@@ -84,6 +88,7 @@ final class CacheEngine: Sendable {
           defaultExpiration: store.effectiveDefaultExpiration, store: store, reads: reads,
           tell: { event in observer.tell(event) }, logger: logger))
     }
+    revalidates = remote?.revalidates ?? false
     backupExclusion = BackupExclusion(store: store, isWanted: configuration.excludesFromBackups)
     self.generations = generations
     self.touches = touches
@@ -97,6 +102,7 @@ final class CacheEngine: Sendable {
           observer.tell(CacheEvent(record))
         },
         didEnd: { observer.tell(CacheEvent(.collected($0), nil, duration: .seconds($0.seconds))) }))
+    remote?.listen { [weak self] in await self?.take($0) }
   }
 
   deinit {

@@ -73,7 +73,8 @@ extension CacheEngine {
     return try await places.withPlace(for: production) {
       let queueTime = stopwatch.elapsed
       guard request.options.acrossProcesses else {
-        return try await produce(request, place, in: production, queueTime: queueTime)
+        return try await produceInTurnOfMachines(
+          request, place, in: production, queueTime: queueTime, isDone: isDone)
       }
       return try await produceAlone(request, place, in: production, queueTime: queueTime, isDone: isDone)
     }
@@ -185,6 +186,15 @@ extension CacheEngine {
       if place == .empty { place = .unacceptable }
       return nil
     } orProduce: {
+      try await produceInTurnOfMachines(request, place, in: production, queueTime: queueTime, isDone: isDone)
+    }
+  }
+
+  private func produceInTurnOfMachines(
+    _ request: ProductionRequest, _ place: ProductionPlace, in production: Production, queueTime: Duration,
+    isDone: @escaping @Sendable (Blob) -> Bool
+  ) async throws -> Blob {
+    try await inTurnOfMachines(request.key, in: production, isDone: isDone) {
       try await produce(request, place, in: production, queueTime: queueTime)
     }
   }

@@ -22,6 +22,10 @@ public struct ProductionOptions: Hashable, Sendable {
   ///
   /// It counts from the store, so only blobs with a `ttl` of their own have an age.
   public var refreshesAfter: Duration?
+  /// The part of `refreshesAfter`, from 0 to 1, by which the age is less: a share of it by chance, for each key and cache. Another number counts as 0.
+  ///
+  /// So processes and machines that have one blob do not all produce it at once.
+  public var refreshSpread: Double = 0
   /// How long after its end an expired blob is answered if its producer fails; nil not to.
   ///
   /// The blob must still be on disk: a collection removes it. It is not stored anew, so the next call tries to produce again,

@@ -9,6 +9,13 @@ internal import Logging
 #endif
 
 extension CacheEngine {
+  /// The blob of a key, after the engine's word about it.
+  func loadRevalidated(_ key: BlobKey, touching: Bool) async throws -> Blob? {
+    try await revalidate(key)
+    if let blob = resident(key, touching: touching) { return blob }
+    return try await loadWithRemote(key, touching: touching)
+  }
+
   /// The blob of a key that memory does not have: from disk, else from the remote tier, also in place of a damaged record.
   func loadWithRemote(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     var found = BlobFinding()
@@ -45,6 +52,7 @@ extension CacheEngine {
         group.addTask {
           let result: Result<Blob?, any Error>
           do {
+            try await self.revalidate(key)
             result = .success(try await self.loadWithRemote(key, touching: touching))
           } catch let error as BlobStoreError {
             result = .failure(error)
@@ -128,11 +136,11 @@ extension CacheEngine {
     }
   }
 
-  private func fetch(_ key: BlobKey, from remote: RemoteAccess, in production: Production) async throws -> Blob? {
+  func fetch(_ key: BlobKey, from remote: RemoteAccess, in production: Production) async throws -> Blob? {
     let history = try await condition(of: production)
     guard let record = try await remote.record(of: key) else { return nil }
     var request = StoreRequest(
-      payload: record.payload, ttl: record.header.timeToLive, extendedData: record.extendedData)
+      payload: record.payload, ttl: record.header.timeToLive, locks: .keep, extendedData: record.extendedData)
     // It expires here when it does there.
     request.updateTime = record.header.lastUpdate
     request.condition = history

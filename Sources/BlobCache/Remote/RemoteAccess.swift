@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import Locks
 internal import Synchronization
 
 /// A cache's use of its remote tier: whether a key is asked for there, and what goes there.
@@ -9,6 +10,9 @@ final class RemoteAccess: Sendable {
   private let changes: RemoteChanges
   /// Keys that the engine had nothing of a short while ago.
   private let absences: FailureMemory
+  /// nil where the engine's word does not age.
+  private let confirmations: Confirmations?
+  private let listening = Lock<Task<Void, Never>?>(nil)
   private let isClosed = Atomic(false)
   private let patience: Patience
 
@@ -19,6 +23,8 @@ final class RemoteAccess: Sendable {
     requests = RemoteRequests(tier, here)
     changes = RemoteChanges(by: requests)
     absences = FailureMemory(respondsToMemoryPressure: false, now: here.monotonicNow)
+    confirmations =
+      tier.mode.reads ? tier.revalidatesAfter.map { Confirmations(for: $0, now: here.monotonicNow) } : nil
   }
 
   var status: RemoteStatus {
@@ -53,11 +59,20 @@ final class RemoteAccess: Sendable {
     return note(answer, of: key)
   }
 
-  private func note<Record>(_ answer: RemoteRequests.Answer<Record>, of key: BlobKey) -> Record? {
+  private func note<Record: ReceivedFromAfar>(
+    _ answer: RemoteRequests.Answer<Record>, of key: BlobKey
+  ) -> Record? {
     switch answer {
     case .found(let record):
       // A removal has come meanwhile, or a store.
-      return changes.isPending(key) ? nil : record
+      guard !changes.isPending(key) else { return nil }
+      confirmations?.note(key)
+      if tier.mode.writes, let age = tier.rewritesAfter, let modified = record.modified,
+        modified.advanced(bySeconds: age.wholeSeconds) <= requests.here.now()
+      {
+        changes.add(.putFromDirectory, of: key)
+      }
+      return record
     case .nothing: absences.note(AbsentRemotely(), of: key, for: tier.remembersAbsenceFor)
     case .damaged: absences.note(AbsentRemotely(), of: key, for: .seconds(60))
     case .unknown, .unkept: break
@@ -97,6 +112,8 @@ final class RemoteAccess: Sendable {
     changes.add(.remove, of: key)
   }
 
+  func isPending(_ key: BlobKey) -> Bool { changes.isPending(key) }
+
   /// Waits as the tier says after a store.
   func wasStored(_ key: BlobKey) async {
     if tier.writing == .through { _ = await settled(key) }
@@ -114,9 +131,78 @@ final class RemoteAccess: Sendable {
     return outcome ?? .postponed
   }
 
+  // MARK: - Other machines
+
+  /// Whether any blob here needs the engine's word.
+  var revalidates: Bool { confirmations != nil }
+
+  /// Whether the engine's word about a key's blob here is too old.
+  func wantsWord(of key: BlobKey) -> Bool {
+    guard let confirmations, !confirmations.holds(key) else { return false }
+    // What is on its way there is younger than what is there.
+    return !changes.isPending(key)
+  }
+
+  /// The engine's object is the blob here, or was fetched.
+  func didConfirm(_ key: BlobKey) { confirmations?.note(key) }
+
+  /// The header of the engine's object; nil if it has none, or does not say so in time.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled.
+  func header(of key: BlobKey) async throws(CancellationError) -> RecordHeader? {
+    guard let place = requests.place(of: key) else { return nil }
+    switch try await requests.head(at: place) {
+    case .found(let header): return header
+    case .nothing:
+      // It may have dropped it, as engines do: what lies here stays.
+      confirmations?.note(key)
+      return nil
+    case .damaged, .unknown, .unkept: return nil
+    }
+  }
+
+  /// nil where each machine may produce.
+  var leases: RemoteTier.Leases? { tier.mode == .readWrite ? tier.leases : nil }
+
+  /// - Throws: `CancellationError` if the task is cancelled.
+  func acquireLease(of key: BlobKey) async throws(CancellationError) -> RemoteRequests.Lease {
+    guard let leases, let place = requests.place(of: key) else { return .unknown }
+    return try await requests.acquireLease(at: place, for: leases.duration)
+  }
+
+  /// Gives a lease back, without a wait.
+  func releaseLease(of key: BlobKey) {
+    guard let place = requests.place(of: key) else { return }
+    Task { [requests] in await requests.releaseLease(at: place) }
+  }
+
+  /// Begins to listen to other machines, where the tier says so.
+  ///
+  /// - Parameter take: is called with what another machine has changed.
+  func listen(_ take: @escaping @Sendable (Announcement) async -> Void) {
+    guard tier.announcesChanges, tier.mode.reads, let engine = tier.engine as? any RemoteAnnouncing else { return }
+    let listener = RemoteListener(
+      engine, channel: tier.namespace.channel, clock: tier.clock, pause: { [requests] in requests.pauseAfter($0) })
+    let (requests, absences, confirmations) = (requests, absences, confirmations)
+    let task = Task {
+      await listener.run { text in
+        guard let announcement = Announcement(text), announcement.sender != requests.sender else { return }
+        absences.forget(announcement.key)
+        confirmations?.forget(announcement.key)
+        await take(announcement)
+      } hasMissed: {
+        confirmations?.forgetAll()
+      } fails: { error in
+        requests.didFailToListen(error)
+      }
+    }
+    listening.withLock { $0 = task }
+  }
+
   /// Waits a short while for the changes that wait, drops the rest, and gives the engine back.
   func close() async {
     guard !isClosed.exchange(true, ordering: .relaxed) else { return }
+    listening.withLock { $0.take() }?.cancel()
     let (changes, time, engine) = (changes, tier.flushesOnCloseFor, tier.engine)
     // Its only error is the end of the time. What waits then is dropped, and each is told.
     try? await patience.run(first: time, progress: time, tier.engine.name) { _ in await changes.drain() }
@@ -126,6 +212,15 @@ final class RemoteAccess: Sendable {
     try? await patience.run(first: time, progress: time, engine.name) { _ in await engine.close() }
   }
 }
+
+/// A record that came from a remote engine, in memory or in a file.
+protocol ReceivedFromAfar {
+  /// When it was put there, by the engine's clock; nil if that is not known.
+  var modified: UnixTime? { get }
+}
+
+extension ReceivedRecord: ReceivedFromAfar {}
+extension ReceivedFile: ReceivedFromAfar {}
 
 /// A remote engine has nothing of a key.
 struct AbsentRemotely: Error {}

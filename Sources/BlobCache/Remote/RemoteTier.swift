@@ -29,6 +29,25 @@ public struct RemoteTier: Sendable {
   ///
   /// All machines need the same. A record without this key's seal is a miss.
   public var sealKey: RemoteSealKey?
+  /// How old the engine's word about a blob that lies here may be when a load answers it; nil for any age.
+  ///
+  /// A load of an older one asks for the header of the engine's object first, 64 bytes. If that is another blob's, it is
+  /// fetched. An engine that fails, or has no object any more, leaves what lies here.
+  public var revalidatesAfter: Duration?
+  /// Whether one machine of several produces a blob that is missing; nil where each may.
+  ///
+  /// The engine must be a `RemoteLeasing`.
+  public var leases: Leases?
+  /// Whether machines tell each other of stores and removals, and drop their copies. Those who listen learn the keys.
+  ///
+  /// The engine must be a `RemoteAnnouncing`. An announcement that is lost leaves a copy until its end, or until
+  /// `revalidatesAfter`.
+  public var announcesChanges = false
+  /// The age of an object from which on a load that has fetched it writes it again; nil not to.
+  ///
+  /// For engines that drop objects by their age, such as by a lifecycle rule: half of that age. Where the engine does not
+  /// tell when an object was put there, nothing is written again.
+  public var rewritesAfter: Duration?
   /// How long `BlobCache.close` waits for stores that have not reached the engine.
   public var flushesOnCloseFor: Duration = .seconds(2)
 
@@ -60,6 +79,16 @@ public struct RemoteTier: Sendable {
     case behind
     /// When the engine has it too, or has failed to take it. An event tells which.
     case through
+  }
+
+  /// How one machine of several produces a blob, while the others wait.
+  public struct Leases: Hashable, Sendable {
+    /// When a lease ends by itself. A producer that takes longer may be joined by another.
+    public var duration: Duration = .seconds(30)
+    /// How long another machine is waited for, before producing all the same.
+    public var waits: Duration = .seconds(10)
+
+    public init() {}
   }
 
   /// How long the engine may take.
@@ -98,7 +127,10 @@ extension RemoteTier {
     guard maxConcurrentChanges > 0, waitingByteLimit > 0, breaker.failures > 0 else {
       return "a remote tier needs room for one waiting store, one change at a time and one failure at least"
     }
+    if leases != nil, !(engine is any RemoteLeasing) { return "\(engine.name) grants no leases" }
+    if announcesChanges, !(engine is any RemoteAnnouncing) { return "\(engine.name) passes no announcements on" }
     let times = [
+      revalidatesAfter ?? .seconds(1), rewritesAfter ?? .seconds(1), leases?.duration ?? .seconds(1),
       deadlines.firstByte, deadlines.progress, deadlines.change, breaker.pause, breaker.longestPause,
     ]
     return times.allSatisfy { $0 > .zero } ? nil : "the deadlines and pauses of a remote tier are above zero"
@@ -118,7 +150,9 @@ extension RemoteTier {
     engine.name == other.engine.name && namespace == other.namespace && mode == other.mode && writing == other.writing
       && waitingByteLimit == other.waitingByteLimit && maxConcurrentChanges == other.maxConcurrentChanges
       && payloadSizes == other.payloadSizes && deadlines == other.deadlines
-      && remembersAbsenceFor == other.remembersAbsenceFor && sealKey == other.sealKey && breaker == other.breaker
+      && remembersAbsenceFor == other.remembersAbsenceFor
+      && sealKey == other.sealKey && revalidatesAfter == other.revalidatesAfter && leases == other.leases
+      && announcesChanges == other.announcesChanges && rewritesAfter == other.rewritesAfter && breaker == other.breaker
       && flushesOnCloseFor == other.flushesOnCloseFor
   }
 }

@@ -17,7 +17,9 @@ extension BlobCache {
   ///   thread; `closed`.
   public func load(_ key: BlobKey, touching: Bool = true) async throws -> Blob? {
     if isClosed { _ = try openEngine() }
-    guard !engine.hasStagedBlobs else { return try await engine.loadPastStaged(key, touching: touching) }
+    guard !engine.hasStagedBlobs, !engine.revalidates else {
+      return try await engine.loadPastStaged(key, touching: touching)
+    }
     // The blob is made where the caller wants it: what lies between costs as much as the look.
     if let cached = engine.hitInMemory(key, touching: touching) { return cached.current }
     return try await engine.loadPastMemory(key, touching: touching)
@@ -33,7 +35,7 @@ extension BlobCache {
     // A first look that would wait ends them: more of the kind are likely.
     var looksLeft = CacheEngine.longestRun
     for (index, key) in keys.enumerated() {
-      if let blob = engine.resident(key, touching: touching) {
+      if !engine.revalidates, let blob = engine.resident(key, touching: touching) {
         results.append(LoadResult(key: key, result: .success(blob)))
       } else if looksLeft > 0, engine.remote == nil, let found = engine.findCached(key, touching: touching) {
         engine.observer.tell(found.event(for: key))
@@ -123,8 +125,9 @@ public struct LoadResult: Sendable {
 }
 
 extension CacheEngine {
-  /// Loads a blob while some are staged.
+  /// Loads a blob while some are staged, or where the remote tier's word about it ages.
   fileprivate func loadPastStaged(_ key: BlobKey, touching: Bool) async throws -> Blob? {
+    if revalidates { return try await withSpan("load", key) { try await loadRevalidated(key, touching: touching) } }
     if let blob = resident(key, touching: touching) { return blob }
     return try await loadPastMemory(key, touching: touching)
   }

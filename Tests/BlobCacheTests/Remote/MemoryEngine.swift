@@ -1,4 +1,5 @@
 import BlobCache
+import BlobRecord
 import Foundation
 import Locks
 
@@ -24,11 +25,15 @@ final class MemoryEngine: RemoteEngine {
   }
 
   enum Request: Hashable, Sendable {
-    case get(String), put(String), remove(String)
+    case get(String), put(String), remove(String), head(String), lease(String), announce
   }
 
   private struct State {
     var objects: [String: Data] = [:]
+    var modified: UnixTime?
+    var leases: [String: String] = [:]
+    var listeners: [Int: AsyncThrowingStream<String, any Error>.Continuation] = [:]
+    var nextListener = 0
     var requests: [Request] = []
     var fault: (@Sendable (Request) -> Fault?)?
     var holder: (@Sendable (Request) async -> Void)?
@@ -58,6 +63,8 @@ final class MemoryEngine: RemoteEngine {
   var requests: [Request] { state.withLock { $0.requests } }
   var objects: [String: Data] { state.withLock { $0.objects } }
   var isClosed: Bool { state.withLock { $0.isClosed } }
+  /// When each object was put there; nil not to say.
+  func setModified(_ time: UnixTime?) { state.withLock { $0.modified = time } }
   func set(_ bytes: Data?, _ name: String) { state.withLock { $0.objects[name] = bytes } }
 
   private func begin(_ request: Request) async throws -> Fault? {
@@ -95,7 +102,7 @@ final class MemoryEngine: RemoteEngine {
     }
     let (promised, pieceSize, sent) = (bytes.count, pieceSize, Data(bytes.prefix(end)))
     let (stallsThen, breaksThen) = (stalls, breaks)
-    return RemoteObject(
+    var object = RemoteObject(
       byteCount: Int64(promised),
       pieces: AsyncThrowingStream { continuation in
         let sender = Task {
@@ -109,6 +116,13 @@ final class MemoryEngine: RemoteEngine {
         }
         continuation.onTermination = { _ in sender.cancel() }
       })
+    object.modified = state.withLock { $0.modified }
+    return object
+  }
+
+  func head(_ name: RemoteName) async throws -> Data? {
+    _ = try await begin(.head(name.string))
+    return state.withLock { $0.objects[name.string] }.map { Data($0.prefix(64)) }
   }
 
   func put(_ record: RemoteRecord, as name: RemoteName) async throws {
@@ -135,6 +149,51 @@ final class MemoryEngine: RemoteEngine {
   }
 
   func close() async { state.withLock { $0.isClosed = true } }
+}
+
+extension MemoryEngine: RemoteLeasing, RemoteAnnouncing {
+  func acquireLease(_ name: RemoteName, as holder: String, for time: Duration) async throws -> Bool {
+    _ = try await begin(.lease(name.string))
+    return state.withLock { state in
+      guard state.leases[name.string] == nil else { return false }
+      state.leases[name.string] = holder
+      return true
+    }
+  }
+
+  func releaseLease(_ name: RemoteName, as holder: String) async throws {
+    state.withLock { if $0.leases[name.string] == holder { $0.leases[name.string] = nil } }
+  }
+
+  var leaseCount: Int { state.withLock { $0.leases.count } }
+
+  func announce(_ text: String, on channel: String) async throws {
+    _ = try await begin(.announce)
+    say(text)
+  }
+
+  func say(_ text: String) { for listener in state.withLock({ $0.listeners.values }) { listener.yield(text) } }
+
+  func announcements(on channel: String) async throws -> any AsyncSequence<String, any Error> & Sendable {
+    let (stream, continuation) = AsyncThrowingStream<String, any Error>.makeStream()
+    let number = state.withLock { state in
+      state.nextListener += 1
+      state.listeners[state.nextListener] = continuation
+      return state.nextListener
+    }
+    continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.listeners[number] = nil } }
+    return stream
+  }
+
+  var listenerCount: Int { state.withLock { $0.listeners.count } }
+  /// How often anybody has begun to listen.
+  var listenCount: Int { state.withLock { $0.nextListener } }
+  /// Breaks the connections of all that listen.
+  func breakListeners() {
+    for listener in state.withLock({ $0.listeners.values }) {
+      listener.finish(throwing: RemoteError(.unreachable, "the connection broke"))
+    }
+  }
 }
 
 extension TestCache {

@@ -11,6 +11,8 @@ final class Production: Sendable {
     case fetch
     /// A caller waits for the remote tier, to open the blob's file.
     case fetchFile
+    /// A caller waits for the remote tier's word about a blob that lies here.
+    case confirm
     /// A live blob that is old is produced anew.
     case refresh
   }

@@ -27,6 +27,8 @@ final class RemoteRequests: Sendable {
 
   let tier: RemoteTier
   let here: Surroundings
+  /// What this cache is called by those who share the engine.
+  let sender = "\(UInt64.random(in: 0 ... .max))"
   /// What lets loads through, and what lets changes through: an engine may take the one and refuse the other.
   private let (breaker, changeBreaker): (CircuitBreaker, CircuitBreaker)
   private let patience: Patience
@@ -99,7 +101,10 @@ extension RemoteRequests {
       // An engine that promises much is not believed before it comes.
       payload.reserveCapacity(Int(min(max(object.byteCount ?? 0, 0), 1 << 22)))
       let end = try await self.receive(object, at: place, pace) { payload.append($1) }
-      return end.map { ReceivedRecord(header: $0.header, payload: payload, extendedData: $0.extendedData) }
+      return end.map {
+        ReceivedRecord(
+          header: $0.header, payload: payload, extendedData: $0.extendedData, modified: object.modified)
+      }
     }
   }
 
@@ -123,7 +128,8 @@ extension RemoteRequests {
           }
         }
         if let end, let writer {
-          return ReceivedFile(header: end.header, writer: writer, extendedData: end.extendedData)
+          return ReceivedFile(
+            header: end.header, writer: writer, extendedData: end.extendedData, modified: object.modified)
         }
         await writer?.giveUp()
         return nil
@@ -255,6 +261,7 @@ extension RemoteRequests {
       counts.uploadedBytes += Int64(record.payloadByteCount)
     }
     here.tell(CacheEvent(.uploaded, key, byteCount: record.payloadByteCount))
+    await announce(key, checksum: record.payloadChecksum)
   }
 
   /// Makes the engine's object what the directory has of a key now, or removes it if that has nothing.
@@ -283,6 +290,7 @@ extension RemoteRequests {
     guard let place = place(of: key) else { return }
     try await change(key, byteCount: 0) { try await $0.remove(place.name) }
     counts.withLock { $0.removals += 1 }
+    await announce(key, checksum: nil)
   }
 
   private func change(
@@ -305,6 +313,72 @@ extension RemoteRequests {
       }
       throw note(error, of: key, changeBreaker, ticket)
     }
+  }
+}
+
+// MARK: - Other machines
+
+extension RemoteRequests {
+  /// Whether this machine may produce.
+  enum Lease: Sendable {
+    case granted
+    case taken
+    /// The engine has failed, or is left alone.
+    case unknown
+  }
+
+  /// - Throws: `CancellationError` if the task is cancelled.
+  func acquireLease(at place: RemotePlace, for time: Duration) async throws(CancellationError) -> Lease {
+    guard let engine = tier.engine as? any RemoteLeasing, pause == nil else { return .unknown }
+    do {
+      let isGranted = try await withChangeTime { [sender] in
+        try await engine.acquireLease(place.name, as: sender, for: time)
+      }
+      return isGranted ? .granted : .taken
+    } catch {
+      guard !Task.isCancelled else { throw CancellationError() }
+      didFail(error, of: place.key)
+      return .unknown
+    }
+  }
+
+  func releaseLease(at place: RemotePlace) async {
+    guard let engine = tier.engine as? any RemoteLeasing else { return }
+    do {
+      try await withChangeTime { [sender] in try await engine.releaseLease(place.name, as: sender) }
+    } catch {
+      // It ends by itself.
+      didFail(error, of: place.key)
+    }
+  }
+
+  /// Tells the other machines of a change that the engine has taken.
+  private func announce(_ key: BlobKey, checksum: UInt32?) async {
+    guard tier.announcesChanges, let engine = tier.engine as? any RemoteAnnouncing else { return }
+    let (text, channel) = (Announcement(sender: sender, key: key, checksum: checksum).text, tier.namespace.channel)
+    do {
+      try await withChangeTime { try await engine.announce(text, on: channel) }
+    } catch {
+      // Their copies stay until their end.
+      didFail(error, of: key)
+    }
+  }
+
+  func didFailToListen(_ error: any Error) { didFail(error, of: nil) }
+
+  private func withChangeTime<Result: Sendable>(
+    _ body: @escaping @Sendable () async throws -> Result
+  ) async throws -> Result {
+    let time = tier.deadlines.change
+    return try await patience.run(first: time, progress: time, tier.engine.name) { _ in try await body() }
+  }
+
+  /// Counts and tells of a failure that only costs work.
+  private func didFail(_ error: any Error, of key: BlobKey?) {
+    let failure = RemoteError(anything: error, from: tier.engine.name)
+    counts.withLock { $0.failures += 1 }
+    here.logger.debug("\(failure)")
+    here.tell(CacheEvent(.remoteFailed(failure), key))
   }
 }
 

@@ -11,6 +11,7 @@ struct ReceivedRecord: Sendable {
   let header: RecordHeader
   let payload: Data
   let extendedData: Data?
+  let modified: UnixTime?
 }
 
 /// A record that came from a remote engine into a file, and takes its place with the commit.
@@ -18,4 +19,5 @@ struct ReceivedFile: Sendable {
   let header: RecordHeader
   let writer: CacheWriter
   let extendedData: Data?
+  let modified: UnixTime?
 }

@@ -43,6 +43,9 @@ public struct RemoteNamespace: Hashable, Sendable {
     return (RemoteName(name), path.fileName, path.digest)
   }
 
+  /// On what the machines that share it announce their changes.
+  var channel: String { "blobcache/\(name)/\(Self.version)" }
+
   /// What the names of all its objects begin with.
   var prefix: RemoteName { RemoteName("\(name)/\(Self.version)/") }
 

@@ -22,6 +22,8 @@ public struct RemoteRecord: Sendable {
   /// Bytes of the payload alone.
   public let payloadByteCount: Int
   let payload: Payload
+  /// The CRC-32 of the payload alone.
+  let payloadChecksum: UInt32
 
   /// Where the bytes between head and tail come from.
   enum Payload: Sendable {
@@ -132,6 +134,7 @@ extension RemoteRecord {
     self.tail = tail
     self.payload = payload
     payloadByteCount = Int(clamping: byteCount)
+    payloadChecksum = frame.header.payloadChecksum ?? 0
     expiry = frame.expiry
   }
 }

@@ -1,3 +1,5 @@
+public import BlobRecord
+
 #if canImport(FoundationEssentials)
   public import FoundationEssentials
 #else
@@ -8,6 +10,8 @@
 public struct RemoteObject: Sendable {
   /// The bytes that it has in all; nil if the engine does not say.
   public let byteCount: Int64?
+  /// When it was put there, by the engine's clock; nil if the engine does not say.
+  public var modified: UnixTime?
   /// The bytes in pieces. It is iterated once, and ends with an error where bytes are missing.
   public let pieces: any AsyncSequence<Data, any Error> & Sendable
 

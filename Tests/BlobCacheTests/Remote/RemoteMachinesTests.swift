@@ -1,0 +1,287 @@
+@testable import BlobCache
+import BlobRecord
+import BlobStore
+import Foundation
+import Locks
+import TestSupport
+import Testing
+
+/// Spec/Remote.md, M: what machines that share an engine know of each other.
+@Suite(.timeLimit(.minutes(10))) struct RemoteMachinesTests {
+  let first: TestCache
+  let second: TestCache
+  let engine = MemoryEngine()
+
+  init() throws { (first, second) = (try TestCache(), try TestCache()) }
+
+  private static let name = "test/v1/ke/key"
+
+  private func count(_ request: MemoryEngine.Request) -> Int { engine.requests.filter { $0 == request }.count }
+
+  // MARK: - Revalidation
+
+  enum Way: CaseIterable { case load, loadMany, loadOrStore, reader }
+
+  private func answer(of cache: BlobCache, by way: Way) async throws -> Data? {
+    switch way {
+    case .load: try await cache.load("key")?.payload
+    case .loadMany: try await cache.load(["key"]).first?.result.get()?.payload
+    case .loadOrStore: try await cache.load("key") { payload(1) }.payload
+    case .reader:
+      if let reader = try await cache.openReader(for: "key") {
+        try await reader.read(0..<reader.byteCount)
+      } else {
+        nil
+      }
+    }
+  }
+
+  /// M1: within the time memory answers; then the engine is asked for 64 bytes, and for more if they are another blob's.
+  @Test(arguments: Way.allCases) func anOldCopyIsAskedAbout(way: Way) async throws {
+    let writer = try first.node(engine)
+    let reader = try second.node(engine) { $0.remote?.revalidatesAfter = .seconds(30) }
+    try await writer.store(payload(10), for: "key")
+    for _ in 0..<2 { #expect(try await answer(of: reader, by: way) == payload(10)) }
+    #expect(count(.get(Self.name)) == 1 && count(.head(Self.name)) == 0)
+    second.uptime.advance(by: 31)
+    for _ in 0..<2 { #expect(try await answer(of: reader, by: way) == payload(10)) }
+    #expect(count(.get(Self.name)) == 1 && count(.head(Self.name)) == 1)
+    try await writer.store(payload(20), for: "key")
+    #expect(try await answer(of: reader, by: way) == payload(10))
+    second.uptime.advance(by: 31)
+    #expect(try await answer(of: reader, by: way) == payload(20))
+    #expect(count(.get(Self.name)) == 2 && count(.head(Self.name)) == 2)
+  }
+
+  /// M2: an engine that fails, or has dropped the object, leaves what lies here.
+  @Test(arguments: Way.allCases, [true, false]) func withoutAWordTheCopyAnswers(way: Way, isGone: Bool) async throws {
+    try await first.node(engine).store(payload(10), for: "key")
+    let reader = try second.node(engine) { $0.remote?.revalidatesAfter = .seconds(30) }
+    _ = try await reader.load("key")
+    second.uptime.advance(by: 31)
+    if isGone { engine.set(nil, Self.name) } else { engine.fault(.fail(.unreachable)) }
+    #expect(try await answer(of: reader, by: way) == payload(10))
+  }
+
+  /// A lock is kept where another blob comes.
+  @Test func aLockedCopyIsReplacedAndStaysLocked() async throws {
+    let writer = try first.node(engine)
+    try await writer.store(payload(10), for: "key")
+    let reader = try second.node(engine) { $0.remote?.revalidatesAfter = .seconds(30) }
+    _ = try await reader.load("key")
+    try await reader.lock("key")
+    try await writer.store(payload(20), for: "key")
+    second.uptime.advance(by: 31)
+    #expect(try await reader.load("key")?.payload == payload(20))
+    #expect(try await reader.header(for: "key")?.refCount == 1)
+  }
+
+  /// What is on its way to the engine is younger than what is there.
+  @Test func whatWaitsIsNotAskedAbout() async throws {
+    let cache = try first.node(engine) {
+      $0.remote?.revalidatesAfter = .seconds(1)
+      $0.remote?.writing = .behind
+    }
+    let gate = Latch()
+    engine.hold { request in if case .put = request { await gate.wait() } }
+    try await cache.store(payload(5), for: "key")
+    first.uptime.advance(by: 9)
+    #expect(try await cache.load("key")?.payload == payload(5))
+    #expect(count(.head(Self.name)) == 0)
+    gate.open()
+  }
+
+  // MARK: - Announcements
+
+  private func listening(_ machine: TestCache) async throws -> BlobCache {
+    let before = engine.listenerCount
+    let cache = try machine.node(engine) { $0.remote?.announcesChanges = true }
+    try await until { engine.listenerCount == before + 1 }
+    return cache
+  }
+
+  /// M4: a store or a removal here takes the copies of others.
+  @Test func machinesDropWhatOthersHaveChanged() async throws {
+    let (one, other) = (try await listening(first), try await listening(second))
+    #expect(try await other.load("key") == nil)
+    try await one.store(payload(10), for: "key")
+    // The absence is forgotten.
+    try await until { try await other.load("key")?.payload == payload(10) }
+    try await one.store(payload(20), for: "key")
+    try await until { try await other.load("key")?.payload == payload(20) }
+    // Its own copies stay.
+    #expect(one.cachedBlob(for: "key")?.payload == payload(20))
+    _ = try await one.removeEverywhere("key")
+    try await until { try await other.load("key") == nil }
+  }
+
+  @Test func aLockedCopyStays() async throws {
+    let (one, other) = (try await listening(first), try await listening(second))
+    try await one.store(payload(10), for: "locked")
+    try await one.store(payload(10), for: "key")
+    for key: BlobKey in ["locked", "key"] { try await until { try await other.load(key) != nil } }
+    try await other.lock("locked")
+    try await one.store(payload(20), for: "locked")
+    // In order: the second is taken when the first was.
+    try await one.store(payload(20), for: "key")
+    try await until { try await other.load("key")?.payload == payload(20) }
+    #expect(try await other.load("locked")?.payload == payload(10))
+  }
+
+  /// A text of another program, or of this machine, changes nothing.
+  @Test(
+    arguments: [
+      "", "hello", "blobcache1 x put 0", "blobcache1 x put zz a2V5", "blobcache1 x remove 0 a2V5",
+      "blobcache1 x remove - !!", "blobcache2 x remove - a2V5", "blobcache1 x remove - /w==",
+      String(repeating: "a", count: 200_000),
+    ])
+  func whatIsNoAnnouncementIsPassedOver(text: String) async throws {
+    #expect(Announcement(text) == nil)
+    let cache = try await listening(first)
+    try await cache.store(payload(1), for: "key")
+    try await cache.store(payload(1), for: "last")
+    engine.say(text)
+    engine.say(Announcement(sender: "x", key: "last", checksum: nil).text)
+    try await until { try cache.store.contains("last") == false }
+    #expect(try cache.store.contains("key"))
+  }
+
+  @Test(arguments: ["", "key", "ä b", String(repeating: "long", count: 16_384)], [nil, 0, .max] as [UInt32?])
+  func anAnnouncementIsAText(key: String, checksum: UInt32?) {
+    let announcement = Announcement(sender: "1", key: BlobKey(key), checksum: checksum)
+    #expect(Announcement(announcement.text) == announcement)
+  }
+
+  /// M5: it listens again, and asks about all that it may have missed.
+  @Test func aBrokenConnectionIsMadeAgain() async throws {
+    let cache = try second.node(engine) {
+      $0.remote?.announcesChanges = true
+      $0.remote?.revalidatesAfter = .seconds(1 << 20)
+      $0.remote?.breaker.longestPause = .milliseconds(1)
+    }
+    try await until { engine.listenerCount == 1 }
+    let writer = try first.node(engine)
+    try await writer.store(payload(10), for: "key")
+    #expect(try await cache.load("key")?.payload == payload(10))
+    try await writer.store(payload(20), for: "key")
+    #expect(try await cache.load("key")?.payload == payload(10))
+    let before = engine.listenCount
+    engine.breakListeners()
+    try await until { engine.listenCount > before && engine.listenerCount == 1 }
+    try await until { try await cache.load("key")?.payload == payload(20) }
+    try await cache.close()
+    try await until { engine.listenerCount == 0 }
+  }
+
+  @Test(arguments: [true, false]) func anEngineThatCannotIsRefused(leases: Bool) throws {
+    let error = #expect(throws: BlobCacheError.self) {
+      try first.cache { configuration in
+        var tier = RemoteTier(PlainEngine(), namespace: RemoteNamespace("test"))
+        if leases { tier.leases = .init() } else { tier.announcesChanges = true }
+        configuration.remote = tier
+      }
+    }
+    #expect(error?.code == .invalidConfiguration)
+  }
+
+  // MARK: - Leases
+
+  /// M6: of machines that miss a blob at once, one produces it, and the others get it.
+  @Test(arguments: [true, false]) func oneOfManyMachinesProduces(areBehind: Bool) async throws {
+    let produced = Counter()
+    let machines = try (0..<4).map { _ in try TestCache() }
+    let caches = try machines.map { machine in
+      try machine.node(engine) {
+        $0.remote?.leases = .init()
+        $0.remote?.leases?.waits = .seconds(600)
+        $0.remote?.writing = areBehind ? .behind : .through
+      }
+    }
+    let gate = Latch()
+    let loads = caches.map { cache in
+      Task {
+        try await cache.load("key") {
+          produced.increment()
+          await gate.wait()
+          return payload(9)
+        }.payload
+      }
+    }
+    try await until { produced.count == 1 && count(.lease(Self.name)) >= 4 }
+    gate.open()
+    for load in loads { #expect(try await load.value == payload(9)) }
+    #expect(produced.count == 1)
+    try await until { engine.leaseCount == 0 }
+  }
+
+  /// M6: a machine that holds the lease for too long, or an engine that fails, costs work and no blob.
+  @Test(arguments: [true, false]) func withoutALeaseItIsProducedAllTheSame(isTaken: Bool) async throws {
+    if isTaken {
+      _ = try await engine.acquireLease(RemoteName(Self.name), as: "another", for: .seconds(1))
+    } else {
+      engine.fault { if case .lease = $0 { .fail(.failed) } else { nil } }
+    }
+    let cache = try first.node(engine) {
+      $0.remote?.leases = .init()
+      $0.remote?.leases?.waits = .milliseconds(50)
+    }
+    #expect(try await cache.load("key") { payload(3) }.payload == payload(3))
+    #expect(engine.leaseCount == (isTaken ? 1 : 0))
+  }
+
+  @Test func aProducerThatFailsGivesTheLeaseBack() async throws {
+    let cache = try first.node(engine) { $0.remote?.leases = .init() }
+    await #expect(throws: CancellationError.self) { try await cache.load("key") { throw CancellationError() } }
+    try await until { engine.leaseCount == 0 }
+    #expect(count(.lease(Self.name)) == 1)
+  }
+
+  // MARK: - Age
+
+  /// M7: the blob that another machine has produced anew is taken, and no producer runs.
+  @Test func aRefreshTakesWhatAnotherMachineHasMade() async throws {
+    var options = ProductionOptions(ttl: .seconds(1000))
+    options.refreshesAfter = .seconds(10)
+    let (one, other) = (try first.node(engine), try second.node(engine))
+    let produced = Counter()
+    func load(_ cache: BlobCache) async throws -> Data {
+      try await cache.load("key", options: options) {
+        produced.increment()
+        return payload(produced.count)
+      }.payload
+    }
+    #expect(try await load(one) == payload(1))
+    #expect(try await load(other) == payload(1))
+    for machine in [first, second] { machine.clock.advance(by: 11) }
+    #expect(try await load(one) == payload(1))
+    try await until { try await one.load("key")?.payload == payload(2) && one.productionCount == 0 }
+    _ = await one.remoteOutcome(of: "key")
+    #expect(try await load(other) == payload(1))
+    try await until { try await other.load("key")?.payload == payload(2) && other.productionCount == 0 }
+    #expect(produced.count == 2)
+  }
+
+  /// R8: an engine that drops by age keeps what is fetched.
+  @Test(arguments: [(nil, 0), (-1, 0), (-100, 1)] as [(Int64?, Int)])
+  func r8_whatIsUsedIsWrittenAgain(age: Int64?, puts: Int) async throws {
+    try await first.node(engine).store(payload(10), for: "key", ttl: .seconds(5000))
+    engine.setModified(age.map { second.clock.now.advanced(bySeconds: $0) })
+    let before = try #require(engine.objects[Self.name])
+    let cache = try second.node(engine) { $0.remote?.rewritesAfter = .seconds(50) }
+    #expect(try await cache.load("key") != nil)
+    _ = await cache.remoteOutcome(of: "key")
+    #expect(count(.put(Self.name)) == 1 + puts)
+    #expect(engine.objects[Self.name] == before)
+  }
+}
+
+/// It does no more than it must.
+private struct PlainEngine: RemoteEngine {
+  let name = "plain://"
+  func get(_ name: RemoteName) async throws -> RemoteObject? { nil }
+  func put(_ record: RemoteRecord, as name: RemoteName) async throws {}
+  func remove(_ name: RemoteName) async throws {}
+  func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage { RemotePage(names: []) }
+  func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities { RemoteCapabilities() }
+  func close() async {}
+}
