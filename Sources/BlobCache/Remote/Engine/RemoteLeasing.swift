@@ -3,11 +3,11 @@
 /// A lease is a hint. Two machines may hold it at once, after a pause of one or a loss of the engine's memory. Then both
 /// produce, and no more has gone wrong.
 public protocol RemoteLeasing: RemoteEngine {
-  /// Takes a lease, if nobody has it.
+  /// Takes a lease, unless another has it.
   ///
   /// - Parameters:
   ///   - name: of the object that the lease is about.
-  ///   - holder: who asks; a text that no other uses.
+  ///   - holder: who asks, by a text of its own.
   ///   - time: after which it ends by itself.
   /// - Returns: false if another has it.
   /// - Throws: `RemoteError`; `unsupported` where the engine turns out to grant none.

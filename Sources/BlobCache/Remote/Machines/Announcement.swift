@@ -30,7 +30,7 @@ struct Announcement: Hashable, Sendable {
     self.checksum = checksum
   }
 
-  /// - Returns: nil for a text that is none, such as another program's.
+  /// - Returns: nil for any other text.
   init?(_ text: String) {
     guard text.utf8.count <= Self.longest else { return nil }
     let parts = text.split(separator: " ", omittingEmptySubsequences: false)

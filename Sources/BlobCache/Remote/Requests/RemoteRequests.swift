@@ -140,9 +140,9 @@ extension RemoteRequests {
     }
   }
 
-  /// The first 64 bytes of a key's object; nil if there is none, or the engine does not say.
+  /// The header of a key's object, of which no more is read.
   ///
-  /// - Returns: nil also for a header that is none; `nothing` for no object.
+  /// - Returns: `nothing` for no object; `damaged` for one that begins with something else.
   /// - Throws: `CancellationError` if the task is cancelled.
   func head(at place: RemotePlace) async throws(CancellationError) -> Answer<RecordHeader> {
     try await ask(about: place) { engine, _ -> RecordHeader? in
