@@ -1,6 +1,7 @@
 #if Remote
   internal import AsyncHTTPClient
   internal import BlobCache
+  internal import BlobRecord
   internal import NIOCore
   internal import NIOFoundationCompat
   internal import NIOHTTP1
@@ -31,9 +32,11 @@
 
     /// The body's bytes, which end with an error where some are missing.
     var object: RemoteObject {
-      RemoteObject(
+      var object = RemoteObject(
         byteCount: field("Content-Length").flatMap { Int64($0) },
         pieces: ReceivedPieces(body: response.body, transport: transport))
+      object.modified = UnixTime(httpDate: field("Last-Modified"))
+      return object
     }
 
     /// The beginning of the body, or all of it.
@@ -56,10 +59,12 @@
     /// Reads a body that says nothing of interest, so that its connection is given back.
     func finish() async throws { _ = try await bytes(upTo: 1 << 16) }
 
-    /// How long the server asks to be left alone; nil if it does not say so in seconds.
+    /// How long the server asks to be left alone, in seconds or until a time of its clock; nil if it does not say so.
     var retryAfter: Duration? {
-      guard let seconds = field("Retry-After").flatMap({ Int64($0.trimmed) }), seconds >= 0 else { return nil }
-      return .seconds(min(seconds, 86_400))
+      guard let text = field("Retry-After")?.trimmed else { return nil }
+      let end = UnixTime(httpDate: text)?.seconds
+      let rest = end.flatMap { end in UnixTime(httpDate: field("Date")).map { end - $0.seconds } }
+      return (rest ?? Int64(text)).map { .seconds(min(max($0, 0), 86_400)) }
     }
   }
 

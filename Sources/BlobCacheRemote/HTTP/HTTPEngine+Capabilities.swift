@@ -17,7 +17,7 @@
       }
       var target = "\(settings.endpoint.path)?limit=1000&prefix=\(PercentEncoding.encoded(prefix.string))"
       if let page { target += "&after=\(PercentEncoding.encoded(page))" }
-      let answer = try await send(HTTPRequest(method: .GET, target: target))
+      let answer = try await send(HTTPRequest(method: "GET", target: target))
       guard answer.status == 200 else { throw try await failure(answer, "GET", prefix) }
       // A thousand keys of some kilobytes each.
       let bytes = try await answer.bytes(upTo: 1 << 24)
@@ -50,7 +50,7 @@
     private func probe(_ object: RemoteName, _ found: inout RemoteCapabilities) async throws {
       let bytes = Data("blobcache looks at what this server can do, and removes this".utf8)
       for isSecond in [false, true] {
-        let answer = try await send(.PUT, object, ["If-None-Match": "*"], .bytes(bytes))
+        let answer = try await send("PUT", object, ["If-None-Match": "*"], .bytes(bytes))
         switch answer.status {
         case 200..<300: try await answer.finish()
         case 412 where isSecond:

@@ -36,7 +36,7 @@
     var isBlobCache: Bool { settings.endpoint.path.hasSuffix("/v1/blobs") }
 
     public func get(_ name: RemoteName) async throws -> RemoteObject? {
-      let answer = try await send(.GET, name)
+      let answer = try await send("GET", name)
       switch answer.status {
       case 200: return answer.object
       case 404, 410:
@@ -47,7 +47,7 @@
     }
 
     public func head(_ name: RemoteName) async throws -> Data? {
-      let answer = try await send(.GET, name, ["Range": "bytes=0-63"])
+      let answer = try await send("GET", name, ["Range": "bytes=0-63"])
       switch answer.status {
       // A server without ranges begins with the whole.
       case 200, 206: return try await answer.bytes(upTo: 64)
@@ -68,13 +68,13 @@
         let rest = max(record.expiry.seconds - Int64(Date().timeIntervalSince1970), 0)
         fields.add(name: "X-BlobCache-TTL", value: "\(min(rest, 1 << 40) + 60)")
       }
-      let answer = try await send(.PUT, name, fields, .record(record))
+      let answer = try await send("PUT", name, fields, .record(record))
       guard (200..<300).contains(answer.status) else { throw try await failure(answer, "PUT", name) }
       try await answer.finish()
     }
 
     public func remove(_ name: RemoteName) async throws {
-      let answer = try await send(.DELETE, name)
+      let answer = try await send("DELETE", name)
       guard (200..<300).contains(answer.status) || [404, 410].contains(answer.status) else {
         throw try await failure(answer, "DELETE", name)
       }
@@ -88,7 +88,7 @@
 
   extension HTTPEngine {
     func send(
-      _ method: HTTPMethod, _ name: RemoteName, _ fields: HTTPHeaders = [:], _ body: HTTPRequest.Body = .none
+      _ method: String, _ name: RemoteName, _ fields: HTTPHeaders = [:], _ body: HTTPRequest.Body = .none
     ) async throws -> HTTPAnswer {
       let path = PercentEncoding.encoded(name.string, keepsSlashes: true)
       return try await send(
@@ -122,26 +122,19 @@
 
     /// What a status means that is none of those expected.
     func failure(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws -> RemoteError {
-      let said = try await answer.said
-      let (kind, advice) = HTTPFailure.meaning(
+      let body = String(decoding: try await answer.bytes(upTo: 1 << 12), as: UTF8.self)
+      var (kind, advice) = HTTPFailure.meaning(
         of: answer.status, retryAfter: answer.retryAfter, credential: settings.credential, isPut: method == "PUT",
         location: answer.field("Location"))
-      if case .refused = kind { authorization.withLock { $0 = nil } }
-      return RemoteError(kind, "\(name): \(method) of \(object) is answered \(answer.statusLine)\(said): \(advice)")
-    }
-  }
-
-  extension HTTPAnswer {
-    /// The first line of a body of text, in brackets.
-    var said: String {
-      get async throws {
-        let bytes = try await bytes(upTo: 1 << 12)
-        guard field("Content-Type")?.hasPrefix("text/plain") == true,
-          let text = String(validating: bytes, as: UTF8.self),
-          let line = text.split(whereSeparator: \.isNewline).first
-        else { return "" }
-        return " (\(line.prefix(200)))"
+      // nginx ends the handshake well, and says so afterwards.
+      if answer.status == 400, body.contains("SSL certificate") {
+        (kind, advice) = (.refused, "the server takes no such certificate of a client; set cert and key")
       }
+      if case .refused = kind { authorization.withLock { $0 = nil } }
+      let isText = answer.field("Content-Type")?.hasPrefix("text/plain") == true
+      let said = isText ? body.split(whereSeparator: \.isNewline).first.map { " (\($0.prefix(200)))" } : nil
+      return RemoteError(
+        kind, "\(name): \(method) of \(object) is answered \(answer.statusLine)\(said ?? ""): \(advice)")
     }
   }
 #endif

@@ -64,7 +64,7 @@
     /// - Throws: `RemoteError`; what the pieces of the body throw; `CancellationError`.
     func send(_ request: HTTPRequest) async throws -> HTTPAnswer {
       var sent = HTTPClientRequest(url: endpoint.origin + request.target)
-      sent.method = request.method
+      sent.method = HTTPMethod(rawValue: request.method)
       sent.headers = request.fields
       sent.headers.replaceOrAdd(name: "Host", value: endpoint.authority)
       switch request.body {
@@ -92,7 +92,7 @@
       case record(RemoteRecord)
     }
 
-    var method: HTTPMethod
+    var method: String
     /// Path and query, with their escapes.
     var target: String
     var fields = HTTPHeaders()

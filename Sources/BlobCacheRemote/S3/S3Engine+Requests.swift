@@ -33,7 +33,7 @@
       fields.append(("authorization", signature.authorization(signed, by: credentials, at: time)))
       return try await transport.send(
         HTTPRequest(
-          method: HTTPMethod(rawValue: method), target: signed.path + (signed.query.isEmpty ? "" : "?\(signed.query)"),
+          method: method, target: signed.path + (signed.query.isEmpty ? "" : "?\(signed.query)"),
           fields: HTTPHeaders(fields.map { ($0.name, $0.value) }), body: body))
     }
 

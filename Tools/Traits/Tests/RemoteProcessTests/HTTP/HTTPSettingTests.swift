@@ -90,14 +90,30 @@ struct HTTPSettingTests {
     var anonymous = client
     (anonymous.certificate, anonymous.key) = (nil, nil)
     let unknown = try await outcome(endpoint, changed: { [anonymous] in $0.security = anonymous }, Self.put)
-    // nginx ends the handshake, and then says why.
-    #expect(unknown?.kind == .refused || unknown?.kind == .failed, "\(String(describing: unknown))")
+    #expect(unknown?.kind == .refused, "\(String(describing: unknown))")
+    #expect(unknown?.message.contains("set cert and key") == true)
     let other = try await Certificates()
     var distrustful = client
     distrustful.authority = FilePath(other.path("ca.pem"))
     let untrusted = try await outcome(endpoint, changed: { [distrustful] in $0.security = distrustful }, Self.put)
     #expect(untrusted?.kind == .refused)
     #expect(untrusted?.message.contains("set ca to the file of who signed it") == true)
+    // The certificate is for 127.0.0.1 and localhost.
+    let elsewhere = try HTTPEndpoint("https://127.0.0.2:\(server.port)/dav")
+    let misnamed = try await outcome(elsewhere, changed: { $0.security = client }, Self.put)
+    #expect(misnamed?.kind == .refused, "\(String(describing: misnamed))")
+    #expect(misnamed?.message.contains("is for another host than 127.0.0.2; look at the endpoint") == true)
+    server.server.kill()
+  }
+
+  @Test func aCertificateHasAnEnd() async throws {
+    let certificates = try await Certificates()
+    let server = try await Nginx(certificates, showing: "expired")
+    let client = TransportSecurity(authority: FilePath(certificates.path("ca.pem")))
+    let expired = try await outcome(
+      try HTTPEndpoint("https://127.0.0.1:\(server.port)/dav"), changed: { $0.security = client }, Self.put)
+    #expect(expired?.kind == .refused, "\(String(describing: expired))")
+    #expect(expired?.message.contains("not to be trusted: expired") == true, "\(String(describing: expired))")
     server.server.kill()
   }
 }

@@ -90,6 +90,44 @@ struct FaultTests {
     for machine in [machine, other] { try await machine.cache.close() }
   }
 
+  /// What hangs ends with its task, long before any deadline.
+  @Test func aCancelledRequestEnds() async throws {
+    let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
+    try proxy.set(.hang)
+    let engine = try await engine(proxy.port)
+    let record = try await Records().inFile(Self.payload)
+    let name = RemoteName("\(namespace)/hung")
+    let requests: [@Sendable () async throws -> Void] = [
+      { _ = try await engine.get(name) }, { _ = try await engine.head(name) },
+      { try await engine.put(record, as: name) },
+      { try await engine.remove(name) }, { _ = try await engine.list(name, page: nil) },
+    ]
+    for request in requests {
+      let task = Task { try await request() }
+      await Task.yield()
+      task.cancel()
+      await #expect(throws: (any Error).self) { try await task.value }
+    }
+    try proxy.set(.none)
+    #expect(try await engine.head(name) == nil)
+    await engine.close()
+    // After its end an engine does nothing, and says so.
+    let closed = await #expect(throws: RemoteError.self) { _ = try await engine.get(name) }
+    #expect(closed?.message.contains("the engine is closed") == true, "\(String(describing: closed))")
+  }
+
+  /// What Amazon answers to a request for another region.
+  @Test func aWrongRegionIsNamed() async throws {
+    let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
+    let body = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>"
+    try proxy.set(.answer("HTTP/1.1 400 Bad Request\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"))
+    let engine = try await engine(proxy.port)
+    let error = await #expect(throws: RemoteError.self) { _ = try await engine.get(RemoteName("a")) }
+    #expect(error?.kind == .refused)
+    #expect(error?.message.contains("is not in region us-east-1; set region to eu-west-1") == true)
+    await engine.close()
+  }
+
   /// A server that stands still, goes on, and is killed.
   @Test func aServerStopsAndEnds() async throws {
     let seaweed = try await SeaweedFS()

@@ -9,8 +9,10 @@ final class Nginx: Sendable {
   static var isThere: Bool { Programs.path("nginx") != nil }
   static let shared = Task { try await Nginx() }
 
-  /// - Parameter certificates: for a server that speaks TLS, and asks for a client's certificate.
-  init(_ certificates: Certificates? = nil) async throws {
+  /// - Parameters:
+  ///   - certificates: for a server that speaks TLS, and asks for a client's certificate.
+  ///   - shown: the name of the certificate that it shows.
+  init(_ certificates: Certificates? = nil, showing shown: String = "server") async throws {
     let program = try Programs.required("nginx")
     let port = try EngineServer.freePorts(1)[0]
     self.port = port
@@ -21,7 +23,7 @@ final class Nginx: Sendable {
       }
       let tls = certificates.map {
         """
-        ssl_certificate \($0.path("server.pem")); ssl_certificate_key \($0.path("server.key"));
+        ssl_certificate \($0.path("\(shown).pem")); ssl_certificate_key \($0.path("\(shown).key"));
         ssl_client_certificate \($0.path("ca.pem")); ssl_verify_client on;
         """
       }
@@ -35,7 +37,8 @@ final class Nginx: Sendable {
         http {
           access_log off; client_max_body_size 100m; \(temporary)
           server {
-            listen 127.0.0.1:\(port)\(tls == nil ? "" : " ssl"); \(tls ?? "")
+            listen 127.0.0.1:\(port)\(tls == nil ? "" : " ssl"); listen 127.0.0.2:\(port)\(tls == nil ? "" : " ssl");
+            \(tls ?? "")
             root \(directory.path)/root;
             location /dav/ { dav_methods PUT DELETE; create_full_put_path on; }
             location /flat/ { dav_methods PUT DELETE; }
@@ -65,11 +68,19 @@ final class BlobCacheServe: Sendable {
 
   static let shared = Task { try await BlobCacheServe() }
 
-  init() async throws {
+  /// - Parameter tokens: the lines of a file of tokens; nil for a server that needs none.
+  init(tokens: String? = nil) async throws {
     let program = Bundle.main.bundleURL.appending(path: "blobcache-serve").path
     let port = try EngineServer.freePorts(1)[0]
     server = try await EngineServer("blobcache-serve") { directory in
-      [program, directory.appending(path: "cache").path, "--listen", "127.0.0.1:\(port)"]
+      let command = [program, directory.appending(path: "cache").path, "--listen", "127.0.0.1:\(port)"]
+      guard let tokens else { return command }
+      let file = directory.appending(path: "tokens").path
+      let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
+      guard FileManager.default.createFile(atPath: file, contents: Data(tokens.utf8), attributes: attributes) else {
+        throw Failure("no \(file)")
+      }
+      return command + ["--tokens", file]
     } isReady: { _ in
       isListening(at: port)
     }

@@ -1,5 +1,6 @@
 import BlobCacheRemote
 import Foundation
+import Synchronization
 
 @testable import BlobCache
 
@@ -24,4 +25,12 @@ final class Machine: Sendable {
   }
 
   deinit { try? FileManager.default.removeItem(at: directory) }
+}
+
+/// How often something has happened.
+final class Counter: Sendable {
+  private let count = Atomic(0)
+
+  /// - Returns: the count with this time.
+  func increment() -> Int { count.add(1, ordering: .relaxed).newValue }
 }

@@ -5,45 +5,15 @@ import Testing
 @testable import BlobCache
 @testable import BlobCacheRemote
 
-/// Two machines and other programs on one object store.
+/// Other programs on one object store.
 @Suite(.enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"), .timeLimit(.minutes(5)))
-struct MachineTests {
+struct S3ClientTests {
   /// No other test uses it.
   private let namespace = "machines/\(UUID().uuidString)"
 
   private func engine() async throws -> S3Engine { try S3Engine(try await SeaweedFS.shared.value.settings()) }
 
   private func machine() async throws -> Machine { try Machine(try await engine(), namespace: namespace) }
-
-  @Test(arguments: [BlobKey("album/42"), "a b%ä\u{1F600}", BlobKey(String(repeating: "long ", count: 99))])
-  func whatOneStoresTheOtherLoads(_ key: BlobKey) async throws {
-    let (one, other) = (try await machine(), try await machine())
-    let payload = Records.bytes(100_000, seed: 1)
-    try await one.cache.store(payload, for: key, ttl: .seconds(600), extendedData: Data("text/plain".utf8))
-    let here = try #require(try await one.cache.load(key))
-    let there = try #require(try await other.cache.load(key))
-    #expect(there.payload == payload)
-    #expect(there.header.ttl == 600 && there.header.updateTime == here.header.updateTime)
-    #expect(there.extendedData == Data("text/plain".utf8))
-    #expect(other.cache.remoteStatus?.hits == 1)
-    // The one that loaded it keeps its copy; a third finds nothing.
-    let outcome = try await one.cache.removeEverywhere(key)
-    #expect(outcome.here == .done && outcome.there == .done, "\(outcome)")
-    #expect(try await other.cache.load(key)?.payload == payload)
-    let third = try await machine()
-    #expect(try await third.cache.load(key) == nil)
-    #expect(third.cache.remoteStatus?.misses == 1 && third.cache.remoteStatus?.failures == 0)
-    for machine in [one, other, third] { try await machine.cache.close() }
-  }
-
-  /// One that is read from its file when its turn comes.
-  @Test func aLargeBlobGoesAndComes() async throws {
-    let (one, other) = (try await machine(), try await machine())
-    let payload = Records.bytes(20_000_000, seed: 2)
-    try await one.cache.store(payload, for: "large")
-    #expect(try await other.cache.load("large")?.payload == payload)
-    for machine in [one, other] { try await machine.cache.close() }
-  }
 
   /// An independent program reads what was written, and what it writes is read.
   @Test(.enabled(if: Programs.path("s3cmd") != nil, "no s3cmd; Tools/prerequisites installs it"))

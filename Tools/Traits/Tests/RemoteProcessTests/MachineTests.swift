@@ -1,0 +1,77 @@
+import BlobCacheRemote
+import Foundation
+import Testing
+
+@testable import BlobCache
+
+/// Machines that share an engine, each with a directory of its own.
+@Suite(.timeLimit(.minutes(5))) struct MachineTests {
+  /// No other test uses it.
+  private let namespace = "machines/\(UUID().uuidString)"
+
+  private func machine(
+    _ fixture: EngineFixture, _ change: (inout RemoteTier) -> Void = { _ in }
+  ) async throws -> Machine {
+    try Machine(try await fixture.make(), namespace: namespace, change)
+  }
+
+  @Test(
+    arguments: EngineFixture.available,
+    [BlobKey("album/42"), "a b%ä\u{1F600}", BlobKey(String(repeating: "long ", count: 99))])
+  func whatOneStoresTheOtherLoads(_ fixture: EngineFixture, _ key: BlobKey) async throws {
+    let (one, other) = (try await machine(fixture), try await machine(fixture))
+    let payload = Records.bytes(100_000, seed: 1)
+    try await one.cache.store(payload, for: key, ttl: .seconds(600), extendedData: Data("text/plain".utf8))
+    let here = try #require(try await one.cache.load(key))
+    let there = try #require(try await other.cache.load(key))
+    #expect(there.payload == payload)
+    #expect(there.header.ttl == 600 && there.header.updateTime == here.header.updateTime)
+    #expect(there.extendedData == Data("text/plain".utf8))
+    #expect(other.cache.remoteStatus?.hits == 1)
+    // The one that loaded it keeps its copy; a third finds nothing.
+    let outcome = try await one.cache.removeEverywhere(key)
+    #expect(outcome.here == .done && outcome.there == .done, "\(outcome)")
+    #expect(try await other.cache.load(key)?.payload == payload)
+    let third = try await machine(fixture)
+    #expect(try await third.cache.load(key) == nil)
+    #expect(third.cache.remoteStatus?.misses == 1 && third.cache.remoteStatus?.failures == 0)
+    for machine in [one, other, third] { try await machine.cache.close() }
+  }
+
+  /// One that is read from its file when its turn comes.
+  @Test(arguments: EngineFixture.available) func aLargeBlobGoesAndComes(_ fixture: EngineFixture) async throws {
+    let (one, other) = (try await machine(fixture), try await machine(fixture))
+    let limit = one.cache.engine.remote?.tier.engine.largestObject ?? .max
+    let payload = Records.bytes(Int(min(20_000_000, limit / 2)), seed: 2)
+    try await one.cache.store(payload, for: "large")
+    #expect(try await other.cache.load("large")?.payload == payload)
+    for machine in [one, other] { try await machine.cache.close() }
+  }
+
+  /// Of machines that miss a blob at once, one makes it.
+  @Test(arguments: EngineFixture.available) func oneMachineProduces(_ fixture: EngineFixture) async throws {
+    let engine = try await fixture.make()
+    let grants = try await engine.capabilities(under: RemoteName(namespace)).leases
+    await engine.close()
+    guard grants else { return }
+    var machines: [Machine] = []
+    for _ in 0..<4 {
+      machines.append(
+        try await machine(fixture) {
+          var leases = RemoteTier.Leases()
+          (leases.duration, leases.waits) = (.seconds(240), .seconds(240))
+          $0.leases = leases
+          $0.remembersAbsenceFor = .milliseconds(1)
+        })
+    }
+    let produced = Counter()
+    let make = { @Sendable () async throws -> Data in Data("made by \(produced.increment())".utf8) }
+    try await withThrowingTaskGroup(of: Data.self) { group in
+      for cache in machines.map(\.cache) {
+        group.addTask { try await cache.load("key", orStore: make).payload }
+      }
+      for try await payload in group { #expect(payload == Data("made by 1".utf8)) }
+    }
+    for machine in machines { try await machine.cache.close() }
+  }
+}
