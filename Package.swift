@@ -7,6 +7,7 @@ let package = Package(
   products: [
     .executable(name: "blobcache", targets: ["blobcache"]),
     .executable(name: "blobcache-serve", targets: ["blobcache-serve"]),
+    .executable(name: "blobcache-remote", targets: ["blobcache-remote"]),
     .library(name: "BlobCacheCommands", targets: ["BlobCacheCommands"]),
     .library(name: "BlobCacheServer", targets: ["BlobCacheServer"]),
     .library(name: "BlobCacheRemote", targets: ["BlobCacheRemote"]),
@@ -68,7 +69,7 @@ let package = Package(
     .executableTarget(
       name: "blobcache-serve",
       dependencies: [
-        "BlobCacheServer", "BlobCacheCommands", "BlobCache", "BlobStore", "Posix",
+        "BlobCacheServer", "BlobCacheRemote", "BlobCacheCommands", "BlobCache", "BlobStore", "Posix",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Server"])),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Server"])),
@@ -76,6 +77,15 @@ let package = Package(
         .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Server"])),
       ],
       path: "Tools/blobcache-serve"),
+
+    .executableTarget(
+      name: "blobcache-remote",
+      dependencies: [
+        "BlobCacheRemote", "BlobCacheCommands", "BlobCache", "BlobRecord",
+        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ],
+      path: "Tools/blobcache-remote"),
 
     .target(
       name: "BlobCacheServer",
@@ -197,7 +207,8 @@ let package = Package(
     .testTarget(
       name: "ToolTests",
       dependencies: [
-        "blobcache", "blobcache-serve", "BlobCacheCommands", "BlobStore", "BlobRecord", "TestSupport",
+        "blobcache", "blobcache-serve", "blobcache-remote", "BlobCacheCommands", "BlobStore", "BlobRecord",
+        "TestSupport",
         .product(name: "SystemPackage", package: "swift-system"),
       ],
       exclude: ["Snapshots"]),

@@ -35,6 +35,7 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "blobcache", package: "BlobCache"),
+        .product(name: "blobcache-remote", package: "BlobCache"),
         .product(name: "blobcache-serve", package: "BlobCache"),
       ]),
     // The server as a process: what its transport makes of bytes, and what becomes of the directory.

@@ -43,6 +43,7 @@
     var view = false
 
     @OptionGroup(title: "Safety") var safety: SafetyOptions
+    @OptionGroup(title: "Other machines") var remote: RemoteOptions
 
     @Option(
       name: .customLong("default-ttl"), parsing: .unconditional,
@@ -110,6 +111,9 @@
         throw ValidationError("Either <dir> or --config is needed.")
       }
       try safety.check(place)
+      guard remote.url == nil || config == nil else {
+        throw ValidationError("--remote is for one directory: in a file, each has a field remote.")
+      }
       guard !view || config == nil else { throw ValidationError("--view is for one directory.") }
       guard !view || place.isLocal && place.isOnNetwork else {
         throw ValidationError("--view is for a browser of this machine, and \(place.address) is not: say 127.0.0.1:0.")
@@ -177,14 +181,17 @@
     /// The caches of all directories, with their schedules; the name is nil for one directory alone.
     private func openCaches() throws -> [(name: String?, cache: BlobCache)] {
       if let directory {
-        let cache = try BlobCache(directory: directory, configuration: try cacheConfiguration(for: directory))
+        var configuration = try cacheConfiguration(for: directory)
+        configuration.remote = try remote.tier()
+        let cache = try BlobCache(directory: directory, configuration: configuration)
         if let collectionInterval { try cache.scheduleCollection(.init(interval: collectionInterval.duration)) }
         return [(nil, cache)]
       }
       guard let config else { return [] }
       return try ServePlan(file: config, isName: ServedDirectories.isName).directories.map { plan in
-        let cache = try BlobCache(
-          directory: plan.path, configuration: try cacheConfiguration(for: plan.path, plan.configure))
+        var configuration = try cacheConfiguration(for: plan.path, plan.configure)
+        configuration.remote = try RemoteOptions.tier(plan)
+        let cache = try BlobCache(directory: plan.path, configuration: configuration)
         let timing = collectionInterval.map { BlobStore.CollectionTiming(interval: $0.duration) } ?? plan.timing
         if let timing { try cache.scheduleCollection(timing) }
         return (plan.name, cache)

@@ -21,6 +21,7 @@ public struct BlobCacheTool: ParsableCommand {
     ExtendedDataCommand.self, ListCommand.self, UsageCommand.self, StatsCommand.self, DumpCommand.self,
     VerifyCommand.self,
     CollectCommand.self, ImportCommand.self, ConfigureCommand.self, ServeCommand.self, ViewCommand.self,
+    RemoteCommand.self,
   ]
 
   /// The package's.

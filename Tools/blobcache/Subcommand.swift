@@ -2,13 +2,13 @@ internal import ArgumentParser
 internal import SystemPackage
 
 /// How a subcommand ended, by its exit status. The larger outweighs the smaller.
-enum Answer: Int32, Comparable {
+package enum Answer: Int32, Comparable {
   case done = 0
   /// The answer is no: absent, damaged, not locked.
   case no = 1
   case failed = 2
 
-  static func < (a: Answer, b: Answer) -> Bool { a.rawValue < b.rawValue }
+  package static func < (a: Answer, b: Answer) -> Bool { a.rawValue < b.rawValue }
 
   mutating func worsen(to answer: Answer) {
     self = max(self, answer)

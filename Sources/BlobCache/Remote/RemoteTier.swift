@@ -62,7 +62,7 @@ public struct RemoteTier: Sendable {
   }
 
   /// What a cache does with the engine.
-  public enum Mode: Hashable, Sendable {
+  public enum Mode: String, CaseIterable, Hashable, Sendable {
     case readWrite
     /// Loads ask it; nothing is stored there or removed.
     case readOnly
@@ -74,7 +74,7 @@ public struct RemoteTier: Sendable {
   }
 
   /// When a store that goes to the engine returns.
-  public enum Writing: Hashable, Sendable {
+  public enum Writing: String, CaseIterable, Hashable, Sendable {
     /// When it has its place in the directory.
     case behind
     /// When the engine has it too, or has failed to take it. An event tells which.

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// serve, which becomes another program. What that one does is tried where the trait Server is on: Tools/Traits.
+/// serve, view and remote, which become other programs. What those do is tried where their traits are on: Tools/Traits.
 @Suite struct ServeTests {
   let tool: Tool
 
@@ -18,6 +18,14 @@ import Testing
         run.error
           == "blobcache: this blobcache-serve was built without the trait Server; build it by: "
           + "swift build -c release --traits Server --product blobcache-serve\n")
+    }
+    @Test func aProgramForRemoteTiersToo() async throws {
+      let run = try await tool.run("remote", "check", "s3://bucket", now: nil)
+      #expect(run.status == 2)
+      #expect(
+        run.error
+          == "blobcache: this blobcache-remote was built without the trait Remote; build it by: "
+          + "swift build -c release --traits Tool,Remote --product blobcache-remote\n")
     }
   #endif
 
@@ -37,6 +45,11 @@ import Testing
     #expect(run.status == 2)
     #expect(
       run.error.hasPrefix("blobcache: serve: \(alone.path)-serve: No such file or directory; build it by: swift build"))
+    let remote = try await tool.execute([alone.path, "remote", "list", "s3://bucket"])
+    #expect(remote.status == 2)
+    #expect(
+      remote.error == "blobcache: remote: \(alone.path)-remote: No such file or directory; build it by: "
+        + "swift build -c release --traits Tool,Remote --product blobcache-remote\n")
   }
 
   /// Arguments go to the program beside as they are.
@@ -45,6 +58,7 @@ import Testing
     let script = """
       printf '%s\n' '#!/bin/sh' 'printf "<%s>" "$@"' >blobcache-serve
       chmod +x blobcache-serve
+      cp blobcache-serve blobcache-remote
       """
     #expect(try await tool.execute(["sh", "-c", script]).status == 0)
     let run = try await tool.execute([alone.path, "serve", "a b", "--listen", "x", "--quiet"])
@@ -53,5 +67,9 @@ import Testing
     let view = try await tool.execute([alone.path, "view", "a b", "--read-only"])
     #expect(view.status == 0)
     #expect(view.text == "<--view><a b><--read-only>")
+    let remote = try await tool.execute([alone.path, "remote", "get", "s3://bucket", "a b", "--", "-x"])
+    #expect(remote.status == 0)
+    #expect(remote.text.hasPrefix("<get><s3://bucket><a b>"))
+    #expect(remote.text.hasSuffix("<-x>"))
   }
 }

@@ -29,8 +29,8 @@ import Testing
     #expect(made.status == 0, "\(made.error)")
   }
 
-  // A server goes on until it is told to stop: its examples are for people.
-  @Test(arguments: HelpTests.subcommands.filter { !["serve", "view"].contains($0) })
+  // A server goes on until it is told to stop, and a remote tier is elsewhere: their examples are for people.
+  @Test(arguments: HelpTests.subcommands.filter { !["serve", "view", "remote"].contains($0) })
   func theHelpEndsWithTwoExamplesThatWork(subcommand: String) async throws {
     let help = try await tool.run(subcommand, "--help", now: nil).text
     let parts = help.components(separatedBy: "\nEXAMPLES:\n")

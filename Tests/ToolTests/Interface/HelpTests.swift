@@ -10,7 +10,7 @@ import Testing
   static let subcommands = [
     "store", "load", "touch", "lock", "unlock", "remove", "extended-data", "list", "usage", "stats", "dump", "verify",
     "collect",
-    "import", "configure", "serve", "view",
+    "import", "configure", "serve", "view", "remote",
   ]
 
   @Test(arguments: [""] + subcommands) func helpIsAsItWas(subcommand: String) async throws {

@@ -17,7 +17,7 @@ package struct ByteCount: Hashable {
 }
 
 extension ByteCount {
-  init(_ bytes: some BinaryInteger) {
+  package init(_ bytes: some BinaryInteger) {
     self.init(bytes: Int64(clamping: bytes))
   }
 }

@@ -20,14 +20,13 @@ struct ConfigurationFile {
   struct Directory {
     /// As the file has it.
     let path: FilePath
-    /// By which `serve` finds it; nil for the last part of its path.
-    let name: String?
+    /// What a server is to know besides.
+    let served: [ServedField: String]
     /// What differs there.
     let settings: [CollectionSetting: String]
   }
 
   private static let directoriesField = "directories"
-  fileprivate static let nameField = "name"
   /// A file with ten thousand directories has less.
   private static let maximumByteCount = 4 << 20
 
@@ -165,16 +164,24 @@ private struct FieldReader {
       let fields = try object(value, at: path)
       directories[key] = .init(
         path: directory,
-        name: try self.name(fields[ConfigurationFile.nameField], at: path + [ConfigurationFile.nameField]),
-        settings: try settings(fields, at: path) { $0 != ConfigurationFile.nameField })
+        served: try served(fields, at: path),
+        settings: try settings(fields, at: path) { ServedField(rawValue: $0) == nil })
     }
     return directories
   }
 
-  private func name(_ value: ConfigurationValue?, at path: [String]) throws -> String? {
-    guard let value else { return nil }
-    guard case .scalar(let text) = value, !text.isEmpty else { throw wrong(path, "must be a text that is not empty") }
-    return text
+  private func served(
+    _ fields: [String: ConfigurationValue], at path: [String]
+  ) throws -> [ServedField: String] {
+    var served: [ServedField: String] = [:]
+    for field in ServedField.allCases {
+      guard let value = fields[field.rawValue] else { continue }
+      guard case .scalar(let text) = value, !text.isEmpty else {
+        throw wrong(path + [field.rawValue], "must be a text that is not empty")
+      }
+      served[field] = text
+    }
+    return served
   }
 
   private func wrong(_ path: [String], _ message: String) -> UsageError {

@@ -8,11 +8,25 @@ package struct ServePlan {
     package let name: String
     package let path: FilePath
     private let settings: CollectionPlan.Directory
+    private let served: [ServedField: String]
+    private let file: FilePath
 
-    fileprivate init(name: String, _ settings: CollectionPlan.Directory) {
+    fileprivate init(
+      name: String, _ settings: CollectionPlan.Directory, _ served: [ServedField: String], in file: FilePath
+    ) {
       self.name = name
       path = settings.path
       self.settings = settings
+      self.served = served
+      self.file = file
+    }
+
+    /// What the file says; nil for nothing.
+    package subscript(field: ServedField) -> String? { served[field] }
+
+    /// A mistake in a field that only a server can find.
+    package func mistake(in field: ServedField, _ message: String) -> UsageError {
+      UsageError("\(file): directories.\"\(path)\".\(field.rawValue): \(message)")
     }
 
     /// Sets what the file and the environment say of the directory.
@@ -38,10 +52,11 @@ package struct ServePlan {
   package init(file path: FilePath, isName: (String) -> Bool) throws {
     let file = try ConfigurationFile(path)
     let plan = try CollectionPlan(directories: [], commandLine: [:], file: file)
-    let names = Dictionary(file.directories.values.map { ($0.path, $0.name) }) { first, _ in first }
+    let served = Dictionary(file.directories.values.map { ($0.path, $0.served) }) { first, _ in first }
     var seen: Set<String> = []
     directories = try plan.directories.map { directory in
-      let name = names[directory.path].flatMap { $0 } ?? directory.path.lastComponent?.string ?? ""
+      let served = served[directory.path] ?? [:]
+      let name = served[.name] ?? directory.path.lastComponent?.string ?? ""
       guard isName(name) else {
         throw UsageError(
           "\(path): \(directory.path): \"\(name)\" cannot be a part of an address; give it a name of letters, digits, - and _"
@@ -51,7 +66,7 @@ package struct ServePlan {
         throw UsageError(
           "\(path): \(directory.path): another directory is named \(name) too; give them names that differ")
       }
-      return Directory(name: name, directory)
+      return Directory(name: name, directory, served, in: path)
     }
   }
 }

@@ -3,10 +3,10 @@ internal import BlobStore
 internal import Posix
 
 /// A failure that the tool itself finds: exit status 2.
-struct CommandFailure: Error, CustomStringConvertible {
-  let description: String
+package struct CommandFailure: Error, CustomStringConvertible {
+  package let description: String
 
-  init(_ description: String) {
+  package init(_ description: String) {
     self.description = description
   }
 }

@@ -1,6 +1,6 @@
 /// A table that is printed line by line, because its columns have known widths.
-struct FixedColumns {
-  enum Alignment { case left, right }
+package struct FixedColumns {
+  package enum Alignment { case left, right }
 
   struct Column {
     let title: String
@@ -27,7 +27,7 @@ struct FixedColumns {
 
 extension String {
   /// Spaces before or after the text, if it is shorter than `width`.
-  func padded(to width: Int, _ alignment: FixedColumns.Alignment = .left) -> String {
+  package func padded(to width: Int, _ alignment: FixedColumns.Alignment = .left) -> String {
     let padding = String(repeating: " ", count: max(0, width - count))
     return alignment == .left ? self + padding : padding + self
   }

@@ -15,7 +15,7 @@ internal import SystemPackage
 ///
 /// Lines are collected into large writes unless a person is watching. A failing write ends the process, because the
 /// results have no reader any more. A reader that has gone away is not a failure.
-struct Output: ~Copyable {
+package struct Output: ~Copyable {
   /// Whether text may be coloured.
   let style: Style
   let isTerminal: Bool
@@ -23,22 +23,22 @@ struct Output: ~Copyable {
 
   private static let flushThreshold = 64 << 10
 
-  init() {
+  package init() {
     isTerminal = isatty(STDOUT_FILENO) == 1
     style = Style(isColoured: isTerminal && Style.environmentAllowsColour)
   }
 
-  mutating func line(_ text: String) {
+  package mutating func line(_ text: String) {
     buffer.append(contentsOf: text.utf8)
     buffer.append(UInt8(ascii: "\n"))
     if isTerminal || buffer.count >= Self.flushThreshold { flush() }
   }
 
-  mutating func line(_ object: JSONObject) {
+  package mutating func line(_ object: JSONObject) {
     line(object.text)
   }
 
-  mutating func flush() {
+  package mutating func flush() {
     // Both may be the same terminal.
     if isTerminal { StandardError.clearStatus() }
     Self.write(buffer.span.bytes)
@@ -46,7 +46,7 @@ struct Output: ~Copyable {
   }
 
   /// Writes bytes after what was written before, without a copy of them.
-  mutating func write(_ bytes: RawSpan) {
+  package mutating func write(_ bytes: RawSpan) {
     flush()
     Self.write(bytes)
   }

@@ -1,14 +1,16 @@
 internal import Posix
-internal import SystemPackage
+package import SystemPackage
 
 /// The file for a payload: replaced as a whole, or written to if it is a device, a pipe or an open descriptor.
-struct OutputFile {
-  let path: FilePath
+package struct OutputFile {
+  package let path: FilePath
+
+  package init(path: FilePath) { self.path = path }
 
   var isStandardOutput: Bool { path == "-" || descriptor?.rawValue == FileDescriptor.standardOutput.rawValue }
 
   /// Writes bytes behind those that were written before.
-  typealias Append = (RawSpan) throws -> Void
+  package typealias Append = (RawSpan) throws -> Void
 
   /// The process's own descriptor that a path stands for, such as `/dev/stdout`, and `/dev/fd/63` for a shell's `>(…)`.
   private var descriptor: FileDescriptor? {
@@ -34,7 +36,7 @@ struct OutputFile {
   /// Has a payload written, in pieces.
   ///
   /// - Throws: what `write` throws; as `isReplaced`.
-  func write(_ write: (Append) throws -> Void) throws {
+  package func write(_ write: (Append) throws -> Void) throws {
     if let descriptor { return try write { try append($0, to: descriptor) } }
     try withPlace { name, directory in
       guard try isReplaced(name, in: directory) else { return try append(to: name, in: directory, write) }

@@ -2,7 +2,7 @@ extension String {
   /// The text with everything that a terminal would obey written out.
   ///
   /// A key must not move the cursor, ring, or turn text around.
-  var printable: String {
+  package var printable: String {
     guard unicodeScalars.contains(where: \.isObeyed) else { return self }
     var text = ""
     for scalar in unicodeScalars {

@@ -1,10 +1,10 @@
 /// One line of JSON, whose members keep the order of their addition.
 ///
 /// The type comes first.
-struct JSONObject {
+package struct JSONObject {
   private var members: String
 
-  init(type: String) {
+  package init(type: String) {
     members = ""
     add("type", type)
   }
@@ -16,15 +16,15 @@ struct JSONObject {
 
   var text: String { "{" + members + "}" }
 
-  mutating func add(_ name: String, _ value: String?) {
+  package mutating func add(_ name: String, _ value: String?) {
     add(name, literal: value.map(Self.quoted))
   }
 
-  mutating func add(_ name: String, _ value: (some BinaryInteger)?) {
+  package mutating func add(_ name: String, _ value: (some BinaryInteger)?) {
     add(name, literal: value.map { String($0) })
   }
 
-  mutating func add(_ name: String, _ value: Bool) {
+  package mutating func add(_ name: String, _ value: Bool) {
     add(name, literal: value ? "true" : "false")
   }
 
@@ -36,6 +36,10 @@ struct JSONObject {
   /// A share of a whole, to the millionth.
   mutating func add(_ name: String, ratio: Double?) {
     add(name, literal: ratio.map { "\(($0 * 1e6).rounded() / 1e6)" })
+  }
+
+  package mutating func add(_ name: String, _ values: [String]) {
+    add(name, literal: "[" + values.map(Self.quoted).joined(separator: ",") + "]")
   }
 
   mutating func add(_ name: String, _ values: [JSONObject]) {

@@ -46,7 +46,7 @@ extension UnixTime {
   }
 
   /// `in 9m`, `3h ago`, `now`.
-  func relative(to now: UnixTime) -> String {
+  package func relative(to now: UnixTime) -> String {
     let (difference, overflow) = seconds.subtractingReportingOverflow(now.seconds)
     let tenThousandYears: Int64 = 10_000 * 365 * 86400
     guard !overflow, (-tenThousandYears...tenThousandYears).contains(difference) else {

@@ -39,7 +39,9 @@ public struct RemoteNamespace: Hashable, Sendable {
   /// - Throws: `KeyError` for a key without a name.
   func place(of key: BlobKey) throws(KeyError) -> (name: RemoteName, fileName: String, digest: UInt64) {
     let path = try layout.path(for: key)
-    let name = "\(name)/\(Self.version)/\(path.subdirectory)/\(path.fileName)"
+    // A file name of one character has no subdirectory, and no name an empty part.
+    let directory = path.subdirectory.isEmpty ? "" : "\(path.subdirectory)/"
+    let name = "\(prefix)\(directory)\(path.fileName)"
     return (RemoteName(name), path.fileName, path.digest)
   }
 

@@ -1,5 +1,5 @@
 internal import ArgumentParser
-internal import BlobRecord
+package import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
@@ -95,7 +95,7 @@ extension ListCommand {
 }
 
 extension RecordHeader {
-  var timeToLiveText: String {
+  package var timeToLiveText: String {
     switch Int64(clamping: ttl) {
     case 0: "default"
     case .max: "never"

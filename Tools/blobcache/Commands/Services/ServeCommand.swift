@@ -21,6 +21,6 @@ struct ServeCommand: Subcommand {
   var arguments: [String]
 
   func answer(_ output: inout Output) throws -> Answer {
-    try ServerProgram.become(with: arguments, for: "serve")
+    try SiblingProgram.server.become(with: arguments, for: "serve")
   }
 }

@@ -22,6 +22,6 @@ struct ViewCommand: Subcommand {
   var arguments: [String]
 
   func answer(_ output: inout Output) throws -> Answer {
-    try ServerProgram.become(with: ["--view"] + arguments, for: "view")
+    try SiblingProgram.server.become(with: ["--view"] + arguments, for: "view")
   }
 }

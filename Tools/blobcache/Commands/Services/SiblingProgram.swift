@@ -10,11 +10,16 @@ internal import SystemPackage
   internal import Android
 #endif
 
-/// The program `blobcache-serve`, which lies beside this one or on the PATH.
+/// A program that lies beside this one or on the PATH.
 ///
-/// A server is ten times as large as all subcommands, and each of them would pay for it at its start.
-enum ServerProgram {
-  static let name = "blobcache-serve"
+/// What speaks over networks is ten times as large as all subcommands, and each of them would pay for it at its start.
+struct SiblingProgram {
+  let name: String
+  /// What it is built with.
+  let traits: String
+
+  static let server = SiblingProgram(name: "blobcache-serve", traits: "Server")
+  static let remote = SiblingProgram(name: "blobcache-remote", traits: "Tool,Remote")
 
   /// Becomes the program.
   ///
@@ -22,12 +27,12 @@ enum ServerProgram {
   ///   - arguments: what it gets.
   ///   - subcommand: for the message.
   /// - Throws: `CommandFailure`, and returns in no other way.
-  static func become(with arguments: [String], for subcommand: String) throws -> Never {
-    let beside = ownPath.removingLastComponent().appending(name)
-    var errno = execute(beside.string, arguments)
-    if errno == .noSuchFileOrDirectory { errno = execute(name, arguments) }
+  func become(with arguments: [String], for subcommand: String) throws -> Never {
+    let beside = Self.ownPath.removingLastComponent().appending(name)
+    var errno = Self.execute(beside.string, arguments)
+    if errno == .noSuchFileOrDirectory { errno = Self.execute(name, arguments) }
     throw CommandFailure(
-      "\(subcommand): \(beside): \(errno); build it by: swift build -c release --traits Server --product \(name)")
+      "\(subcommand): \(beside): \(errno); build it by: swift build -c release --traits \(traits) --product \(name)")
   }
 
   /// This program's own path; the name it was called by where the system does not tell.

@@ -1,0 +1,113 @@
+@testable import BlobCache
+import BlobRecord
+import Foundation
+import TestSupport
+import Testing
+
+/// What a tool does with a namespace, beside the caches that use it.
+@Suite(.timeLimit(.minutes(10))) struct RemoteRecordsTests {
+  let machine: TestCache
+  let engine = MemoryEngine()
+
+  init() throws { machine = try TestCache() }
+
+  private func records(_ naming: RecordNaming = .encoded) -> RemoteRecords {
+    var records = RemoteRecords(engine, namespace: RemoteNamespace("test", naming: naming))
+    records.now = { [clock = machine.clock] in clock.now }
+    records.patience = .seconds(300)
+    return records
+  }
+
+  private static let keys = ["key", "a", "ä", "a/b", "%", String(repeating: "long", count: 100)]
+
+  @Test(arguments: [RecordNaming.encoded, .sha256]) func aCacheLoadsWhatIsPutThere(naming: RecordNaming) async throws {
+    let records = records(naming)
+    for key in Self.keys { try await records.store(payload(9), for: BlobKey(key), ttl: 60) }
+    let cache = try machine.node(engine) { $0.remote?.namespace = records.namespace }
+    for key in Self.keys {
+      let blob = try #require(try await cache.load(BlobKey(key)))
+      #expect(blob.payload == payload(9))
+      #expect(blob.header.ttl == 60)
+    }
+    #expect(engine.objects.keys.allSatisfy { !$0.contains("//") })
+  }
+
+  @Test(arguments: [RecordNaming.encoded, .sha256]) func whatACacheStoresIsFound(naming: RecordNaming) async throws {
+    let records = records(naming)
+    let cache = try machine.node(engine) { $0.remote?.namespace = records.namespace }
+    for key in Self.keys {
+      let key = BlobKey(key)
+      try await cache.store(payload(9), for: key, ttl: .seconds(60), extendedData: Data("beside".utf8))
+      #expect(try await records.load(key)?.payload == payload(9))
+      let bytes = try #require(try await records.bytes(of: key))
+      #expect(bytes == engine.objects[try records.name(of: key).string])
+      try await records.remove(key)
+      #expect(try await records.load(key) == nil)
+      #expect(try await records.bytes(of: key) == nil)
+    }
+  }
+
+  @Test func whatIsOverIsNotThere() async throws {
+    try await records().store(payload(1), for: "key", ttl: 5)
+    machine.clock.advance(by: 6)
+    #expect(try await records().load("key") == nil)
+    #expect(try await records().bytes(of: "key") != nil)
+  }
+
+  @Test(arguments: [
+    MemoryEngine.Fault.answer(Data()), .answer(payload(100)), .flip(at: 70), .truncate(to: 70), .fail(.refused),
+  ])
+  func whatIsWrongIsAnError(fault: MemoryEngine.Fault) async throws {
+    try await records().store(payload(100), for: "key", ttl: 5)
+    engine.fault(fault)
+    await #expect(throws: RemoteError.self) { try await records().load("key") }
+  }
+
+  /// Another key's record is none of this one's.
+  @Test func anotherKeysRecordIsAnError() async throws {
+    try await records().store(payload(100), for: "key", ttl: 5)
+    engine.set(engine.objects["test/v1/ke/key"], "test/v1/ot/other")
+    await #expect(throws: RemoteError.self) { try await records().load("other") }
+  }
+
+  @Test func anEngineThatHangsHasItsTime() async throws {
+    engine.fault(.hangForGood)
+    var records = records()
+    records.patience = .milliseconds(1)
+    await #expect { try await records.load("key") } throws: { ($0 as? RemoteError)?.kind == .timedOut }
+  }
+
+  @Test func keysAreListedWithTheirHeaders() async throws {
+    for key in Self.keys { try await records().store(payload(7), for: BlobKey(key), ttl: 60) }
+    engine.set(Data("nothing".utf8), "test/v1/probe-1")
+    engine.set(Data("nothing".utf8), "test/v1/xx/key")
+    engine.set(Data("nothing".utf8), "other/v1/ke/key")
+    let (entries, next) = try await records().page(prefix: "", nil)
+    #expect(next == nil)
+    // A long name does not tell its key, and what lies elsewhere has none.
+    #expect(Set(entries.compactMap { $0.key?.string }) == Set(Self.keys.dropLast()))
+    #expect(entries.count == Self.keys.count + 2)
+    for entry in entries {
+      let header = try await records().header(of: entry.name)
+      #expect((header?.payloadSize == 7) == !["test/v1/probe-1", "test/v1/xx/key"].contains(entry.name.string))
+    }
+  }
+
+  @Test(arguments: [("a", ["a", "a/b"]), ("a/", ["a/b"]), ("k", ["key"]), ("key", ["key"]), ("kex", []), ("%", ["%"])])
+  func aPrefixIsThatOfKeys(prefix: String, keys: [String]) async throws {
+    for key in Self.keys { try await records().store(payload(7), for: BlobKey(key), ttl: 60) }
+    let found = try await records().page(prefix: prefix, nil).entries.compactMap { $0.key?.string }
+    #expect(Set(found) == Set(keys))
+  }
+
+  /// A digest tells no key.
+  @Test func aPrefixHasNothingWhereNamesAreDigests() async throws {
+    try await records(.sha256).store(payload(7), for: "key", ttl: 60)
+    #expect(try await records(.sha256).page(prefix: "", nil).entries.map(\.key) == [nil])
+    #expect(try await records(.sha256).page(prefix: "k", nil).entries.isEmpty)
+  }
+
+  @Test func capabilitiesAreTheEngines() async throws {
+    #expect(try await records().capabilities().lists)
+  }
+}

@@ -1,0 +1,122 @@
+import Foundation
+
+/// A node of a fleet: `blobcache-serve` on a directory of its own, with a remote tier.
+final class FleetNode: Sendable {
+  let server: EngineServer
+  let port: Int
+
+  static var program: String { Bundle.main.bundleURL.appending(path: "blobcache-serve").path }
+
+  /// - Parameters:
+  ///   - remote: the tier's URL; nil for none.
+  ///   - options: besides.
+  ///   - port: where it listens; nil for one that is free.
+  init(remote: String?, _ options: [String] = ["--remote-writing", "through"], port: Int? = nil) async throws {
+    let port = try port ?? EngineServer.freePorts(1)[0]
+    self.port = port
+    server = try await EngineServer("node") { directory in
+      FleetStore.environment + [Self.program, directory.appending(path: "cache").path]
+        + ["--listen", "127.0.0.1:\(port)"] + (remote.map { ["--remote", $0] + options } ?? [])
+    } isReady: { _ in
+      isListening(at: port)
+    }
+  }
+
+  /// Several directories, by a configuration file.
+  init(configuration: (URL) -> String) async throws {
+    let port = try EngineServer.freePorts(1)[0]
+    self.port = port
+    let text = configuration
+    server = try await EngineServer("node") { directory in
+      let file = directory.appending(path: "serve.json")
+      try Data(text(directory).utf8).write(to: file)
+      return FleetStore.environment + [Self.program, "--config", file.path, "--listen", "127.0.0.1:\(port)"]
+    } isReady: { _ in
+      isListening(at: port)
+    }
+  }
+
+  func put(_ key: String, _ text: String, _ fields: [String: String] = [:]) throws -> Int {
+    try send("PUT", "/v1/blobs/\(key)", fields, Data(text.utf8)).status
+  }
+
+  func get(_ key: String) throws -> Reply { try send("GET", "/v1/blobs/\(key)") }
+
+  func send(
+    _ method: String, _ target: String, _ fields: [String: String] = [:], _ body: Data = Data()
+  ) throws -> Reply {
+    try Reply(port: port, method, target, fields, body)
+  }
+
+  /// Waits until its log has a text.
+  func waitForLog(_ text: String) async throws {
+    try await eventually("the log says \(text)") { server.log.contains(text) }
+  }
+}
+
+/// What the nodes of a fleet share.
+struct FleetStore: Sendable, CustomStringConvertible {
+  let description: String
+  /// The URL of a namespace.
+  let url: @Sendable (_ namespace: String) async throws -> String
+
+  /// The secrets of the object store, which no URL has.
+  static let environment = ["/usr/bin/env", "AWS_ACCESS_KEY_ID=AKTEST", "AWS_SECRET_ACCESS_KEY=SKTEST"]
+
+  static let serve = FleetStore(description: "blobcache-serve") { namespace in
+    "\(try await BlobCacheServe.shared.value.endpoint)?namespace=\(namespace)"
+  }
+
+  static let available: [FleetStore] =
+    [serve]
+    + (SeaweedFS.isThere
+      ? [
+        FleetStore(description: "SeaweedFS") { namespace in
+          "s3://cache/\(namespace)?endpoint=http://127.0.0.1:\(try await SeaweedFS.shared.value.port)"
+        }
+      ] : [])
+}
+
+/// The answer to one request on a connection of its own.
+struct Reply {
+  let status: Int
+  /// By their names in lower case.
+  let fields: [String: String]
+  let body: Data
+
+  var text: String { String(decoding: body, as: UTF8.self) }
+
+  init(port: Int, _ method: String, _ target: String, _ fields: [String: String], _ body: Data) throws {
+    let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    guard socket >= 0 else { throw Failure("no socket: \(errno)") }
+    let file = FileHandle(fileDescriptor: socket, closeOnDealloc: true)
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    address.sin_port = UInt16(port).bigEndian
+    let status = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    guard status == 0 else { throw Failure("no connection to \(port): \(errno)") }
+    let lines = fields.map { "\($0.key): \($0.value)\r\n" }.joined()
+    let head = "\(method) \(target) HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\(lines)"
+    try file.write(contentsOf: Data("\(head)Content-Length: \(body.count)\r\n\r\n".utf8) + body)
+    try self.init(bytes: try file.readToEnd() ?? Data())
+  }
+
+  private init(bytes: Data) throws {
+    guard let end = bytes.firstRange(of: Data("\r\n\r\n".utf8)) else { throw Failure("no answer") }
+    let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
+    guard let status = lines[0].split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {
+      throw Failure("it is answered \(lines[0])")
+    }
+    self.status = status
+    let pairs = lines.dropFirst().map { $0.split(separator: ":", maxSplits: 1) }
+    fields = Dictionary(
+      pairs.map { ($0[0].lowercased(), $0.count > 1 ? $0[1].trimmingCharacters(in: .whitespaces) : "") },
+      uniquingKeysWith: { first, _ in first })
+    body = Data(bytes[end.upperBound...])
+  }
+}
