@@ -47,8 +47,10 @@
       var bytes = Data()
       do {
         for try await piece in response.body {
-          bytes.append(contentsOf: piece.readableBytesView.prefix(limit - bytes.count))
-          if bytes.count == limit { break }
+          let rest = limit - bytes.count
+          bytes.append(contentsOf: piece.readableBytesView.prefix(rest))
+          // A body that ends here is read to its end, and so keeps its connection.
+          if piece.readableBytes > rest { break }
         }
       } catch {
         throw transport.failure(error)

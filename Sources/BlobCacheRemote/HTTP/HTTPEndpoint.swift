@@ -38,7 +38,8 @@ public struct HTTPEndpoint: Hashable, Sendable {
     guard !plain.split(separator: "/").contains(where: { $0 == "." || $0 == ".." }) else {
       throw wrong("its path has no part . or ..")
     }
-    self.path = path.utf8.allSatisfy { $0 < 0x80 } ? path : PercentEncoding.encoded(plain, keepsSlashes: true)
+    let isPlain = path.utf8.allSatisfy { PercentEncoding.isUnreserved($0) || "/%!$&'()*+,;=:@".utf8.contains($0) }
+    self.path = isPlain ? path : PercentEncoding.encoded(plain, keepsSlashes: true)
   }
 
   init(isEncrypted: Bool, host: String, port: Int, path: String) {

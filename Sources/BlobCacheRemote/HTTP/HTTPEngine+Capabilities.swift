@@ -44,6 +44,7 @@
         throw error
       }
       try await remove(object)
+      found.leases = isBlobCache && found.conditionalPut
       return found
     }
 

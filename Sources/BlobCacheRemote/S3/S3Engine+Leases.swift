@@ -16,7 +16,7 @@
       let object = Self.leaseName(of: name)
       let can = try await capabilities(for: object)
       let end = settings.now().advanced(bySeconds: max(time.components.seconds, 1))
-      let bytes = Data("\(holder)\n\(end.seconds)\n".utf8)
+      let bytes = Data("\(PercentEncoding.encoded(holder))\n\(end.seconds)\n".utf8)
       if try await put(bytes, as: object, [("if-none-match", "*")]) == .done { return true }
       guard let (lease, tag) = try await lease(object) else {
         // It was given back just now.
@@ -67,7 +67,8 @@
       let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
       // What is no lease holds nothing up.
       let end = lines.count > 1 ? Int64(lines[1]) ?? 0 : 0
-      return ((String(lines.first ?? ""), UnixTime(seconds: end)), answer.field("ETag"))
+      let holder = lines.first.flatMap { PercentEncoding.decoded($0) } ?? ""
+      return ((holder, UnixTime(seconds: end)), answer.field("ETag"))
     }
   }
 #endif

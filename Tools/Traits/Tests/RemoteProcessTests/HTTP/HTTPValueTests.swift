@@ -50,4 +50,9 @@ import Testing
       try endpoint.check(allowsPlainHTTP: true)
     }
   }
+
+  @Test(arguments: [
+    ("http://h/a-b:c@d(e)!", "/a-b:c@d(e)!"), ("http://h/a%2fb", "/a%2fb"), ("http://h/a\"b", "/a%22b"),
+    ("http://h/a|b^c", "/a%7Cb%5Ec"), ("http://h//", ""), ("http://h/a//b/", "/a//b"),
+  ]) func pathsAreURLs(url: String, path: String) throws { #expect(try HTTPEndpoint(url).path == path) }
 }

@@ -37,6 +37,7 @@ final class FaultProxy: Sendable {
 
   let port: Int
   private let server: Int
+  private let open = Counter()
   private let state: Mutex<(fault: Fault, listener: Listener?)>
 
   /// - Parameter server: the port of the server.
@@ -48,6 +49,12 @@ final class FaultProxy: Sendable {
   }
 
   deinit { state.withLock { $0.listener?.close() } }
+
+  /// Connections since the fault that is on now began.
+  var connectionCount: Int { state.withLock { $0.listener?.accepted.value } ?? 0 }
+
+  /// Connections of clients that have not ended.
+  var openCount: Int { open.value }
 
   /// Begins a fault. Connections from before end.
   func set(_ fault: Fault) throws {
@@ -79,6 +86,8 @@ final class FaultProxy: Sendable {
   }
 
   private func pass(_ client: Connection, _ fault: Fault) {
+    _ = open.increment()
+    defer { _ = open.increment(by: -1) }
     guard let upstream = Connection(to: server) else { return client.close() }
     Thread.detachNewThread {
       while case let bytes = client.read(), !bytes.isEmpty, upstream.write(bytes) {}

@@ -7,6 +7,8 @@ final class Listener: Sendable {
   private let socket: Int32
   private let connections = Mutex<[Connection]>([])
   private let isClosed = Atomic(false)
+  /// Connections that it has taken.
+  let accepted = Counter()
 
   /// - Parameters:
   ///   - port: 0 for one that the system chooses.
@@ -34,6 +36,7 @@ final class Listener: Sendable {
         }
         let connection = Connection(accepted)
         guard let self else { return connection.close() }
+        _ = self.accepted.increment()
         self.connections.withLock { $0.append(connection) }
         Thread.detachNewThread { serve(connection) }
       }

@@ -31,6 +31,8 @@ final class Machine: Sendable {
 final class Counter: Sendable {
   private let count = Atomic(0)
 
+  var value: Int { count.load(ordering: .relaxed) }
+
   /// - Returns: the count with this time.
-  func increment() -> Int { count.add(1, ordering: .relaxed).newValue }
+  func increment(by difference: Int = 1) -> Int { count.add(difference, ordering: .relaxed).newValue }
 }
