@@ -19,6 +19,8 @@ public struct BlobResponder: Sendable {
   /// nil of a server that is not for one browser alone.
   let entrance: Entrance?
   let soundFiles = SoundFiles()
+  /// Whether a blob that is in memory may have to be asked for in the remote tier.
+  let revalidates: Bool
 
   public struct Configuration: Sendable {
     /// Names that requests may give as their host, beside IP addresses and `localhost`; nil for any.
@@ -54,6 +56,7 @@ public struct BlobResponder: Sendable {
     )
     entrance = configuration.entranceToken.map { Entrance(token: $0) }
     logger = cache.configuration.store.logger
+    revalidates = cache.configuration.remote?.revalidatesAfter != nil
   }
 
   /// The answer to a request. Failures are answers too.

@@ -3,6 +3,7 @@
   internal import BlobCache
   internal import BlobCacheCommands
   internal import BlobCacheRemote
+  internal import SystemPackage
 
   /// What every subcommand takes.
   struct RemoteOptions: ParsableArguments {
@@ -19,6 +20,12 @@
       help: ArgumentHelp("Wait no longer than this for an answer; 30s if not given.", valueName: "d"),
       transform: TimeSpan.read)
     var timeout: TimeSpan?
+
+    @Option(
+      parsing: .unconditional,
+      help: ArgumentHelp(
+        "Records are sealed by the first line of this file; without it, by nothing.", valueName: "file"))
+    var sealKey: FilePath?
   }
 
   /// A subcommand on a remote engine, which answers with an exit status.
@@ -37,14 +44,17 @@
         throw ValidationError("<url>: \(error)")
       }
       let engine: any RemoteEngine
+      let sealKey: RemoteSealKey?
       do {
         engine = try place.makeEngine()
+        sealKey = try options.sealKey.map { file throws(RemoteSettingError) in try RemoteSealKey(file: file) }
       } catch {
         // A file that a setting names cannot be used.
-        StandardError.report("<url>: \(error)")
+        StandardError.report("\(error)")
         throw ExitCode(Answer.failed.rawValue)
       }
       var records = RemoteRecords(engine, namespace: place.namespace)
+      records.sealKey = sealKey
       if let timeout = options.timeout { records.patience = timeout.duration }
       var output = Output()
       var status = Answer.failed

@@ -2,7 +2,6 @@
   internal import ArgumentParser
   internal import BlobCache
   internal import BlobCacheCommands
-  internal import BlobCacheRemote
 
   /// The tier that other machines share.
   struct RemoteOptions: ParsableArguments {
@@ -17,83 +16,87 @@
 
     @Option(
       name: .customLong("remote-mode"), parsing: .unconditional,
-      help: ArgumentHelp("readWrite, readOnly or writeOnly; readWrite if not given.", valueName: "mode"),
-      transform: Self.mode)
-    var mode: RemoteTier.Mode?
+      help: ArgumentHelp("readWrite, readOnly or writeOnly; readWrite if not given.", valueName: "mode"))
+    var mode: String?
 
     @Option(
       name: .customLong("remote-writing"), parsing: .unconditional,
       help: ArgumentHelp(
         "When a PUT is answered: behind, when it is here, or through, when it is there too; behind if not given.",
-        valueName: "when"), transform: Self.writing)
-    var writing: RemoteTier.Writing?
+        valueName: "when"))
+    var writing: String?
+
+    @Option(
+      name: .customLong("remote-revalidate"), parsing: .unconditional,
+      help: ArgumentHelp(
+        "Ask the engine whether a blob is still the same, this long after its last word; else never.", valueName: "d"))
+    var revalidatesAfter: String?
+
+    @Option(
+      name: .customLong("remote-rewrite"), parsing: .unconditional,
+      help: ArgumentHelp(
+        "Write an object anew when a load has met it at this age: half of what the engine keeps objects for.",
+        valueName: "d"))
+    var rewritesAfter: String?
+
+    @Flag(
+      name: .customLong("remote-announce"),
+      help: "Tell the other machines of each store and removal, and drop copies that they tell of; for Valkey.")
+    var announcesChanges = false
+
+    @Option(
+      name: .customLong("remote-seal-key"), parsing: .unconditional,
+      help: ArgumentHelp(
+        "Seal records by the first line of this file, 16 characters or more, and take no others.", valueName: "file"))
+    var sealKey: String?
 
     func validate() throws {
-      guard url != nil || mode == nil && writing == nil else {
-        throw ValidationError("--remote-mode and --remote-writing are for --remote.")
-      }
       do {
-        _ = try url.map { try RemoteURL($0) }
+        _ = try choice()
       } catch {
-        throw ValidationError("--remote: \(error)")
+        throw ValidationError(Self.text(of: error))
       }
     }
 
-    /// - Throws: `CommandFailure` for a file of the URL's that cannot be used.
+    /// - Throws: `CommandFailure` for files that cannot be used, and for an engine that cannot do what is asked of it.
     func tier() throws -> RemoteTier? {
-      guard let url else { return nil }
       do {
-        return try Self.tier(url, mode, writing)
+        return try choice()?.tier()
       } catch {
-        throw CommandFailure("--remote: \(error)")
+        throw CommandFailure(Self.text(of: error))
       }
     }
 
-    /// The tier of a directory in a configuration file.
-    ///
-    /// - Throws: `UsageError`, naming file and field.
-    static func tier(_ plan: ServePlan.Directory) throws -> RemoteTier? {
-      func value<Value>(_ field: ServedField, _ read: (String) throws -> Value) throws -> Value? {
-        do {
-          return try plan[field].map(read)
-        } catch let error as ValidationError {
-          throw plan.mistake(in: field, error.message)
+    private func choice() throws(RemoteChoice.Mistake) -> RemoteChoice? {
+      try RemoteChoice { field in
+        switch field {
+        case .name: nil
+        case .remote: url
+        case .remoteMode: mode
+        case .remoteWriting: writing
+        case .remoteRevalidate: revalidatesAfter
+        case .remoteRewrite: rewritesAfter
+        case .remoteAnnounce: announcesChanges ? "true" : nil
+        case .remoteSealKey: sealKey
         }
       }
-      let (mode, writing) = (try value(.remoteMode, mode), try value(.remoteWriting, writing))
-      guard let url = plan[.remote] else {
-        if mode != nil || writing != nil { throw plan.mistake(in: .remote, "is missing, and other fields are for it") }
-        return nil
-      }
+    }
+
+    private static func text(of mistake: RemoteChoice.Mistake) -> String {
+      "\(mistake.field.option): \(mistake.message)"
+    }
+  }
+
+  extension ServePlan.Directory {
+    /// The tier that the file says; nil for none.
+    ///
+    /// - Throws: `UsageError`, naming file and field.
+    func remoteTier() throws -> RemoteTier? {
       do {
-        return try tier(url, mode, writing)
+        return try RemoteChoice { self[$0] }?.tier()
       } catch {
-        throw plan.mistake(in: .remote, "\(error)")
+        throw mistake(in: error.field, error.message)
       }
-    }
-
-    private static func tier(
-      _ url: String, _ mode: RemoteTier.Mode?, _ writing: RemoteTier.Writing?
-    ) throws -> RemoteTier {
-      let place = try RemoteURL(url)
-      var tier = RemoteTier(try place.makeEngine(), namespace: place.namespace)
-      if let mode { tier.mode = mode }
-      if let writing { tier.writing = writing }
-      return tier
-    }
-
-    @Sendable private static func mode(_ text: String) throws -> RemoteTier.Mode {
-      guard let mode = RemoteTier.Mode(rawValue: text) else {
-        throw ValidationError("it must be readWrite, readOnly or writeOnly")
-      }
-      return mode
-    }
-
-    @Sendable private static func writing(_ text: String) throws -> RemoteTier.Writing {
-      guard let writing = RemoteTier.Writing(rawValue: text) else {
-        throw ValidationError("it must be behind or through")
-      }
-      return writing
     }
   }
 #endif

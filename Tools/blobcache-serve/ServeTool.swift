@@ -190,7 +190,7 @@
       guard let config else { return [] }
       return try ServePlan(file: config, isName: ServedDirectories.isName).directories.map { plan in
         var configuration = try cacheConfiguration(for: plan.path, plan.configure)
-        configuration.remote = try RemoteOptions.tier(plan)
+        configuration.remote = try plan.remoteTier()
         let cache = try BlobCache(directory: plan.path, configuration: configuration)
         let timing = collectionInterval.map { BlobStore.CollectionTiming(interval: $0.duration) } ?? plan.timing
         if let timing { try cache.scheduleCollection(timing) }

@@ -67,7 +67,7 @@ extension BlobResponder {
   }
 
   private func find(_ key: BlobKey) async throws -> StoredBlob? {
-    if let blob = cache.cachedBlob(for: key) { return .whole(blob) }
+    if !revalidates, let blob = cache.cachedBlob(for: key) { return .whole(blob) }
     if !soundFiles.hasSeen(key) {
       // A load of what is missing is counted as a miss.
       guard let header = try await cache.header(for: key), header.payloadSize > Self.largestWhole else {

@@ -73,6 +73,19 @@ import Testing
     #expect(page.contains("changes <span class=\"state live\">in use</span>"))
   }
 
+  /// A blob that is in memory here is asked for there, if that is wanted.
+  @Test(arguments: [Duration.nanoseconds(1), nil]) func anotherMachinesBlobIsSeen(age: Duration?) async throws {
+    let one = try node()
+    let other = try TestServer {
+      $0.remote = objects.tier
+      $0.remote?.revalidatesAfter = age
+    }
+    _ = try await one.put("a", "one")
+    #expect(try await other.get("a").text == "one")
+    _ = try await one.put("a", "another")
+    #expect(try await other.get("a").text == (age == nil ? "one" : "another"))
+  }
+
   @Test func theOverviewShowsTheTier() async throws {
     let page = try await used().page("").text
     #expect(page.contains("Beyond this machine"))

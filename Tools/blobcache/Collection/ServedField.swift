@@ -6,4 +6,15 @@ package enum ServedField: String, CaseIterable {
   case remote
   case remoteMode
   case remoteWriting
+  case remoteRevalidate
+  case remoteRewrite
+  case remoteAnnounce
+  case remoteSealKey
+
+  /// As an option of the server's has it.
+  package var option: String {
+    rawValue.reduce(into: "--") { text, letter in
+      text += letter.isUppercase ? "-" + letter.lowercased() : String(letter)
+    }
+  }
 }

@@ -16,6 +16,8 @@ package struct RemoteRecords: Sendable {
   package let engine: any RemoteEngine
   package let namespace: RemoteNamespace
   package var patience: Duration = .seconds(30)
+  /// What records are sealed by; nil where they have no seal.
+  package var sealKey: RemoteSealKey?
   package var now: @Sendable () -> UnixTime = { UnixTime(seconds: SystemClock.unixSeconds()) }
 
   package init(_ engine: any RemoteEngine, namespace: RemoteNamespace) {
@@ -68,17 +70,13 @@ extension RemoteRecords {
   package func load(_ key: BlobKey) async throws -> Blob? {
     guard let bytes = try await bytes(of: key) else { return nil }
     let place = try RemotePlace(of: key, in: namespace)
-    let (head, body) = (Data(bytes.prefix(RecordHeader.byteCount)), Data(bytes.dropFirst(RecordHeader.byteCount)))
-    var facts = RecordFacts()
-    facts.bodyByteCount = Int64(body.count)
-    facts.nameDigest = place.digest
-    switch RecordJudge(at: now(), defaultExpiration: 0).judge(head.bytes, facts, body: body.bytes) {
-    case .expired: return nil
-    case .broken(let error, _):
-      throw RemoteError(.damaged, "\(engine.name): \(place.name) is no record of its key: \(error)")
-    case .sound(let header):
-      return Blob(key: key, payload: body.prefix(Int(clamping: header.payloadSize)), header: header)
-    }
+    var arriving = ArrivingRecord(
+      at: place, statedByteCount: Int64(bytes.count), seal: sealKey.map { RecordSeal($0, of: place.name) }, now: now(),
+      from: engine.name)
+    let payload = try arriving.take(bytes)
+    guard !arriving.isExpired else { return nil }
+    let end = try arriving.end()
+    return Blob(key: key, payload: payload, header: end.header, extendedData: end.extendedData)
   }
 
   /// Stores a blob in the place of the one that is there.
@@ -93,7 +91,7 @@ extension RemoteRecords {
     let header = RecordHeader(
       ttl: UInt64(max(1, seconds)), updateTime: UInt64(max(0, now().seconds)), payloadSize: UInt64(payload.count))
     let blob = Blob(key: key, payload: payload, header: header)
-    let record = RemoteRecord(blob, defaultExpiration: max(1, seconds), to: place)
+    let record = RemoteRecord(blob, defaultExpiration: max(1, seconds), to: place, sealedBy: sealKey)
     try await ask { _ in try await engine.put(record, as: place.name) }
   }
 

@@ -75,6 +75,33 @@ import Testing
     #expect(try node.get("theirs").status == (mode == "readOnly" ? 200 : 404))
   }
 
+  /// A copy is as old as the option says.
+  @Test func aCopyIsAskedFor() async throws {
+    let url = try await FleetStore.serve.url(namespace)
+    let options = ["--remote-writing", "through", "--remote-revalidate", "1s"]
+    let (a, b) = (try await FleetNode(remote: url, options), try await FleetNode(remote: url, options))
+    #expect(try a.put("key", "one") == 201)
+    #expect(try b.get("key").text == "one")
+    #expect(try a.put("key", "another") == 204)
+    try await eventually("the copy is replaced") { try b.get("key").text == "another" }
+  }
+
+  /// Records without the seal are none.
+  @Test func recordsAreSealed() async throws {
+    let file = FileManager.default.temporaryDirectory.appending(path: "\(namespace).key")
+    defer { try? FileManager.default.removeItem(at: file) }
+    try Data("0123456789abcdef\n".utf8).write(to: file)
+    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+    let url = try await FleetStore.serve.url(namespace)
+    let node = try await FleetNode(remote: url, ["--remote-writing", "through", "--remote-seal-key", file.path])
+    #expect(try node.put("key", "hello") == 201)
+    #expect(try await RemoteProgram.run("get", url, "key").status == 2)
+    let sealed = try await RemoteProgram.run("get", url, "key", "--seal-key", file.path)
+    #expect(String(decoding: sealed.output, as: UTF8.self) == "hello")
+    #expect(try await RemoteProgram.run("put", url, "other", file.path).status == 0)
+    #expect(try node.get("other").status == 404)
+  }
+
   /// Each directory of a configuration file has a tier of its own, which a reload leaves as it is.
   @Test func directoriesOfAFileHaveTheirTiers() async throws {
     let url = try await FleetStore.serve.url(namespace)
@@ -101,7 +128,9 @@ import Testing
       (["--remote", "https://user:S3cret@host/x"], "--remote: URL: it has a password"),
       (["--remote", "http://host.example/x"], "--remote:"),
       (["--remote", "s3://bucket", "--remote-mode", "both"], "it must be readWrite, readOnly or writeOnly"),
-      (["--remote-mode", "readOnly"], "are for --remote"),
+      (["--remote-mode", "readOnly"], "--remote: is missing"),
+      (["--remote", "s3://bucket", "--remote-revalidate", "0"], "--remote-revalidate: it must be"),
+      (["--remote", "s3://bucket", "--remote-rewrite", "soon"], "--remote-rewrite: it must be"),
     ])
   func aMistakeIsRefused(options: [String], reason: String) async throws {
     let start = try await Programs.run([FleetNode.program, "/nonexistent/cache", "--listen", "127.0.0.1:0"] + options)
@@ -115,7 +144,10 @@ import Testing
       (#""remote": "ftp://x""#, "remote: URL: there is no engine for ftp://"),
       (#""remote": "https://user:S3cret@host/x""#, "remote: URL: it has a password"),
       (#""remote": "s3://bucket", "remoteMode": "both""#, "remoteMode: it must be readWrite"),
-      (#""remoteWriting": "through""#, "remote: is missing"), (#""remote": []"#, "remote: must be a text"),
+      (#""remoteWriting": "through""#, "remote: is missing"),
+      (#""remote": "s3://bucket", "remoteAnnounce": true"#, "remoteAnnounce: s3://bucket carries no announcements"),
+      (#""remote": "s3://bucket", "remoteSealKey": "/nonexistent/key""#, "remoteSealKey: /nonexistent/key"),
+      (#""remote": []"#, "remote: must be a text"),
     ])
   func aMistakeInAFileIsRefused(fields: String, reason: String) async throws {
     let file = FileManager.default.temporaryDirectory.appending(path: "\(namespace).json")

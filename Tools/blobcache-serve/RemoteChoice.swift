@@ -1,0 +1,84 @@
+#if Server
+  internal import BlobCache
+  internal import BlobCacheCommands
+  internal import BlobCacheRemote
+  internal import SystemPackage
+
+  /// What options, or a directory in a configuration file, say of a remote tier.
+  struct RemoteChoice {
+    /// A value that cannot be. It tells no secret.
+    struct Mistake: Error {
+      let field: ServedField
+      let message: String
+    }
+
+    private let place: RemoteURL
+    private var mode = RemoteTier.Mode.readWrite
+    private var writing = RemoteTier.Writing.behind
+    private let revalidatesAfter: Duration?
+    private let rewritesAfter: Duration?
+    private var announcesChanges = false
+    private let sealKeyFile: FilePath?
+
+    /// Reads no file, and connects to nothing.
+    ///
+    /// - Parameter text: what is said of a field; nil for nothing.
+    /// - Returns: nil where there is no tier.
+    init?(_ text: (ServedField) -> String?) throws(Mistake) {
+      func value<Value>(_ field: ServedField, _ forms: String, _ read: (String) -> Value?) throws(Mistake) -> Value? {
+        guard let text = text(field) else { return nil }
+        guard let value = read(text) else { throw Mistake(field: field, message: "it must be \(forms)") }
+        return value
+      }
+      func span(_ field: ServedField) throws(Mistake) -> Duration? {
+        try value(field, TimeSpan.forms + "; above zero") { text in
+          TimeSpan(argument: text).flatMap { $0.seconds > 0 ? $0.duration : nil }
+        }
+      }
+      guard let url = text(.remote) else {
+        let others = ServedField.allCases.filter { $0 != .name && text($0) != nil }
+        guard others.isEmpty else {
+          throw Mistake(field: .remote, message: "is missing, and \(others[0].rawValue) is for it")
+        }
+        return nil
+      }
+      do {
+        place = try RemoteURL(url)
+      } catch {
+        throw Mistake(field: .remote, message: "\(error)")
+      }
+      let modes = "readWrite, readOnly or writeOnly"
+      if let mode = try value(.remoteMode, modes, RemoteTier.Mode.init(rawValue:)) { self.mode = mode }
+      if let writing = try value(.remoteWriting, "behind or through", RemoteTier.Writing.init(rawValue:)) {
+        self.writing = writing
+      }
+      revalidatesAfter = try span(.remoteRevalidate)
+      rewritesAfter = try span(.remoteRewrite)
+      if let announces = try value(.remoteAnnounce, "true or false", { Bool($0) }) { announcesChanges = announces }
+      sealKeyFile = text(.remoteSealKey).map { FilePath($0) }
+    }
+
+    /// - Throws: `Mistake` for files that cannot be used, and for an engine that cannot do what is asked of it.
+    func tier() throws(Mistake) -> RemoteTier {
+      let engine: any RemoteEngine
+      do {
+        engine = try place.makeEngine()
+      } catch {
+        throw Mistake(field: .remote, message: "\(error)")
+      }
+      guard !announcesChanges || engine is any RemoteAnnouncing else {
+        throw Mistake(field: .remoteAnnounce, message: "\(engine.name) carries no announcements; a Valkey does")
+      }
+      var tier = RemoteTier(engine, namespace: place.namespace)
+      (tier.mode, tier.writing) = (mode, writing)
+      (tier.revalidatesAfter, tier.rewritesAfter) = (revalidatesAfter, rewritesAfter)
+      tier.announcesChanges = announcesChanges
+      do {
+        tier.sealKey = try sealKeyFile.map { file throws(RemoteSettingError) in try RemoteSealKey(file: file) }
+      } catch {
+        throw Mistake(field: .remoteSealKey, message: "\(error)")
+      }
+      return tier
+    }
+  }
+#endif
