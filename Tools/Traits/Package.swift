@@ -25,6 +25,10 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "Tracing", package: "swift-distributed-tracing"),
       ]),
+    .executableTarget(
+      name: "RemoteBenchmarks",
+      dependencies: [.product(name: "BlobCacheRemote", package: "BlobCache")],
+      path: "Benchmarks/RemoteBenchmarks"),
     // Engines against real servers, and caches of several machines on them.
     .testTarget(
       name: "RemoteProcessTests",

@@ -1,0 +1,166 @@
+import BlobCacheRemote
+import Foundation
+
+/// What a remote tier costs: `Tools/benchmark remote`.
+///
+/// All that is compared is measured in turns, in one process, against one server.
+@main struct RemoteBenchmarks {
+  private static let rounds = 9
+
+  static func main() async throws {
+    guard CommandLine.arguments.count == 2 else {
+      print("usage: RemoteBenchmarks URL   an engine, as Spec/Remote.md names it")
+      exit(64)
+    }
+    let url = try RemoteURL(CommandLine.arguments[1])
+    print("what | against | us | us | ratio | goal")
+    for size in [4 << 10, 64 << 10, 1 << 20] { try await hits(url, size: size) }
+    try await localHits(url)
+    try await missesWithOpenBreaker()
+    try await storesBehind(url)
+  }
+
+  private static func report(_ what: String, _ times: [Double], _ reference: String, _ others: [Double], goal: String) {
+    let ratios = zip(times, others).map { $0 / $1 }
+    func text(_ value: Double) -> String { String(format: "%.2f", value) }
+    print(
+      "\(what) | \(reference) | \(text(median(times))) | \(text(median(others))) | \(text(median(ratios))) | \(goal)")
+  }
+
+  private static func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
+
+  /// Microseconds for each of `count` turns.
+  private static func time(_ count: Int, _ body: () async throws -> Void) async rethrows -> Double {
+    let start = ContinuousClock.now
+    try await body()
+    return Double((ContinuousClock.now - start) / .microseconds(1)) / Double(count)
+  }
+
+  private static func bytes(_ count: Int) -> Data { Data((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }) }
+
+  /// A cache that the benchmark throws away.
+  private struct Node {
+    let cache: BlobCache
+    private let directory: URL
+
+    init(_ tier: RemoteTier?) throws {
+      directory = FileManager.default.temporaryDirectory.appending(path: "remote-benchmark-\(UUID().uuidString)")
+      var configuration = BlobCache.Configuration()
+      configuration.memory = nil
+      configuration.remote = tier
+      cache = try BlobCache(directory: FilePath(directory.path), configuration: configuration)
+    }
+
+    func end() async throws {
+      try await cache.close()
+      try FileManager.default.removeItem(at: directory)
+    }
+  }
+
+  /// A load that the engine answers, against the engine's own GET of the same objects.
+  private static func hits(_ url: RemoteURL, size: Int) async throws {
+    let namespace = RemoteNamespace("\(url.namespace.name)/hits-\(size)")
+    func tier() throws -> RemoteTier {
+      var tier = RemoteTier(try url.makeEngine(), namespace: namespace)
+      tier.writing = .through
+      tier.deadlines.firstByte = .seconds(30)
+      return tier
+    }
+    let keys = (0..<(size > 100_000 ? 40 : 200)).map { BlobKey("key \($0)") }
+    let writer = try Node(try tier())
+    for key in keys { try await writer.cache.store(bytes(size), for: key) }
+    try await writer.end()
+    let engine = try url.makeEngine()
+    var names: [RemoteName] = []
+    var next: String?
+    repeat {
+      let page = try await engine.list(RemoteName("\(namespace.name)/"), page: next)
+      (names, next) = (names + page.names, page.next)
+    } while next != nil
+    var (loads, gets): ([Double], [Double]) = ([], [])
+    for round in 0..<(rounds + 1) {
+      let get = try await time(names.count) {
+        for name in names {
+          var count = 0
+          for try await piece in try await engine.get(name)!.pieces { count += piece.count }
+          precondition(count > size)
+        }
+      }
+      let node = try Node(try tier())
+      // Its first connection is not compared.
+      _ = try await node.cache.load("none")
+      let load = try await time(keys.count) {
+        for key in keys {
+          let found = try await node.cache.load(key)
+          precondition(found?.payload.count == size)
+        }
+      }
+      try await node.end()
+      // The first round warms the server's caches.
+      if round > 0 { (loads, gets) = (loads + [load], gets + [get]) }
+    }
+    for name in names { try await engine.remove(name) }
+    await engine.close()
+    report("hit of \(size >> 10) KiB that the engine answers", loads, "the engine's GET", gets, goal: "1.15")
+  }
+
+  /// A load that the directory answers, with a tier and without.
+  private static func localHits(_ url: RemoteURL) async throws {
+    var tier = RemoteTier(try url.makeEngine(), namespace: RemoteNamespace("\(url.namespace.name)/local"))
+    tier.mode = .readOnly
+    let (with, without) = (try Node(tier), try Node(nil))
+    for node in [with, without] { try await node.cache.store(bytes(4096), for: "key") }
+    var times: [[Double]] = [[], []]
+    for round in 0..<(3 * rounds) {
+      let nodes = round.isMultiple(of: 2) ? [(0, with), (1, without)] : [(1, without), (0, with)]
+      for (index, node) in nodes {
+        times[index].append(
+          try await time(2000) { for _ in 0..<2000 { _ = try await node.cache.load("key", touching: false) } })
+      }
+    }
+    for node in [with, without] { try await node.end() }
+    report("hit of 4 KiB in the directory, with a tier", times[0], "without", times[1], goal: "1.02")
+  }
+
+  /// A miss while the engine is left alone, and without a tier.
+  private static func missesWithOpenBreaker() async throws {
+    let dead = try RemoteURL("s3://nothing?endpoint=http://127.0.0.1:1")
+    var tier = RemoteTier(try dead.makeEngine(), namespace: dead.namespace)
+    (tier.breaker.failures, tier.breaker.pause, tier.breaker.longestPause) = (1, .seconds(600), .seconds(600))
+    let (with, without) = (try Node(tier), try Node(nil))
+    while with.cache.remoteStatus?.condition != .leftAlone { _ = try await with.cache.load("first") }
+    var times: [[Double]] = [[], []]
+    for round in 0..<(3 * rounds) {
+      let nodes = round.isMultiple(of: 2) ? [(0, with), (1, without)] : [(1, without), (0, with)]
+      for (index, node) in nodes {
+        times[index].append(
+          try await time(2000) { for key in 0..<2000 { _ = try await node.cache.load(BlobKey("\(key)")) } })
+      }
+    }
+    for node in [with, without] { try await node.end() }
+    report("miss while the engine is left alone", times[0], "miss without a tier", times[1], goal: "5 us more")
+  }
+
+  /// Stores that go on to the engine behind the caller.
+  private static func storesBehind(_ url: RemoteURL) async throws {
+    for size in [64 << 10, 1 << 20] {
+      var tier = RemoteTier(try url.makeEngine(), namespace: RemoteNamespace("\(url.namespace.name)/behind"))
+      tier.flushesOnCloseFor = .seconds(120)
+      let node = try Node(tier)
+      let count = (128 << 20) / size
+      let payload = bytes(size)
+      let stores = try await time(1) {
+        for key in 0..<count { try await node.cache.store(payload, for: BlobKey("\(key % 50)")) }
+      }
+      let cache = node.cache
+      let rest = try await time(1) { try await cache.close() }
+      let status = cache.remoteStatus
+      try await node.end()
+      let megabytes = Double(count * size) / 1_000_000
+      print(
+        "stores of \(size >> 10) KiB: \(Int(megabytes / stores * 1e6)) MB/s, \(status?.uploads ?? 0) of \(count) uploaded, "
+          + "\(Int(Double(status?.uploadedBytes ?? 0) / (stores + rest))) MB/s of uploads, \(status?.droppedUploads ?? 0) dropped"
+      )
+    }
+  }
+}
