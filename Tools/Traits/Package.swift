@@ -11,6 +11,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
   ],
   targets: [
@@ -37,6 +38,7 @@ let package = Package(
         .product(name: "BlobCacheRemote", package: "BlobCache"),
         .product(name: "BlobStore", package: "BlobCache"),
         .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "SystemPackage", package: "swift-system"),
         .product(name: "blobcache", package: "BlobCache"),
         .product(name: "blobcache-remote", package: "BlobCache"),

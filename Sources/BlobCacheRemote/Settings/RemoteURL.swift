@@ -11,10 +11,12 @@
   ///
   ///     s3://BUCKET/NAMESPACE?endpoint=https://HOST:PORT&region=REGION&style=path
   ///     https://HOST:PORT/PATH?namespace=NAMESPACE&token-file=FILE
+  ///     valkeys://USER@HOST:PORT,HOST:PORT/DATABASE?namespace=NAMESPACE&password-file=FILE
   public struct RemoteURL: Sendable {
-    private enum Address {
+    enum Address {
       case s3(S3Engine.Settings)
       case http(HTTPEngine.Settings)
+      case valkey(ValkeyEngine.Settings)
     }
 
     /// Where in the engine the records lie: `blobcache`, if the URL names none.
@@ -30,7 +32,8 @@
 
     init(_ text: String, variable: (String) -> String?) throws(RemoteSettingError) {
       guard let colon = text.firstRange(of: "://"), !text.contains("#") else {
-        throw RemoteSettingError("URL", "it begins with s3://, http:// or https://, and has no fragment")
+        throw RemoteSettingError(
+          "URL", "it begins with s3://, https://, http://, valkeys:// or valkey://, and has no fragment")
       }
       let scheme = text[..<colon.lowerBound].lowercased()
       let halves = text[colon.upperBound...].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -50,8 +53,12 @@
         guard user == nil else { throw RemoteSettingError("URL", "an s3 URL has no user; use profile=NAME") }
         (address, namespace) = try Self.s3(place, query, variable)
       case "http", "https": (address, namespace) = try Self.http(scheme, place, query, user: user)
+      case "valkey", "valkeys", "redis", "rediss":
+        (address, namespace) = try Self.valkey(
+          place, query, user: user, isEncrypted: ["valkeys", "rediss"].contains(scheme))
       default:
-        throw RemoteSettingError("URL", "there is no engine for \(scheme)://; those are s3, http and https")
+        throw RemoteSettingError(
+          "URL", "there is no engine for \(scheme)://; those are s3, https, http, valkeys and valkey")
       }
     }
 
@@ -62,12 +69,13 @@
       switch address {
       case .s3(let settings): try S3Engine(settings)
       case .http(let settings): try HTTPEngine(settings)
+      case .valkey(let settings): try ValkeyEngine(settings)
       }
     }
   }
 
   extension RemoteURL {
-    private static let common: Set = ["ca", "cert", "key", "insecure", "naming"]
+    static let common: Set = ["ca", "cert", "key", "insecure", "naming"]
 
     private static func s3(
       _ place: Substring, _ query: some StringProtocol, _ variable: (String) -> String?
@@ -117,13 +125,13 @@
       return (.http(settings), try namespace(options["namespace"] ?? "", options))
     }
 
-    private static func security(_ options: URLOptions) -> TransportSecurity {
+    static func security(_ options: URLOptions) -> TransportSecurity {
       func path(_ name: String) -> FilePath? { options[name].map { FilePath($0) } }
       return TransportSecurity(authority: path("ca"), certificate: path("cert"), key: path("key"))
     }
 
     /// - Parameter text: with escapes; slashes at its end are left out.
-    private static func namespace(
+    static func namespace(
       _ text: String, _ options: URLOptions
     ) throws(RemoteSettingError) -> RemoteNamespace {
       var text = text

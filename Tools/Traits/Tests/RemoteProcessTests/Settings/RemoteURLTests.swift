@@ -68,11 +68,36 @@ import Testing
     await engine.close()
   }
 
+  @Test(arguments: [
+    ("valkey://localhost", "valkey://localhost:6379", "blobcache"),
+    ("redis://127.0.0.1:1/2?namespace=team/app", "valkey://127.0.0.1:1/2", "team/app"),
+    (
+      "valkeys://ann@a.example,[::1]:7,b.example:80?password-file=/f", "valkeys://a.example:6379,[::1]:7,b.example:80",
+      "blobcache"
+    ),
+    ("rediss://[::1]/0?server-name=x&largest-object=100", "valkeys://[::1]:6379", "blobcache"),
+    ("valkey://cache.example?insecure=true", "valkey://cache.example:6379", "blobcache"),
+  ])
+  func valkeysAreNamed(_ text: String, name: String, namespace: String) async throws {
+    let (engine, found) = try engine(text)
+    #expect(engine is ValkeyEngine)
+    #expect(engine.name == name)
+    #expect(found == RemoteNamespace(namespace))
+    await engine.close()
+  }
+
   @Test func privateKeysAreNamedByDigests() throws {
     #expect(try RemoteURL("s3://covers/a?naming=sha256").namespace == RemoteNamespace("a", naming: .sha256))
   }
 
   @Test(arguments: [
+    ("valkey://", "servers", "address"), ("valkey://a:b", "servers", "port"),
+    ("valkey://localhost/x", "database", "namespace"),
+    ("valkey://localhost/-1", "database", "below 0"), ("valkey://10.0.0.1", "servers", "TLS"),
+    ("valkey://ann@localhost", "password", "ann"), ("valkey://ann:pw@localhost", "URL", "password-file"),
+    ("valkey://localhost?ca=/f", "ca", "valkeys://"), ("valkeys://localhost?largest-object=1", "largestObject", "64"),
+    ("valkey://localhost?largest-object=x", "largest-object", "bytes"),
+    ("valkey://localhost?region=a", "region", "those are"),
     ("covers", "URL", "begins with s3://"), ("s3://", "bucket", "no name of a bucket"),
     ("ftp://covers", "URL", "no engine for ftp"), ("s3://covers#a", "URL", "fragment"),
     ("s3://covers?regoin=eu", "regoin", "those are ca, cert, credentials-file, endpoint"),

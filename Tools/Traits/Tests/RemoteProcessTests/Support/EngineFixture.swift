@@ -29,6 +29,15 @@ struct EngineFixture: Sendable, CustomTestStringConvertible {
     EngineFixture(name: "blobcache-serve", missing: nil) {
       try HTTPEngine(HTTPEngine.Settings(try await BlobCacheServe.shared.value.endpoint))
     },
+    EngineFixture(name: "Redis", missing: ValkeyProgram.redis.missing) {
+      try ValkeyEngine(try await ValkeyNode.redis.value.settings)
+    },
+    EngineFixture(name: "Redis cluster", missing: ValkeyProgram.redis.missing) {
+      try ValkeyEngine(try await ValkeyCluster.shared.value.settings)
+    },
+    EngineFixture(name: "Valkey", missing: ValkeyProgram.valkey.missing) {
+      try ValkeyEngine(try await ValkeyNode.valkey.value.settings)
+    },
   ]
 }
 

@@ -1,0 +1,54 @@
+#if Remote
+  /// Which server has which keys: one server with all, or the nodes of a cluster.
+  struct ClusterTopology: Hashable, Sendable {
+    /// Servers that take changes, in the order of their addresses. Replicas are not asked.
+    let primaries: [ValkeyAddress]
+    /// For each slot, its place in `primaries`. Empty for one server with all.
+    private let owners: [UInt16]
+
+    private static let nobody = UInt16.max
+
+    /// One server with all keys.
+    init(single address: ValkeyAddress) {
+      primaries = [address]
+      owners = []
+    }
+
+    var isCluster: Bool { !owners.isEmpty }
+
+    /// What `CLUSTER SLOTS` has answered.
+    ///
+    /// - Parameter speaker: the node that answered.
+    /// - Returns: nil for an answer of another form, or without any slot.
+    init?(slots: RESPValue, from speaker: ValkeyAddress) {
+      guard let ranges = slots.elements, !ranges.isEmpty else { return nil }
+      var parts: [(ClosedRange<Int>, ValkeyAddress)] = []
+      for range in ranges {
+        guard let facts = range.elements, facts.count >= 3, let first = facts[0].integer, let last = facts[1].integer,
+          0 <= first, first <= last, last < ClusterSlot.count, let node = facts[2].elements, node.count >= 2,
+          let port = node[1].integer, (1...65535).contains(port)
+        else { return nil }
+        let host = node[0].text ?? ""
+        parts.append(
+          (
+            Int(first)...Int(last),
+            ValkeyAddress(host.isEmpty || host == "?" ? speaker.host : host, port: Int(port))
+          ))
+      }
+      primaries = Set(parts.map(\.1)).sorted()
+      var owners = Array(repeating: Self.nobody, count: ClusterSlot.count)
+      for (slots, address) in parts {
+        guard let place = primaries.firstIndex(of: address) else { continue }
+        for slot in slots { owners[slot] = UInt16(place) }
+      }
+      self.owners = owners
+    }
+
+    /// The server that has a key; nil if no node has its slot.
+    func server(of key: String) -> ValkeyAddress? {
+      guard isCluster else { return primaries[0] }
+      let owner = owners[ClusterSlot.of(key)]
+      return owner == Self.nobody ? nil : primaries[Int(owner)]
+    }
+  }
+#endif

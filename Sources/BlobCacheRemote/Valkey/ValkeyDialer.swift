@@ -1,0 +1,104 @@
+#if Remote
+  internal import BlobCache
+  internal import NIOCore
+  internal import NIOSSL
+
+  /// Makes connections that can be used: encrypted, with the user known and the database chosen.
+  struct ValkeyDialer: Sendable {
+    let failure: ValkeyFailure
+    private let settings: ValkeyEngine.Settings
+    private let context: NIOSSLContext?
+
+    /// - Throws: `RemoteSettingError` for files of certificates and keys that cannot be used.
+    init(_ settings: ValkeyEngine.Settings, _ failure: ValkeyFailure) throws(RemoteSettingError) {
+      self.settings = settings
+      self.failure = failure
+      guard let configuration = try settings.security?.configuration() else {
+        context = nil
+        return
+      }
+      do {
+        context = try NIOSSLContext(configuration: configuration)
+      } catch {
+        throw RemoteSettingError("key", "it is not the key of the certificate; name the two that were made together")
+      }
+    }
+
+    /// Connects.
+    ///
+    /// - Parameter listener: takes what comes on channels that are listened to; nil if none will be.
+    /// - Throws: `RemoteError`; `CancellationError` if the task is cancelled.
+    func connection(
+      to server: ValkeyAddress, listener: (@Sendable (RESPValue) -> Void)? = nil
+    ) async throws -> RESPConnection {
+      do {
+        let time = TimeAmount(settings.connectTime)
+        let connection = try await RESPConnection(
+          host: server.host, port: server.port, within: time, encryption: encryption(to: server), listener: listener)
+        let end = connection.close(after: time, ChannelError.connectTimeout(time))
+        defer { end.cancel() }
+        do {
+          try await introduce(connection, server)
+          return connection
+        } catch {
+          connection.close(error)
+          throw error
+        }
+      } catch {
+        throw failure.error(error, at: server, isNew: true)
+      }
+    }
+
+    private func encryption(to server: ValkeyAddress) -> (@Sendable () throws -> NIOSSLClientHandler)? {
+      guard let context else { return nil }
+      let name = settings.serverName ?? server.host
+      // A numeric address is looked for in the certificate as the address of the connection.
+      let isNumeric = (try? SocketAddress(ipAddress: name, port: 0)) != nil
+      return { try NIOSSLClientHandler(context: context, serverHostname: isNumeric ? nil : name) }
+    }
+
+    /// Says who uses the connection, and for what.
+    private func introduce(_ connection: RESPConnection, _ server: ValkeyAddress) async throws {
+      let password = try readPassword()
+      let (user, name) = (settings.user ?? "default", "blobcache")
+      let credentials = password.map { ["AUTH", user, $0] } ?? []
+      let greeting = try await connection.send([RESPCommand(["HELLO", "3"] + credentials + ["SETNAME", name])])[0]
+      if case .error(let text) = greeting {
+        // Before Redis 6 there is no HELLO, and some proxies have no version 3.
+        guard text.hasPrefix("ERR") || text.hasPrefix("NOPROTO") else { throw refusal(text, server) }
+        if let password {
+          let arguments = [settings.user, password].compactMap { $0 }
+          try await expectNoError(RESPCommand(["AUTH"] + arguments), connection, server)
+        }
+        // The name is for lists of connections alone.
+        _ = try await connection.send([RESPCommand("CLIENT", "SETNAME", name)])
+      }
+      if settings.database != 0 {
+        try await expectNoError(RESPCommand("SELECT", "\(settings.database)"), connection, server)
+      } else if password == nil {
+        // HELLO lets strangers in, so what the server thinks of them is asked here.
+        try await expectNoError(RESPCommand("PING"), connection, server)
+      }
+    }
+
+    private func readPassword() throws(RemoteError) -> String? {
+      guard let password = settings.password else { return nil }
+      do {
+        return try password.text()
+      } catch {
+        throw RemoteError(
+          .refused, "\(failure.engine): the password cannot be read; set password (\(error))", cause: error)
+      }
+    }
+
+    private func expectNoError(
+      _ command: RESPCommand, _ connection: RESPConnection, _ server: ValkeyAddress
+    ) async throws {
+      if case .error(let text) = try await connection.send([command])[0] { throw refusal(text, server) }
+    }
+
+    private func refusal(_ text: String, _ server: ValkeyAddress) -> RemoteError {
+      failure.error(reply: text, from: server)
+    }
+  }
+#endif

@@ -1,0 +1,98 @@
+#if Remote
+  public import BlobCache
+  internal import NIOCore
+
+  extension ValkeyEngine: RemoteAnnouncing {
+    public func announce(_ text: String, on channel: String) async throws {
+      let server = try await server(of: channel)
+      _ = try await servers.reply(to: RESPCommand("PUBLISH", channel, text), from: server)
+    }
+
+    /// All machines use one node for a channel, so that texts keep their order. The others would pass them on.
+    private func server(of channel: String) async throws -> ValkeyAddress {
+      let topology = try await servers.topology()
+      return topology.server(of: channel) ?? topology.primaries[0]
+    }
+
+    /// Has a connection of its own, until the sequence is let go.
+    ///
+    /// 4,096 texts wait to be taken at the most; one more ends it.
+    public func announcements(
+      on channel: String
+    ) async throws -> any AsyncSequence<String, any Error> & Sendable {
+      let server = try await server(of: channel)
+      return try await ValkeySubscription.begin(on: channel, at: server, servers)
+    }
+  }
+
+  /// What is announced on one channel, from a connection of its own.
+  enum ValkeySubscription {
+    private static let waitingLimit = 4096
+    /// How often a server that has nothing to tell is asked whether it lives.
+    private static let pause: Duration = .seconds(10)
+
+    static func begin(
+      on channel: String, at server: ValkeyAddress, _ servers: ValkeyServers
+    ) async throws -> AsyncThrowingStream<String, any Error> {
+      let (stream, texts) = AsyncThrowingStream<String, any Error>.makeStream(
+        bufferingPolicy: .bufferingOldest(waitingLimit))
+      let failure = servers.dialer.failure
+      // In a task of its own, which is not cut off in the middle of a connection.
+      let dialed = Outcome<RESPConnection>()
+      Task {
+        let result: Result<RESPConnection, any Error>
+        do {
+          let connection = try await servers.dialer.connection(to: server) { message in
+            guard let parts = message.elements, parts.count == 3, let text = parts[2].text else { return }
+            guard case .dropped = texts.yield(text) else { return }
+            texts.finish(
+              throwing: RemoteError(
+                .failed, "\(failure.engine): more than \(waitingLimit) announcements waited to be taken"))
+          }
+          try servers.keep(connection)
+          result = .success(connection)
+        } catch {
+          result = .failure(error)
+        }
+        dialed.end(result)
+      }
+      let connection: RESPConnection
+      do {
+        connection = try await dialed.value()
+      } catch {
+        // If the task was cancelled, the connection may come all the same. Its failure would change nothing.
+        Task { try? await dialed.value().close() }
+        throw error
+      }
+      connection.whenClosed { error in
+        let end = failure.error(error ?? ChannelError.eof, at: server, isNew: false)
+        texts.finish(throwing: end)
+      }
+      let watch = Task {
+        // It ends by its cancellation, or because the connection has ended: both are what it is for.
+        while (try? await Task.sleep(for: pause)) != nil {
+          let sign = Task { _ = try await connection.send([RESPCommand("PING")]) }
+          let limit = Task {
+            try await Task.sleep(for: pause)
+            connection.close(RemoteError(.timedOut, "\(failure.engine): \(server) has stopped answering"))
+          }
+          guard case .success = await sign.result else { return }
+          limit.cancel()
+        }
+      }
+      texts.onTermination = { _ in
+        watch.cancel()
+        connection.close()
+      }
+      do {
+        if case .error(let text) = try await connection.send([RESPCommand("SUBSCRIBE", channel)])[0] {
+          throw failure.error(reply: text, from: server)
+        }
+      } catch {
+        texts.finish()
+        throw failure.error(error, at: server, isNew: false)
+      }
+      return stream
+    }
+  }
+#endif

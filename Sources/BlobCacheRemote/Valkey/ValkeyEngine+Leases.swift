@@ -1,0 +1,44 @@
+#if Remote
+  public import BlobCache
+  internal import Synchronization
+
+  /// A lease is a key of its own, `NAME/.lease`, with its holder as value. No record has such a name.
+  extension ValkeyEngine: RemoteLeasing {
+    /// A holder that asks again has it for longer.
+    public func acquireLease(_ name: RemoteName, as holder: String, for time: Duration) async throws -> Bool {
+      let milliseconds = max(1, time.components.seconds * 1000 + time.components.attoseconds / 1_000_000_000_000_000)
+      let key = Self.leaseKey(of: name)
+      let command = RESPCommand("SET", key, holder, "NX", "PX", "\(milliseconds)")
+      guard try await servers.reply(to: command, of: key) == .null else { return true }
+      guard try await servers.reply(to: RESPCommand("GET", key), of: key).text == holder else {
+        return false
+      }
+      // If it ended just now, another's lease becomes longer. That is a wait, and no more.
+      let extended = RESPCommand("PEXPIRE", key, "\(milliseconds)")
+      return try await servers.reply(to: extended, of: key).integer == 1
+    }
+
+    public func releaseLease(_ name: RemoteName, as holder: String) async throws {
+      let key = Self.leaseKey(of: name)
+      if !lacksConditionalDelete.load(ordering: .relaxed) {
+        do {
+          _ = try await servers.reply(to: RESPCommand("DELIFEQ", key, holder), of: key)
+          return
+        } catch let error as RemoteError where error.kind == .unsupported {
+          lacksConditionalDelete.store(true, ordering: .relaxed)
+        }
+      }
+      let command = RESPCommand("EVAL", Self.releaseScript, "1", key, holder)
+      _ = try await servers.reply(to: command, of: key)
+    }
+
+    private static let leaseEnd = "/.lease"
+
+    private static func leaseKey(of name: RemoteName) -> String { name.string + leaseEnd }
+
+    static func isLease(_ key: String) -> Bool { key.utf8.suffix(leaseEnd.utf8.count).elementsEqual(leaseEnd.utf8) }
+
+    private static let releaseScript =
+      "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end"
+  }
+#endif

@@ -1,0 +1,121 @@
+#if Remote
+  public import BlobCache
+  internal import BlobRecord
+  internal import NIOCore
+  internal import NIOFoundationCompat
+  internal import Synchronization
+
+  #if canImport(FoundationEssentials)
+    public import FoundationEssentials
+  #else
+    public import Foundation
+  #endif
+
+  /// A remote engine on Valkey or Redis: one server, or a cluster.
+  ///
+  /// Each object is a string under its name, which the server drops a minute after the record's end of life. The engine follows a
+  /// cluster's changes. It is for small blobs: server and store hold an object in memory whole.
+  public final class ValkeyEngine: RemoteEngine {
+    /// `valkey://HOST:PORT`, or `valkeys` with TLS; with all servers and the database.
+    public let name: String
+    public let settings: Settings
+    let servers: ValkeyServers
+    /// The time of day, for lives that remain; for tests.
+    let now: @Sendable () -> UnixTime
+    /// Whether the server turned out to have no `DELIFEQ`, which came with Valkey 9.
+    let lacksConditionalDelete = Atomic(false)
+
+    /// How much of an object one request reads.
+    static let pieceByteCount = 1 << 20
+    /// How long the server keeps an object after its end of life, because clocks differ.
+    static let grace: Int64 = 60
+    /// Lives above it are no reason to expire: ten thousand years. The server refuses times that it cannot add to its clock.
+    private static let longestLife: Int64 = 10_000 * 365 * 86400
+
+    /// Connects to nothing yet.
+    ///
+    /// - Parameter settings: where the servers are.
+    /// - Throws: `RemoteSettingError` for values that cannot be, plain text to another machine, and files that cannot be used.
+    public convenience init(_ settings: Settings) throws(RemoteSettingError) {
+      try self.init(settings) { UnixTime(seconds: Int64(Date().timeIntervalSince1970.rounded(.down))) }
+    }
+
+    init(_ settings: Settings, now: @escaping @Sendable () -> UnixTime) throws(RemoteSettingError) {
+      try settings.check()
+      let scheme = settings.security == nil ? "valkey" : "valkeys"
+      let addresses = settings.servers.map(\.description).joined(separator: ",")
+      name = "\(scheme)://\(addresses)" + (settings.database == 0 ? "" : "/\(settings.database)")
+      self.settings = settings
+      self.now = now
+      let failure = ValkeyFailure(
+        engine: name, user: settings.user ?? "default", database: settings.database,
+        isEncrypted: settings.security != nil)
+      servers = ValkeyServers(settings, try ValkeyDialer(settings, failure))
+    }
+
+    public var largestObject: Int64? { settings.largestObject }
+
+    /// Reads the first mebibyte, and the rest piece by piece when it is asked for.
+    ///
+    /// An object that is replaced meanwhile is an error, or is seen to be mixed by its checksum. An empty string is no object.
+    public func get(_ name: RemoteName) async throws -> RemoteObject? {
+      let first = try await range(of: name, 0, Self.pieceByteCount)
+      guard !first.isEmpty else { return nil }
+      guard first.count == Self.pieceByteCount else { return RemoteObject(first) }
+      let reply = try await servers.reply(to: RESPCommand("STRLEN", name.string), of: name.string)
+      guard let count = reply.integer, count >= first.count else { throw changed(name) }
+      return RemoteObject(
+        byteCount: count, pieces: ValkeyPieces(engine: self, name: name, first: first, byteCount: count))
+    }
+
+    public func head(_ name: RemoteName) async throws -> Data? {
+      let head = try await range(of: name, 0, RecordHeader.byteCount)
+      return head.isEmpty ? nil : head
+    }
+
+    /// Bytes of an object; fewer, if it ends before.
+    func range(of name: RemoteName, _ start: Int64, _ count: Int) async throws -> Data {
+      let command = RESPCommand("GETRANGE", name.string, "\(start)", "\(start + Int64(count) - 1)")
+      let reply = try await servers.reply(to: command, of: name.string)
+      guard case .bulk(let bytes) = reply else { throw unexpected("GETRANGE") }
+      return Data(buffer: bytes)
+    }
+
+    /// An expired record is not put: what the server has of it is removed.
+    public func put(_ record: RemoteRecord, as name: RemoteName) async throws {
+      guard Int64(record.byteCount) <= settings.largestObject else {
+        throw RemoteError(
+          .unsupported,
+          "\(self.name) takes objects of \(settings.largestObject) bytes at the most, and \(name) has \(record.byteCount); set largestObject, or keep large blobs in an object store"
+        )
+      }
+      let (life, overflow) = record.expiry.seconds.subtractingReportingOverflow(now().seconds)
+      guard overflow || life >= 0 else { return try await remove(name) }
+      var value = ByteBuffer()
+      value.reserveCapacity(record.byteCount)
+      if let bytes = record.bytes {
+        value.writeBytes(bytes)
+      } else {
+        for try await piece in record.pieces { value.writeBytes(piece) }
+      }
+      let isLimited = !overflow && life <= Self.longestLife
+      let command = RESPCommand(
+        ["SET", name.string], value: value, isLimited ? ["PX", "\((life + Self.grace) * 1000)"] : [])
+      _ = try await servers.reply(to: command, of: name.string)
+    }
+
+    public func remove(_ name: RemoteName) async throws {
+      _ = try await servers.reply(to: RESPCommand("UNLINK", name.string), of: name.string)
+    }
+
+    public func close() async { servers.close() }
+
+    func changed(_ name: RemoteName) -> RemoteError {
+      RemoteError(.failed, "\(self.name): \(name) was replaced while it was read")
+    }
+
+    func unexpected(_ command: String) -> RemoteError {
+      RemoteError(.failed, "\(name) answers \(command) with a value of another type")
+    }
+  }
+#endif

@@ -1,0 +1,96 @@
+#if Remote
+  internal import BlobCache
+  internal import NIOCore
+  internal import NIOPosix
+  internal import NIOSSL
+
+  /// Makes errors of the tier from what servers answer and connections end with. Each names the setting to change.
+  struct ValkeyFailure: Sendable {
+    /// What messages call the engine.
+    let engine: String
+    /// The user's name in messages.
+    let user: String
+    let database: Int
+    let isEncrypted: Bool
+
+    /// An error that a server has answered.
+    ///
+    /// - Parameters:
+    ///   - text: begins with a code, which a sentence for people follows.
+    ///   - server: who answered.
+    func error(reply text: String, from server: ValkeyAddress) -> RemoteError {
+      func error(_ kind: RemoteError.Kind, _ what: String) -> RemoteError {
+        RemoteError(kind, "\(engine): \(server) \(what)")
+      }
+      let (code, said) = (text.prefix { $0 != " " }, Self.quoted(text))
+      switch code {
+      case "NOAUTH": return error(.refused, "asks for a password; set user and password (\(said))")
+      case "WRONGPASS":
+        return error(.refused, "does not know the user \(user) with this password; set user and password")
+      case "NOPERM":
+        return error(.refused, "lets the user \(user) not do this; change the user's rights by ACL SETUSER (\(said))")
+      case "WRONGTYPE": return error(.damaged, "has a value of another program there, and no object (\(said))")
+      case "LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN": return error(.throttled(nil), "asks for a pause (\(said))")
+      case "CLUSTERDOWN": return error(.failed, "says that its cluster is down; look at CLUSTER INFO (\(said))")
+      case "READONLY":
+        return error(.failed, "is a replica; set servers to the primary, or to nodes of a cluster (\(said))")
+      case "OOM":
+        return error(.failed, "has no memory left; set its maxmemory, and a maxmemory-policy that evicts (\(said))")
+      default: break
+      }
+      if text.contains("max number of clients") { return error(.throttled(nil), "takes no more connections (\(said))") }
+      if text.contains("DB index is out of range") || text.contains("SELECT is not allowed") {
+        return error(.refused, "has no database \(database); set database (a cluster has 0 alone)")
+      }
+      if text.contains("without any password configured") {
+        return error(.refused, "knows no password for the user \(user); set user and password")
+      }
+      if text.hasPrefix("ERR unknown command") || text.hasPrefix("ERR unknown subcommand")
+        || text.hasPrefix("ERR syntax")
+      {
+        return error(.unsupported, "knows not the command (\(said))")
+      }
+      return error(.failed, "failed (\(said))")
+    }
+
+    /// A server's sentence, without arguments that it repeats: they may be secrets.
+    private static func quoted(_ text: String) -> String {
+      let end = text.firstRange(of: ", with args")?.lowerBound ?? text.endIndex
+      return String(text[..<end].prefix(200))
+    }
+
+    /// Why a connection could not be made, or ended.
+    ///
+    /// - Parameter isNew: whether it has not been used yet.
+    func error(_ error: any Error, at server: ValkeyAddress, isNew: Bool) -> any Error {
+      func failure(_ kind: RemoteError.Kind, _ what: String) -> RemoteError {
+        RemoteError(kind, "\(engine): \(server) \(what)", cause: error)
+      }
+      switch error {
+      case is RemoteError, is CancellationError: return error
+      case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError:
+        guard isNew else { return failure(.unreachable, "broke off a connection: \(error)") }
+        return failure(
+          .refused,
+          "makes no TLS connection; set security (authority, certificate, key), serverName, the port, or the clock (\(error))"
+        )
+      case let error as RESPSyntaxError:
+        guard isNew else { return failure(.failed, "\(error), which is no RESP") }
+        let setting = isEncrypted ? "" : ", and security if it speaks TLS"
+        return failure(.refused, "does not speak Valkey's protocol; set servers\(setting) (it \(error))")
+      case ChannelError.connectTimeout(let time):
+        return failure(
+          .timedOut, "took no connection within \(time.nanoseconds / 1_000_000) ms; set servers, or connectTime")
+      case is ChannelError where isNew, is IOError where isNew:
+        let setting = isEncrypted ? "servers" : "servers, or security if it speaks TLS"
+        return failure(.unreachable, "ended a connection that had just begun; set \(setting)")
+      case is ChannelError, is IOError: return failure(.unreachable, "broke off a connection")
+      case let error as NIOConnectionError:
+        let reasons = error.connectionErrors.map { "\($0.error)" } + [error.dnsAError].compactMap { $0.map { "\($0)" } }
+        return failure(.unreachable, "cannot be reached; set servers (\(reasons.joined(separator: "; ")))")
+      default: return failure(.unreachable, "cannot be reached: \(error)")
+      }
+    }
+  }
+
+#endif

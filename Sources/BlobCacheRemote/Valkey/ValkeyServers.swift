@@ -1,0 +1,252 @@
+#if Remote
+  internal import BlobCache
+  internal import Locks
+
+  /// The servers of an engine, and which has which key. Commands go to the right one.
+  final class ValkeyServers: Sendable {
+    private struct State {
+      var pools: [ValkeyAddress: ValkeyPool] = [:]
+      /// What was learned last.
+      var topology: ClusterTopology?
+      var learnedAt: ContinuousClock.Instant?
+      var learning: Outcome<ClusterTopology>?
+      /// Those that listen for announcements.
+      var listeners: [ObjectIdentifier: RESPConnection] = [:]
+      var isClosed = false
+    }
+
+    /// How often a command is sent on to another node at the most.
+    private static let redirectLimit = 5
+    /// A server that has been silent for this long when a request is given up is taken for dead.
+    private static let silenceLimit: Duration = .milliseconds(200)
+    /// The topology is learned anew no sooner.
+    private static let learningPause: Duration = .milliseconds(100)
+
+    let dialer: ValkeyDialer
+    private let settings: ValkeyEngine.Settings
+    private let state = Lock(State())
+
+    init(_ settings: ValkeyEngine.Settings, _ dialer: ValkeyDialer) {
+      self.settings = settings
+      self.dialer = dialer
+    }
+
+    private var failure: ValkeyFailure { dialer.failure }
+
+    func close() {
+      let (pools, listeners) = state.withLock { state in
+        state.isClosed = true
+        defer { (state.pools, state.listeners) = ([:], [:]) }
+        return (Array(state.pools.values), Array(state.listeners.values))
+      }
+      for pool in pools { pool.close() }
+      for listener in listeners { listener.close(closed) }
+    }
+
+    private var closed: RemoteError { RemoteError(.failed, "\(failure.engine) is closed") }
+
+    /// Sees that a connection that listens ends with the engine.
+    func keep(_ listener: RESPConnection) throws(RemoteError) {
+      let isClosed = state.withLock { state in
+        if !state.isClosed { state.listeners[ObjectIdentifier(listener)] = listener }
+        return state.isClosed
+      }
+      guard !isClosed else {
+        listener.close(closed)
+        throw closed
+      }
+      listener.whenClosed { [weak self, id = ObjectIdentifier(listener)] _ in
+        self?.state.withLock { $0.listeners[id] = nil }
+      }
+    }
+  }
+
+  // MARK: - Commands
+
+  extension ValkeyServers {
+    /// The reply of the server that has a key.
+    ///
+    /// - Throws: `RemoteError`, also for an error that the server answers; `CancellationError` if the task is cancelled.
+    func reply(to command: RESPCommand, of key: String) async throws -> RESPValue {
+      let topology = try await topology()
+      guard var server = topology.server(of: key) else {
+        renew()
+        throw RemoteError(
+          .failed, "\(failure.engine): no node has slot \(ClusterSlot.of(key)); look at CLUSTER INFO")
+      }
+      var isAsked = false
+      for _ in 0...Self.redirectLimit {
+        let reply = try await rawReply(to: command, from: server, afterAsking: isAsked)
+        guard case .error(let text) = reply else { return reply }
+        let words = text.split(separator: " ")
+        guard words.count == 3, words[0] == "MOVED" || words[0] == "ASK",
+          let next = ValkeyAddress(words[2], from: server)
+        else { throw refused(text, by: server) }
+        isAsked = words[0] == "ASK"
+        // The slot has another node for good; `ASK` is about one command.
+        if !isAsked { renew() }
+        server = next
+      }
+      throw RemoteError(
+        .failed,
+        "\(failure.engine): the nodes send a command on more than \(Self.redirectLimit) times; look at CLUSTER NODES")
+    }
+
+    /// The reply of a server.
+    ///
+    /// - Throws: as `reply(to:of:)`.
+    func reply(to command: RESPCommand, from server: ValkeyAddress) async throws -> RESPValue {
+      let reply = try await rawReply(to: command, from: server)
+      if case .error(let text) = reply { throw refused(text, by: server) }
+      return reply
+    }
+
+    private func refused(_ text: String, by server: ValkeyAddress) -> RemoteError {
+      if text.hasPrefix("CLUSTERDOWN") || text.hasPrefix("READONLY") { renew() }
+      return failure.error(reply: text, from: server)
+    }
+
+    private func rawReply(
+      to command: RESPCommand, from server: ValkeyAddress, afterAsking: Bool = false
+    ) async throws -> RESPValue {
+      let pool = try pool(of: server)
+      let start = ContinuousClock.now
+      do {
+        let connection = try await pool.connection()
+        let commands = afterAsking ? [RESPCommand("ASKING"), command] : [command]
+        return try await connection.send(commands)[commands.count - 1]
+      } catch let error as CancellationError {
+        // A server that does not answer may have a successor.
+        if ContinuousClock.now - start >= Self.silenceLimit {
+          pool.closeSilent(for: Self.silenceLimit)
+          renew()
+        }
+        throw error
+      } catch {
+        renew()
+        throw failure.error(error, at: server, isNew: false)
+      }
+    }
+
+    private func pool(of server: ValkeyAddress) throws(RemoteError) -> ValkeyPool {
+      let pool = state.withLock { state -> ValkeyPool? in
+        guard !state.isClosed else { return nil }
+        if let pool = state.pools[server] { return pool }
+        let pool = ValkeyPool(server, limit: settings.connections, dialer)
+        state.pools[server] = pool
+        return pool
+      }
+      guard let pool else { throw closed }
+      return pool
+    }
+  }
+
+  // MARK: - Topology
+
+  extension ValkeyServers {
+    /// Which server has which keys. The first call asks; later ones go by what is known, while it is learned anew.
+    ///
+    /// - Throws: `RemoteError` if no server tells it; `CancellationError` if the task is cancelled.
+    func topology() async throws -> ClusterTopology {
+      if let topology = state.withLock({ $0.topology }) { return topology }
+      guard let learning = learn() else { throw closed }
+      return try await learning.value()
+    }
+
+    /// Has the topology learned anew: a node has another slot than was known, or is dead.
+    private func renew() {
+      let isRecent = state.withLock { state in
+        state.learnedAt.map { ContinuousClock.now - $0 < Self.learningPause } ?? false
+      }
+      if !isRecent { _ = learn() }
+    }
+
+    /// Begins to learn the topology, unless that is under way.
+    ///
+    /// - Returns: nil if the engine is closed.
+    private func learn() -> Outcome<ClusterTopology>? {
+      let (outcome, isBegun, known) = state.withLock {
+        state -> (Outcome<ClusterTopology>?, Bool, [ValkeyAddress]) in
+        guard !state.isClosed else { return (nil, false, []) }
+        if let learning = state.learning { return (learning, false, []) }
+        let outcome = Outcome<ClusterTopology>()
+        state.learning = outcome
+        return (outcome, true, state.topology?.primaries ?? [])
+      }
+      guard let outcome, isBegun else { return outcome }
+      Task { [self] in
+        let result: Result<ClusterTopology, any Error>
+        do {
+          result = .success(try await askForTopology(Set(settings.servers + known.shuffled().prefix(8))))
+        } catch {
+          result = .failure(error)
+        }
+        let unused = state.withLock { state -> [ValkeyPool] in
+          state.learning = nil
+          state.learnedAt = .now
+          if case .success(let topology) = result { state.topology = topology }
+          let used = Set(settings.servers + (state.topology?.primaries ?? []))
+          let unused = state.pools.values.filter { !used.contains($0.server) }
+          for pool in unused { state.pools[pool.server] = nil }
+          return unused
+        }
+        // Their connections end with the last request on them.
+        _ = consume unused
+        outcome.end(result)
+      }
+      return outcome
+    }
+
+    /// Asks several servers at once: one of them may be dead. The first answer counts.
+    private func askForTopology(_ servers: Set<ValkeyAddress>) async throws -> ClusterTopology {
+      let limit = settings.connectTime * 3
+      return try await withThrowingTaskGroup(of: Result<ClusterTopology, any Error>?.self) { group in
+        for server in servers {
+          group.addTask { [self] in
+            do {
+              return .success(try await askForTopology(server))
+            } catch {
+              return .failure(error)
+            }
+          }
+        }
+        group.addTask {
+          try? await Task.sleep(for: limit)
+          return nil
+        }
+        defer { group.cancelAll() }
+        var (failures, rest) = ([any Error](), servers.count)
+        while rest > 0, let answer = try await group.next() {
+          switch answer {
+          case .success(let topology): return topology
+          case .failure(let error):
+            failures.append(error)
+            rest -= 1
+          case nil: rest = 0
+          }
+        }
+        // What can be changed tells more than what cannot be reached.
+        let refusal = failures.first { ($0 as? RemoteError)?.kind == .refused }
+        throw refusal ?? failures.first
+          ?? RemoteError(
+            .timedOut, "\(failure.engine): no server answers in \(limit); set servers, security or connectTime")
+      }
+    }
+
+    private func askForTopology(_ server: ValkeyAddress) async throws -> ClusterTopology {
+      let reply = try await pool(of: server).connection().send([RESPCommand("CLUSTER", "SLOTS")])[0]
+      if let topology = ClusterTopology(slots: reply, from: server) { return topology }
+      switch reply {
+      case .error(let text)
+      where text.hasPrefix("LOADING") || text.hasPrefix("CLUSTERDOWN") || text.hasPrefix("NOAUTH"):
+        throw failure.error(reply: text, from: server)
+      case .error:
+        // It has no clusters, or lets the user not ask. If it is a node after all, it will say so.
+        return ClusterTopology(single: server)
+      default:
+        throw RemoteError(
+          .failed, "\(failure.engine): \(server) is a node of a cluster that has no slots; look at CLUSTER INFO")
+      }
+    }
+  }
+#endif

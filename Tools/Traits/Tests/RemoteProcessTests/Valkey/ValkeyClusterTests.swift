@@ -1,0 +1,130 @@
+import Foundation
+import Testing
+
+@testable import BlobCacheRemote
+
+/// A cluster that changes while it is used.
+@Suite(.timeLimit(.minutes(10)), .enabled(if: ValkeyProgram.redis.missing == nil, "no redis-server"))
+struct ValkeyClusterTests {
+  private let records: Records
+
+  init() throws { records = try Records() }
+
+  /// A name in a slot of the node, by a tag that no other test uses.
+  private func name(at node: ValkeyNode, _ topology: ClusterTopology) throws -> RemoteName {
+    let tag = try #require(
+      (0..<10_000).lazy.map { "{\(UUID().uuidString)-\($0)}" }.first { topology.server(of: $0) == node.address })
+    return RemoteName("test/\(tag)/a")
+  }
+
+  @Test func keysOfAllSlotsAreFound() async throws {
+    let cluster = try await ValkeyCluster.shared.value
+    // One node tells of the others.
+    var settings = cluster.settings
+    settings.servers = [cluster.nodes[1].address]
+    let engine = try ValkeyEngine(settings)
+    let record = try records.inMemory(Data("a".utf8))
+    for node in cluster.nodes {
+      let name = try name(at: node, try await engine.servers.topology())
+      try await engine.put(record, as: name)
+      #expect(try await engine.bytes(of: name) == record.bytes)
+      #expect(try await node.ask("EXISTS", name.string) == .integer(1))
+      try await engine.remove(name)
+    }
+    #expect(try await engine.capabilities(under: RemoteName("test/")).notes.contains { $0.contains("3 nodes") })
+    await engine.close()
+  }
+
+  /// While a slot moves, each of its keys is at one node or the other. Later all are at the other.
+  @Test func aSlotMayMove() async throws {
+    let cluster = try await ValkeyCluster()
+    let (source, target) = (cluster.nodes[0], cluster.nodes[1])
+    let engine = try ValkeyEngine(cluster.settings)
+    let name = try name(at: source, try await engine.servers.topology())
+    let slot = "\(ClusterSlot.of(name.string))"
+    let (old, new) = (name, RemoteName(name.string + "-new"))
+    let record = try records.inMemory(Data("a".utf8))
+    try await engine.put(record, as: old)
+    try await target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", try await source.identifier)
+    try await source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", try await target.identifier)
+    #expect(try await engine.bytes(of: old) == record.bytes)
+    #expect(try await engine.get(new) == nil)
+    try await engine.put(record, as: new)
+    #expect(try await target.ask("CLUSTER", "COUNTKEYSINSLOT", slot) == .integer(1))
+    try await source.ask("MIGRATE", "127.0.0.1", "\(target.address.port)", old.string, "0", "60000")
+    #expect(try await engine.bytes(of: old) == record.bytes)
+    for node in [target, source] {
+      try await node.ask("CLUSTER", "SETSLOT", slot, "NODE", try await target.identifier)
+    }
+    for name in [old, new] { #expect(try await engine.bytes(of: name) == record.bytes) }
+    // The engine learns it, and goes there at once.
+    try await eventually("the slot's new node is known") {
+      _ = try await engine.head(old)
+      return try await engine.servers.topology().server(of: old.string) == target.address
+    }
+    #expect(try await engine.names(RemoteName("test/")).sorted() == [old.string, new.string].sorted())
+    await engine.close()
+  }
+
+  /// A node that ends, and one that only stops answering, have a successor.
+  @Test(arguments: [SIGKILL, SIGSTOP]) func aReplicaTakesOver(_ signal: Int32) async throws {
+    let cluster = try await ValkeyCluster(replicas: 1)
+    let (node, replica) = (cluster.nodes[0], cluster.replicas[0])
+    let engine = try ValkeyEngine(cluster.settings)
+    let name = try name(at: node, try await engine.servers.topology())
+    let record = try records.inMemory(Data("a".utf8))
+    try await engine.put(record, as: name)
+    try await eventually("the replica has the key") {
+      try await replica.ask("CLUSTER", "COUNTKEYSINSLOT", "\(ClusterSlot.of(name.string))") == .integer(1)
+    }
+    node.server.send(signal)
+    // It is an error soon, or no answer until the request is given up, as the tier does.
+    #expect(await Self.head(engine, name) == nil)
+    try await replica.ask("CLUSTER", "FAILOVER", "TAKEOVER")
+    try await eventually("the successor is asked") { await Self.head(engine, name) == record.head }
+    // And so for what is stored.
+    try await eventually("the successor takes stores") {
+      do {
+        try await engine.put(record, as: name)
+        return true
+      } catch {
+        return false
+      }
+    }
+    #expect(try await engine.servers.topology().primaries.contains(replica.address))
+    await engine.close()
+  }
+
+  /// nil for an error, and for no answer in 400 ms.
+  private static func head(_ engine: ValkeyEngine, _ name: RemoteName) async -> Data? {
+    let request = Task { try await engine.head(name) }
+    let limit = Task {
+      try await Task.sleep(for: .milliseconds(400))
+      request.cancel()
+    }
+    defer { limit.cancel() }
+    do {
+      return try await request.value
+    } catch {
+      return nil
+    }
+  }
+
+  /// A cluster without a slot's node says so.
+  @Test func aLostSlotIsAnError() async throws {
+    let cluster = try await ValkeyCluster()
+    let engine = try ValkeyEngine(cluster.settings)
+    let node = cluster.nodes[2]
+    let name = try name(at: node, try await engine.servers.topology())
+    try await node.ask("CLUSTER", "DELSLOTS", "\(ClusterSlot.of(name.string))")
+    try await eventually("the slot is lost") {
+      do {
+        _ = try await engine.head(name)
+        return false
+      } catch let error as RemoteError {
+        return error.kind == .failed && error.message.contains("CLUSTER INFO")
+      }
+    }
+    await engine.close()
+  }
+}
