@@ -15,6 +15,7 @@
     private let place: RemoteURL
     private var mode = RemoteTier.Mode.readWrite
     private var writing = RemoteTier.Writing.behind
+    private let timeout: Duration?
     private let revalidatesAfter: Duration?
     private let rewritesAfter: Duration?
     private var announcesChanges = false
@@ -52,6 +53,7 @@
       if let writing = try value(.remoteWriting, "behind or through", RemoteTier.Writing.init(rawValue:)) {
         self.writing = writing
       }
+      timeout = try span(.remoteTimeout)
       revalidatesAfter = try span(.remoteRevalidate)
       rewritesAfter = try span(.remoteRewrite)
       if let announces = try value(.remoteAnnounce, "true or false", { Bool($0) }) { announcesChanges = announces }
@@ -71,6 +73,11 @@
       }
       var tier = RemoteTier(engine, namespace: place.namespace)
       (tier.mode, tier.writing) = (mode, writing)
+      if let timeout {
+        tier.deadlines.firstByte = timeout
+        tier.deadlines.progress = max(tier.deadlines.progress, timeout)
+        tier.deadlines.change = max(tier.deadlines.change, timeout)
+      }
       (tier.revalidatesAfter, tier.rewritesAfter) = (revalidatesAfter, rewritesAfter)
       tier.announcesChanges = announcesChanges
       do {

@@ -27,6 +27,13 @@
     var writing: String?
 
     @Option(
+      name: .customLong("remote-timeout"), parsing: .unconditional,
+      help: ArgumentHelp(
+        "A GET waits this long for the engine's answer to begin, and is a miss then; 250 ms if not given.",
+        valueName: "d"))
+    var timeout: String?
+
+    @Option(
       name: .customLong("remote-revalidate"), parsing: .unconditional,
       help: ArgumentHelp(
         "Ask the engine whether a blob is still the same, this long after its last word; else never.", valueName: "d"))
@@ -74,6 +81,7 @@
         case .remote: url
         case .remoteMode: mode
         case .remoteWriting: writing
+        case .remoteTimeout: timeout
         case .remoteRevalidate: revalidatesAfter
         case .remoteRewrite: rewritesAfter
         case .remoteAnnounce: announcesChanges ? "true" : nil

@@ -16,6 +16,13 @@ extension BlobStore {
   /// - Throws: `damaged`, `fileSystem`, `invalidKey`.
   /// - Complexity: O(1).
   public func openReader(for key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> BlobReader? {
+    try openReader(for: key, touching: touching, isLoad: true)
+  }
+
+  /// - Parameter isLoad: false for a copy that no caller has asked for, which is not counted.
+  package func openReader(
+    for key: BlobKey, touching: Bool, isLoad: Bool
+  ) throws(BlobStoreError) -> BlobReader? {
     try withErrorContext("load", key) {
       var path = try core.path(for: key)
       let now = core.configuration.now()
@@ -25,7 +32,7 @@ extension BlobStore {
       let found = try core.readUntilConsistent(look, core.configuration.damagePolicy, &place)
       if let place { path = place.placed(path) }
       let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
-      core.count(outcome, of: path.digest, isUse: touching, at: now, in: place)
+      if isLoad { core.count(outcome, of: path.digest, isUse: touching, at: now, in: place) }
       guard let (header, record) = found else { return nil }
       if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
       return BlobReader(core, key: key, path: path, header, record)

@@ -195,6 +195,8 @@ import Testing
     try payload(77).write(to: URL(filePath: file.string))
     try await cache.store(contentsOf: file, for: "file")
     for key in ["written", "described", "file"] as [BlobKey] { _ = await cache.remoteOutcome(of: key) }
+    // What is read on its way there is no load.
+    #expect(try await cache.traffic().hits == 0)
     let other = try second.node(engine)
     #expect(try await other.load("written")?.payload == payload(300))
     #expect(try await other.load("file")?.payload == payload(77))

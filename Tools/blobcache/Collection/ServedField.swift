@@ -6,6 +6,7 @@ package enum ServedField: String, CaseIterable {
   case remote
   case remoteMode
   case remoteWriting
+  case remoteTimeout
   case remoteRevalidate
   case remoteRewrite
   case remoteAnnounce

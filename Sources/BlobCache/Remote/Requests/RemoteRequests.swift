@@ -269,7 +269,8 @@ extension RemoteRequests {
     guard let place = place(of: key) else { return }
     let record: RemoteRecord?
     do {
-      let reader = try await here.reads.run { [store = here.store] _ in try store.openReader(for: key, touching: false)
+      let reader = try await here.reads.run { [store = here.store] _ in
+        try store.openReader(for: key, touching: false, isLoad: false)
       }
       if let reader, !tier.takes(reader.byteCount) { return }
       if let reader {

@@ -6,7 +6,7 @@ struct RemoteCard {
 
   var content: HTML {
     """
-    <section class="card" id="remote" data-live><h2>Beyond this machine</h2>
+    <section class="card wide" id="remote" data-live><h2>Beyond this machine</h2>
     <p>\(HTML.visible(status.engine)): loads \(Self.state(status.condition)) changes \(Self.state(status.changeCondition))</p>
     <table><tbody>\(rows)</tbody></table>
     </section>

@@ -51,7 +51,7 @@ import Testing
   /// R1: what cannot be reached keeps no server from starting, and no request from its answer.
   @Test func R1_aTierThatIsAwayIsNotInTheWay() async throws {
     let port = try EngineServer.freePorts(1)[0]
-    let node = try await FleetNode(remote: "http://127.0.0.1:\(port)/v1/blobs", ["--remote-writing", "behind"])
+    let node = try await FleetNode(remote: "http://127.0.0.1:\(port)/v1/blobs", [])
     #expect(try node.put("here", "hello") == 201)
     #expect(try node.get("here").text == "hello")
     for number in 0..<6 { #expect(try node.get("none-\(number)").status == 404) }
@@ -68,7 +68,7 @@ import Testing
   @Test(arguments: ["readOnly", "writeOnly"]) func aModeIsThatOfTheOption(mode: String) async throws {
     let url = try await FleetStore.serve.url(namespace)
     let whole = try await FleetNode(remote: url)
-    let node = try await FleetNode(remote: url, ["--remote-writing", "through", "--remote-mode", mode])
+    let node = try await FleetNode(remote: url, FleetNode.patient + ["--remote-mode", mode])
     #expect(try whole.put("theirs", "hello") == 201)
     #expect(try node.put("ours", "hello") == 201)
     #expect(try whole.get("ours").status == (mode == "readOnly" ? 404 : 200))
@@ -78,7 +78,7 @@ import Testing
   /// A copy is as old as the option says.
   @Test func aCopyIsAskedFor() async throws {
     let url = try await FleetStore.serve.url(namespace)
-    let options = ["--remote-writing", "through", "--remote-revalidate", "1s"]
+    let options = FleetNode.patient + ["--remote-revalidate", "1s"]
     let (a, b) = (try await FleetNode(remote: url, options), try await FleetNode(remote: url, options))
     #expect(try a.put("key", "one") == 201)
     #expect(try b.get("key").text == "one")
@@ -93,7 +93,7 @@ import Testing
     try Data("0123456789abcdef\n".utf8).write(to: file)
     try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
     let url = try await FleetStore.serve.url(namespace)
-    let node = try await FleetNode(remote: url, ["--remote-writing", "through", "--remote-seal-key", file.path])
+    let node = try await FleetNode(remote: url, FleetNode.patient + ["--remote-seal-key", file.path])
     #expect(try node.put("key", "hello") == 201)
     #expect(try await RemoteProgram.run("get", url, "key").status == 2)
     let sealed = try await RemoteProgram.run("get", url, "key", "--seal-key", file.path)
@@ -108,8 +108,8 @@ import Testing
     let node = try await FleetNode { directory in
       """
       { "directories": {
-        "\(directory.path)/a": { "remote": "\(url)", "remoteWriting": "through" },
-        "\(directory.path)/b": { "remote": "\(url)", "remoteMode": "readOnly" },
+        "\(directory.path)/a": { "remote": "\(url)", "remoteWriting": "through", "remoteTimeout": "5m" },
+        "\(directory.path)/b": { "remote": "\(url)", "remoteMode": "readOnly", "remoteTimeout": "5m" },
         "\(directory.path)/c": {} } }
       """
     }

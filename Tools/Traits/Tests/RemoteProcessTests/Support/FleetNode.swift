@@ -7,15 +7,19 @@ final class FleetNode: Sendable {
 
   static var program: String { Bundle.main.bundleURL.appending(path: "blobcache-serve").path }
 
+  /// A store is answered when it is there, and a slow machine fails no test.
+  static let patient = ["--remote-writing", "through", "--remote-timeout", "5m"]
+
   /// - Parameters:
   ///   - remote: the tier's URL; nil for none.
   ///   - options: besides.
   ///   - port: where it listens; nil for one that is free.
-  init(remote: String?, _ options: [String] = ["--remote-writing", "through"], port: Int? = nil) async throws {
+  ///   - cache: the directory, which outlives the node; nil for one of its own.
+  init(remote: String?, _ options: [String] = patient, port: Int? = nil, cache: URL? = nil) async throws {
     let port = try port ?? EngineServer.freePorts(1)[0]
     self.port = port
     server = try await EngineServer("node") { directory in
-      FleetStore.environment + [Self.program, directory.appending(path: "cache").path]
+      FleetStore.environment + [Self.program, (cache ?? directory.appending(path: "cache")).path]
         + ["--listen", "127.0.0.1:\(port)"] + (remote.map { ["--remote", $0] + options } ?? [])
     } isReady: { _ in
       isListening(at: port)
