@@ -74,6 +74,17 @@ public final class BlobCache: Sendable {
 
   deinit {
     guard !isOver.exchange(true, ordering: .relaxed), CacheRegistry.release(engine) else { return }
+    guard engine.remote == nil else {
+      // What goes to the remote tier is read from the directory.
+      Task { [engine] in
+        // Its errors have been told to the observer and the log; nobody is left to throw to.
+        _ = await engine.settled()
+        await engine.remote?.close()
+        engine.shutDown()
+        await engine.departed()
+      }
+      return
+    }
     engine.shutDown()
     Task { [engine] in await engine.departed() }
   }
@@ -213,7 +224,7 @@ extension CacheEngine {
   }
 
   /// Brings to disk what is not there yet.
-  private func settled() async -> Result<Void, any Error> {
+  fileprivate func settled() async -> Result<Void, any Error> {
     do {
       try await lanes.upkeep.run { _ in
         self.touches.write(all: true)

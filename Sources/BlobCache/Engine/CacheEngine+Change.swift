@@ -49,7 +49,7 @@ extension CacheEngine {
   @discardableResult
   func writeInTurn(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
     try changing(key, by: request) {
-      try inPlaceOfStaged(key) { wasStaged in
+      try inPlaceOfStaged(key, if: request.condition) { wasStaged in
         var request = request
         // The locks on disk belong to a record that the staged one has replaced.
         if wasStaged { request.locks = request.locks.replacingNothing }
@@ -62,29 +62,49 @@ extension CacheEngine {
   private func changing<Result>(
     _ key: BlobKey, by request: StoreRequest, _ change: () throws -> Result
   ) rethrows -> Result {
-    try request.condition?.isOfProduction != true ? productions.changing(key, change) : change()
+    try changing(key, if: request.condition, change)
+  }
+
+  private func changing<Result>(
+    _ key: BlobKey, if condition: StoreCondition?, _ change: () throws -> Result
+  ) rethrows -> Result {
+    try condition?.isOfProduction != true ? productions.changing(key, change) : change()
   }
 
   /// Runs a change that replaces what is staged for a key. Blocks.
   ///
   /// If it fails, that is staged as before.
   ///
-  /// - Parameter change: is told whether a blob was staged.
-  func inPlaceOfStaged<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
+  /// - Parameters:
+  ///   - condition: of the change. One that asks for the record on disk sees no staged blob, so that is written first.
+  ///   - change: is told whether a blob was staged.
+  func inPlaceOfStaged<Result>(
+    _ key: BlobKey, if condition: StoreCondition? = nil, _ change: (Bool) throws -> Result
+  ) throws -> Result {
     guard let staging else { return try change(false) }
-    do {
-      return try staging.replacing(key, change)
-    } catch {
-      startWritingStaged()
-      throw error
+    while true {
+      do {
+        return try staging.replacing(key) { wasStaged in
+          if wasStaged, condition?.isJudged == true { throw StagedMeanwhile() }
+          return try change(wasStaged)
+        }
+      } catch is StagedMeanwhile {
+        // A failure is kept for the next flush.
+        writeStaged(key)
+      } catch {
+        startWritingStaged()
+        throw error
+      }
     }
   }
 
   /// Runs a store of a key, which replaces what is staged or produced for it. Blocks.
   ///
   /// - Parameter change: is told whether a blob was staged, whose record on disk has locks that are not to be kept.
-  func replacing<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
-    try productions.changing(key) { try inPlaceOfStaged(key, change) }
+  func replacing<Result>(
+    _ key: BlobKey, if condition: StoreCondition? = nil, _ change: (Bool) throws -> Result
+  ) throws -> Result {
+    try productions.changing(key) { try inPlaceOfStaged(key, if: condition, change) }
   }
 
   /// Writes a blob, and keeps it in memory. Blocks.
@@ -166,9 +186,13 @@ extension CacheEngine {
   func setExtendedData(_ data: Data?, for key: BlobKey) throws -> BlobStore.Outcome {
     let digest = try store.digest(of: key, for: "setExtendedData")
     try flushStaged(key)
-    let outcome = try generations.changing(digest) { try store.setExtendedData(data, for: key) }
+    let outcome = try generations.changing(digest) {
+      let outcome = try store.setExtendedData(data, for: key)
+      // Before the change ends: what is fetched meanwhile is not stored.
+      if outcome == .done { remote?.didChange(key) }
+      return outcome
+    }
     memory?.discard(key)
-    if outcome == .done { remote?.didChange(key) }
     if outcome == .done { observer.tell(CacheEvent(.extendedDataReplaced, key, byteCount: data?.count ?? 0)) }
     return outcome
   }
@@ -185,8 +209,8 @@ extension CacheEngine {
   ) throws -> BlobStore.Outcome? {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "remove")
-    let outcome = try productions.changing(key) {
-      try inPlaceOfStaged(key) { wasStaged in
+    let outcome = try changing(key, if: condition) {
+      try inPlaceOfStaged(key, if: condition) { wasStaged in
         let outcome = try generations.changing(digest) {
           if let condition { try store.remove(key, if: condition) } else { try store.remove(key) }
         }
@@ -307,3 +331,6 @@ extension CacheEngine {
     return report
   }
 }
+
+/// A blob was staged since a change that asks for the record on disk has had the staged one written.
+private struct StagedMeanwhile: Error {}

@@ -112,7 +112,7 @@ extension CacheEngine {
         if !request.options.acrossProcesses, let staged = try self.stage(store, for: key) { return staged }
         return try self.writeInTurn(store, for: key, queueTime: queueTime)
       }
-      await remote?.wasStored(key)
+      await wasStored(key)
       return blob
     } catch is Overtaken {
       self.store.configuration.logger.debug("\(key): produced and not stored: it was stored or removed meanwhile")

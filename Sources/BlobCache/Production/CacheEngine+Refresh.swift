@@ -31,7 +31,7 @@ extension CacheEngine {
         if let blob = try await self.look(key, touching: false).blob {
           if isDone(blob) { return blob }
           // Another machine may have been first.
-          if let newer = try await self.newerBlob(key, than: blob, in: production), isDone(newer) { return newer }
+          if let newer = try await self.newerBlob(key, in: production), isDone(newer) { return newer }
         }
         return try await self.produce(request, .aged, in: production, isDone: isDone)
       } catch {

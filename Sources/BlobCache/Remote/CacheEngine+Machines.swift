@@ -10,37 +10,55 @@ extension CacheEngine {
   ///
   /// Of tasks that ask for a key at once, one asks the engine.
   ///
+  /// - Parameter intoFile: whether another blob goes to the directory alone, and does not lie in memory.
+  /// - Returns: another blob, which may not have found a place here; nil where a look here answers.
   /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction`.
-  func revalidate(_ key: BlobKey) async throws {
-    guard let remote, remote.wantsWord(of: key) else { return }
+  func revalidate(_ key: BlobKey, intoFile: Bool = false) async throws -> Blob? {
+    guard let remote, remote.wantsWord(of: key), !isStaged(key) else { return nil }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .confirm)) { production in
+      // Before the look: what is stored meanwhile stays.
+      let history = try await self.condition(of: production)
       // What is not here, the load asks for.
-      guard let own = try await self.ownHeader(of: key) else { throw AbsentRemotely() }
-      guard let other = try await remote.header(of: key) else { throw AbsentRemotely() }
-      if !own.hasPayload(of: other) { _ = try await self.fetch(key, from: remote, in: production) }
-      remote.didConfirm(key)
+      guard let own = try await self.ownHeader(of: key), remote.takes(own), !remote.isPending(key),
+        let other = try await remote.header(of: key)
+      else { throw AbsentRemotely() }
+      if own.hasPayload(of: other) {
+        remote.didConfirm(key)
+      } else if intoFile {
+        _ = try await self.fetchFile(key, from: remote, if: history)
+      } else if let blob = try await self.fetch(key, from: remote, if: history) {
+        return blob
+      }
       throw AbsentRemotely()
     }
-    if case .failure(let error) = answer.result, !(error is AbsentRemotely) {
+    switch answer.result {
+    case .success(let blob): return blob
+    case .failure(is AbsentRemotely): return nil
+    case .failure(let error):
       // The load answers what lies here, and meets the error itself if it concerns it.
       store.configuration.logger.debug("\(key): not confirmed: \(error)")
+      return nil
     }
   }
 
   private func ownHeader(of key: BlobKey) async throws -> RecordHeader? {
-    if let staged = staging?.blob(for: key) { return staged.header }
     if case .known(let header) = headerIfCached(for: key) { return header }
-    return try await lanes.reads.run { _ in try self.header(for: key) }
+    return try await lanes.reads.run { _ in try self.store.header(for: key) }
   }
 
-  /// The blob that another machine has stored since the one here, which is due to be produced anew.
+  /// The blob that another machine has stored since the one here, which is missing or due to be produced anew.
+  ///
+  /// The engine is asked also if it had nothing a short while ago.
   ///
   /// - Returns: nil if none has, or if the engine does not say.
-  func newerBlob(_ key: BlobKey, than own: Blob, in production: Production) async throws -> Blob? {
-    guard let remote, remote.mayHave(key), let other = try await remote.header(of: key),
-      other.lastUpdate > own.header.lastUpdate
+  func newerBlob(_ key: BlobKey, in production: Production) async throws -> Blob? {
+    guard let remote, remote.tier.mode.reads, !remote.isPending(key) else { return nil }
+    let history = try await condition(of: production)
+    let own = try await ownHeader(of: key)
+    guard !remote.isPending(key), let other = try await remote.header(of: key),
+      own.map({ other.lastUpdate > $0.lastUpdate }) ?? true
     else { return nil }
-    return try await fetch(key, from: remote, in: production)
+    return try await fetch(key, from: remote, if: history)
   }
 
   // MARK: - Announcements
@@ -48,15 +66,21 @@ extension CacheEngine {
   /// Another machine has changed a key: what lies here of it goes, unless it is the same, or is locked.
   func take(_ announcement: Announcement) async {
     let (key, checksum) = (announcement.key, announcement.checksum)
+    // What is being fetched may be what was there before.
+    productions.changing(key) {}
     do {
-      try await lanes.removals.run { queueTime in
-        // What is stored here and not there yet is younger.
-        guard self.staging?.blob(for: key) == nil, self.remote?.isPending(key) == false else { return }
-        let isOutdated = StoreCondition { header in
+      _ = try await productions.answer(to: Production.Name(key: key, kind: .drop)) { production in
+        // A store that begins after this, or is under way, is younger.
+        let history = try await self.condition(of: production)
+        guard self.remote?.isPending(key) == false else { throw AbsentRemotely() }
+        let isOutdated = history.and(onRecord: { header in
           guard let header, header.refCount == 0 else { return false }
           return checksum == nil || header.payloadChecksum != checksum
+        })
+        try await self.lanes.removals.run { queueTime in
+          _ = try self.remove(key, if: isOutdated, queueTime: queueTime, isOfRemote: false)
         }
-        _ = try self.remove(key, if: isOutdated, queueTime: queueTime, isOfRemote: false)
+        throw AbsentRemotely()
       }
     } catch {
       // The copy stays until its end, as after an announcement that is lost.
@@ -75,7 +99,7 @@ extension CacheEngine {
   ) async throws -> Blob {
     guard let remote, let leases = remote.leases else { return try await produce() }
     func found() async throws -> Blob? {
-      guard let blob = try await fetch(key, from: remote, in: production), isDone(blob) else { return nil }
+      guard let blob = try await newerBlob(key, in: production), isDone(blob) else { return nil }
       return blob
     }
     let deadline = ContinuousClock.now + leases.waits
@@ -90,9 +114,11 @@ extension CacheEngine {
             return blob
           }
           let blob = try await produce()
-          // Those who wait find it there.
-          _ = await remote.settled(key)
-          remote.releaseLease(of: key)
+          // Those who wait find it there. The caller does not wait for that.
+          Task {
+            await self.reachEngine(key)
+            remote.releaseLease(of: key)
+          }
           return blob
         } catch {
           remote.releaseLease(of: key)
@@ -106,6 +132,23 @@ extension CacheEngine {
         if let blob = try await found() { return blob }
       }
     }
+  }
+
+  // MARK: - Waits
+
+  /// Waits for the engine after a store, if stores are written through.
+  func wasStored(_ key: BlobKey) async {
+    if remote?.writesThrough == true { await reachEngine(key) }
+  }
+
+  /// Returns when the latest blob of a key is at the engine, or has failed to get there.
+  private func reachEngine(_ key: BlobKey) async {
+    guard let remote else { return }
+    if isStaged(key) {
+      // A cache that is closed writes all that is staged, and gives it the time that `close` gives.
+      try? await lanes.writes.run { _ in self.writeStaged(key) }
+    }
+    await remote.ended(key)
   }
 }
 

@@ -11,7 +11,7 @@ internal import Logging
 extension CacheEngine {
   /// The blob of a key, after the engine's word about it.
   func loadRevalidated(_ key: BlobKey, touching: Bool) async throws -> Blob? {
-    try await revalidate(key)
+    if let blob = try await revalidate(key) { return blob }
     if let blob = resident(key, touching: touching) { return blob }
     return try await loadWithRemote(key, touching: touching)
   }
@@ -52,8 +52,10 @@ extension CacheEngine {
         group.addTask {
           let result: Result<Blob?, any Error>
           do {
-            try await self.revalidate(key)
-            result = .success(try await self.loadWithRemote(key, touching: touching))
+            result = .success(
+              self.revalidates
+                ? try await self.loadRevalidated(key, touching: touching)
+                : try await self.loadWithRemote(key, touching: touching))
           } catch let error as BlobStoreError {
             result = .failure(error)
           }
@@ -78,7 +80,12 @@ extension CacheEngine {
       return blob
     }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetch)) { production in
-      guard let blob = try await self.fetch(key, from: remote, in: production) else { throw AbsentRemotely() }
+      let history = try await self.condition(of: production)
+      // What was stored since the look that found nothing is younger than what is there.
+      if let blob = try await self.look(key, touching: false).blob { return blob }
+      guard !remote.isPending(key), let blob = try await self.fetch(key, from: remote, if: history) else {
+        throw AbsentRemotely()
+      }
       return blob
     }
     switch answer.result {
@@ -107,37 +114,53 @@ extension CacheEngine {
     guard let remote, remote.mayHave(key), try await !hasWaited(for: .fetch, of: key) else { return }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetchFile)) { production in
       let history = try await self.condition(of: production)
-      let file: ReceivedFile?
-      do {
-        file = try await remote.file(of: key) { header in
-          try await self.lanes.writes.run { _ in
-            try self.openWriter(
-              for: key, ttl: header.timeToLive, locks: .none,
-              expectedSize: Int64(clamping: header.payloadSize), visibility: .afterCommit)
-          }
-        }
-      } catch let error as BlobStoreError {
-        self.store.configuration.logger.warning("a blob is fetched and not stored: \(error)")
-        self.observer.tell(CacheEvent(.writeFailed(error), key))
-        throw error
-      }
-      guard let file else { throw AbsentRemotely() }
-      do {
-        try await file.writer.commit(file, if: history)
-      } catch is Overtaken {
-        self.store.configuration.logger.debug("\(key): fetched and not stored: it was stored or removed meanwhile")
+      let isHere = try await self.lanes.reads.run { _ in (try? self.store.header(for: key)) != nil }
+      guard !isHere, !remote.isPending(key), let header = try await self.fetchFile(key, from: remote, if: history)
+      else {
         throw AbsentRemotely()
       }
       // It is opened from its file.
-      return Blob(key: key, payload: Data(), header: file.header, extendedData: nil)
+      return Blob(key: key, payload: Data(), header: header, extendedData: nil)
     }
     if case .failure(let error) = answer.result, !(error is AbsentRemotely) {
       store.configuration.logger.debug("\(key): not fetched: \(error)")
     }
   }
 
-  func fetch(_ key: BlobKey, from remote: RemoteAccess, in production: Production) async throws -> Blob? {
-    let history = try await condition(of: production)
+  /// Brings what the engine has of a key into the directory, piece by piece.
+  ///
+  /// - Parameter history: the key's, before it was known that what lies here will not do.
+  /// - Returns: the header of what has its place here; nil for nothing.
+  func fetchFile(
+    _ key: BlobKey, from remote: RemoteAccess, if history: StoreCondition
+  ) async throws -> RecordHeader? {
+    do {
+      let file = try await remote.file(of: key) { header in
+        try await self.lanes.writes.run { _ in
+          try self.openWriter(
+            for: key, ttl: header.timeToLive, locks: .keep, expectedSize: Int64(clamping: header.payloadSize),
+            visibility: .afterCommit)
+        }
+      }
+      guard let file else { return nil }
+      try await file.writer.commit(file, if: history)
+      remote.didFetch(key, modified: file.modified)
+      return file.header
+    } catch is Overtaken {
+      store.configuration.logger.debug("\(key): fetched and not stored: it was stored or removed meanwhile")
+      return nil
+    } catch let error as BlobStoreError {
+      store.configuration.logger.warning("a blob is fetched and not stored: \(error)")
+      observer.tell(CacheEvent(.writeFailed(error), key))
+      return nil
+    }
+  }
+
+  /// The blob that the engine has of a key; it is stored here.
+  ///
+  /// - Parameter history: as for `fetchFile`.
+  /// - Returns: nil for nothing; a blob also if it cannot be kept.
+  func fetch(_ key: BlobKey, from remote: RemoteAccess, if history: StoreCondition) async throws -> Blob? {
     guard let record = try await remote.record(of: key) else { return nil }
     var request = StoreRequest(
       payload: record.payload, ttl: record.header.timeToLive, locks: .keep, extendedData: record.extendedData)
@@ -145,7 +168,9 @@ extension CacheEngine {
     request.updateTime = record.header.lastUpdate
     request.condition = history
     do {
-      return try await lanes.writes.run { [request] in try self.writeInTurn(request, for: key, queueTime: $0) }
+      let blob = try await lanes.writes.run { [request] in try self.writeInTurn(request, for: key, queueTime: $0) }
+      remote.didFetch(key, modified: record.modified)
+      return blob
     } catch is Overtaken {
       store.configuration.logger.debug("\(key): fetched and not stored: it was stored or removed meanwhile")
     } catch let error as BlobStoreError {

@@ -59,25 +59,27 @@ final class RemoteAccess: Sendable {
     return note(answer, of: key)
   }
 
-  private func note<Record: ReceivedFromAfar>(
-    _ answer: RemoteRequests.Answer<Record>, of key: BlobKey
-  ) -> Record? {
+  private func note<Record>(_ answer: RemoteRequests.Answer<Record>, of key: BlobKey) -> Record? {
     switch answer {
     case .found(let record):
       // A removal has come meanwhile, or a store.
-      guard !changes.isPending(key) else { return nil }
-      confirmations?.note(key)
-      if tier.mode.writes, let age = tier.rewritesAfter, let modified = record.modified,
-        modified.advanced(bySeconds: age.wholeSeconds) <= requests.here.now()
-      {
-        changes.add(.putFromDirectory, of: key)
-      }
-      return record
+      return changes.isPending(key) ? nil : record
     case .nothing: absences.note(AbsentRemotely(), of: key, for: tier.remembersAbsenceFor)
     case .damaged: absences.note(AbsentRemotely(), of: key, for: .seconds(60))
     case .unknown, .unkept: break
     }
     return nil
+  }
+
+  /// A blob that the engine had has its place in the directory.
+  ///
+  /// - Parameter modified: when it was put there, by the engine's clock; nil if that is not known.
+  func didFetch(_ key: BlobKey, modified: UnixTime?) {
+    confirmations?.note(key)
+    guard tier.mode.writes, let age = tier.rewritesAfter, let modified,
+      modified.advanced(bySeconds: age.wholeSeconds) <= requests.here.now()
+    else { return }
+    changes.addUnlessPending(.putAgain, of: key)
   }
 
   /// A blob has its place in the directory.
@@ -114,9 +116,16 @@ final class RemoteAccess: Sendable {
 
   func isPending(_ key: BlobKey) -> Bool { changes.isPending(key) }
 
-  /// Waits as the tier says after a store.
-  func wasStored(_ key: BlobKey) async {
-    if tier.writing == .through { _ = await settled(key) }
+  /// Whether a store waits for the engine.
+  var writesThrough: Bool { tier.mode.writes && tier.writing == .through }
+
+  /// Waits until the latest change of a key is carried out, postponed or dropped, however long it takes.
+  ///
+  /// Each change before it ends in its time. The caller's cancellation ends the wait.
+  func ended(_ key: BlobKey) async {
+    let changes = changes
+    // Its only error is the caller's cancellation. The change goes on after it.
+    _ = try? await patience.run(first: nil, tier.engine.name) { _ in await changes.settled(key) }
   }
 
   /// Waits until the latest change of a key is carried out, postponed or dropped.
@@ -138,7 +147,7 @@ final class RemoteAccess: Sendable {
 
   /// Whether the engine's word about a key's blob here is too old.
   func wantsWord(of key: BlobKey) -> Bool {
-    guard let confirmations, !confirmations.holds(key) else { return false }
+    guard let confirmations, !confirmations.holds(key), absences.failure(of: key) == nil else { return false }
     // What is on its way there is younger than what is there.
     return !changes.isPending(key)
   }
@@ -157,9 +166,15 @@ final class RemoteAccess: Sendable {
       // It may have dropped it, as engines do: what lies here stays.
       confirmations?.note(key)
       return nil
-    case .damaged, .unknown, .unkept: return nil
+    case .damaged:
+      absences.note(AbsentRemotely(), of: key, for: .seconds(60))
+      return nil
+    case .unknown, .unkept: return nil
     }
   }
+
+  /// Whether a blob of this size goes to the engine. Another one stays here, and the engine's word is not about it.
+  func takes(_ header: RecordHeader) -> Bool { tier.takes(Int64(clamping: header.payloadSize)) }
 
   /// nil where each machine may produce.
   var leases: RemoteTier.Leases? { tier.mode == .readWrite ? tier.leases : nil }
@@ -212,15 +227,6 @@ final class RemoteAccess: Sendable {
     try? await patience.run(first: time, progress: time, engine.name) { _ in await engine.close() }
   }
 }
-
-/// A record that came from a remote engine, in memory or in a file.
-protocol ReceivedFromAfar {
-  /// When it was put there, by the engine's clock; nil if that is not known.
-  var modified: UnixTime? { get }
-}
-
-extension ReceivedRecord: ReceivedFromAfar {}
-extension ReceivedFile: ReceivedFromAfar {}
 
 /// A remote engine has nothing of a key.
 struct AbsentRemotely: Error {}

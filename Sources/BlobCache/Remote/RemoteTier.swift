@@ -56,6 +56,9 @@ public struct RemoteTier: Sendable {
   /// A factor of pauses, from 0.5 to 1, so that machines do not come back all at once; for tests.
   package var jitter: @Sendable () -> Double = { .random(in: 0.5...1) }
 
+  /// - Parameters:
+  ///   - engine: is closed with the cache, so each directory has one of its own.
+  ///   - namespace: where in the engine the records lie.
   public init(_ engine: any RemoteEngine, namespace: RemoteNamespace) {
     self.engine = engine
     self.namespace = namespace

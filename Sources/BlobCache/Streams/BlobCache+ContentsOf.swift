@@ -43,7 +43,7 @@ extension BlobCache {
         source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
         visibility, moving: moving)
     }
-    await engine.remote?.wasStored(key)
+    await engine.wasStored(key)
     return byteCount
   }
 
@@ -73,7 +73,7 @@ extension BlobCache {
         engine.store.payloadSource(of: input), for: key, ttl: ttl, locks: locks, extendedData: extendedData,
         expectedSize: expectedSize, visibility, moving: false)
     }
-    await engine.remote?.wasStored(key)
+    await engine.wasStored(key)
     return byteCount
   }
 }
@@ -145,15 +145,17 @@ extension CacheEngine {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "store")
     let byteCount = try replacing(key) { wasStaged in
-      try generations.changing(digest) {
+      let byteCount = try generations.changing(digest) {
         try store.store(
           source, for: key, ttl: ttl, locks: wasStaged ? locks.replacingNothing : locks, extendedData: extendedData,
           expectedSize: expectedSize, moving: moving)
       }
+      // Before the change ends: what is fetched meanwhile is not stored.
+      remote?.didChange(key, byteCount: byteCount)
+      return byteCount
     }
     memory?.discard(key)
     failures.forget(key)
-    remote?.didChange(key, byteCount: byteCount)
     backupExclusion.apply()
     observer.tell(
       CacheEvent(

@@ -54,7 +54,7 @@ extension BlobCache {
         }
       }
       guard engine.remote != nil else { return try await open(tellsMiss: true) }
-      if engine.revalidates { try await engine.revalidate(key) }
+      if engine.revalidates { _ = try await engine.revalidate(key, intoFile: true) }
       do {
         if let reader = try await open(tellsMiss: false) { return reader }
       } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {

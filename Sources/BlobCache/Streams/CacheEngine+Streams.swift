@@ -49,10 +49,14 @@ extension CacheEngine {
     // The old blob goes now. What is staged is as old, and must not be written over the new one.
     writeStaged(key)
     let digest = try store.digest(of: key, for: "store")
-    let writer = try productions.changing(key) { try generations.changing(digest, open) }
+    let writer = try productions.changing(key) {
+      let hadBlob = try store.contains(key)
+      let writer = try generations.changing(digest, open)
+      // Whatever becomes of the new blob, the old one is gone. What only other machines have stays there.
+      if hadBlob { remote?.didRemove(key) }
+      return writer
+    }
     memory?.discard(key)
-    // Whatever becomes of the new blob, the old one is gone.
-    remote?.didRemove(key)
     return writer
   }
 
@@ -75,6 +79,8 @@ extension CacheEngine {
         guard let header = try writer.take()!.commit(replacingNothing: replacingNothing, if: condition) else {
           throw Overtaken()
         }
+        // Before the change ends: what is fetched meanwhile is not stored.
+        if !isFetched { remote?.didChange(key, byteCount: byteCount) }
         return header
       }
     }
@@ -86,11 +92,10 @@ extension CacheEngine {
     } else if condition?.isOfProduction == true {
       header = try inPlaceOfStaged(key, commit)
     } else {
-      header = try replacing(key, commit)
+      header = try replacing(key, if: condition, commit)
     }
     memory?.discard(key)
     failures.forget(key)
-    if !isFetched { remote?.didChange(key, byteCount: byteCount) }
     backupExclusion.apply()
     observer.tell(
       CacheEvent(

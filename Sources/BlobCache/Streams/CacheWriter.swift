@@ -47,7 +47,7 @@ public final class CacheWriter: Sendable {
   @discardableResult
   public func commit() async throws -> RecordHeader {
     let header = try await engine.lanes.writes.run { [self] queueTime in try commit(queueTime: queueTime) }
-    await engine.remote?.wasStored(key)
+    await engine.wasStored(key)
     return header
   }
 
@@ -68,7 +68,7 @@ public final class CacheWriter: Sendable {
         return nil
       }
     }
-    if header != nil { await engine.remote?.wasStored(key) }
+    if header != nil { await engine.wasStored(key) }
     return header
   }
 
@@ -119,7 +119,7 @@ public final class CacheWriter: Sendable {
       guard ending.isStored else { return try writer.commitUnstored() }
       _ = try engine.commit(writer, queueTime: queueTime)
     }
-    if ending.isStored { await engine.remote?.wasStored(key) }
+    if ending.isStored { await engine.wasStored(key) }
   }
 
   /// Gives the blob up, also in a task that is cancelled.

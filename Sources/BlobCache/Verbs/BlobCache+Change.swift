@@ -114,7 +114,7 @@ extension BlobCache {
     let outcome = try await withSpan("setExtendedData", key) {
       try await engine.lanes.writes.run { _ in try engine.setExtendedData(data, for: key) }
     }
-    if outcome == .done { await engine.remote?.wasStored(key) }
+    if outcome == .done { await engine.wasStored(key) }
     return outcome
   }
 }

@@ -31,7 +31,7 @@ extension BlobCache {
         }
       }
     }
-    if header != nil { await engine.remote?.wasStored(key) }
+    if header != nil { await engine.wasStored(key) }
     return header
   }
 

@@ -32,7 +32,7 @@ extension BlobCache {
         _ = try await engine.lanes.writes.run { try engine.writeInTurn(request, for: key, queueTime: $0) }
       }
     }
-    await engine.remote?.wasStored(key)
+    await engine.wasStored(key)
   }
 
   /// Returns when all that was staged before is on disk. Without `Writing.behind` there is nothing to wait for.

@@ -10,7 +10,7 @@ package struct StoreCondition: Sendable {
   /// Whether the caller still wants the store.
   package let isWanted: @Sendable () -> Bool
   /// nil where any record will do.
-  let judge: Judge?
+  private(set) var judge: Judge?
 
   package init(history: KeyHistory, isWanted: @escaping @Sendable () -> Bool) {
     self.history = history
@@ -24,8 +24,18 @@ package struct StoreCondition: Sendable {
     isWanted = { true }
   }
 
+  /// This condition, and one of the record in its place.
+  package func and(onRecord judge: @escaping Judge) -> StoreCondition {
+    var condition = self
+    condition.judge = judge
+    return condition
+  }
+
   /// Whether it is that of a production, which any other change overtakes.
   package var isOfProduction: Bool { history != nil }
+
+  /// Whether it asks for the record in its place.
+  package var isJudged: Bool { judge != nil }
 
   package func holds(in current: KeyHistory) -> Bool { (history == nil || current == history) && isWanted() }
 

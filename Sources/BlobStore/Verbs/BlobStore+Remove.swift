@@ -153,7 +153,9 @@ extension StoreCore {
       hold.noteChange()
       return nil
     }
-    if let condition, !condition.allows(found.liveHeader) { throw ConditionFailed() }
+    if let condition, !condition.holds(in: hold.history) || !condition.allows(found.liveHeader) {
+      throw ConditionFailed()
+    }
     let level = configuration.durability.level(concernsLock: found.mayBeLocked)
     return try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) ? level : nil
   }

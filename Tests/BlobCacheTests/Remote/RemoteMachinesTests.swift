@@ -3,6 +3,7 @@ import BlobRecord
 import BlobStore
 import Foundation
 import Locks
+import Posix
 import TestSupport
 import Testing
 
@@ -63,6 +64,61 @@ import Testing
     #expect(try await answer(of: reader, by: way) == payload(10))
   }
 
+  /// M2: a word that another blob is there, and no more, confirms nothing.
+  @Test(arguments: Way.allCases) func aWordWithoutABlobIsNone(way: Way) async throws {
+    let writer = try first.node(engine)
+    try await writer.store(payload(10), for: "key")
+    let reader = try second.node(engine) { $0.remote?.revalidatesAfter = .seconds(30) }
+    _ = try await reader.load("key")
+    try await writer.store(payload(20), for: "key")
+    second.uptime.advance(by: 31)
+    engine.fault { if case .get = $0 { .fail(.failed) } else { nil } }
+    #expect(try await answer(of: reader, by: way) == payload(10))
+    engine.fault(nil as MemoryEngine.Fault?)
+    #expect(try await answer(of: reader, by: way) == payload(20))
+  }
+
+  /// M1, T19: what cannot be kept is answered all the same.
+  @Test func aNewerBlobThatCannotBeKeptIsAnswered() async throws {
+    let writer = try first.node(engine)
+    try await writer.store(payload(10), for: "key")
+    let reader = try second.node(engine) {
+      $0.remote?.revalidatesAfter = .seconds(30)
+      $0.memory = nil
+    }
+    _ = try await reader.load("key")
+    try await writer.store(payload(20), for: "key")
+    second.uptime.advance(by: 31)
+    second.disk.fail(.write, .ioError)
+    for _ in 0..<2 { #expect(try await reader.load("key")?.payload == payload(20)) }
+    second.disk.fail(.write, nil)
+    #expect(try await reader.load("key")?.payload == payload(20))
+    #expect(try reader.store.load("key")?.payload == payload(20))
+  }
+
+  /// What is staged, or too large to go there, is not the engine's to judge.
+  @Test(arguments: Way.allCases, [true, false]) func whatIsNotThereIsNotAskedAbout(
+    way: Way, isStaged: Bool
+  ) async throws {
+    engine.set(Data("other".utf8), Self.name)
+    let cache = try first.node(engine) {
+      $0.remote?.revalidatesAfter = .seconds(1)
+      if isStaged {
+        var behind = BlobCache.WriteBehind()
+        behind.delay = .seconds(1000)
+        $0.writing = .behind(behind)
+        $0.remote?.writing = .behind
+      } else {
+        $0.remote?.payloadSizes = 0...4
+      }
+    }
+    try await cache.store(payload(5), for: "key")
+    first.uptime.advance(by: 9)
+    // A reader has it written first.
+    if !(isStaged && way == .reader) { #expect(try await answer(of: cache, by: way) == payload(5)) }
+    #expect(count(.head(Self.name)) == 0 && count(.get(Self.name)) == 0)
+  }
+
   /// A lock is kept where another blob comes.
   @Test func aLockedCopyIsReplacedAndStaysLocked() async throws {
     let writer = try first.node(engine)
@@ -119,13 +175,45 @@ import Testing
     let (one, other) = (try await listening(first), try await listening(second))
     try await one.store(payload(10), for: "locked")
     try await one.store(payload(10), for: "key")
-    for key: BlobKey in ["locked", "key"] { try await until { try await other.load(key) != nil } }
-    try await other.lock("locked")
+    for key: BlobKey in ["locked", "key"] {
+      // What is fetched while an announcement comes is answered, and not kept.
+      try await until {
+        _ = try await other.load(key)
+        return try other.store.contains(key)
+      }
+    }
+    #expect(try await other.lock("locked") == .done)
     try await one.store(payload(20), for: "locked")
-    // In order: the second is taken when the first was.
+    // They are taken in order.
+    try await until { engine.requests.filter { $0 == .announce }.count == 3 }
     try await one.store(payload(20), for: "key")
     try await until { try await other.load("key")?.payload == payload(20) }
-    #expect(try await other.load("locked")?.payload == payload(10))
+    #expect(try await other.load("locked")?.payload.count == 10)
+  }
+
+  /// A store that is younger than the announcement stays, wherever it is.
+  @Test(arguments: [true, false]) func anAnnouncementTakesNoYoungerStore(isStaged: Bool) async throws {
+    let cache = try first.node(engine) {
+      $0.remote?.announcesChanges = true
+      $0.remote?.writing = .behind
+      if isStaged { $0.writing = .behind(BlobCache.WriteBehind()) }
+    }
+    try await until { engine.listenerCount == 1 }
+    let gate = Latch()
+    try await cache.store(payload(1), for: "last")
+    try await cache.flush()
+    #expect(await cache.remoteOutcome(of: "last") == .done)
+    engine.hold { request in if request == .put(Self.name) { await gate.wait() } }
+    try await cache.store(payload(5), for: "key")
+    engine.say(Announcement(sender: "x", key: "key", checksum: nil).text)
+    engine.say(Announcement(sender: "x", key: "last", checksum: nil).text)
+    // They are taken in order.
+    try await until { try cache.store.contains("last") == false }
+    #expect(try await cache.load("key")?.payload == payload(5))
+    gate.open()
+    _ = await cache.remoteOutcome(of: "key")
+    #expect(engine.objects[Self.name]?.dropFirst(64) == payload(5))
+    #expect(try await cache.load("key")?.payload == payload(5))
   }
 
   /// A text of another program, or of this machine, changes nothing.
@@ -163,6 +251,12 @@ import Testing
     let writer = try first.node(engine)
     try await writer.store(payload(10), for: "key")
     #expect(try await cache.load("key")?.payload == payload(10))
+    // An announcement that it takes tells that it has begun to listen to its end.
+    try await writer.store(payload(1), for: "probe")
+    #expect(try await cache.load("probe") != nil)
+    engine.say(Announcement(sender: "x", key: "probe", checksum: nil).text)
+    try await until { try cache.store.contains("probe") == false }
+    _ = try await cache.load("key")
     try await writer.store(payload(20), for: "key")
     #expect(try await cache.load("key")?.payload == payload(10))
     let before = engine.listenCount
@@ -262,15 +356,22 @@ import Testing
   }
 
   /// R8: an engine that drops by age keeps what is fetched.
-  @Test(arguments: [(nil, 0), (-1, 0), (-100, 1)] as [(Int64?, Int)])
-  func r8_whatIsUsedIsWrittenAgain(age: Int64?, puts: Int) async throws {
-    try await first.node(engine).store(payload(10), for: "key", ttl: .seconds(5000))
-    engine.setModified(age.map { second.clock.now.advanced(bySeconds: $0) })
+  @Test(arguments: [(nil, 0), (-1, 0), (-100, 1)] as [(Int64?, Int)], [10, 2 << 20])
+  func R8_whatIsUsedIsWrittenAgain(age: (time: Int64?, puts: Int), byteCount: Int) async throws {
+    try await first.node(engine).store(payload(byteCount), for: "key", ttl: .seconds(5000))
+    engine.setModified(age.time.map { second.clock.now.advanced(bySeconds: $0) })
     let before = try #require(engine.objects[Self.name])
-    let cache = try second.node(engine) { $0.remote?.rewritesAfter = .seconds(50) }
-    #expect(try await cache.load("key") != nil)
-    _ = await cache.remoteOutcome(of: "key")
-    #expect(count(.put(Self.name)) == 1 + puts)
+    for opens in [true, false] {
+      let cache = try TestCache().node(engine) { $0.remote?.rewritesAfter = .seconds(50) }
+      if opens {
+        #expect(try await cache.openReader(for: "key") != nil)
+      } else {
+        #expect(try await cache.load("key") != nil)
+      }
+      _ = await cache.remoteOutcome(of: "key")
+    }
+    #expect(count(.put(Self.name)) == 1 + 2 * age.puts)
+    #expect(count(.remove(Self.name)) == 0)
     #expect(engine.objects[Self.name] == before)
   }
 }

@@ -87,6 +87,43 @@ import Testing
     #expect(try object(of: "key") == nil)
   }
 
+  /// A cache that is let go sends what waits, as one that is closed does; nothing is removed there.
+  @Test func aCacheThatIsLetGoSendsWhatWaits() async throws {
+    try await first.node(engine).store(payload(5), for: "key")
+    let gate = Latch()
+    engine.hold { request in if case .put = request { await gate.wait() } }
+    do {
+      let cache = try second.node(engine) {
+        $0.remote?.writing = .behind
+        $0.remote?.flushesOnCloseFor = .seconds(300)
+      }
+      for key: BlobKey in ["key", "other"] {
+        let writer = try await cache.openWriter(for: key)
+        try await writer.append(payload(70_000))
+        try await writer.commit()
+      }
+    }
+    gate.open()
+    for key: BlobKey in ["key", "other"] { try await until { try object(of: key)?.dropFirst(64) == payload(70_000) } }
+    #expect(!engine.requests.contains { if case .remove = $0 { true } else { false } })
+  }
+
+  /// What other machines have is streamed, and no producer runs.
+  @Test func aStreamThatAnotherMachineHasIsNotProduced() async throws {
+    try await first.node(engine).store(payload(70_000), for: "key")
+    let cache = try second.node(engine)
+    let follower = try await cache.stream("key") { _ in Issue.record("it is produced") }
+    var bytes = Data()
+    for try await piece in follower.pieces() { bytes += piece }
+    #expect(bytes == payload(70_000))
+    // A producer that fails takes nothing from the others.
+    await #expect(throws: CancellationError.self) {
+      let failing = try await cache.stream("none") { _ in throw CancellationError() }
+      for try await _ in failing.pieces() {}
+    }
+    #expect(!engine.requests.contains { if case .remove = $0 { true } else { false } })
+  }
+
   // MARK: - Coming
 
   /// A reader opens what other machines have; nothing of it is in memory, and it keeps its time.

@@ -233,7 +233,10 @@ import Testing
   @Test func whatIsStagedGoesThereLater() async throws {
     var behind = BlobCache.WriteBehind()
     behind.delay = .seconds(100_000)
-    let cache = try first.node(engine) { $0.writing = .behind(behind) }
+    let cache = try first.node(engine) {
+      $0.writing = .behind(behind)
+      $0.remote?.writing = .behind
+    }
     try await cache.store(payload(6), for: "key")
     #expect(engine.requests.isEmpty)
     try await cache.flush()

@@ -55,6 +55,36 @@ import Testing
     try await expectStaged("a")
   }
 
+  enum JudgedChange: CaseIterable { case store, remove, commit }
+
+  /// A change that asks for the record meets the blob that was staged last, also one that comes while it waits.
+  @Test(arguments: JudgedChange.allCases) func aJudgedChangeMeetsWhatIsStagedMeanwhile(
+    change: JudgedChange
+  ) async throws {
+    let writer = try await cache.openWriter(for: "a")
+    try await writer.append(payload(30, 3))
+    try await cache.store(payload(10, 1), for: "a")
+    test.disk.hold(.rename)
+    test.disk.hold(.linkUnnamed)
+    test.disk.hold(.renameNoReplace)
+    let changing = Task { [cache] in
+      switch change {
+      case .store:
+        try await cache.store(payload(30, 3), for: "a", ttl: nil, locks: .none, extendedData: nil) {
+          $0?.payloadSize == 20
+        } != nil
+      case .remove: try await cache.remove("a") { $0?.payloadSize == 20 } == .done
+      case .commit: try await writer.commit { $0?.payloadSize == 20 } != nil
+      }
+    }
+    try await test.disk.waitForHeld(1)
+    try await cache.store(payload(20, 2), for: "a")
+    test.disk.letGo()
+    #expect(try await changing.value)
+    try await cache.flush()
+    #expect(try onDisk("a") == (change == .remove ? nil : payload(30, 3)))
+  }
+
   @Test func aWipeThatFailsLeavesIt() async throws {
     try await stageOver("a")
     test.disk.fail(.unlink, .ioError)

@@ -13,6 +13,8 @@ final class Production: Sendable {
     case fetchFile
     /// A caller waits for the remote tier's word about a blob that lies here.
     case confirm
+    /// Another machine has changed the key, and what lies here is dropped.
+    case drop
     /// A live blob that is old is produced anew.
     case refresh
   }

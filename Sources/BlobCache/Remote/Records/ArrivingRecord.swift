@@ -16,6 +16,7 @@ struct ArrivingRecord {
   private let judge: RecordJudge
   /// The bytes that the engine says there are, without the seal; nil if it says nothing.
   private let statedByteCount: Int64?
+  private let most: Int64
   private var seal: RecordSeal?
   private var head = Data()
   private(set) var header: RecordHeader?
@@ -29,12 +30,16 @@ struct ArrivingRecord {
   /// - Parameters:
   ///   - place: whose record it must be.
   ///   - statedByteCount: the object's bytes; nil where the engine does not say.
+  ///   - most: the bytes that the object may have.
   ///   - seal: what it must end with; nil where records have none.
   ///   - now: when it must be live.
   ///   - engine: where it comes from.
-  init(at place: RemotePlace, statedByteCount: Int64?, seal: RecordSeal?, now: UnixTime, from engine: String) {
+  init(
+    at place: RemotePlace, statedByteCount: Int64?, most: Int64, seal: RecordSeal?, now: UnixTime, from engine: String
+  ) {
     self.place = place
     self.engine = engine
+    self.most = most
     self.seal = seal
     // The time to live is the record's own, so no default counts.
     judge = RecordJudge(at: now, defaultExpiration: 0)
@@ -71,6 +76,10 @@ struct ArrivingRecord {
     guard let header, header.payloadChecksum != nil, header.keyDigest != nil || isExpired else {
       throw damaged("it has no checksums")
     }
+    // An engine that says no size is not believed more than one that does.
+    guard header.payloadSize <= UInt64(clamping: most),
+      header.extensionEnd ?? 0 <= RecordExtension.maximumTailByteCount
+    else { throw damaged("it says that it is longer than \(most) bytes") }
   }
 
   private mutating func judged(_ facts: RecordFacts) throws(RemoteError) -> RecordHeader {

@@ -10,19 +10,28 @@ struct Patience: Sendable {
   /// The pieces that have come.
   final class Pace: Sendable {
     private let count = Atomic(0)
+    private let paused = Atomic(false)
 
     var pieces: Int { count.load(ordering: .relaxed) }
-    func move() { count.add(1, ordering: .relaxed) }
+    /// Whether the engine waits for this machine.
+    var isPaused: Bool { paused.load(ordering: .relaxed) }
+    func pause() { paused.store(true, ordering: .relaxed) }
+    /// A piece has come, or the next is awaited again.
+    func move() {
+      paused.store(false, ordering: .relaxed)
+      count.add(1, ordering: .relaxed)
+    }
   }
 
   /// - Parameters:
-  ///   - first: how long nothing may come in the beginning.
+  ///   - first: how long nothing may come in the beginning; nil for any time.
   ///   - progress: how long nothing may come later. It is noticed before twice that time is over.
   ///   - engine: what messages call the engine.
   ///   - call: says of each piece that it has come.
   /// - Throws: `RemoteError` `timedOut`; what the call throws; `CancellationError` if the task is cancelled.
   func run<Result: Sendable>(
-    first: Duration, progress: Duration, _ engine: String, _ call: @escaping @Sendable (Pace) async throws -> Result
+    first: Duration?, progress: Duration = .zero, _ engine: String,
+    _ call: @escaping @Sendable (Pace) async throws -> Result
   ) async throws -> Result {
     let (race, pace) = (Race<Result>(), Pace())
     let running = Task {
@@ -33,11 +42,12 @@ struct Patience: Sendable {
       }
     }
     let watch = Task { [clock] in
+      guard let first else { return }
       var (seen, patience) = (0, first)
       // The sleep's only error is its cancellation: the call has ended, and there is nothing left to watch.
       while (try? await clock.sleep(for: patience)) != nil {
         let pieces = pace.pieces
-        if pieces == seen {
+        if pieces == seen, !pace.isPaused {
           let what = seen == 0 ? "did not answer" : "stopped in the middle of an answer"
           race.end(.failure(RemoteError(.timedOut, "\(engine) \(what) for \(patience)")))
           return

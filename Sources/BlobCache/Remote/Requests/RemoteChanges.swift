@@ -9,10 +9,19 @@ final class RemoteChanges: Sendable {
     case put(RemoteRecord)
     /// Makes the engine's object what the directory has when its turn comes, or removes it.
     case putFromDirectory
+    /// Puts what the directory has once more; nothing, if it has nothing.
+    case putAgain
     case remove
 
     var byteCount: Int {
       if case .put(let record) = self { record.byteCount } else { 0 }
+    }
+    /// Whether the engine's object is another blob's until it is carried out.
+    var replaces: Bool {
+      switch self {
+      case .put, .putFromDirectory: true
+      case .putAgain, .remove: false
+      }
     }
     var isRemoval: Bool {
       if case .remove = self { true } else { false }
@@ -127,6 +136,12 @@ final class RemoteChanges: Sendable {
     }
     for (key, waiting) in dropped { drop(key, waiting) }
     wake()
+  }
+
+  /// Puts a change into the line, unless the key has one, which does the same or more.
+  func addUnlessPending(_ change: Change, of key: BlobKey) {
+    guard !isPending(key) else { return }
+    add(change, of: key, givesWay: true)
   }
 
   private func drop(_ key: BlobKey, _ waiting: Waiting) {
@@ -244,7 +259,8 @@ extension RemoteChanges {
     do throws(RemoteError) {
       switch waiting.change {
       case .put(let record): try await requests.put(record, of: key)
-      case .putFromDirectory: try await requests.putFromDirectory(key)
+      case .putFromDirectory: try await requests.putFromDirectory(key, orRemove: true)
+      case .putAgain: try await requests.putFromDirectory(key, orRemove: false)
       case .remove: try await requests.remove(key)
       }
       end(key, .done)
@@ -258,7 +274,7 @@ extension RemoteChanges {
         requests.didDrop(key, isRemoval: waiting.change.isRemoval)
         if waiting.change.isRemoval { state.withLock { $0.hide(key) } }
         end(key, .dropped)
-        if !waiting.change.isRemoval { invalidate(key) }
+        if waiting.change.replaces { invalidate(key) }
       }
     }
   }

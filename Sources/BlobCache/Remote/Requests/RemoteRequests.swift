@@ -30,7 +30,8 @@ final class RemoteRequests: Sendable {
   /// What this cache is called by those who share the engine.
   let sender = "\(UInt64.random(in: 0 ... .max))"
   /// What lets loads through, and what lets changes through: an engine may take the one and refuse the other.
-  private let (breaker, changeBreaker): (CircuitBreaker, CircuitBreaker)
+  /// Leases and announcements have a third.
+  private let (breaker, changeBreaker, helpBreaker): (CircuitBreaker, CircuitBreaker, CircuitBreaker)
   private let patience: Patience
   private let counts = Lock(RemoteStatus())
   private let isClosed = Atomic(false)
@@ -41,7 +42,7 @@ final class RemoteRequests: Sendable {
     func makeBreaker() -> CircuitBreaker {
       CircuitBreaker(tier.breaker, now: here.monotonicNow, jitter: tier.jitter)
     }
-    (breaker, changeBreaker) = (makeBreaker(), makeBreaker())
+    (breaker, changeBreaker, helpBreaker) = (makeBreaker(), makeBreaker(), makeBreaker())
     patience = Patience(clock: tier.clock)
   }
 
@@ -219,10 +220,12 @@ extension RemoteRequests {
     func tooLong() -> RemoteError { RemoteError(.damaged, "\(name): \(place.name) is longer than \(most) bytes") }
     if let count = object.byteCount, count > most { throw tooLong() }
     var arriving = ArrivingRecord(
-      at: place, statedByteCount: object.byteCount, seal: tier.sealKey.map { RecordSeal($0, of: place.name) },
+      at: place, statedByteCount: object.byteCount, most: most,
+      seal: tier.sealKey.map { RecordSeal($0, of: place.name) },
       now: here.now(), from: name)
     var (count, hasBegun) = (Int64(0), false)
-    let start = here.monotonicNow()
+    // Less what this machine took to write the pieces.
+    var start = here.monotonicNow()
     for try await piece in object.pieces where !piece.isEmpty {
       pace.move()
       // Bytes that come one by one are progress, and no answer.
@@ -236,7 +239,12 @@ extension RemoteRequests {
       guard !arriving.isExpired else { return nil }
       guard let header = arriving.header, !payload.isEmpty || !hasBegun else { continue }
       hasBegun = true
+      // A slow disk here is no fault of the engine.
+      let began = here.monotonicNow()
+      pace.pause()
       try await accept(header, payload)
+      pace.move()
+      start = start.advanced(by: began.duration(to: here.monotonicNow()))
     }
     if let stated = object.byteCount, stated != count {
       throw RemoteError(.unreachable, "\(name): \(place.name) broke off after \(count) of \(stated) bytes")
@@ -261,11 +269,13 @@ extension RemoteRequests {
       counts.uploadedBytes += Int64(record.payloadByteCount)
     }
     here.tell(CacheEvent(.uploaded, key, byteCount: record.payloadByteCount))
-    await announce(key, checksum: record.payloadChecksum)
+    announce(key, checksum: record.payloadChecksum)
   }
 
-  /// Makes the engine's object what the directory has of a key now, or removes it if that has nothing.
-  func putFromDirectory(_ key: BlobKey) async throws(RemoteError) {
+  /// Makes the engine's object what the directory has of a key now.
+  ///
+  /// - Parameter removes: whether it is removed if the directory has nothing.
+  func putFromDirectory(_ key: BlobKey, orRemove removes: Bool) async throws(RemoteError) {
     guard let place = place(of: key) else { return }
     let record: RemoteRecord?
     do {
@@ -283,7 +293,10 @@ extension RemoteRequests {
     } catch {
       throw RemoteError(.unsupported, "\(key) cannot be read here: \(error)", cause: error)
     }
-    guard let record else { return try await remove(key) }
+    guard let record else {
+      if removes { try await remove(key) }
+      return
+    }
     try await put(record, of: key)
   }
 
@@ -291,7 +304,7 @@ extension RemoteRequests {
     guard let place = place(of: key) else { return }
     try await change(key, byteCount: 0) { try await $0.remove(place.name) }
     counts.withLock { $0.removals += 1 }
-    await announce(key, checksum: nil)
+    announce(key, checksum: nil)
   }
 
   private func change(
@@ -330,48 +343,60 @@ extension RemoteRequests {
 
   /// - Throws: `CancellationError` if the task is cancelled.
   func acquireLease(at place: RemotePlace, for time: Duration) async throws(CancellationError) -> Lease {
-    guard let engine = tier.engine as? any RemoteLeasing, pause == nil else { return .unknown }
+    guard let engine = tier.engine as? any RemoteLeasing else { return .unknown }
     do {
-      let isGranted = try await withChangeTime { [sender] in
+      let isGranted = try await help(with: place.key) { [sender] in
         try await engine.acquireLease(place.name, as: sender, for: time)
       }
+      guard let isGranted else { return .unknown }
       return isGranted ? .granted : .taken
     } catch {
-      guard !Task.isCancelled else { throw CancellationError() }
-      didFail(error, of: place.key)
-      return .unknown
+      // It may have been granted all the same.
+      Task { await self.releaseLease(at: place) }
+      throw error
     }
   }
 
   func releaseLease(at place: RemotePlace) async {
     guard let engine = tier.engine as? any RemoteLeasing else { return }
-    do {
-      try await withChangeTime { [sender] in try await engine.releaseLease(place.name, as: sender) }
-    } catch {
-      // It ends by itself.
-      didFail(error, of: place.key)
-    }
+    // A lease that is not given back ends by itself.
+    _ = try? await help(with: place.key) { [sender] in try await engine.releaseLease(place.name, as: sender) }
   }
 
-  /// Tells the other machines of a change that the engine has taken.
-  private func announce(_ key: BlobKey, checksum: UInt32?) async {
+  /// Tells the other machines of a change that the engine has taken. The change does not wait for it.
+  private func announce(_ key: BlobKey, checksum: UInt32?) {
     guard tier.announcesChanges, let engine = tier.engine as? any RemoteAnnouncing else { return }
     let (text, channel) = (Announcement(sender: sender, key: key, checksum: checksum).text, tier.namespace.channel)
-    do {
-      try await withChangeTime { try await engine.announce(text, on: channel) }
-    } catch {
-      // Their copies stay until their end.
-      didFail(error, of: key)
-    }
+    // If it fails, their copies stay until their end.
+    Task { _ = try? await help(with: key) { try await engine.announce(text, on: channel) } }
   }
 
   func didFailToListen(_ error: any Error) { didFail(error, of: nil) }
 
-  private func withChangeTime<Result: Sendable>(
-    _ body: @escaping @Sendable () async throws -> Result
-  ) async throws -> Result {
+  /// Asks the engine for what only saves work, unless it has failed at that lately.
+  ///
+  /// - Returns: nil if it fails, or is not asked.
+  /// - Throws: `CancellationError` if the task is cancelled.
+  private func help<Result: Sendable>(
+    with key: BlobKey, _ body: @escaping @Sendable () async throws -> Result
+  ) async throws(CancellationError) -> Result? {
+    guard !isClosed.load(ordering: .relaxed), let ticket = helpBreaker.admit() else { return nil }
     let time = tier.deadlines.change
-    return try await patience.run(first: time, progress: time, tier.engine.name) { _ in try await body() }
+    do {
+      let result = try await patience.run(first: time, progress: time, tier.engine.name) { _ in try await body() }
+      _ = helpBreaker.succeed()
+      return result
+    } catch {
+      guard !Task.isCancelled else {
+        helpBreaker.leave(ticket)
+        throw CancellationError()
+      }
+      // One that cannot is asked as seldom as one that refuses.
+      let kind = RemoteError(anything: error, from: tier.engine.name).kind
+      _ = helpBreaker.fail(kind == .unsupported ? .refused : kind, ticket)
+      didFail(error, of: key)
+      return nil
+    }
   }
 
   /// Counts and tells of a failure that only costs work.
@@ -396,7 +421,11 @@ extension RemoteRequests {
   private func note(
     _ error: any Error, of key: BlobKey, _ breaker: CircuitBreaker, _ ticket: CircuitBreaker.Ticket
   ) -> RemoteError {
-    let failure = RemoteError(anything: error, from: tier.engine.name)
+    var failure = RemoteError(anything: error, from: tier.engine.name)
+    if let here = (failure.cause ?? error) as? BlobStoreError {
+      // What went there could not be read here.
+      failure = RemoteError(.unsupported, "\(key) cannot be read here: \(here)", cause: here)
+    }
     counts.withLock { counts in
       counts.failures += 1
       if failure.kind == .damaged { counts.damaged += 1 }

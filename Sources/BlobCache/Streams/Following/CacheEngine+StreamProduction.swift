@@ -27,8 +27,14 @@ extension CacheEngine {
   ) async throws -> CacheFollower {
     // One that was open before the last look.
     var opened: StreamProduction?
+    var hasAsked = remote == nil
     while true {
       if let follower = try await follower(of: key, options) { return follower }
+      if !hasAsked {
+        hasAsked = true
+        try await fetchFile(key)
+        continue
+      }
       let (production, isNew) = streams.production(of: key, options)
       guard isNew else {
         if production === opened {
