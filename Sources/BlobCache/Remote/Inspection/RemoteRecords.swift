@@ -71,8 +71,8 @@ extension RemoteRecords {
     guard let bytes = try await bytes(of: key) else { return nil }
     let place = try RemotePlace(of: key, in: namespace)
     var arriving = ArrivingRecord(
-      at: place, statedByteCount: Int64(bytes.count), seal: sealKey.map { RecordSeal($0, of: place.name) }, now: now(),
-      from: engine.name)
+      at: place, statedByteCount: Int64(bytes.count), most: Int64(bytes.count),
+      seal: sealKey.map { RecordSeal($0, of: place.name) }, now: now(), from: engine.name)
     let payload = try arriving.take(bytes)
     guard !arriving.isExpired else { return nil }
     let end = try arriving.end()
