@@ -47,7 +47,7 @@ import Testing
     var (nodes, random): ([FleetNode], SplitMix) = ([], SplitMix(seed: seed))
     for node in 0..<5 { nodes.append(try await start(node)) }
     var model = Model(nodes: nodes.count)
-    for step in 0..<150 {
+    for step in 0..<100 {
       let (node, key) = (Int.random(in: 0..<5, using: &random), Int.random(in: 0..<8, using: &random))
       switch Int.random(in: 0..<100, using: &random) {
       case 0..<20:

@@ -86,6 +86,26 @@ import Testing
     try await eventually("the copy is replaced") { try b.get("key").text == "another" }
   }
 
+  /// Machines hear what another has changed, and drop their copies.
+  @Test(.enabled(if: ValkeyProgram.redis.missing == nil, "needs redis-server: Tools/prerequisites"))
+  func aCopyIsDroppedWhenAnotherMachineSaysSo() async throws {
+    let url = try await FleetStore.redis.url(namespace)
+    let options = FleetNode.patient + ["--remote-announce"]
+    let (a, b) = (try await FleetNode(remote: url, options), try await FleetNode(remote: url, options))
+    // A listener begins by itself, so a first announcement may be missed.
+    try await eventually("the copy is replaced") {
+      let text = UUID().uuidString
+      _ = try a.put("key", text)
+      let end = ContinuousClock.now + .seconds(1)
+      while ContinuousClock.now < end {
+        if try b.get("key").text == text { return try a.put("key", text + " again") == 204 }
+        usleep(10_000)
+      }
+      return false
+    }
+    try await eventually("it is dropped again") { try b.get("key").text.hasSuffix(" again") }
+  }
+
   /// Records without the seal are none.
   @Test func recordsAreSealed() async throws {
     let file = FileManager.default.temporaryDirectory.appending(path: "\(namespace).key")

@@ -71,8 +71,12 @@ struct FleetStore: Sendable, CustomStringConvertible {
     "\(try await BlobCacheServe.shared.value.endpoint)?namespace=\(namespace)"
   }
 
+  static let redis = FleetStore(description: "Redis") { namespace in
+    "valkey://\(try await ValkeyNode.redis.value.address)?namespace=\(namespace)"
+  }
+
   static let available: [FleetStore] =
-    [serve]
+    [serve] + (ValkeyProgram.redis.missing == nil ? [redis] : [])
     + (SeaweedFS.isThere
       ? [
         FleetStore(description: "SeaweedFS") { namespace in
