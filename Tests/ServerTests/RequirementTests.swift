@@ -1,0 +1,65 @@
+import BlobCache
+import BlobCacheServer
+import BlobRecord
+import Foundation
+import TestSupport
+import Testing
+
+/// What users of other caches complained of, as requirements of the server: R9 and R13 to R15 of Spec/Remote.md. Those of
+/// the tier are in BlobCacheTests, those of connections in RemoteProcessTests.
+@Suite struct RequirementTests {
+  /// R9: who may read need not be able to write, so that nobody's cache is poisoned by everybody.
+  @Test(arguments: ["/v1/blobs/a", "/gradle/a", "/ccache/a", "/sccache/a", "/turbo/v8/artifacts/0a"])
+  func R9_aReaderPoisonsNothing(target: String) async throws {
+    var answering = BlobResponder.Configuration()
+    answering.access = AccessControl(tokens: [
+      AccessToken(name: "reader", secret: "r", scopes: [.read]),
+      AccessToken(name: "writer", secret: "w", scopes: [.read, .write]),
+    ])
+    let server = try TestServer(answering)
+    func send(_ method: String, _ secret: String, _ body: MessageBody = .none) async throws -> Answer {
+      try await server.send(method, target, ["Authorization": "Bearer \(secret)"], body)
+    }
+    #expect((200...204).contains(try await send("PUT", "w", .bytes(Data("good".utf8))).status))
+    #expect(try await send("PUT", "r", .bytes(Data("evil".utf8))).status == 403)
+    #expect(try await send("DELETE", "r").status >= 400)
+    #expect(try await send("GET", "r").text == "good")
+  }
+
+  /// R13: a refusal for size names both sizes, before a body is read.
+  @Test func R13_aRefusalNamesBothSizes() async throws {
+    let server = try TestServer { $0.store.limits.payload = 1000 }
+    let answer = try await server.send(
+      "PUT", "/v1/blobs/a", ["Content-Length": "5000"], .bytes(Data(count: 5000)))
+    #expect(answer.status == 413)
+    #expect(answer.text.contains("5000") && answer.text.contains("1000"), "\(answer.text)")
+  }
+
+  /// R14: a build tool gets the statuses that its protocol knows, and so a miss for a record that is damaged.
+  @Test(arguments: ["/gradle/a", "/ccache/a", "/sccache/a", "/turbo/v8/artifacts/0a"])
+  func R14_aClientGetsStatusesThatItKnows(target: String) async throws {
+    let server = try TestServer { $0.memory = nil }
+    #expect(try await server.send("GET", target).status == 404)
+    let put = try await server.send("PUT", target, ["If-None-Match": "*"], .bytes(Data("text".utf8)))
+    #expect([200, 201, 202, 204].contains(put.status))
+    let record = try #require(try server.cache.store.records().first { _ in true })
+    let file = server.root.appending(record.file).string
+    var bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+    bytes[bytes.count - 1] ^= 1
+    try bytes.write(to: URL(fileURLWithPath: file))
+    #expect(try await server.send("GET", target).status == 404)
+  }
+
+  /// R15: what a client signs an artifact with comes back byte for byte.
+  @Test func R15_aSignatureComesBackAsItWas() async throws {
+    let server = try TestServer()
+    let target = "/turbo/v8/artifacts/0a"
+    let tag = "aGVsbG8rL3dvcmxkLT0="
+    _ = try await server.send(
+      "PUT", target, ["x-artifact-tag": tag, "x-artifact-duration": "12"], .bytes(Data("tarball".utf8)))
+    let answer = try await server.send("GET", target)
+    #expect(answer["x-artifact-tag"] == tag)
+    #expect(answer["x-artifact-duration"] == "12")
+    #expect(answer.text == "tarball")
+  }
+}
