@@ -25,6 +25,7 @@
     private var decoder = RESPDecoder()
     private var unread: ByteBuffer?
     private var waiting = CircularBuffer<RESPRequest>()
+    private var hasEnded = false
     /// Those of the first request.
     private var replies: [RESPValue] = []
 
@@ -41,11 +42,13 @@
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      // Behind bytes that were not understood, none are.
+      guard !hasEnded else { return }
       noteSign()
       var bytes = unwrapInboundIn(data)
       if unread == nil { unread = bytes } else { unread?.writeBuffer(&bytes) }
       do throws(RESPSyntaxError) {
-        while let value = try nextValue() { take(value, context) }
+        while !hasEnded, let value = try nextValue() { take(value, context) }
       } catch {
         end(error, context)
       }
@@ -87,6 +90,7 @@
     }
 
     private func end(_ error: any Error, _ context: ChannelHandlerContext) {
+      hasEnded = true
       fail(error)
       context.close(promise: nil)
     }

@@ -20,19 +20,27 @@
     public func announcements(
       on channel: String
     ) async throws -> any AsyncSequence<String, any Error> & Sendable {
+      try await announcements(on: channel, askingAfter: .seconds(10), patience: .seconds(10))
+    }
+
+    /// - Parameters:
+    ///   - pause: how often the server is asked whether it lives.
+    ///   - patience: how long its answer may take.
+    func announcements(
+      on channel: String, askingAfter pause: Duration, patience: Duration
+    ) async throws -> AsyncThrowingStream<String, any Error> {
       let server = try await server(of: channel)
-      return try await ValkeySubscription.begin(on: channel, at: server, servers)
+      return try await ValkeySubscription.begin(on: channel, at: server, servers, askingAfter: pause, patience)
     }
   }
 
   /// What is announced on one channel, from a connection of its own.
   enum ValkeySubscription {
     private static let waitingLimit = 4096
-    /// How often a server that has nothing to tell is asked whether it lives.
-    private static let pause: Duration = .seconds(10)
 
     static func begin(
-      on channel: String, at server: ValkeyAddress, _ servers: ValkeyServers
+      on channel: String, at server: ValkeyAddress, _ servers: ValkeyServers, askingAfter pause: Duration,
+      _ patience: Duration
     ) async throws -> AsyncThrowingStream<String, any Error> {
       let (stream, texts) = AsyncThrowingStream<String, any Error>.makeStream(
         bufferingPolicy: .bufferingOldest(waitingLimit))
@@ -73,7 +81,7 @@
         while (try? await Task.sleep(for: pause)) != nil {
           let sign = Task { _ = try await connection.send([RESPCommand("PING")]) }
           let limit = Task {
-            try await Task.sleep(for: pause)
+            try await Task.sleep(for: patience)
             connection.close(RemoteError(.timedOut, "\(failure.engine): \(server) has stopped answering"))
           }
           guard case .success = await sign.result else { return }

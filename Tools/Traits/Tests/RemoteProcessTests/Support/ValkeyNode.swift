@@ -46,6 +46,8 @@ final class ValkeyNode: Sendable {
           "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
         ]
         command += ["--cluster-port", "\(ports[1])", "--repl-diskless-sync-delay", "0"]
+        // Tests say themselves when a replica takes over.
+        command += ["--cluster-replica-no-failover", "yes"]
       }
       if !users.isEmpty {
         let list = directory.appending(path: "users.acl")
@@ -109,6 +111,8 @@ final class ValkeyCluster: Sendable {
       }
       return true
     }
+    // A short one forms a cluster soon, and then takes a slow node for a dead one.
+    for node in made { try await node.ask("CONFIG", "SET", "cluster-node-timeout", "60000") }
     for replica in replicas {
       try await replica.ask("CLUSTER", "REPLICATE", try await nodes[0].identifier)
       try await eventually("a replica has its primary") {

@@ -1,0 +1,198 @@
+import Foundation
+import NIOCore
+import Testing
+
+@testable import BlobCacheRemote
+
+/// Networks that fail, servers that stop, and replies that no server should send.
+@Suite(.timeLimit(.minutes(5)), .enabled(if: ValkeyProgram.redis.missing == nil, "no redis-server"))
+struct ValkeyFaultTests {
+  private let records: Records
+  private let name = RemoteName("faults/\(UUID().uuidString)")
+
+  init() throws { records = try Records() }
+
+  private func settings(_ port: Int) -> ValkeyEngine.Settings {
+    var settings = ValkeyEngine.Settings([ValkeyAddress("127.0.0.1", port: port)])
+    settings.connectTime = .seconds(60)
+    return settings
+  }
+
+  private func error(_ body: () async throws -> Void) async -> RemoteError? {
+    do {
+      try await body()
+      return nil
+    } catch {
+      return error as? RemoteError
+    }
+  }
+
+  /// The reply to HELLO and to CLUSTER SLOTS have some 200 bytes; the object has 200,000.
+  @Test(arguments: [
+    FaultProxy.Fault.refuse, .truncate(after: 0), .truncate(after: 20), .truncate(after: 5000), .reset(after: 5000),
+  ])
+  func aBrokenConnectionIsAnErrorAndMadeAnew(_ fault: FaultProxy.Fault) async throws {
+    let node = try await ValkeyNode.redis.value
+    let proxy = try FaultProxy(to: node.address.port)
+    let engine = try ValkeyEngine(settings(proxy.port))
+    let record = try records.inMemory(Records.bytes(200_000, seed: 6))
+    try await engine.put(record, as: name)
+    try proxy.set(fault)
+    // The ends of the connections from before are seen a moment later.
+    try await eventually("it is noticed") {
+      let failure = await error { _ = try await engine.get(name) }
+      return failure?.kind == .unreachable && failure?.message.contains("127.0.0.1:\(proxy.port)") == true
+    }
+    try proxy.set(.none)
+    try await eventually("it is asked again") {
+      do {
+        return try await engine.bytes(of: name) == record.bytes
+      } catch {
+        return false
+      }
+    }
+    try await engine.remove(name)
+    await engine.close()
+  }
+
+  @Test func aServerThatSaysNothingTakesNoLongerThanAConnectionMay() async throws {
+    let proxy = try FaultProxy(to: 1)
+    try proxy.set(.hang)
+    var settings = settings(proxy.port)
+    settings.connectTime = .milliseconds(200)
+    let engine = try ValkeyEngine(settings)
+    let failure = await error { _ = try await engine.get(name) }
+    #expect(failure?.kind == .timedOut)
+    #expect(failure?.message.contains("connectTime") == true)
+    // Who waits may be cancelled before.
+    settings.connectTime = .seconds(3600)
+    let patient = try ValkeyEngine(settings)
+    let asking = Task { try await patient.head(name) }
+    let listening = Task { _ = try await patient.announcements(on: "changes") }
+    for task in [asking.cancel, listening.cancel] { task() }
+    await #expect(throws: CancellationError.self) { try await asking.value }
+    await #expect(throws: CancellationError.self) { try await listening.value }
+    for engine in [engine, patient] { await engine.close() }
+  }
+
+  /// What waits on a connection that is given up for dead ends too. A server that goes on is asked again.
+  @Test func aServerMayStopAndGoOn() async throws {
+    let node = try await ValkeyNode(.redis)
+    var settings = node.settings
+    settings.connections = 1
+    let engine = try ValkeyEngine(settings)
+    let record = try records.inMemory(Data("a".utf8))
+    try await engine.put(record, as: name)
+    let texts = try await engine.announcements(
+      on: "changes", askingAfter: .milliseconds(100), patience: .milliseconds(100))
+    node.server.send(SIGSTOP)
+    let waiting = Task { await error { _ = try await engine.get(name) } }
+    let cancelled = Task { try await engine.get(name) }
+    try await Task.sleep(for: .milliseconds(400))
+    cancelled.cancel()
+    await #expect(throws: CancellationError.self) { _ = try await cancelled.value }
+    #expect(await waiting.value?.kind == .timedOut)
+    let silence = await error { for try await _ in texts {} }
+    #expect(silence?.kind == .timedOut)
+    node.server.send(SIGCONT)
+    #expect(try await engine.bytes(of: name) == record.bytes)
+    await engine.close()
+  }
+
+  /// As before Redis 6, and behind some proxies.
+  @Test func serversWithoutHelloAreSpokenToAsBefore() async throws {
+    let node = try await ValkeyNode(.redis, ["--rename-command", "HELLO", "", "--requirepass", "word"])
+    var settings = node.settings
+    settings.password = .fixed("word")
+    let engine = try ValkeyEngine(settings)
+    let record = try records.inMemory(Records.bytes(2 << 20, seed: 7))
+    try await engine.put(record, as: name)
+    #expect(try await engine.bytes(of: name) == record.bytes)
+    #expect(try await engine.names(name) == [name.string])
+    #expect(try await engine.acquireLease(name, as: "a", for: .seconds(60)))
+    #expect(try await !engine.acquireLease(name, as: "b", for: .seconds(60)))
+    let texts = try await engine.announcements(on: "changes", askingAfter: .milliseconds(1), patience: .seconds(600))
+    try await engine.announce("text", on: "changes")
+    for try await text in texts {
+      #expect(text == "text")
+      break
+    }
+    await engine.close()
+    for password in [nil, Secret.fixed("wrong")] {
+      settings.password = password
+      let engine = try ValkeyEngine(settings)
+      #expect(await error { _ = try await engine.get(name) }?.kind == .refused)
+      await engine.close()
+    }
+  }
+
+  /// What a server in its right mind does not answer.
+  @Test(arguments: [
+    ("+OK\r\n", RemoteError.Kind.failed, "another type"), ("hello\r\n", .failed, "no RESP"),
+    ("$9999999\r\n", .failed, "no RESP"), ("-LOADING wait\r\n", .throttled(nil), "pause"),
+    ("", .unreachable, "broke off"),
+    ("-MOVED 1 :PORT\r\n", .failed, "more than 5 times"), ("-ASK 1 127.0.0.1:PORT\r\n", .failed, "more than 5 times"),
+    ("-MOVED 1 nowhere\r\n", .failed, "MOVED"), ("-MOVED\r\n", .failed, "MOVED"),
+    ("-MOVED 1 127.0.0.1:1\r\n", .unreachable, "127.0.0.1:1"), ("_\r\n", .failed, "another type"),
+  ])
+  func strangeRepliesAreErrors(_ reply: String, kind: RemoteError.Kind, words: String) async throws {
+    let port = try EngineServer.freePorts(1)[0]
+    let server = try StrangeServer(port: port) { command in
+      command[0] == "GETRANGE" ? reply.replacing("PORT", with: "\(port)") : nil
+    }
+    let engine = try ValkeyEngine(settings(port))
+    let failure = await error { _ = try await engine.get(name) }
+    #expect(failure?.kind == kind)
+    #expect(failure?.message.contains(words) == true, "\(String(describing: failure))")
+    await engine.close()
+    server.close()
+  }
+
+  /// A reply that nobody asked for could be taken for the next one's.
+  @Test func aReplyTooManyEndsTheConnection() async throws {
+    let server = try StrangeServer(port: 0) { command in
+      command[0] == "GETRANGE" ? "$1\r\na\r\n$1\r\nb\r\n" : nil
+    }
+    let engine = try ValkeyEngine(settings(server.port))
+    for _ in 0..<20 {
+      // The connection ends before the next request, or under it.
+      guard let head = try? await engine.head(name) else { continue }
+      #expect(head == Data("a".utf8))
+    }
+    await engine.close()
+    server.close()
+  }
+
+  @Test func aClusterWithoutSlotsIsTold() async throws {
+    let server = try StrangeServer(port: 0) { $0[0] == "CLUSTER" ? "*0\r\n" : nil }
+    let engine = try ValkeyEngine(settings(server.port))
+    let failure = await error { _ = try await engine.get(name) }
+    #expect(failure?.kind == .failed)
+    #expect(failure?.message.contains("CLUSTER INFO") == true)
+    await engine.close()
+    server.close()
+  }
+}
+
+/// Answers like a Redis alone, but for some commands.
+private struct StrangeServer {
+  private let listener: Listener
+  var port: Int { listener.port }
+
+  /// - Parameter answer: what is sent for a command; nil for what a Redis says, and nothing for an end of the connection.
+  init(port: Int, _ answer: @escaping @Sendable ([String]) -> String?) throws {
+    listener = try Listener(port: port) { connection in
+      var (decoder, unread) = (RESPDecoder(), ByteBuffer())
+      while case let bytes = connection.read(), !bytes.isEmpty {
+        unread.writeBytes(bytes)
+        while let command = try? decoder.next(from: &unread)?.elements?.compactMap(\.text) {
+          let usual = command[0] == "CLUSTER" ? "-ERR This instance has cluster support disabled\r\n" : "+OK\r\n"
+          guard case let reply = answer(command) ?? usual, !reply.isEmpty else { return connection.close() }
+          connection.write(reply.utf8)
+        }
+      }
+    }
+  }
+
+  func close() { listener.close() }
+}
