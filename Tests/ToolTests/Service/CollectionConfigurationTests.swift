@@ -77,7 +77,8 @@ import Testing
         "directories": {
           "DIR/one": {
             "every": "7m", "jitter": "1m", "sizeLimit": "1GiB", "countLimit": 9, "maxTime": 60, "defaultTTL": "1d", "naming": "encoded",
-            "flat": false, "eviction": "frequency"
+            "flat": false, "eviction": "frequency", "name": "covers", "remote": "s3://blobs/covers", "remoteMode": "readOnly",
+            "remoteAnnounce": true
           }
         }
       }
@@ -106,6 +107,8 @@ import Testing
       (#"{"directories": {"a": {}}}"#, "directories.a: must be an absolute path"),
       (#"{"directories": {"/a": {}, "/b/../a": {}}}"#, "is there twice"),
       (#"{"directories": {"/a": {"maxTime": "1y"}}}"#, #"directories."/a".maxTime: must be a duration"#),
+      (#"{"directories": {"/a": {"remote": {}}}}"#, #"directories."/a".remote: must be a text"#),
+      (#"{"remote": "s3://blobs", "directories": {"/a": {}}}"#, "remote: there is no such field"),
       (#"{"directories": {"/a": {"parallel": 2}}}"#, #"directories."/a".parallel: belongs to the whole file"#),
       (#"{"directories": {"/a": {"every": "6m"}}}"#, "has a field \"every\", but the file itself has none"),
       (#"{"directories": {}}"#, "names no directories"), (#"{"every": "6m"}"#, "names no directories"),
