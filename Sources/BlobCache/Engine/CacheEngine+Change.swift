@@ -239,7 +239,8 @@ extension CacheEngine {
       if let error = entry.accessError { throw error }
       // A file whose name is no key's has no key with that prefix.
       guard let key = entry.key else { continue }
-      guard try remove(key) == .done else { continue }
+      // Of the remote tier's objects, only those are removed that are asked for: `removeEverywhere(prefix:)`.
+      guard try remove(key, if: nil, queueTime: .zero, isOfRemote: false) == .done else { continue }
       report.files += 1
       report.bytes += entry.fileSize
     }

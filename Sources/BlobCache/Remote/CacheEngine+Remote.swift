@@ -186,22 +186,3 @@ extension RecordHeader {
   /// The time to live that a store is told; nil for none of its own.
   fileprivate var timeToLive: Duration? { ttl == 0 ? nil : .seconds(Int64(clamping: ttl)) }
 }
-
-extension BlobCache {
-  /// What the cache has to do with its remote tier; nil without one.
-  public var remoteStatus: RemoteStatus? { engine.remote?.status }
-
-  /// Removes a key's record here and in the remote tier, and says what has become of it there.
-  ///
-  /// `remove` does the same, and does not wait for the engine. A removal that the engine did not take is tried again until
-  /// it does, or the cache is closed. Other machines keep the copies in their directories.
-  ///
-  /// - Returns: whether it was removed here, and there: nil without a tier that is written to.
-  /// - Throws: as `remove`.
-  public func removeEverywhere(_ key: BlobKey) async throws -> (here: BlobStore.Outcome, there: RemoteOutcome?) {
-    let engine = try openEngine()
-    let outcome = try await engine.lanes.removals.run { try engine.remove(key, queueTime: $0) }
-    guard let remote = engine.remote, remote.tier.mode.writes else { return (outcome, nil) }
-    return (outcome, await remote.settled(key))
-  }
-}

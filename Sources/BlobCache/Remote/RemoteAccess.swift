@@ -116,6 +116,30 @@ final class RemoteAccess: Sendable {
 
   func isPending(_ key: BlobKey) -> Bool { changes.isPending(key) }
 
+  /// Removes the objects of all keys that begin so, a page of names at a time.
+  ///
+  /// - Throws: `RemoteError`; `CancellationError`.
+  func remove(prefix: String) async throws -> RemotePrefixRemoval {
+    guard tier.namespace.naming != .sha256 else {
+      throw RemoteError(.unsupported, "\(tier.engine.name): names by sha256 do not tell their keys")
+    }
+    let records = RemoteRecords(tier.engine, namespace: tier.namespace)
+    var removal = RemotePrefixRemoval()
+    var page: String?
+    repeat {
+      try Task.checkCancellation()
+      let found = try await records.page(prefix: prefix, page)
+      let keys = found.entries.compactMap(\.key)
+      removal.unknown += found.entries.count - keys.count
+      for key in keys { didRemove(key) }
+      for key in keys {
+        if await settled(key) == .done { removal.removed += 1 } else { removal.left += 1 }
+      }
+      page = found.next
+    } while page != nil
+    return removal
+  }
+
   /// Whether a store waits for the engine.
   var writesThrough: Bool { tier.mode.writes && tier.writing == .through }
 

@@ -34,7 +34,8 @@ extension BlobCache {
 
   /// Removes all records whose keys begin with a prefix, at any age and with any locks. Staged blobs are written first.
   ///
-  /// Records stored during the removal may stay. A cancelled task ends it with the file in hand; the report says so.
+  /// Records stored during the removal may stay. What a remote tier has of these keys stays there, and comes back with a
+  /// load: `removeEverywhere(prefix:)` removes both. A cancelled task ends it with the file in hand; the report says so.
   ///
   /// - Throws: as `BlobStore.remove(prefix:)`; `CancellationError` while it waits for a thread; `writeFailed`; `closed`.
   @discardableResult

@@ -229,6 +229,37 @@ import Testing
       told == ["fetched", "hit(BlobCache.CacheEvent.Tier.remote)", "hit(BlobCache.CacheEvent.Tier.memory)", "miss"])
   }
 
+  /// T11: a prefix is removed there only where that is asked for, and then of all machines' blobs.
+  @Test(arguments: ["al", "album/", "a", "album/1"]) func aPrefixIsRemovedThereWhenThatIsAsked(
+    prefix: String
+  ) async throws {
+    let (one, other) = (try first.node(engine), try second.node(engine))
+    for key in ["album/1", "album/2 ä", "song"] { try await one.store(payload(5), for: BlobKey(key)) }
+    try await other.store(payload(5), for: "album/10")
+    let before = engine.objects.count
+    #expect(try await one.remove(prefix: "album/1").files == 1)
+    #expect(engine.objects.count == before)
+    #expect(try await one.load("album/1") != nil)
+    let report = try await one.removeEverywhere(prefix: prefix)
+    let wanted = prefix == "album/1" ? 2 : 3
+    #expect(report.here.files == Int64(wanted - 1))
+    #expect(report.there == removal(wanted))
+    #expect(engine.objects.count == before - wanted)
+    #expect(try await second.node(engine).load("song") != nil)
+  }
+
+  private func removal(_ removed: Int) -> RemotePrefixRemoval {
+    var removal = RemotePrefixRemoval()
+    removal.removed = removed
+    return removal
+  }
+
+  @Test func aPrefixOfHiddenKeysIsNotRemovedThere() async throws {
+    let cache = try first.node(engine) { $0.remote?.namespace = RemoteNamespace("test", naming: .sha256) }
+    let error = await #expect(throws: RemoteError.self) { try await cache.removeEverywhere(prefix: "a") }
+    #expect(error?.kind == .unsupported)
+  }
+
   /// T9: a staged blob, too, goes there once it has its place here.
   @Test func whatIsStagedGoesThereLater() async throws {
     var behind = BlobCache.WriteBehind()
