@@ -77,7 +77,7 @@ public final class BlobCache: Sendable {
     guard engine.remote == nil else {
       // What goes to the remote tier is read from the directory.
       Task { [engine] in
-        // Its errors have been told to the observer and the log; nobody is left to throw to.
+        // The observer and the log have been told of its errors, and no caller waits for them.
         _ = await engine.settled()
         await engine.remote?.close()
         engine.shutDown()
@@ -129,7 +129,7 @@ extension BlobCache {
   package func refreshWaiterCount(of key: BlobKey) -> Int {
     engine.productions.waiterCount(of: Production.Name(key: key, kind: .refresh))
   }
-  /// Those that wait for what the remote tier has of it.
+  /// Tasks that wait for the remote tier's blob of a key.
   package func fetchWaiterCount(of key: BlobKey) -> Int {
     [Production.Kind.fetch, .fetchFile].reduce(0) {
       $0 + engine.productions.waiterCount(of: Production.Name(key: key, kind: $1))

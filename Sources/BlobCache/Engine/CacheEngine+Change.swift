@@ -76,7 +76,7 @@ extension CacheEngine {
   /// If it fails, that is staged as before.
   ///
   /// - Parameters:
-  ///   - condition: of the change. One that asks for the record on disk sees no staged blob, so that is written first.
+  ///   - condition: of the change. One that judges the record on disk has the staged blob written first.
   ///   - change: is told whether a blob was staged.
   func inPlaceOfStaged<Result>(
     _ key: BlobKey, if condition: StoreCondition? = nil, _ change: (Bool) throws -> Result

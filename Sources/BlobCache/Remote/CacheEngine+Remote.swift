@@ -130,7 +130,7 @@ extension CacheEngine {
   /// Brings what the engine has of a key into the directory, piece by piece.
   ///
   /// - Parameter history: the key's, before it was known that what lies here will not do.
-  /// - Returns: the header of what has its place here; nil for nothing.
+  /// - Returns: the header of the record that was stored here; nil for nothing.
   func fetchFile(
     _ key: BlobKey, from remote: RemoteAccess, if history: StoreCondition
   ) async throws -> RecordHeader? {

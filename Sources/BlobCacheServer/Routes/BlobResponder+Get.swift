@@ -69,7 +69,7 @@ extension BlobResponder {
   private func find(_ key: BlobKey) async throws -> StoredBlob? {
     if !revalidates, let blob = cache.cachedBlob(for: key) { return .whole(blob) }
     if !soundFiles.hasSeen(key) {
-      // A load of what is missing is counted as a miss.
+      // A load of a missing blob is counted as a miss.
       guard let header = try await cache.header(for: key), header.payloadSize > Self.largestWhole else {
         return try await cache.load(key).map { .whole($0) }
       }

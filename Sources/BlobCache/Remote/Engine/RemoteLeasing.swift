@@ -7,7 +7,7 @@ public protocol RemoteLeasing: RemoteEngine {
   ///
   /// - Parameters:
   ///   - name: of the object that the lease is about.
-  ///   - holder: who asks, by a text of its own.
+  ///   - holder: a text that tells this machine from all others.
   ///   - time: after which it ends by itself.
   /// - Returns: false if another has it.
   /// - Throws: `RemoteError`; `unsupported` where the engine turns out to grant none.

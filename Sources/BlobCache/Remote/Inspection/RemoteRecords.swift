@@ -127,7 +127,7 @@ extension RemoteRecords {
     return (prefix.isEmpty ? entries : entries.filter { $0.key?.hasPrefix(prefix) == true }, found.next)
   }
 
-  /// The header of an object, and the bytes that it says are behind it; nil where there is none any more, or no record's.
+  /// The header of an object; nil for no object, and for one that begins with something else.
   ///
   /// - Throws: `RemoteError`.
   package func header(of name: RemoteName) async throws -> RecordHeader? {
@@ -152,7 +152,7 @@ extension RemoteNamespace {
     guard name.string.hasPrefix(prefix.string) else { return nil }
     guard let file = name.string.dropFirst(prefix.string.count).split(separator: "/").last else { return nil }
     guard let key = naming.key(ofFileName: String(file)) else { return nil }
-    // A file that lies elsewhere is none of the cache's.
+    // A file in another place is foreign.
     return (try? place(of: key).name) == name ? key : nil
   }
 }

@@ -373,7 +373,7 @@ extension RemoteRequests {
 
   func didFailToListen(_ error: any Error) { didFail(error, of: nil) }
 
-  /// Asks the engine for what only saves work, unless it has failed at that lately.
+  /// Asks the engine for help that only saves work, unless it has failed to give any lately.
   ///
   /// - Returns: nil if it fails, or is not asked.
   /// - Throws: `CancellationError` if the task is cancelled.
