@@ -53,7 +53,8 @@ import Foundation
 
     func end() async throws {
       try await cache.close()
-      try FileManager.default.removeItem(at: directory)
+      // A cache that stored nothing has made none.
+      if FileManager.default.fileExists(atPath: directory.path) { try FileManager.default.removeItem(at: directory) }
     }
   }
 

@@ -42,10 +42,12 @@ struct ValkeyAnnouncementTests {
     await other.close()
     await #expect(throws: RemoteError.self) { for try await _ in closed {} }
     try await engine.announce("last", on: channel)
-    node.server.kill()
     var found: [String] = []
     do {
-      for try await text in texts { found.append(text) }
+      for try await text in texts {
+        found.append(text)
+        node.server.kill()
+      }
       Issue.record("it ended without an error")
     } catch {
       #expect((error as? RemoteError)?.kind == .unreachable)

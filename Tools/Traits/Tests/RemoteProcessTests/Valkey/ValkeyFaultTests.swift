@@ -86,11 +86,18 @@ struct ValkeyFaultTests {
     let texts = try await engine.announcements(
       on: "changes", askingAfter: .milliseconds(100), patience: .milliseconds(100))
     node.server.send(SIGSTOP)
-    let waiting = Task { await error { _ = try await engine.get(name) } }
-    let cancelled = Task { try await engine.get(name) }
-    try await Task.sleep(for: .milliseconds(400))
-    cancelled.cancel()
-    await #expect(throws: CancellationError.self) { _ = try await cancelled.value }
+    let ended = Counter()
+    let waiting = Task {
+      defer { _ = ended.increment() }
+      return await error { _ = try await engine.get(name) }
+    }
+    try await eventually("what waits has ended") {
+      let cancelled = Task { try await engine.get(name) }
+      try await Task.sleep(for: .milliseconds(400))
+      cancelled.cancel()
+      _ = await cancelled.result
+      return ended.value > 0
+    }
     #expect(await waiting.value?.kind == .timedOut)
     let silence = await error { for try await _ in texts {} }
     #expect(silence?.kind == .timedOut)
