@@ -3,6 +3,7 @@
   internal import NIOCore
   internal import NIOPosix
   internal import NIOSSL
+  internal import SystemPackage
 
   /// Makes errors of the tier from what servers answer and connections end with. Each names the setting to change.
   struct ValkeyFailure: Sendable {
@@ -59,6 +60,11 @@
       return String(text[..<end].prefix(200))
     }
 
+    /// What the system calls an error of its own.
+    private static func words(_ error: any Error) -> String {
+      (error as? IOError).map { Errno(rawValue: $0.errnoCode).description } ?? "\(error)"
+    }
+
     /// Why a connection could not be made, or ended.
     ///
     /// - Parameter isNew: whether it has not been used yet.
@@ -80,13 +86,15 @@
         return failure(.refused, "does not speak Valkey's protocol; set servers\(setting) (it \(error))")
       case ChannelError.connectTimeout(let time):
         return failure(
-          .timedOut, "took no connection within \(time.nanoseconds / 1_000_000) ms; set servers, or connectTime")
+          .timedOut,
+          "took no connection within \(time.nanoseconds / 1_000_000) ms; set servers, security or connectTime")
       case is ChannelError where isNew, is IOError where isNew:
         let setting = isEncrypted ? "servers" : "servers, or security if it speaks TLS"
         return failure(.unreachable, "ended a connection that had just begun; set \(setting)")
       case is ChannelError, is IOError: return failure(.unreachable, "broke off a connection")
       case let error as NIOConnectionError:
-        let reasons = error.connectionErrors.map { "\($0.error)" } + [error.dnsAError].compactMap { $0.map { "\($0)" } }
+        let reasons =
+          error.connectionErrors.map { Self.words($0.error) } + [error.dnsAError].compactMap { $0.map(Self.words) }
         return failure(.unreachable, "cannot be reached; set servers (\(reasons.joined(separator: "; ")))")
       default: return failure(.unreachable, "cannot be reached: \(error)")
       }
