@@ -159,7 +159,8 @@ struct ValkeyAccessTests {
   }
 
   @Test func whatCannotBeReachedNamesTheServer() async throws {
-    let port = try EngineServer.freePorts(1)[0]
+    // No other test has it.
+    let port = 1
     let refused = await error(try ValkeyEngine(ValkeyEngine.Settings([ValkeyAddress("127.0.0.1", port: port)]))) {
       _ = try await $0.get(name)
     }
@@ -169,7 +170,8 @@ struct ValkeyAccessTests {
     var unknown = ValkeyEngine.Settings([ValkeyAddress("nowhere.invalid")])
     unknown.allowsPlainText = true
     let failure = await error(try ValkeyEngine(unknown)) { _ = try await $0.get(name) }
-    #expect(failure?.kind == .unreachable)
+    // Some networks answer such a question late.
+    #expect(failure?.kind == .unreachable || failure?.kind == .timedOut)
   }
 
   /// nginx answers, and speaks no RESP.
