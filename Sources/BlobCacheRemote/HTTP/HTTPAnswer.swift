@@ -18,15 +18,18 @@
   struct HTTPAnswer: Sendable {
     private let response: HTTPClientResponse
     private let transport: HTTPTransport
+    /// What the request sends, which may go on for as long as its answer.
+    private let upload: Upload?
 
-    init(_ response: HTTPClientResponse, from transport: HTTPTransport) {
+    init(_ response: HTTPClientResponse, from transport: HTTPTransport, to upload: Upload?) {
       self.response = response
       self.transport = transport
+      self.upload = upload
     }
 
     var status: Int { Int(response.status.code) }
     /// Such as `403 Forbidden`.
-    var statusLine: String { "\(response.status.code) \(response.status.reasonPhrase)" }
+    var statusLine: String { "\(response.status.code) \(response.status.reasonPhrase.prefix(200))" }
 
     func field(_ name: String) -> String? { response.headers.first(name: name) }
 
@@ -44,6 +47,7 @@
     /// - Parameter limit: the bytes that are read at the most. What follows is let go.
     /// - Throws: `RemoteError`; `CancellationError`.
     func bytes(upTo limit: Int) async throws -> Data {
+      defer { upload?.close() }
       var bytes = Data()
       do {
         for try await piece in response.body {

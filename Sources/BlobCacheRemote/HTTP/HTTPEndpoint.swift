@@ -15,6 +15,11 @@ public struct HTTPEndpoint: Hashable, Sendable {
     func wrong(_ why: String) -> RemoteSettingError {
       RemoteSettingError("endpoint", "\(why), such as https://host:port")
     }
+    // A password may have a slash, and then stands where the path does. It is not told.
+    guard !url.contains("@") else {
+      throw RemoteSettingError(
+        "endpoint", "it has no user and no password: others would read them; use a file, and %40 for an @")
+    }
     let parts = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
     guard parts.count >= 3, parts[1].isEmpty, !parts[2].isEmpty else { throw wrong("it is an address") }
     switch parts[0].lowercased() {
@@ -23,9 +28,6 @@ public struct HTTPEndpoint: Hashable, Sendable {
     default: throw wrong("it begins with http:// or https://")
     }
     let authority = parts[2]
-    guard !authority.contains("@") else {
-      throw RemoteSettingError("endpoint", "it has no user and no password: others would read them; use a file")
-    }
     guard !url.contains(where: { $0 == "?" || $0 == "#" }) else { throw wrong("it has no query and no fragment") }
     let (host, port) = try Self.split(authority)
     self.host = host
@@ -70,7 +72,8 @@ public struct HTTPEndpoint: Hashable, Sendable {
     guard let port else { return (host.lowercased(), nil) }
     guard port.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(port), (1...65535).contains(number)
     else {
-      throw RemoteSettingError("endpoint", "\(port) is no port from 1 to 65535")
+      // It may be the beginning of a password.
+      throw RemoteSettingError("endpoint", "the port is no number from 1 to 65535")
     }
     return (host.lowercased(), number)
   }

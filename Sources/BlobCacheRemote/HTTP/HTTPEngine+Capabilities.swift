@@ -36,14 +36,17 @@
       (found.lists, found.expiry, found.streams) = (isBlobCache, isBlobCache, true)
       let start = prefix.string.hasSuffix("/") ? prefix.string : prefix.string + "/"
       let object = RemoteName("\(start)probe-\(UInt64.random(in: 0 ... .max))")
+      var failure: (any Error)?
       do {
         try await probe(object, &found)
       } catch {
-        // It may not be there, and the error says more than that of the removal would.
-        try? await remove(object)
-        throw error
+        failure = error
       }
-      try await remove(object)
+      // A task that is cancelled removes nothing any more.
+      let removal = await Task { try await self.remove(object) }.result
+      // The object may not be there, and the error says more than that of the removal would.
+      if let failure { throw failure }
+      try removal.get()
       found.leases = isBlobCache && found.conditionalPut
       return found
     }

@@ -8,7 +8,7 @@
     internal import Foundation
   #endif
 
-  /// A lease is an object `NAME.lease` of `blobcache serve` that holds its holder, and ends there by itself.
+  /// A lease is an object `NAME%lease` of `blobcache serve` that holds its holder, and ends there by itself.
   extension HTTPEngine: RemoteLeasing {
     /// - Throws: `RemoteError`; `unsupported` for all servers but `blobcache serve`.
     public func acquireLease(_ name: RemoteName, as holder: String, for time: Duration) async throws -> Bool {
@@ -16,7 +16,7 @@
         throw RemoteError(
           .unsupported, "\(self.name) grants no leases: of HTTP servers, only blobcache serve does, below /v1/blobs")
       }
-      let object = Self.leaseName(of: name)
+      let object = name.lease
       if try await take(object, as: holder, for: time, ["If-None-Match": "*"]) { return true }
       guard let (other, tag) = try await lease(object) else {
         // It has ended just now.
@@ -27,7 +27,7 @@
     }
 
     public func releaseLease(_ name: RemoteName, as holder: String) async throws {
-      let object = Self.leaseName(of: name)
+      let object = name.lease
       guard let (other, tag) = try await lease(object), other == holder, let tag else { return }
       let answer = try await send("DELETE", object, ["If-Match": tag])
       // 412: another has it now.
@@ -36,8 +36,6 @@
       }
       try await answer.finish()
     }
-
-    private static func leaseName(of name: RemoteName) -> RemoteName { RemoteName("\(name.string).lease") }
 
     /// - Returns: false if the condition does not hold.
     private func take(

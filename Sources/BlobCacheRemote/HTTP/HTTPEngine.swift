@@ -111,8 +111,17 @@
         case .none: return nil
         case .basic(let user, let password):
           value = "Basic " + Data("\(user):\(try password.text())".utf8).base64EncodedString()
-        case .bearer(let token): value = "Bearer \(try token.text())"
+        case .bearer(let token):
+          let text = try token.text()
+          guard !text.hasControlCharacter else {
+            throw RemoteError(
+              .refused,
+              "\(name): \(settings.credential.setting): it has a line end or another control character; remove it")
+          }
+          value = "Bearer \(text)"
         }
+      } catch let error as RemoteError {
+        throw error
       } catch {
         throw RemoteError(.refused, "\(name): \(settings.credential.setting): \(error)", cause: error)
       }

@@ -13,7 +13,8 @@ enum HTTPFailure {
     of status: Int, retryAfter: Duration?, credential: HTTPCredential, isPut: Bool, location: String? = nil
   ) -> (kind: RemoteError.Kind, advice: String) {
     switch status {
-    case 300..<400: (.refused, "the endpoint has moved\(location.map { " to \($0)" } ?? ""); set endpoint to that")
+    case 300..<400:
+      (.refused, "the endpoint has moved\(location.map { " to \(withoutSecrets($0))" } ?? ""); set endpoint to that")
     case 401: (.refused, "the server does not know the caller; look at \(credential.setting)")
     case 403: (.refused, "the server does not allow it; look at the rights of \(credential.setting)")
     case 408, 504: (.timedOut, "the server waited too long")
@@ -27,5 +28,13 @@ enum HTTPFailure {
     case 400..<500: (.failed, "look at the endpoint")
     default: (.failed, "the server failed")
     }
+  }
+
+  /// An address for a message: without user, query and fragment, which may hold signatures and tokens.
+  static func withoutSecrets(_ location: String) -> String {
+    let place = location.prefix { !"?#".contains($0) }
+    guard let at = place.lastIndex(of: "@") else { return String(place.prefix(200)) }
+    let scheme = place.firstRange(of: "://").map { place[..<$0.upperBound] } ?? ""
+    return String("\(scheme)\(place[place.index(after: at)...])".prefix(200))
   }
 }

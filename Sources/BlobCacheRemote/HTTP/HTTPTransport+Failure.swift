@@ -41,7 +41,8 @@
         return RemoteError(.timedOut, "\(engine): no answer in time", cause: error)
       case .alreadyShutdown, .cancelled, .requestStreamCancelled:
         return RemoteError(.failed, "\(engine): the engine is closed", cause: error)
-      default: return RemoteError(.failed, "\(engine): \(error.shortDescription)", cause: error)
+      // Without the cause, which may hold fields of the request, and secrets with them.
+      default: return RemoteError(.failed, "\(engine): \(error.shortDescription)")
       }
     }
 

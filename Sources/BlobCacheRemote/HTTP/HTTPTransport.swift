@@ -67,18 +67,24 @@
       sent.method = HTTPMethod(rawValue: request.method)
       sent.headers = request.fields
       sent.headers.replaceOrAdd(name: "Host", value: endpoint.authority)
+      var upload: Upload?
       switch request.body {
       case .none: break
       case .bytes(let bytes): sent.body = .bytes(ByteBuffer(data: bytes))
       case .record(let record):
-        sent.body =
-          record.bytes.map { .bytes(ByteBuffer(data: $0)) }
-          ?? .stream(UploadPieces(pieces: record.pieces), length: .known(Int64(record.byteCount)))
+        if let bytes = record.bytes {
+          sent.body = .bytes(ByteBuffer(data: bytes))
+        } else {
+          let pieces = Upload(record.pieces)
+          upload = pieces
+          sent.body = .stream(pieces, length: .known(Int64(record.byteCount)))
+        }
       }
       do {
         let response = try await client.execute(sent, deadline: .distantFuture)
-        return HTTPAnswer(response, from: self)
+        return HTTPAnswer(response, from: self, to: upload)
       } catch {
+        upload?.close()
         throw failure(error)
       }
     }
@@ -102,18 +108,5 @@
   extension HTTPEndpoint {
     /// The URL without its path.
     var origin: String { "\(isEncrypted ? "https" : "http")://\(authority)" }
-  }
-
-  /// The bytes of a record, as the client takes them.
-  private struct UploadPieces: AsyncSequence, Sendable {
-    let pieces: RemoteRecordPieces
-
-    func makeAsyncIterator() -> Iterator { Iterator(pieces: pieces.makeAsyncIterator()) }
-
-    struct Iterator: AsyncIteratorProtocol {
-      fileprivate var pieces: RemoteRecordPieces.Iterator
-
-      mutating func next() async throws -> ByteBuffer? { try await pieces.next().map { ByteBuffer(data: $0) } }
-    }
   }
 #endif

@@ -12,23 +12,33 @@
     /// Puts an object with conditions that do not hold, and looks whether it is refused. Conditions are used from then on
     /// where it was.
     public func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities {
+      _ = try await list(prefix, page: nil)
+      return try await look(under: prefix)
+    }
+
+    /// A look that lists nothing.
+    func look(under prefix: RemoteName) async throws -> RemoteCapabilities {
       var found = RemoteCapabilities()
       (found.lists, found.streams, found.largestObject) = (true, true, largestObject)
-      _ = try await list(prefix, page: nil)
       let start = prefix.string.hasSuffix("/") ? prefix.string : prefix.string + "/"
       let object = RemoteName("\(start)probe-\(UInt64.random(in: 0 ... .max))")
+      var failure: (any Error)?
       do {
         try await probe(object, &found)
       } catch {
-        // It may not be there, and the error says more than that of the removal would.
-        try? await remove(object)
-        throw error
+        failure = error
       }
-      try await remove(object)
+      // A task that is cancelled removes nothing any more.
+      let removal = await Task { try await self.remove(object) }.result
+      // The object may not be there, and the error says more than that of the removal would.
+      if let failure { throw failure }
+      try removal.get()
       found.leases = found.conditionalPut
-      seen.withLock { [found] in $0 = found }
+      didSee(found)
       return found
     }
+
+    func didSee(_ capabilities: RemoteCapabilities) { seen.withLock { $0 = capabilities } }
 
     private func probe(_ object: RemoteName, _ found: inout RemoteCapabilities) async throws {
       let bytes = Data("blobcache looks at what this server can do, and removes this".utf8)

@@ -69,7 +69,7 @@
       let settings = S3Failure.Settings(
         bucket: settings.bucket, region: settings.region, accessKey: used.accessKey, time: UTCTime(settings.now()).text)
       let (kind, advice) = failure.meaning(
-        settings, serverTime: answer.field("Date"), bucketRegion: answer.field("x-amz-bucket-region"),
+        settings, method, serverTime: answer.field("Date"), bucketRegion: answer.field("x-amz-bucket-region"),
         retryAfter: answer.retryAfter)
       if case .refused = kind { credentials.forget() }
       let code = failure.code.isEmpty ? "" : " \(failure.code)"

@@ -57,7 +57,7 @@
           && !text.hasPrefix(".") && !text.hasSuffix(".") && !text.contains("..")
       }
       guard isPlain(bucket) else {
-        throw RemoteSettingError("bucket", "\"\(bucket)\" is no name of a bucket: letters and digits, -, . and _")
+        throw RemoteSettingError("bucket", "it is no name of a bucket: letters and digits, -, . and _")
       }
       guard isPlain(region) else {
         throw RemoteSettingError("region", "\"\(region)\" is no region, such as us-east-1")

@@ -21,6 +21,8 @@
     let credentials: CredentialCache
     /// What a look has seen; nil before it.
     let seen = Lock<RemoteCapabilities?>(nil)
+    /// The latest look that a lease has asked for.
+    let leaseLook = Lock<(outcome: Outcome<RemoteCapabilities>, end: ContinuousClock.Instant)?>(nil)
 
     /// Connects to nothing, and asks for no credentials.
     ///
@@ -86,7 +88,10 @@
         throw RemoteError(.failed, "\(name): the list is no ListBucketResult; look at the endpoint")
       }
       let names = root.children.filter { $0.name == "Contents" }.compactMap { $0["Key"] }
-      let next = root["IsTruncated"] == "true" ? root["NextContinuationToken"] : nil
+      let next = root["IsTruncated"] == "true" ? root["NextContinuationToken"] ?? "" : nil
+      guard next != "", next == nil || next != page else {
+        throw RemoteError(.failed, "\(name): the list says that there is more, and not how to ask for it")
+      }
       return RemotePage(names: names.map { RemoteName($0) }, next: next)
     }
 

@@ -25,12 +25,13 @@ struct S3Failure {
 
   /// - Parameters:
   ///   - settings: the engine's.
+  ///   - method: of the request.
   ///   - serverTime: the clock there, as the server says it.
   ///   - bucketRegion: the bucket's region, as a field tells it.
   ///   - retryAfter: the pause that the server asks for.
   /// - Returns: the kind, and the setting to change.
   func meaning(
-    _ settings: Settings, serverTime: String?, bucketRegion: String?, retryAfter: Duration?
+    _ settings: Settings, _ method: String, serverTime: String?, bucketRegion: String?, retryAfter: Duration?
   ) -> (kind: RemoteError.Kind, advice: String) {
     let key = "access key \(settings.accessKey)"
     switch code {
@@ -47,7 +48,10 @@ struct S3Failure {
     case "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect", "TemporaryRedirect":
       return (.refused, regionAdvice(settings, bucketRegion))
     case "AccessDenied", "AllAccessDisabled", "AccountProblem", "Forbidden":
-      return (.refused, "the \(key) has no right to do this; look at its policy for the bucket \(settings.bucket)")
+      let absence = method == "GET" ? "; without s3:ListBucket an absent object is answered so" : ""
+      return (
+        .refused, "the \(key) has no right to do this; look at its policy for the bucket \(settings.bucket)\(absence)"
+      )
     case "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
       return (.refused, "the session token is not taken, or has ended; look at the session token of the credentials")
     case "SlowDown", "ServiceUnavailable", "TooManyRequests", "RequestLimitExceeded", "Throttling":

@@ -101,17 +101,20 @@ struct XMLElement: Equatable {
       while position < bytes.count, bytes[position] != UInt8(ascii: "<") { position += 1 }
       guard let raw = String(validating: bytes[start..<position], as: UTF8.self) else { return nil }
       guard raw.utf8.contains(UInt8(ascii: "&")) else { return raw }
-      var text = ""
-      for (index, part) in raw.split(separator: "&", omittingEmptySubsequences: false).enumerated() {
+      var text = String.UnicodeScalarView()
+      // A mark may stand behind `&` or `;`, and be one `Character` with it.
+      for (index, part) in raw.unicodeScalars.split(separator: "&", omittingEmptySubsequences: false).enumerated() {
         guard index > 0 else {
           text += part
           continue
         }
-        guard let end = part.firstIndex(of: ";"), let character = Self.character(part[..<end]) else { return nil }
-        text.unicodeScalars.append(character)
+        guard let end = part.firstIndex(of: ";"), let character = Self.character(Substring(part[..<end])) else {
+          return nil
+        }
+        text.append(character)
         text += part[part.index(after: end)...]
       }
-      return text
+      return String(text)
     }
 
     private static func character(_ entity: Substring) -> Unicode.Scalar? {

@@ -44,9 +44,14 @@
       if let at = authority.lastIndex(of: "@") {
         user = authority[..<at]
         place = place[place.index(after: at)...]
-        guard user?.contains(":") == false else {
+        guard user.flatMap({ PercentEncoding.decoded($0) })?.contains(":") != true else {
           throw RemoteSettingError("URL", "it has a password, which others would read; use password-file=FILE")
         }
+      }
+      // A password may have / or ?, and then stands where host, path or query do. None of them is told.
+      guard !place.contains("@"), !query.contains("@") else {
+        throw RemoteSettingError(
+          "URL", "an @ stands where none may: a password goes to password-file=FILE, and an @ is written %40")
       }
       switch scheme {
       case "s3":
@@ -89,14 +94,16 @@
           options["credentials-file"].map { FilePath($0) }, profile: options["profile"])
       }
       if let endpoint = options["endpoint"] { settings.endpoint = try HTTPEndpoint(endpoint) }
-      settings.region = options["region"] ?? variable("AWS_REGION") ?? variable("AWS_DEFAULT_REGION") ?? "us-east-1"
+      settings.region =
+        options["region"] ?? variable("AWS_REGION")?.ifNotEmpty ?? variable("AWS_DEFAULT_REGION")?.ifNotEmpty
+        ?? "us-east-1"
       if let text = options["style"] {
         guard let style = S3Engine.Style(rawValue: text) else {
           throw RemoteSettingError("style", "it is path or host, and not \(text)")
         }
         settings.style = style
       }
-      settings.security = security(options)
+      settings.security = try security(options, isEncrypted: settings.endpoint?.isEncrypted != false)
       settings.allowsPlainHTTP = try options.isTrue("insecure")
       _ = try settings.place()
       return (.s3(settings), try namespace(parts.count > 1 ? String(parts[1]) : "", options))
@@ -119,10 +126,19 @@
         throw RemoteSettingError(
           "password-file", "it goes with a user, as in https://USER@HOST; token-file goes without")
       }
-      settings.security = security(options)
+      settings.security = try security(options, isEncrypted: settings.endpoint.isEncrypted)
       settings.allowsPlainHTTP = try options.isTrue("insecure")
       try settings.endpoint.check(allowsPlainHTTP: settings.allowsPlainHTTP)
       return (.http(settings), try namespace(options["namespace"] ?? "", options))
+    }
+
+    private static func security(
+      _ options: URLOptions, isEncrypted: Bool
+    ) throws(RemoteSettingError) -> TransportSecurity {
+      if !isEncrypted, let option = ["ca", "cert", "key"].first(where: { options[$0] != nil }) {
+        throw RemoteSettingError(option, "it is for TLS, which https:// asks for")
+      }
+      return security(options)
     }
 
     static func security(_ options: URLOptions) -> TransportSecurity {

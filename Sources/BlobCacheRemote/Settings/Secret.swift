@@ -44,15 +44,25 @@ enum SecretFile {
     return line
   }
 
+  /// - Throws: `RemoteSettingError` if others than its owner and group may read it.
+  private static func check(_ status: Stat, of path: FilePath) throws(RemoteSettingError) {
+    guard status.type != .regular || !status.permissions.contains(.otherRead) else {
+      throw RemoteSettingError("\(path)", "other users may read it; chmod o-r \(path) changes that")
+    }
+  }
+
+  /// - Throws: `RemoteSettingError` if others may read it. A file that is not there is for who opens it.
+  static func check(_ path: FilePath) throws(RemoteSettingError) {
+    guard let status = try? path.stat() else { return }
+    try check(status, of: path)
+  }
+
   /// - Throws: `RemoteSettingError` if it cannot be read, is not UTF-8, or other users may read it.
   static func text(at path: FilePath) throws(RemoteSettingError) -> String {
     do {
       let file = try FileDescriptor.open(path, .readOnly)
       return try file.closeAfter {
-        let status = try file.stat()
-        guard status.type != .regular || !status.permissions.contains(.otherRead) else {
-          throw RemoteSettingError("\(path)", "other users may read it; chmod o-r \(path) changes that")
-        }
+        try check(try file.stat(), of: path)
         var bytes: [UInt8] = []
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 14, alignment: 1)
         defer { unsafe piece.deallocate() }
@@ -69,6 +79,14 @@ enum SecretFile {
       throw RemoteSettingError("\(path)", "it cannot be read: \(error)")
     }
   }
+}
+
+extension String {
+  /// nil for the empty text: a variable without a value counts as one that is not set.
+  var ifNotEmpty: String? { isEmpty ? nil : self }
+
+  /// Whether no field of HTTP takes it.
+  var hasControlCharacter: Bool { utf8.contains { $0 < 0x20 || $0 == 0x7F } }
 }
 
 extension StringProtocol {

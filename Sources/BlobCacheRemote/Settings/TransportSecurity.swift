@@ -37,6 +37,7 @@ public struct TransportSecurity: Hashable, Sendable {
         throw RemoteSettingError("cert", "cert and key are given together")
       }
       if let certificate, let key {
+        try SecretFile.check(key)
         configuration.certificateChain = try Self.certificates(at: certificate, "cert").map { .certificate($0) }
         do {
           configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: key.string, format: .pem))

@@ -13,8 +13,11 @@ struct URLOptions {
         throw RemoteSettingError(
           "\(halves[0])", "there is no such option here; those are \(known.sorted().joined(separator: ", "))")
       }
-      guard halves.count == 2, let value = PercentEncoding.decoded(halves[1]), !value.isEmpty else {
-        throw RemoteSettingError(name, "it has no value, or a wrong escape, as in \(name)=VALUE")
+      // The system would end a path at a NUL.
+      guard halves.count == 2, let value = PercentEncoding.decoded(halves[1]), !value.isEmpty,
+        !value.utf8.contains(0)
+      else {
+        throw RemoteSettingError(name, "it has no value, a wrong escape or a NUL, as in \(name)=VALUE")
       }
       guard values.updateValue(value, forKey: name) == nil else { throw RemoteSettingError(name, "it is given twice") }
     }

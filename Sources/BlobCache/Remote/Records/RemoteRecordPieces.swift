@@ -40,7 +40,7 @@ public struct RemoteRecordPieces: AsyncSequence, Sendable {
 
   public func makeAsyncIterator() -> Iterator { Iterator(record: record) }
 
-  public struct Iterator: AsyncIteratorProtocol {
+  public struct Iterator: AsyncIteratorProtocol, Sendable {
     private static let pieceSize: Int64 = 1 << 20
 
     private enum Step {

@@ -26,6 +26,13 @@ final class CredentialCache: Sendable {
     } catch {
       throw RemoteError(.refused, "\(engine): \(error)", cause: error)
     }
+    for (text, part) in [
+      (value.accessKey, "access key"), (value.secretKey, "secret key"), (value.sessionToken ?? "", "session token"),
+    ]
+    where text.hasControlCharacter {
+      throw RemoteError(
+        .refused, "\(engine): the \(part) of the credentials has a line end or another control character; remove it")
+    }
     let end = min(now.advanced(bySeconds: 300), value.expiry?.advanced(bySeconds: -60) ?? now.advanced(bySeconds: 300))
     known.withLock { $0 = (value, end) }
     return value

@@ -32,7 +32,8 @@ public struct EnvironmentCredentials: S3CredentialSource {
     guard let secretKey = variables["AWS_SECRET_ACCESS_KEY"], !secretKey.isEmpty else {
       throw RemoteSettingError("credentials", "AWS_SECRET_ACCESS_KEY is not set")
     }
-    return S3Credentials(accessKey: accessKey, secretKey: secretKey, sessionToken: variables["AWS_SESSION_TOKEN"])
+    return S3Credentials(
+      accessKey: accessKey, secretKey: secretKey, sessionToken: variables["AWS_SESSION_TOKEN"]?.ifNotEmpty)
   }
 }
 

@@ -31,9 +31,9 @@ public struct SharedFileCredentials: S3CredentialSource {
   ///   not have whole.
   public func credentials() throws -> S3Credentials {
     let variables = variables()
-    let profile = profile ?? variables["AWS_PROFILE"] ?? "default"
+    let profile = profile ?? variables["AWS_PROFILE"]?.ifNotEmpty ?? "default"
     let path =
-      path ?? variables["AWS_SHARED_CREDENTIALS_FILE"].map { FilePath($0) }
+      path ?? variables["AWS_SHARED_CREDENTIALS_FILE"]?.ifNotEmpty.map { FilePath($0) }
       ?? FilePath(variables["HOME"] ?? "/").appending(".aws/credentials")
     let entries = Self.entries(of: profile, in: try SecretFile.text(at: path))
     func value(_ name: String) throws -> String {
@@ -45,7 +45,7 @@ public struct SharedFileCredentials: S3CredentialSource {
     }
     return S3Credentials(
       accessKey: try value("aws_access_key_id"), secretKey: try value("aws_secret_access_key"),
-      sessionToken: entries?["aws_session_token"])
+      sessionToken: entries?["aws_session_token"]?.ifNotEmpty)
   }
 
   /// - Returns: nil for a profile that the text does not have.

@@ -144,6 +144,7 @@ import Testing
       for _ in 0..<40 {
         let (began, continuation) = AsyncStream.makeStream(of: Void.self)
         let reading = Task { [name = name("cancelled")] in
+          defer { continuation.finish() }
           let object = try await engine.get(name)
           for try await _ in try #require(object).pieces {
             continuation.yield()

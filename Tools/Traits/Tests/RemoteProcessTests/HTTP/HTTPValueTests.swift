@@ -37,6 +37,17 @@ import Testing
   }
 
   @Test(arguments: [
+    ("https://h/a?X-Amz-Signature=secret#secret", "https://h/a"), ("https://user:secret@h/a", "https://h/a"),
+    ("/a/b", "/a/b"), ("secret@h", "h"), (String(repeating: "a", count: 300), String(repeating: "a", count: 200)),
+  ])
+  func aMessageTellsNoSecretOfAnAddress(location: String, told: String) {
+    let (kind, advice) = HTTPFailure.meaning(
+      of: 302, retryAfter: nil, credential: .none, isPut: false, location: location)
+    #expect(kind == .refused)
+    #expect(advice == "the endpoint has moved to \(told); set endpoint to that")
+  }
+
+  @Test(arguments: [
     ("http://127.0.0.1", true), ("http://localhost:1", true), ("http://[::1]", true), ("http://127.1.2.3", true),
     ("http://127.0.0.1.example", false), ("http://128.0.0.1", false), ("http://localhost.example", false),
   ])
@@ -52,7 +63,7 @@ import Testing
   }
 
   @Test(arguments: [
-    ("http://h/a-b:c@d(e)!", "/a-b:c@d(e)!"), ("http://h/a%2fb", "/a%2fb"), ("http://h/a\"b", "/a%22b"),
+    ("http://h/a-b:c%40d(e)!", "/a-b:c%40d(e)!"), ("http://h/a%2fb", "/a%2fb"), ("http://h/a\"b", "/a%22b"),
     ("http://h/a|b^c", "/a%7Cb%5Ec"), ("http://h//", ""), ("http://h/a//b/", "/a//b"),
   ]) func pathsAreURLs(url: String, path: String) throws { #expect(try HTTPEndpoint(url).path == path) }
 }

@@ -9,10 +9,11 @@ import Testing
     bucket: "covers", region: "us-east-1", accessKey: "AKTEST", time: "20261126T194530Z")
 
   private func meaning(
-    _ status: Int, _ body: String, bucketRegion: String? = nil, retryAfter: Duration? = nil
+    _ status: Int, _ body: String, method: String = "PUT", bucketRegion: String? = nil, retryAfter: Duration? = nil
   ) -> (kind: RemoteError.Kind, advice: String) {
     S3Failure(status: status, body: body.utf8).meaning(
-      Self.settings, serverTime: "Thu, 26 Nov 2026 20:45:30 GMT", bucketRegion: bucketRegion, retryAfter: retryAfter)
+      Self.settings, method, serverTime: "Thu, 26 Nov 2026 20:45:30 GMT", bucketRegion: bucketRegion,
+      retryAfter: retryAfter)
   }
 
   @Test(
@@ -40,6 +41,12 @@ import Testing
     let found = meaning(status, "<?xml version=\"1.0\"?><Error><Code>\(code)</Code><Message>m</Message></Error>")
     #expect(found.kind == kind)
     #expect(advice.isEmpty || found.advice.contains(advice), "\(found.advice)")
+  }
+
+  @Test(arguments: [("GET", true), ("PUT", false), ("DELETE", false), ("list", false)])
+  func aMissMayNeedTheRightToList(method: String, isTold: Bool) {
+    let found = meaning(403, "<Error><Code>AccessDenied</Code></Error>", method: method)
+    #expect(found.kind == .refused && found.advice.contains("s3:ListBucket") == isTold)
   }
 
   @Test(
@@ -90,6 +97,12 @@ import Testing
     #expect(root["IsTruncated"] == "true" && root["Prefix"] == "" && root["None"] == nil)
     #expect(
       root.children.filter { $0.name == "Contents" }.map { $0["Key"] } == ["a & b<>\"'ä\u{1F600}", "<raw> & xy"])
+  }
+
+  /// A mark behind an escape is one character with it.
+  @Test(arguments: [("R&amp;\u{301}", "R&\u{301}"), ("&lt;\u{301};\u{302}", "<\u{301};\u{302}")])
+  func marksBehindEscapesAreRead(escaped: String, text: String) {
+    #expect(XMLElement("<a>\(escaped)</a>".utf8)?.text.utf8.elementsEqual(text.utf8) == true)
   }
 
   @Test(arguments: [

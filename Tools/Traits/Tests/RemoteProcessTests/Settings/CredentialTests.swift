@@ -26,6 +26,51 @@ import Testing
     }
   }
 
+  /// A variable without a value is not set.
+  @Test func emptyVariablesAreNone() throws {
+    let variables = ["AWS_ACCESS_KEY_ID": "AK", "AWS_SECRET_ACCESS_KEY": "SK", "AWS_SESSION_TOKEN": ""]
+    #expect(try EnvironmentCredentials { variables }.credentials().sessionToken == nil)
+    let text = "[default]\naws_access_key_id = AK\naws_secret_access_key = SK\naws_session_token =\n"
+    let path = try file(text)
+    let empty = ["AWS_PROFILE": "", "AWS_SHARED_CREDENTIALS_FILE": "", "HOME": "/nonexistent"]
+    let found = try SharedFileCredentials(path, profile: nil) { empty }.credentials()
+    #expect(found == S3Credentials(accessKey: "AK", secretKey: "SK"))
+    let error = #expect(throws: RemoteSettingError.self) {
+      try SharedFileCredentials(nil, profile: nil) { empty }.credentials()
+    }
+    #expect(error?.setting == "/nonexistent/.aws/credentials")
+  }
+
+  /// What no field takes is refused with its setting, and told nowhere.
+  @Test func controlCharactersAreNamed() async throws {
+    for (access, secret, token, part) in [
+      ("AK\nhidden", "SK", nil, "access key"), ("AK", "hidden\n", nil, "secret key"),
+      ("AK", "SK", "hidden\r", "session token"),
+    ] as [(String, String, String?, String)] {
+      let cache = CredentialCache(.fixed(accessKey: access, secretKey: secret, sessionToken: token)) {
+        UnixTime(seconds: 0)
+      }
+      let error = await #expect(throws: RemoteError.self) { try await cache.credentials(for: "engine") }
+      #expect(error?.kind == .refused && error?.message.contains(part) == true && error?.cause == nil)
+      #expect(error.map { "\($0)" }?.contains("hidden") == false)
+    }
+    var settings = HTTPEngine.Settings(try HTTPEndpoint("http://127.0.0.1:1"))
+    settings.credential = .bearer(.fixed("hidden\n"))
+    let engine = try HTTPEngine(settings)
+    let error = await #expect(throws: RemoteError.self) { try await engine.get(RemoteName("a")) }
+    #expect(error?.kind == .refused && error?.message.contains("token-file") == true && error?.cause == nil)
+    #expect(error.map { "\($0)" }?.contains("hidden") == false)
+    await engine.close()
+  }
+
+  /// A private key is a secret too.
+  @Test func aPrivateKeyIsForFew() throws {
+    let key = try file("key", mode: 0o644)
+    let security = TransportSecurity(certificate: key, key: key)
+    let error = #expect(throws: RemoteSettingError.self) { try security.configuration() }
+    #expect(error?.message.contains("chmod o-r") == true)
+  }
+
   private static let shared = """
     # a comment
     [default]

@@ -44,6 +44,7 @@ import Testing
   @Test func theRegionIsTheEnvironmentsElse() async throws {
     for (variables, region) in [
       ([:], "us-east-1"), (["AWS_DEFAULT_REGION": "eu-west-2"], "eu-west-2"),
+      (["AWS_REGION": "", "AWS_DEFAULT_REGION": ""], "us-east-1"),
       (["AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-2"], "eu-west-1"),
     ] as [([String: String], String)] {
       let engine = try #require(try engine("s3://covers", variables).engine as? S3Engine)
@@ -121,6 +122,14 @@ import Testing
     ("http://127.0.0.1/a/../b", "endpoint", "no part ."), ("http://127.0.0.1/%zz", "endpoint", "escape"),
     ("http://127.0.0.1/a%20b", "endpoint", "space"),
     ("http://127.0.0.1/?region=a", "region", "no such option"),
+    ("https://user:secret/ss@host/", "URL", "%40"), ("s3://AKIA:secret/rXU@bucket", "URL", "%40"),
+    ("https://user:1?secret@host", "URL", "%40"), ("https://user:1234/secret@host/", "URL", "%40"),
+    ("valkey://user:1/secret@host/", "URL", "%40"), ("https://user%3Asecret@host/", "URL", "password-file"),
+    ("s3://covers?endpoint=https://user:secret/a%40host", "endpoint", "%40"),
+    ("https://user:secret/", "endpoint", "port"), ("s3://AKIA:secret/a", "bucket", "no name of a bucket"),
+    ("http://127.0.0.1/?ca=/f", "ca", "https://"), ("http://127.0.0.1/?cert=/f&key=/f", "cert", "https://"),
+    ("s3://covers?endpoint=http://127.0.0.1&key=/f", "key", "https://"),
+    ("https://127.0.0.1/?ca=/f%00g", "ca", "NUL"),
   ])
   func aMistakeIsNamed(_ text: String, setting: String, message: String) {
     let error = #expect(throws: RemoteSettingError.self) { try engine(text) }

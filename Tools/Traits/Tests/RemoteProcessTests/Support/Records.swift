@@ -14,6 +14,8 @@ final class Records: Sendable {
     store = try BlobStore(directory: directory.path)
   }
 
+  var path: String { directory.path }
+
   deinit { try? FileManager.default.removeItem(at: directory) }
 
   private static func place(_ key: BlobKey) throws -> RemotePlace {
