@@ -11,6 +11,8 @@
       var lineByteCount = 1 << 16
       /// Bytes of a string that is announced with its length.
       var bulkByteCount = 1 << 21
+      /// Bytes of all its lines and strings. Objects come in pieces, so none comes near it.
+      var byteCount = 1 << 26
       /// Values in it, at all depths.
       var elementCount = 1 << 18
     }
@@ -39,6 +41,8 @@
     private var open: [Aggregate] = []
     private var bulk: Bulk?
     private var elementCount = 0
+    /// Bytes of the value that is read.
+    private var byteCount = 0
     /// Bytes of a line that were looked through and have no end.
     private var searched = 0
 
@@ -94,7 +98,7 @@
         case .attribute: return nil
         }
       }
-      elementCount = 0
+      (elementCount, byteCount) = (0, 0)
       return value
     }
   }
@@ -105,6 +109,7 @@
     private mutating func readItem(from bytes: inout ByteBuffer) throws(RESPSyntaxError) -> Item? {
       if let bulk { return try readBulk(bulk, from: &bytes) }
       guard let line = try readLine(from: &bytes) else { return nil }
+      try add(line.count)
       guard let type = line.first else { throw RESPSyntaxError("has an empty line") }
       let rest = line.dropFirst()
       switch type {
@@ -121,6 +126,7 @@
         return .value(.boolean(first == UInt8(ascii: "t")))
       case UInt8(ascii: "$"), UInt8(ascii: "="), UInt8(ascii: "!"):
         guard let count = try length(rest, limit: limits.bulkByteCount) else { return .value(.null) }
+        try add(count)
         let bulk = Bulk(type: type, byteCount: count)
         self.bulk = bulk
         return try readBulk(bulk, from: &bytes)
@@ -129,6 +135,13 @@
       case UInt8(ascii: "%"): return try aggregate(.array, rest, valuesEach: 2)
       case UInt8(ascii: "|"): return try aggregate(.attribute, rest, valuesEach: 2)
       default: throw RESPSyntaxError("begins a value with the byte \(type)")
+      }
+    }
+
+    private mutating func add(_ count: Int) throws(RESPSyntaxError) {
+      byteCount += count
+      guard byteCount <= limits.byteCount else {
+        throw RESPSyntaxError("has a value of more than \(limits.byteCount) bytes")
       }
     }
 

@@ -69,6 +69,7 @@
       if let listener, value.elements?.first?.text == "message" { return listener(value) }
       if case .push = value, listener == nil { return }
       guard let request = waiting.first else {
+        if case .error(let text) = value { return end(RESPErrorReply(text: text), context) }
         return end(RESPSyntaxError("sends a reply to no request"), context)
       }
       replies.append(value)

@@ -6,12 +6,16 @@
     /// For each slot, its place in `primaries`. Empty for one server with all.
     private let owners: [UInt16]
 
+    /// Whether the server has told it. One that lets the user not ask may be a node of a cluster all the same.
+    let isCertain: Bool
+
     private static let nobody = UInt16.max
 
     /// One server with all keys.
-    init(single address: ValkeyAddress) {
+    init(single address: ValkeyAddress, isCertain: Bool = true) {
       primaries = [address]
       owners = []
+      self.isCertain = isCertain
     }
 
     var isCluster: Bool { !owners.isEmpty }
@@ -42,6 +46,7 @@
         for slot in slots { owners[slot] = UInt16(place) }
       }
       self.owners = owners
+      isCertain = true
     }
 
     /// The server that has a key; nil if no node has its slot.

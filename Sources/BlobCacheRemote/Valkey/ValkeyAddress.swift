@@ -18,8 +18,13 @@ public struct ValkeyAddress: Hashable, Comparable, Sendable, CustomStringConvert
 }
 
 extension ValkeyAddress {
-  /// Whether nothing leaves this machine on the way there.
-  var isThisMachine: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+  /// Whether nothing leaves this machine on the way there. Other names may lead anywhere, even if they begin with `127.`.
+  var isThisMachine: Bool {
+    if host == "localhost" || host == "::1" { return true }
+    let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+    return parts.count == 4 && parts[0] == "127"
+      && parts.allSatisfy { part in UInt8(part).map { "\($0)" == part } ?? false }
+  }
 
   /// An address as a node of a cluster says it: `HOST:PORT`, where an IPv6 host has no brackets.
   ///

@@ -31,6 +31,13 @@
     func connection(
       to server: ValkeyAddress, listener: (@Sendable (RESPValue) -> Void)? = nil
     ) async throws -> RESPConnection {
+      // Nodes of a cluster name others, which no setting has named.
+      guard settings.mayConnect(to: server) else {
+        throw RemoteError(
+          .refused,
+          "\(failure.engine): the node \(server) is another machine, and without TLS everyone between can read along; "
+            + "set security (valkeys://), or allow plain text (insecure=true)")
+      }
       do {
         let time = TimeAmount(settings.connectTime)
         let connection = try await RESPConnection(
@@ -65,7 +72,9 @@
       let greeting = try await connection.send([RESPCommand(["HELLO", "3"] + credentials + ["SETNAME", name])])[0]
       if case .error(let text) = greeting {
         // Before Redis 6 there is no HELLO, and some proxies have no version 3.
-        guard text.hasPrefix("ERR") || text.hasPrefix("NOPROTO") else { throw refusal(text, server) }
+        guard text.hasPrefix("ERR") || text.hasPrefix("NOPROTO"), !ValkeyFailure.isFull(text) else {
+          throw refusal(text, server)
+        }
         if let password {
           let arguments = [settings.user, password].compactMap { $0 }
           try await expectNoError(RESPCommand(["AUTH"] + arguments), connection, server)

@@ -16,7 +16,7 @@
 
     /// Has a connection of its own, until the sequence is let go.
     ///
-    /// 4,096 texts wait to be taken at the most; one more ends it.
+    /// 4,096 texts wait to be taken at the most; one more ends it. Texts above 100,000 bytes are left out.
     public func announcements(
       on channel: String
     ) async throws -> any AsyncSequence<String, any Error> & Sendable {
@@ -37,6 +37,8 @@
   /// What is announced on one channel, from a connection of its own.
   enum ValkeySubscription {
     private static let waitingLimit = 4096
+    /// No announcement of a change is longer.
+    private static let longestText = 100_000
 
     static func begin(
       on channel: String, at server: ValkeyAddress, _ servers: ValkeyServers, askingAfter pause: Duration,
@@ -51,7 +53,9 @@
         let result: Result<RESPConnection, any Error>
         do {
           let connection = try await servers.dialer.connection(to: server) { message in
-            guard let parts = message.elements, parts.count == 3, let text = parts[2].text else { return }
+            guard let parts = message.elements, parts.count == 3, let text = parts[2].text,
+              text.utf8.count <= longestText
+            else { return }
             guard case .dropped = texts.yield(text) else { return }
             texts.finish(
               throwing: RemoteError(

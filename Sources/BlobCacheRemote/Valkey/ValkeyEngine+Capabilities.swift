@@ -21,8 +21,14 @@
       }
       capabilities.lists = try await isTaken(
         ask(["SCAN", "0", "COUNT", "1"]), "Nothing can be listed", &capabilities.notes)
+      if capabilities.lists, try await !servers.topology().isCertain {
+        capabilities.lists = false
+        capabilities.notes.append("Nothing can be listed: \(Self.lacksSlots).")
+      }
+      // Users have rights to channels by their names. Who listens there knows that no text says nothing.
+      let channel = "blobcache/" + (prefix.string.hasSuffix("/") ? String(prefix.string.dropLast()) : prefix.string)
       capabilities.announcements = try await isTaken(
-        ask(["PUBLISH", key, ""]), "Nothing can be announced", &capabilities.notes)
+        ask(["PUBLISH", channel, ""]), "Nothing can be announced", &capabilities.notes)
       return capabilities
 
       /// Whether the server sees a condition that does not hold.

@@ -6,7 +6,8 @@
   extension ValkeyEngine: RemoteLeasing {
     /// A holder that asks again has it for longer.
     public func acquireLease(_ name: RemoteName, as holder: String, for time: Duration) async throws -> Bool {
-      let milliseconds = max(1, time.components.seconds * 1000 + time.components.attoseconds / 1_000_000_000_000_000)
+      let (seconds, attoseconds) = time.components
+      let milliseconds = max(1, min(max(0, seconds), Self.longestLife) * 1000 + attoseconds / 1_000_000_000_000_000)
       let key = Self.leaseKey(of: name)
       let command = RESPCommand("SET", key, holder, "NX", "PX", "\(milliseconds)")
       guard try await servers.reply(to: command, of: key) == .null else { return true }
@@ -39,6 +40,6 @@
     static func isLease(_ key: String) -> Bool { key.utf8.suffix(leaseEnd.utf8.count).elementsEqual(leaseEnd.utf8) }
 
     private static let releaseScript =
-      "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end"
+      "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('UNLINK', KEYS[1]) else return 0 end"
   }
 #endif

@@ -1,12 +1,18 @@
 #if Remote
   public import BlobCache
+  internal import NIOCore
 
   extension ValkeyEngine {
     /// The names are in no order. One may come twice while the server makes its table larger, and a page may have none.
     ///
     /// - Complexity: all pages together look at each key of the database.
     public func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage {
-      let primaries = try await servers.topology().primaries
+      let topology = try await servers.topology()
+      guard topology.isCertain else {
+        servers.renew()
+        throw RemoteError(.refused, "\(name): \(Self.lacksSlots)")
+      }
+      let primaries = topology.primaries
       guard let place = page.map({ ListPlace($0, primaries) }) ?? primaries.first.map({ ListPlace("0", $0) }) else {
         return RemotePage(names: [])
       }
@@ -17,15 +23,25 @@
           let next = parts[0].text, let keys = parts[1].elements
         else { throw unexpected("SCAN") }
         // Other programs may have keys that are no UTF-8, and so are no names.
-        names += keys.compactMap(\.text).filter { $0.utf8.starts(with: prefix.string.utf8) && !Self.isLease($0) }.map {
-          RemoteName($0)
-        }
+        names += keys.compactMap(Self.key).filter { $0.utf8.starts(with: prefix.string.utf8) && !Self.isLease($0) }
+          .map { RemoteName($0) }
         cursor = next
         if next == "0" { break }
       }
       guard cursor == "0" else { return RemotePage(names: names, next: ListPlace(cursor, place.server).token) }
       let next = primaries.first { $0 > place.server }
       return RemotePage(names: names, next: next.map { ListPlace("0", $0).token })
+    }
+
+    /// Why nothing is listed where nobody tells of other nodes.
+    static let lacksSlots =
+      "without the right to ask for the nodes of a cluster a list may lack names; "
+      + "give the user +cluster|slots by ACL SETUSER"
+
+    /// A key that is text.
+    private static func key(_ value: RESPValue) -> String? {
+      guard case .bulk(let bytes) = value else { return nil }
+      return String(validating: bytes.readableBytesView, as: UTF8.self)
     }
 
     /// The pattern of all keys with a prefix.

@@ -32,6 +32,9 @@
     /// The longest value that the servers keep by default.
     private static let largestValue: Int64 = 512 << 20
 
+    /// Whether secrets and bytes may go there: encrypted, in plain text by permission, or within this machine.
+    func mayConnect(to server: ValkeyAddress) -> Bool { security != nil || allowsPlainText || server.isThisMachine }
+
     /// - Throws: `RemoteSettingError` for the first value that cannot be.
     func check() throws(RemoteSettingError) {
       guard !servers.isEmpty else {
@@ -41,7 +44,7 @@
         guard !server.host.isEmpty, (1...65535).contains(server.port) else {
           throw RemoteSettingError("servers", "\(server) has no host, or a port that is not from 1 to 65535")
         }
-        guard security != nil || allowsPlainText || server.isThisMachine else {
+        guard mayConnect(to: server) else {
           throw RemoteSettingError(
             "servers",
             "\(server) is another machine, and without TLS everyone between can read along; use TLS, or insecure")

@@ -30,7 +30,7 @@
     /// How long the server keeps an object after its end of life, because clocks differ.
     static let grace: Int64 = 60
     /// Lives above it are no reason to expire: ten thousand years. The server refuses times that it cannot add to its clock.
-    private static let longestLife: Int64 = 10_000 * 365 * 86400
+    static let longestLife: Int64 = 10_000 * 365 * 86400
 
     /// Connects to nothing yet.
     ///

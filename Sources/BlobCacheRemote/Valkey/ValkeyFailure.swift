@@ -25,6 +25,9 @@
       }
       let (code, said) = (text.prefix { $0 != " " }, Self.quoted(text))
       switch code {
+      case "DENIED":
+        return error(
+          .refused, "is in protected mode and takes no other machine; set its requirepass and protected-mode (\(said))")
       case "NOAUTH": return error(.refused, "asks for a password; set user and password (\(said))")
       case "WRONGPASS":
         return error(.refused, "does not know the user \(user) with this password; set user and password")
@@ -39,7 +42,7 @@
         return error(.failed, "has no memory left; set its maxmemory, and a maxmemory-policy that evicts (\(said))")
       default: break
       }
-      if text.contains("max number of clients") { return error(.throttled(nil), "takes no more connections (\(said))") }
+      if Self.isFull(text) { return error(.throttled(nil), "takes no more connections (\(said))") }
       if text.contains("DB index is out of range") || text.contains("SELECT is not allowed") {
         return error(.refused, "has no database \(database); set database (a cluster has 0 alone)")
       }
@@ -52,6 +55,18 @@
         return error(.unsupported, "knows not the command (\(said))")
       }
       return error(.failed, "failed (\(said))")
+    }
+
+    /// Whether a server has as many connections as it takes.
+    static func isFull(_ text: String) -> Bool { text.contains("max number of clients") }
+
+    /// Whether a connection ended without a word in the middle of TLS, as when a server restarts.
+    private static func isEnd(_ error: any Error) -> Bool {
+      switch error as? NIOSSLError {
+      case .uncleanShutdown: true
+      case .handshakeFailed(.sslError(let reasons)): reasons.contains(.eofDuringHandshake)
+      default: false
+      }
     }
 
     /// A server's sentence, without arguments that it repeats: they may be secrets.
@@ -74,6 +89,10 @@
       }
       switch error {
       case is RemoteError, is CancellationError: return error
+      case let error as RESPErrorReply: return self.error(reply: error.text, from: server)
+      case _ where Self.isEnd(error):
+        guard isNew else { return failure(.unreachable, "broke off a connection") }
+        return failure(.unreachable, "ended a connection that had just begun; set servers, or security")
       case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError:
         guard isNew else { return failure(.unreachable, "broke off a connection: \(error)") }
         return failure(

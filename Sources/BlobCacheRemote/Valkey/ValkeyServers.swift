@@ -114,7 +114,10 @@
       do {
         let connection = try await pool.connection()
         let commands = afterAsking ? [RESPCommand("ASKING"), command] : [command]
-        return try await connection.send(commands)[commands.count - 1]
+        let replies = try await connection.send(commands)
+        // Where the node takes no ASKING, its reply to the command misleads.
+        if case .error = replies[0] { return replies[0] }
+        return replies[commands.count - 1]
       } catch let error as CancellationError {
         // A server that does not answer may have a successor.
         if ContinuousClock.now - start >= Self.silenceLimit {
@@ -154,7 +157,7 @@
     }
 
     /// Has the topology learned anew: a node has another slot than was known, or is dead.
-    private func renew() {
+    func renew() {
       let isRecent = state.withLock { state in
         state.learnedAt.map { ContinuousClock.now - $0 < Self.learningPause } ?? false
       }
@@ -237,12 +240,12 @@
       let reply = try await pool(of: server).connection().send([RESPCommand("CLUSTER", "SLOTS")])[0]
       if let topology = ClusterTopology(slots: reply, from: server) { return topology }
       switch reply {
-      case .error(let text)
-      where text.hasPrefix("LOADING") || text.hasPrefix("CLUSTERDOWN") || text.hasPrefix("NOAUTH"):
-        throw failure.error(reply: text, from: server)
-      case .error:
-        // It has no clusters, or lets the user not ask. If it is a node after all, it will say so.
+      case .error(let text) where text.contains("cluster support disabled") || text.hasPrefix("ERR unknown"):
         return ClusterTopology(single: server)
+      case .error(let text) where text.hasPrefix("NOPERM"):
+        // The user may not ask. If it is a node of a cluster, it sends commands on.
+        return ClusterTopology(single: server, isCertain: false)
+      case .error(let text): throw failure.error(reply: text, from: server)
       default:
         throw RemoteError(
           .failed, "\(failure.engine): \(server) is a node of a cluster that has no slots; look at CLUSTER INFO")

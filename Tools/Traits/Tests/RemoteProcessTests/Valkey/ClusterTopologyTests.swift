@@ -16,6 +16,13 @@ import Testing
     #expect(ClusterSlot.of(key) != ClusterSlot.of("foo"))
   }
 
+  @Test(arguments: [
+    ("localhost", true), ("::1", true), ("127.0.0.1", true), ("127.255.0.9", true), ("127.evil.example", false),
+    ("127.0.0.evil", false), ("127.0.0.256", false), ("127.0.0.01", false), ("127.0.0.1.", false), ("127.0.0", false),
+    ("10.0.0.1", false), ("localhost.example", false), ("", false),
+  ])
+  func thisMachineIsKnown(_ host: String, _ isThis: Bool) { #expect(ValkeyAddress(host).isThisMachine == isThis) }
+
   private static let speaker = ValkeyAddress("10.0.0.9", port: 7000)
 
   private static func read(_ text: String) throws -> ClusterTopology? {

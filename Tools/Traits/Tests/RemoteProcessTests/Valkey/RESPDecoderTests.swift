@@ -77,6 +77,17 @@ import Testing
     }
   }
 
+  /// Each string is short enough, and there are not too many.
+  @Test func aValueIsBoundedInAll() throws {
+    var limits = RESPDecoder.Limits()
+    limits.byteCount = 20
+    let text = "*2\r\n$5\r\n12345\r\n$5\r\n12345\r\n"
+    var (decoder, bytes) = (RESPDecoder(limits), ByteBuffer(string: text + text))
+    for _ in 0..<2 { #expect(try decoder.next(from: &bytes) != nil) }
+    bytes = ByteBuffer(string: "*3\r\n$5\r\n12345\r\n$5\r\n12345\r\n$5\r\n")
+    #expect(throws: RESPSyntaxError.self) { try decoder.next(from: &bytes) }
+  }
+
   /// Whatever comes, it ends, and what it says depends on no division.
   @Test(arguments: 0..<20) func randomBytesHarmNothing(_ seed: UInt64) throws {
     var random = SplitMix(seed: seed)

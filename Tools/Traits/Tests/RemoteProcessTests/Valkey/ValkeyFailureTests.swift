@@ -1,3 +1,4 @@
+import NIOSSL
 import Testing
 
 @testable import BlobCacheRemote
@@ -8,6 +9,7 @@ import Testing
 
   @Test(arguments: [
     ("NOAUTH Authentication required.", RemoteError.Kind.refused, "set user and password"),
+    ("DENIED Redis is running in protected mode because protected mode is enabled", .refused, "protected-mode"),
     ("WRONGPASS invalid username-password pair or user is disabled.", .refused, "the user ann"),
     ("NOPERM User ann has no permissions to run the 'set' command", .refused, "ACL SETUSER"),
     (
@@ -37,6 +39,18 @@ import Testing
     #expect(!error.message.contains("secret"))
   }
 
+  /// A server that restarts is asked again soon, and one with other certificates is not.
+  @Test func anEndOfTLSIsNoRefusal() {
+    let ends = [NIOSSLError.uncleanShutdown, .handshakeFailed(.sslError([.eofDuringHandshake]))]
+    for (error, kind) in ends.map({ ($0, RemoteError.Kind.unreachable) }) + [(.noCertificateToValidate, .refused)] {
+      let found = failure.error(error, at: ValkeyAddress("h", port: 1), isNew: true) as? RemoteError
+      #expect(found?.kind == kind)
+    }
+    let full = RESPErrorReply(text: "ERR max number of clients reached")
+    let found = failure.error(full, at: ValkeyAddress("h", port: 1), isNew: true) as? RemoteError
+    #expect(found?.kind == .throttled(nil))
+  }
+
   @Test func settingsThatCannotBeAreNamed() {
     func setting(_ change: (inout ValkeyEngine.Settings) -> Void) -> String? {
       var settings = ValkeyEngine.Settings([ValkeyAddress("localhost")])
@@ -53,6 +67,7 @@ import Testing
     #expect(setting { $0.servers = [ValkeyAddress("")] } == "servers")
     #expect(setting { $0.servers = [ValkeyAddress("localhost", port: 0)] } == "servers")
     #expect(setting { $0.servers = [ValkeyAddress("10.0.0.1")] } == "servers")
+    #expect(setting { $0.servers = [ValkeyAddress("127.evil.example")] } == "servers")
     #expect(setting { ($0.servers, $0.allowsPlainText) = ([ValkeyAddress("10.0.0.1")], true) } == nil)
     #expect(setting { ($0.servers, $0.security) = ([ValkeyAddress("10.0.0.1")], TransportSecurity()) } == nil)
     #expect(setting { $0.database = -1 } == "database")

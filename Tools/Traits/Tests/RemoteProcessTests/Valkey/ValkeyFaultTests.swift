@@ -140,6 +140,7 @@ struct ValkeyFaultTests {
     ("", .unreachable, "broke off"),
     ("-MOVED 1 :PORT\r\n", .failed, "more than 5 times"), ("-ASK 1 127.0.0.1:PORT\r\n", .failed, "more than 5 times"),
     ("-MOVED 1 nowhere\r\n", .failed, "MOVED"), ("-MOVED\r\n", .failed, "MOVED"),
+    ("-MOVED 1 192.0.2.1:6379\r\n", .refused, "insecure"), ("-ASK 1 192.0.2.1:6379\r\n", .refused, "insecure"),
     ("-MOVED 1 127.0.0.1:1\r\n", .unreachable, "127.0.0.1:1"), ("_\r\n", .failed, "another type"),
   ])
   func strangeRepliesAreErrors(_ reply: String, kind: RemoteError.Kind, words: String) async throws {
@@ -168,6 +169,56 @@ struct ValkeyFaultTests {
     }
     await engine.close()
     server.close()
+  }
+
+  /// Without it, the node sends the command back.
+  @Test func aNodeMayTakeNoAsking() async throws {
+    let port = try EngineServer.freePorts(1)[0]
+    let server = try StrangeServer(port: port) { command in
+      switch command[0] {
+      case "GETRANGE": "-ASK 1 127.0.0.1:\(port)\r\n"
+      case "ASKING": "-NOPERM User a has no permissions to run the 'asking' command\r\n"
+      default: nil
+      }
+    }
+    let engine = try ValkeyEngine(settings(port))
+    let failure = await error { _ = try await engine.get(name) }
+    #expect(failure?.kind == .refused)
+    #expect(failure?.message.contains("asking") == true, "\(String(describing: failure))")
+    await engine.close()
+    server.close()
+  }
+
+  /// Both are asked for the topology first. A node that is busy is not one server with all keys.
+  @Test(arguments: [
+    ("-BUSY Redis is busy running a script\r\n", RemoteError.Kind.throttled(nil), "pause"),
+    ("-ERR something\r\n", .failed, "something"), ("-NOPERM no\r\n", .refused, "cluster|slots"),
+    ("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n192.0.2.1\r\n:6379\r\n", .refused, "insecure"),
+  ])
+  func listsNeedAllNodes(_ slots: String, kind: RemoteError.Kind, words: String) async throws {
+    let server = try StrangeServer(port: 0) { $0[0] == "CLUSTER" ? slots : nil }
+    let engine = try ValkeyEngine(settings(server.port))
+    let failure = await error { _ = try await engine.list(name, page: nil) }
+    #expect(failure?.kind == kind)
+    #expect(failure?.message.contains(words) == true, "\(String(describing: failure))")
+    await engine.close()
+    server.close()
+  }
+
+  /// It comes before HELLO, or seems to answer it.
+  @Test(arguments: [
+    ("-ERR max number of clients reached\r\n", RemoteError.Kind.throttled(nil)),
+    ("-DENIED Redis is running in protected mode\r\n", .refused),
+  ])
+  func aServerMayTakeNoConnection(_ text: String, _ kind: RemoteError.Kind) async throws {
+    let listener = try Listener(port: 0) { connection in
+      connection.write(text.utf8)
+      while !connection.read().isEmpty {}
+    }
+    let engine = try ValkeyEngine(settings(listener.port))
+    #expect(await error { _ = try await engine.get(name) }?.kind == kind)
+    await engine.close()
+    listener.close()
   }
 
   @Test func aClusterWithoutSlotsIsTold() async throws {
