@@ -80,10 +80,22 @@ import Testing
     }
   }
 
-  @Test(arguments: [(nil, 1), (.seconds(7), 7), (.seconds(1000), 60)] as [(Duration?, Int64)])
+  @Test(arguments: [(nil, 1), (.zero, 1), (.seconds(7), 7), (.seconds(1000), 60)] as [(Duration?, Int64)])
   func aThrottledRequestIsHeeded(asked: Duration?, pause: Int64) {
     #expect(breaker.fail(.throttled(asked)))
     #expect(breaker.pause == .seconds(pause))
+  }
+
+  /// What asks for a pause again and again gets longer ones, whatever it asks for.
+  @Test(arguments: [nil, .zero] as [Duration?]) func throttledTrialsDoubleThePause(asked: Duration?) {
+    breaker.fail(.throttled(asked))
+    for pause in [1, 2, 4, 8, 16, 32, 60, 60] as [Int64] {
+      #expect(breaker.pause == .seconds(pause))
+      clock.advance(by: pause)
+      let trial = breaker.admit()
+      #expect(trial?.isTrial == true)
+      breaker.fail(.throttled(asked), trial ?? CircuitBreaker.Ticket())
+    }
   }
 
   @Test func aRefusalIsLong() {

@@ -98,6 +98,10 @@ final class CircuitBreaker: Sendable {
     if ticket.isTrial { state.withLock { $0.isTried = false } }
   }
 
+  private func longerPause(_ state: State) -> Duration {
+    min(max(state.lastPause * 2, settings.pause), settings.longestPause)
+  }
+
   /// - Returns: whether it has opened now.
   @discardableResult
   func fail(_ kind: RemoteError.Kind, _ ticket: Ticket = Ticket()) -> Bool {
@@ -112,13 +116,17 @@ final class CircuitBreaker: Sendable {
       let pause: Duration
       switch kind {
       case .refused: pause = settings.longestPause
-      case .throttled(let asked): pause = min(asked ?? settings.pause, settings.longestPause)
+      case .throttled(let asked):
+        // A server may ask for no time at all, again and again.
+        let longer = longerPause(state)
+        pause = min(max(asked ?? .zero, longer * jitter()), settings.longestPause)
+        state.lastPause = longer
       default:
         let isTooMuch =
           state.failuresInRow >= settings.failures
           || state.requests >= Self.fewestRequests && state.failures * 2 >= state.requests
         guard ticket.isTrial || isTooMuch else { return false }
-        let longer = min(max(state.lastPause * 2, settings.pause), settings.longestPause)
+        let longer = longerPause(state)
         pause = longer * jitter()
         state.lastPause = longer
       }
