@@ -174,8 +174,26 @@
         services: [.init(service: server), .init(service: await reloading(access, encryption))],
         gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
       services.maximumGracefulShutdownDuration = .seconds(30)
-      try await ServiceGroup(configuration: services).run()
-      for (_, cache) in caches { try await cache.close() }
+      let ended: Result<Void, any Error>
+      do { ended = .success(try await ServiceGroup(configuration: services).run()) } catch { ended = .failure(error) }
+      try await close(caches.map(\.cache))
+      try ended.get()
+    }
+
+    /// Closes all caches at once: each may wait for its engine.
+    ///
+    /// - Throws: the first error, when all are closed.
+    private func close(_ caches: [BlobCache]) async throws {
+      let errors = await withTaskGroup(of: (any Error)?.self) { group in
+        for cache in caches {
+          group.addTask {
+            do { try await cache.close() } catch { return error }
+            return nil
+          }
+        }
+        return await group.reduce(into: [any Error]()) { errors, error in if let error { errors.append(error) } }
+      }
+      if let first = errors.first { throw first }
     }
 
     /// The caches of all directories, with their schedules; the name is nil for one directory alone.

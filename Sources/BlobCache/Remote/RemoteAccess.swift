@@ -131,7 +131,8 @@ final class RemoteAccess: Sendable {
       let found = try await records.page(prefix: prefix, page)
       let keys = found.entries.compactMap(\.key)
       removal.unknown += found.entries.count - keys.count
-      for key in keys { didRemove(key) }
+      // What has been stored here since goes there instead: the directory is asked when the change's turn comes.
+      for key in keys { changes.add(.putFromDirectory, of: key) }
       for key in keys {
         if await settled(key) == .done { removal.removed += 1 } else { removal.left += 1 }
       }

@@ -72,7 +72,8 @@ public struct RemoteTier: Sendable {
     /// Stores and removals go there; no load asks it.
     case writeOnly
 
-    var reads: Bool { self != .writeOnly }
+    /// Whether loads ask the engine.
+    package var reads: Bool { self != .writeOnly }
     var writes: Bool { self != .readOnly }
   }
 
@@ -134,7 +135,7 @@ extension RemoteTier {
     if announcesChanges, !(engine is any RemoteAnnouncing) { return "\(engine.name) passes no announcements on" }
     let times = [
       revalidatesAfter ?? .seconds(1), rewritesAfter ?? .seconds(1), leases?.duration ?? .seconds(1),
-      deadlines.firstByte, deadlines.progress, deadlines.change, breaker.pause, breaker.longestPause,
+      deadlines.firstByte, deadlines.progress, deadlines.answer, deadlines.change, breaker.pause, breaker.longestPause,
     ]
     return times.allSatisfy { $0 > .zero } ? nil : "the deadlines and pauses of a remote tier are above zero"
   }

@@ -69,8 +69,10 @@ extension BlobResponder {
   private func find(_ key: BlobKey) async throws -> StoredBlob? {
     if !revalidates, let blob = cache.cachedBlob(for: key) { return .whole(blob) }
     if !soundFiles.hasSeen(key) {
-      // A load of a missing blob is counted as a miss.
-      guard let header = try await cache.header(for: key), header.payloadSize > Self.largestWhole else {
+      let header = try await cache.header(for: key)
+      // What only other machines have comes into a file, whatever its size. A load of a missing blob is counted as a miss.
+      let comesInPieces = header == nil && cache.configuration.remote?.mode.reads == true
+      if !comesInPieces, header?.payloadSize ?? 0 <= Self.largestWhole {
         return try await cache.load(key).map { .whole($0) }
       }
     }

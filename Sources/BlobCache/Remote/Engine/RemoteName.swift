@@ -9,6 +9,16 @@ public struct RemoteName: Hashable, Sendable, CustomStringConvertible {
   public init(_ string: String) { self.string = string }
 
   public var description: String { string }
+
+  // By bytes: two names of one text in two normal forms are two.
+  public static func == (first: RemoteName, second: RemoteName) -> Bool {
+    first.string.utf8.elementsEqual(second.string.utf8)
+  }
+
+  public func hash(into hasher: inout Hasher) {
+    for byte in string.utf8 { hasher.combine(byte) }
+    hasher.combine(UInt8.max)
+  }
 }
 
 /// Where the records of a cache lie in a remote engine.

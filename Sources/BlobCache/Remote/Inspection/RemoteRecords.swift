@@ -124,7 +124,9 @@ extension RemoteRecords {
     let names = namespace.prefix(ofKeysBeginning: prefix)
     let found = try await ask { _ in try await engine.list(names, page: page) }
     let entries = found.names.map { Entry(name: $0, key: namespace.key(of: $0)) }
-    return (prefix.isEmpty ? entries : entries.filter { $0.key?.hasPrefix(prefix) == true }, found.next)
+    return (
+      prefix.isEmpty ? entries : entries.filter { $0.key?.string.utf8.starts(with: prefix.utf8) == true }, found.next
+    )
   }
 
   /// The header of an object; nil for no object, and for one that begins with something else.
@@ -149,10 +151,12 @@ extension RemoteNamespace {
 
   /// The key of an object; nil where its name does not tell it, or is no record's.
   func key(of name: RemoteName) -> BlobKey? {
-    guard name.string.hasPrefix(prefix.string) else { return nil }
-    guard let file = name.string.dropFirst(prefix.string.count).split(separator: "/").last else { return nil }
-    guard let key = naming.key(ofFileName: String(file)) else { return nil }
+    // By bytes: a mark behind a slash is one character with it.
+    let bytes = name.string.utf8
+    guard bytes.starts(with: prefix.string.utf8), let slash = bytes.lastIndex(of: UInt8(ascii: "/")),
+      let file = String(bytes[bytes.index(after: slash)...]), let key = naming.key(ofFileName: file)
+    else { return nil }
     // A file in another place is foreign.
-    return (try? place(of: key).name) == name ? key : nil
+    return (try? place(of: key).name).map { $0.string.utf8.elementsEqual(bytes) } == true ? key : nil
   }
 }

@@ -45,7 +45,8 @@ struct Patience: Sendable {
       guard let first else { return }
       var (seen, patience) = (0, first)
       // The sleep's only error is its cancellation: the call has ended, and there is nothing left to watch.
-      while (try? await clock.sleep(for: patience)) != nil {
+      // A time that ends after the clock's last moment would be none.
+      while (try? await clock.sleep(for: min(patience, .seconds(1 << 32)))) != nil {
         let pieces = pace.pieces
         if pieces == seen, !pace.isPaused {
           let what = seen == 0 ? "did not answer" : "stopped in the middle of an answer"

@@ -16,7 +16,9 @@ import Testing
     #expect(proxy.connectionCount == 1)
   }
 
-  @Test(.enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"))
+  @Test(
+    .enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"),
+    .enabled(if: LongRun.isWanted, "Tools/test --long remote"))
   func oneConnectionServesAllOfS3() async throws {
     let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
     var settings = try await SeaweedFS.shared.value.settings()

@@ -65,20 +65,28 @@ final class EngineServer: Sendable {
     try? FileManager.default.removeItem(at: directory)
   }
 
-  /// Ports of 127.0.0.1 that nothing listens at now.
+  /// Ports that this process has given out.
+  private static let givenPorts = Mutex<Set<Int>>([])
+
+  /// Ports of 127.0.0.1 that nothing listens at, each given out once.
+  ///
+  /// They lie below those that the system gives to connections, so none is taken before its server begins to listen.
   static func freePorts(_ count: Int) throws -> [Int] {
-    var sockets: [Int32] = []
-    defer { for socket in sockets { close(socket) } }
-    return try (0..<count).map { _ in
-      let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-      sockets.append(socket)
-      var address = sockaddr_in.loopback(0)
-      var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-      let status = withUnsafeMutablePointer(to: &address) {
-        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(socket, $0, size) | getsockname(socket, $0, &size) }
+    try (0..<count).map { _ in
+      for _ in 0..<1000 {
+        let port = Int.random(in: 10_000..<32_000)
+        guard givenPorts.withLock({ $0.insert(port).inserted }) else { continue }
+        let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(socket) }
+        var address = sockaddr_in.loopback(port)
+        let status = withUnsafeMutablePointer(to: &address) {
+          $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            bind(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+          }
+        }
+        if status == 0 { return port }
       }
-      guard status == 0 else { throw Failure("no free port") }
-      return Int(UInt16(bigEndian: address.sin_port))
+      throw Failure("no free port")
     }
   }
 }
