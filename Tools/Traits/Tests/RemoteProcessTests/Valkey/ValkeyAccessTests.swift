@@ -12,6 +12,9 @@ struct ValkeyAccessTests {
       .redis, ["--databases", "4"],
       users: [
         "user default off", "user ann on >annpass ~team/* &* +@all", "user bob on >bobpass ~team/* +get +getrange",
+        // As in Spec/Remote.md.
+        "user eve on >evepass ~team/* &blobcache/team/* +getrange +strlen +set +unlink +scan +cluster|slots +get "
+          + "+pexpire +eval +publish +subscribe",
       ])
   }
   private let records: Records
@@ -87,6 +90,28 @@ struct ValkeyAccessTests {
     let ann = try await engine { ($0.user, $0.password) = ("ann", .fixed("annpass")) }
     let outside = await error(ann) { _ = try await $0.get(RemoteName("other/v1/a")) }
     #expect(outside?.kind == .refused)
+  }
+
+  @Test func theRightsOfTheSpecificationAreEnough() async throws {
+    let eve = try await engine { ($0.user, $0.password) = ("eve", .fixed("evepass")) }
+    let record = try records.inMemory(Records.bytes(2 << 20, seed: 11))
+    try await eve.put(record, as: name)
+    #expect(try await eve.bytes(of: name) == record.bytes)
+    #expect(try await eve.names(name) == [name.string])
+    for holder in ["me", "other"] {
+      for _ in 0..<2 { #expect(try await eve.acquireLease(name, as: holder, for: .seconds(600))) }
+      try await eve.releaseLease(name, as: holder)
+    }
+    try await eve.remove(name)
+    let texts = try await eve.announcements(on: "blobcache/team/v1")
+    try await eve.announce("text", on: "blobcache/team/v1")
+    for try await text in texts {
+      #expect(text == "text")
+      break
+    }
+    let found = try await eve.capabilities(under: RemoteName("team/v1/"))
+    #expect(found.conditionalPut && found.leases && found.lists && found.announcements)
+    await eve.close()
   }
 
   @Test func aLookTellsOfMissingRights() async throws {

@@ -33,6 +33,16 @@ struct ValkeyAnnouncementTests {
     }
   }
 
+  /// Texts that wait take memory, and no cache announces one that long.
+  @Test func longTextsAreLeftOut() async throws {
+    let engine = try ValkeyEngine(try await ValkeyNode.redis.value.settings)
+    let texts = try await engine.announcements(on: channel)
+    let longest = String(repeating: "a", count: 100_000)
+    for text in [longest + "a", longest, "end"] { try await engine.announce(text, on: channel) }
+    #expect(try await collect(2, texts) == [longest, "end"])
+    await engine.close()
+  }
+
   @Test func itEndsWithTheServer() async throws {
     let node = try await ValkeyNode(.redis)
     let (engine, other) = (try ValkeyEngine(node.settings), try ValkeyEngine(node.settings))
