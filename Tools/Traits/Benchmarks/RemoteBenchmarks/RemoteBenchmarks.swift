@@ -17,6 +17,7 @@ import Foundation
     for size in [4 << 10, 64 << 10, 1 << 20] { try await hits(url, size: size) }
     try await localHits(url)
     try await missesWithOpenBreaker()
+    try await loadsWithHungEngine()
     try await storesBehind(url)
   }
 
@@ -142,6 +143,42 @@ import Foundation
     report("miss while the engine is left alone", times[0], "miss without a tier", times[1], goal: "5 us more")
   }
 
+  /// A thousand loads of a thousand keys, while the engine takes connections and never answers.
+  private static func loadsWithHungEngine() async throws {
+    let (listener, port) = try silentListener()
+    defer { close(listener) }
+    let hung = try RemoteURL("http://127.0.0.1:\(port)/")
+    let tier = RemoteTier(try hung.makeEngine(), namespace: hung.namespace)
+    let (with, without) = (try Node(tier), try Node(nil))
+    func run(_ node: Node) async throws -> Double {
+      try await time(1) { for key in 0..<1000 { _ = try await node.cache.load(BlobKey("\(key)")) } } / 1e6
+    }
+    let (slow, fast) = (try await run(with), try await run(without))
+    let failures = with.cache.remoteStatus?.failures ?? 0
+    for node in [with, without] { try await node.end() }
+    let bound = Double(tier.breaker.failures) * (tier.deadlines.firstByte / .seconds(1))
+    print(
+      "1,000 loads while the engine hangs | without a tier | \(String(format: "%.3f s | %.3f s", slow, fast)) | "
+        + "\(failures) requests failed | at most \(bound) s more")
+  }
+
+  /// A socket whose connections the system takes, and nobody answers.
+  private static func silentListener() throws -> (descriptor: Int32, port: UInt16) {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let isListening = withUnsafeMutablePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+        bind(descriptor, address, length) == 0 && listen(descriptor, 1024) == 0
+          && getsockname(descriptor, address, &length) == 0
+      }
+    }
+    guard descriptor >= 0, isListening else { throw POSIXError(.EADDRNOTAVAIL) }
+    return (descriptor, UInt16(bigEndian: address.sin_port))
+  }
+
   /// Stores that go on to the engine behind the caller.
   private static func storesBehind(_ url: RemoteURL) async throws {
     for size in [64 << 10, 1 << 20] {
@@ -160,8 +197,15 @@ import Foundation
       let megabytes = Double(count * size) / 1_000_000
       print(
         "stores of \(size >> 10) KiB: \(Int(megabytes / stores * 1e6)) MB/s, \(status?.uploads ?? 0) of \(count) uploaded, "
-          + "\(Int(Double(status?.uploadedBytes ?? 0) / (stores + rest))) MB/s of uploads, \(status?.droppedUploads ?? 0) dropped"
-      )
+          + "\(Int(Double(status?.uploadedBytes ?? 0) / (stores + rest))) MB/s of uploads, "
+          + "\(status?.droppedUploads ?? 0) dropped, \(mostMegabytes()) MB of memory at the most")
     }
+  }
+
+  /// The most memory that the process had, with the copies of the payload that the benchmark makes.
+  private static func mostMegabytes() -> Int {
+    var usage = rusage()
+    getrusage(RUSAGE_SELF, &usage)
+    return usage.ru_maxrss / 1000
   }
 }
