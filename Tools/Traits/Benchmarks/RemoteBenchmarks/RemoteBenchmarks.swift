@@ -205,7 +205,8 @@ import Foundation
   /// The most memory that the process had, with the copies of the payload that the benchmark makes.
   private static func mostMegabytes() -> Int {
     var usage = rusage()
-    getrusage(RUSAGE_SELF, &usage)
+    // 0 is RUSAGE_SELF, which has another type on each platform.
+    getrusage(0, &usage)
     return usage.ru_maxrss / 1000
   }
 }
