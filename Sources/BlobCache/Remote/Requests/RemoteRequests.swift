@@ -31,10 +31,10 @@ final class RemoteRequests: Sendable {
   let sender = "\(UInt64.random(in: 0 ... .max))"
   /// What lets loads through, and what lets changes through: an engine may take the one and refuse the other.
   /// Leases and announcements have a third.
-  private let (breaker, changeBreaker, helpBreaker): (CircuitBreaker, CircuitBreaker, CircuitBreaker)
-  private let patience: Patience
-  private let counts = Lock(RemoteStatus())
-  private let isClosed = Atomic(false)
+  let (breaker, changeBreaker, helpBreaker): (CircuitBreaker, CircuitBreaker, CircuitBreaker)
+  let patience: Patience
+  let counts = Lock(RemoteStatus())
+  let isClosed = Atomic(false)
 
   init(_ tier: RemoteTier, _ here: Surroundings) {
     self.tier = tier
@@ -327,84 +327,6 @@ extension RemoteRequests {
       }
       throw note(error, of: key, changeBreaker, ticket)
     }
-  }
-}
-
-// MARK: - Other machines
-
-extension RemoteRequests {
-  /// Whether this machine may produce.
-  enum Lease: Sendable {
-    case granted
-    case taken
-    /// The engine has failed, or is left alone.
-    case unknown
-  }
-
-  /// - Throws: `CancellationError` if the task is cancelled.
-  func acquireLease(at place: RemotePlace, for time: Duration) async throws(CancellationError) -> Lease {
-    guard let engine = tier.engine as? any RemoteLeasing else { return .unknown }
-    do {
-      let isGranted = try await help(with: place.key) { [sender] in
-        try await engine.acquireLease(place.name, as: sender, for: time)
-      }
-      guard let isGranted else { return .unknown }
-      return isGranted ? .granted : .taken
-    } catch {
-      // It may have been granted all the same.
-      Task { await self.releaseLease(at: place) }
-      throw error
-    }
-  }
-
-  func releaseLease(at place: RemotePlace) async {
-    guard let engine = tier.engine as? any RemoteLeasing else { return }
-    // A lease that is not given back ends by itself.
-    _ = try? await help(with: place.key) { [sender] in try await engine.releaseLease(place.name, as: sender) }
-  }
-
-  /// Tells the other machines of a change that the engine has taken. The change does not wait for it.
-  private func announce(_ key: BlobKey, checksum: UInt32?) {
-    guard tier.announcesChanges, let engine = tier.engine as? any RemoteAnnouncing else { return }
-    let (text, channel) = (Announcement(sender: sender, key: key, checksum: checksum).text, tier.namespace.channel)
-    // If it fails, their copies stay until their end.
-    Task { _ = try? await help(with: key) { try await engine.announce(text, on: channel) } }
-  }
-
-  func didFailToListen(_ error: any Error) { didFail(error, of: nil) }
-
-  /// Asks the engine for help that only saves work, unless it has failed to give any lately.
-  ///
-  /// - Returns: nil if it fails, or is not asked.
-  /// - Throws: `CancellationError` if the task is cancelled.
-  private func help<Result: Sendable>(
-    with key: BlobKey, _ body: @escaping @Sendable () async throws -> Result
-  ) async throws(CancellationError) -> Result? {
-    guard !isClosed.load(ordering: .relaxed), let ticket = helpBreaker.admit() else { return nil }
-    let time = tier.deadlines.change
-    do {
-      let result = try await patience.run(first: time, progress: time, tier.engine.name) { _ in try await body() }
-      _ = helpBreaker.succeed()
-      return result
-    } catch {
-      guard !Task.isCancelled else {
-        helpBreaker.leave(ticket)
-        throw CancellationError()
-      }
-      // One that cannot is asked as seldom as one that refuses.
-      let kind = RemoteError(anything: error, from: tier.engine.name).kind
-      _ = helpBreaker.fail(kind == .unsupported ? .refused : kind, ticket)
-      didFail(error, of: key)
-      return nil
-    }
-  }
-
-  /// Counts and tells of a failure that only costs work.
-  private func didFail(_ error: any Error, of key: BlobKey?) {
-    let failure = RemoteError(anything: error, from: tier.engine.name)
-    counts.withLock { $0.failures += 1 }
-    here.logger.debug("\(failure)")
-    here.tell(CacheEvent(.remoteFailed(failure), key))
   }
 }
 
