@@ -78,10 +78,8 @@ final class Connection: Sendable {
         connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
       }
     }
-    guard status == 0 else {
-      Foundation.close(socket)
-      return nil
-    }
+    // The end of this object closes the socket, here too: a second close would take a number that others have by then.
+    guard status == 0 else { return nil }
   }
 
   deinit { Foundation.close(socket) }
