@@ -11,7 +11,7 @@ extension CacheEngine {
   /// - Parameter tellsAbsence: whether a missing record is an answer.
   /// - Returns: nil if a lane has to look.
   func findCached(_ key: BlobKey, touching: Bool, tellsAbsence: Bool = true) -> BlobFinding? {
-    // The ordinary look reports an invalid key.
+    // Nothing is lost with the error of an invalid key: the ordinary look, which follows, reports it.
     guard lanes.areReady, !touching || touches.hasRoom, let path = try? store.path(of: key, for: "load") else {
       return nil
     }

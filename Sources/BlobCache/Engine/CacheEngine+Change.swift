@@ -141,7 +141,8 @@ extension CacheEngine {
         duration: stopwatch.elapsed, queueTime: queueTime))
     if !request.isFetched {
       remote?.didStore(blob) { [store] in
-        // A generation that cannot be read is none: then the directory is asked, which is always right.
+        // The error of a generation that cannot be read is harmless: the engine then gets what the directory has, which is
+        // the latest at any time.
         receipt.generation != nil && (try? store.generation(ofDigest: digest)) == receipt.generation
       }
     }

@@ -12,7 +12,7 @@ extension CacheEngine {
     // Weakly, so that a schedule ends with the cache it looks after.
     let work = CollectionRunner.Work(
       time: store.configuration.now,
-      // An error here will also stop the pass, which reports it.
+      // The error is harmless: without a last pass the due one is made, and reports the same error.
       lastPass: { [store] in (try? store.statistics())?.lastPass?.time },
       pass: { [weak self, directory = store.directory] isStopping throws(BlobStoreError) in
         var options = options

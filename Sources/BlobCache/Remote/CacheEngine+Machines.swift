@@ -145,7 +145,8 @@ extension CacheEngine {
   private func reachEngine(_ key: BlobKey) async {
     guard let remote else { return }
     if isStaged(key) {
-      // A cache that is closed writes all that is staged, and gives it the time that `close` gives.
+      // The error of a lane without a thread, or of a closed cache, is harmless: the staged blob is written later all the
+      // same, and the engine gets it then.
       try? await lanes.writes.run { _ in self.writeStaged(key) }
     }
     await remote.ended(key)

@@ -114,6 +114,8 @@ extension CacheEngine {
     guard let remote, remote.mayHave(key), try await !hasWaited(for: .fetch, of: key) else { return }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetchFile)) { production in
       let history = try await self.condition(of: production)
+      // The error of a record that cannot be read is harmless: what comes takes its place, or the reader that is opened next
+      // reports it.
       let isHere = try await self.lanes.reads.run { _ in (try? self.store.header(for: key)) != nil }
       guard !isHere, !remote.isPending(key), let header = try await self.fetchFile(key, from: remote, if: history)
       else {

@@ -129,7 +129,7 @@
       return value
     }
 
-    /// What a status means that is none of those expected.
+    /// The error that an unexpected status stands for.
     func failure(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws -> RemoteError {
       let body = String(decoding: try await answer.bytes(upTo: 1 << 12), as: UTF8.self)
       var (kind, advice) = HTTPFailure.meaning(

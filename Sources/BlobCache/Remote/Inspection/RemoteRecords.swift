@@ -134,7 +134,7 @@ extension RemoteRecords {
   /// - Throws: `RemoteError`.
   package func header(of name: RemoteName) async throws -> RecordHeader? {
     guard let head = try await ask({ _ in try await engine.head(name) }) else { return nil }
-    // What is no record is shown by its name alone.
+    // Why it is no record matters to `get`, which tells; a list shows such an object by its name alone.
     return try? RecordHeader(decoding: head.bytes)
   }
 }
@@ -143,7 +143,7 @@ extension RemoteNamespace {
   /// What the names of all keys that begin so begin with.
   func prefix(ofKeysBeginning beginning: String) -> RemoteName {
     let layout = RecordLayout(naming: naming, arrangement: .prefix)
-    // Where it has no name, the longer search finds what there is.
+    // A beginning that has no name of its own costs a longer search, which finds the same.
     guard let start = try? naming.fileNamePrefix(forKeyPrefix: beginning) else { return prefix }
     let subdirectory = layout.subdirectory(ofFileNamesBeginning: start)
     return subdirectory.isEmpty ? prefix : RemoteName("\(prefix)\(subdirectory)/\(start)")
@@ -156,7 +156,7 @@ extension RemoteNamespace {
     guard bytes.starts(with: prefix.string.utf8), let slash = bytes.lastIndex(of: UInt8(ascii: "/")),
       let file = String(bytes[bytes.index(after: slash)...]), let key = naming.key(ofFileName: file)
     else { return nil }
-    // A file in another place is foreign.
+    // A file in another place is foreign, and so is one whose key has no place.
     return (try? place(of: key).name).map { $0.string.utf8.elementsEqual(bytes) } == true ? key : nil
   }
 }
