@@ -82,7 +82,11 @@ extension CacheEngine {
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetch)) { production in
       let history = try await self.condition(of: production)
       // What was stored since the look that found nothing is younger than what is there.
-      if let blob = try await self.look(key, touching: false).blob { return blob }
+      let found =
+        if let cached = self.findCached(key, touching: false) { cached } else {
+          try await self.look(key, touching: false)
+        }
+      if let blob = found.blob { return blob }
       guard !remote.isPending(key), let blob = try await self.fetch(key, from: remote, if: history) else {
         throw AbsentRemotely()
       }

@@ -50,9 +50,9 @@ final class RemoteAccess: Sendable {
   /// The record that the engine has of a key, in a file without a place; nil as for `record`.
   ///
   /// - Throws: `CancellationError` if the task is cancelled; what `openWriter` throws.
-  func file(
-    of key: BlobKey, _ openWriter: @escaping @Sendable (RecordHeader) async throws -> CacheWriter
-  ) async throws -> ReceivedFile? {
+  func file<Writer: ReceivedPayloadWriter>(
+    of key: BlobKey, _ openWriter: @escaping @Sendable (RecordHeader) async throws -> Writer
+  ) async throws -> ReceivedFile<Writer>? {
     guard let place = requests.place(of: key) else { return nil }
     let answer = try await requests.file(at: place, openWriter)
     if case .unkept(let error) = answer { throw error }

@@ -75,7 +75,7 @@ public final class CacheWriter: Sendable {
   /// Puts a blob that came from the remote tier in its place.
   ///
   /// - Throws: `Overtaken` if the condition does not hold.
-  func commit(_ fetched: ReceivedFile, if condition: StoreCondition) async throws {
+  func commit(_ fetched: ReceivedFile<CacheWriter>, if condition: StoreCondition) async throws {
     try await engine.lanes.writes.run { [self] queueTime in
       var writer = try take()
       try writer.settle(
@@ -125,7 +125,7 @@ public final class CacheWriter: Sendable {
   /// Gives the blob up, also in a task that is cancelled.
   ///
   /// - Parameter lane: where it is done; nil for that of stores.
-  func giveUp(on lane: Lane? = nil) async {
+  func giveUp(on lane: Lane?) async {
     await withCheckedContinuation { continuation in
       (lane ?? engine.lanes.writes).submit(.high) { [self] in
         dropWriter()
@@ -153,4 +153,8 @@ public final class CacheWriter: Sendable {
     var used: BlobWriter? = used
     writer.withLock { $0 = used.take() }
   }
+}
+
+extension CacheWriter: ReceivedPayloadWriter {
+  func giveUp() async { await giveUp(on: nil) }
 }

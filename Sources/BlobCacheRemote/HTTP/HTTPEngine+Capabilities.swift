@@ -34,25 +34,13 @@
     public func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities {
       var found = RemoteCapabilities()
       (found.lists, found.expiry, found.streams) = (isBlobCache, isBlobCache, true)
-      let start = prefix.string.hasSuffix("/") ? prefix.string : prefix.string + "/"
-      let object = RemoteName("\(start)probe-\(UInt64.random(in: 0 ... .max))")
-      var failure: (any Error)?
-      do {
-        try await probe(object, &found)
-      } catch {
-        failure = error
-      }
-      // A task that is cancelled removes nothing any more.
-      let removal = await Task { try await self.remove(object) }.result
-      // The object may not be there, and the error says more than that of the removal would.
-      if let failure { throw failure }
-      try removal.get()
+      try await withProbe(under: prefix) { object in try await probe(object, &found) }
       found.leases = isBlobCache && found.conditionalPut
       return found
     }
 
     private func probe(_ object: RemoteName, _ found: inout RemoteCapabilities) async throws {
-      let bytes = Data("blobcache looks at what this server can do, and removes this".utf8)
+      let bytes = ProbeObject.bytes
       for isSecond in [false, true] {
         let answer = try await send("PUT", object, ["If-None-Match": "*"], .bytes(bytes))
         switch answer.status {

@@ -20,19 +20,7 @@
     func look(under prefix: RemoteName) async throws -> RemoteCapabilities {
       var found = RemoteCapabilities()
       (found.lists, found.streams, found.largestObject) = (true, true, largestObject)
-      let start = prefix.string.hasSuffix("/") ? prefix.string : prefix.string + "/"
-      let object = RemoteName("\(start)probe-\(UInt64.random(in: 0 ... .max))")
-      var failure: (any Error)?
-      do {
-        try await probe(object, &found)
-      } catch {
-        failure = error
-      }
-      // A task that is cancelled removes nothing any more.
-      let removal = await Task { try await self.remove(object) }.result
-      // The object may not be there, and the error says more than that of the removal would.
-      if let failure { throw failure }
-      try removal.get()
+      try await withProbe(under: prefix) { object in try await probe(object, &found) }
       found.leases = found.conditionalPut
       didSee(found)
       return found
@@ -41,7 +29,7 @@
     func didSee(_ capabilities: RemoteCapabilities) { seen.withLock { $0 = capabilities } }
 
     private func probe(_ object: RemoteName, _ found: inout RemoteCapabilities) async throws {
-      let bytes = Data("blobcache looks at what this server can do, and removes this".utf8)
+      let bytes = ProbeObject.bytes
       let none = [(name: "if-none-match", value: "*")]
       let first = try await put(bytes, as: object, none)
       if first == .unsupported {

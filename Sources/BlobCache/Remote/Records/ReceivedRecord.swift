@@ -15,9 +15,16 @@ struct ReceivedRecord: Sendable {
 }
 
 /// A record that came from a remote engine into a file, and takes its place with the commit.
-struct ReceivedFile: Sendable {
+struct ReceivedFile<Writer: ReceivedPayloadWriter>: Sendable {
   let header: RecordHeader
-  let writer: CacheWriter
+  let writer: Writer
   let extendedData: Data?
   let modified: UnixTime?
+}
+
+/// Takes the payload of a record that comes from a remote engine, piece by piece.
+protocol ReceivedPayloadWriter: Sendable {
+  func append(_ bytes: Data) async throws
+  /// Gives the payload up; nothing of it remains.
+  func giveUp() async
 }

@@ -113,11 +113,11 @@ extension RemoteRequests {
   ///
   /// - Parameter openWriter: is told the header, as far as it can be believed.
   /// - Throws: `CancellationError` if the task is cancelled.
-  func file(
-    at place: RemotePlace, _ openWriter: @escaping @Sendable (RecordHeader) async throws -> CacheWriter
-  ) async throws(CancellationError) -> Answer<ReceivedFile> {
+  func file<Writer: ReceivedPayloadWriter>(
+    at place: RemotePlace, _ openWriter: @escaping @Sendable (RecordHeader) async throws -> Writer
+  ) async throws(CancellationError) -> Answer<ReceivedFile<Writer>> {
     try await load(at: place, byteCount: { Int(clamping: $0.header.payloadSize) }) { object, pace in
-      var writer: CacheWriter?
+      var writer: Writer?
       do {
         let end = try await self.receive(object, at: place, pace) { header, piece in
           do {
