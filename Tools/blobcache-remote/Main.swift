@@ -11,23 +11,7 @@ internal import BlobCacheCommands
     }
   }
 #else
-  #if canImport(Darwin)
-    internal import Darwin
-  #elseif canImport(Glibc)
-    internal import Glibc
-  #elseif canImport(Musl)
-    internal import Musl
-  #elseif canImport(Android)
-    internal import Android
-  #endif
-
   @main struct Main {
-    static func main() {
-      ProcessSetup.prepare()
-      StandardError.report(
-        "this blobcache-remote was built without the trait Remote; "
-          + "build it by: swift build -c release --traits Tool,Remote --product blobcache-remote")
-      exit(2)
-    }
+    static func main() { SiblingProgram.remote.refuse() }
   }
 #endif

@@ -16,23 +16,7 @@ internal import BlobCacheCommands
     }
   }
 #else
-  #if canImport(Darwin)
-    internal import Darwin
-  #elseif canImport(Glibc)
-    internal import Glibc
-  #elseif canImport(Musl)
-    internal import Musl
-  #elseif canImport(Android)
-    internal import Android
-  #endif
-
   @main struct Main {
-    static func main() {
-      ProcessSetup.prepare()
-      StandardError.report(
-        "this blobcache-serve was built without the trait Server; "
-          + "build it by: swift build -c release --traits Server --product blobcache-serve")
-      exit(2)
-    }
+    static func main() { SiblingProgram.server.refuse() }
   }
 #endif

@@ -13,13 +13,24 @@ internal import SystemPackage
 /// A program that lies beside this one or on the PATH.
 ///
 /// What speaks over networks is ten times as large as all subcommands, and each of them would pay for it at its start.
-struct SiblingProgram {
+package struct SiblingProgram: Sendable {
   let name: String
+  /// The trait that it cannot do without.
+  let trait: String
   /// What it is built with.
   let traits: String
 
-  static let server = SiblingProgram(name: "blobcache-serve", traits: "Server")
-  static let remote = SiblingProgram(name: "blobcache-remote", traits: "Tool,Remote")
+  package static let server = SiblingProgram(name: "blobcache-serve", trait: "Server", traits: "Server")
+  package static let remote = SiblingProgram(name: "blobcache-remote", trait: "Remote", traits: "Tool,Remote")
+
+  private var build: String { "build it by: swift build -c release --traits \(traits) --product \(name)" }
+
+  /// Ends the program itself where it was built without its trait, and says how to come by one that was not.
+  package func refuse() -> Never {
+    ProcessSetup.prepare()
+    StandardError.report("this \(name) was built without the trait \(trait); \(build)")
+    exit(2)
+  }
 
   /// Becomes the program.
   ///
@@ -31,8 +42,7 @@ struct SiblingProgram {
     let beside = Self.ownPath.removingLastComponent().appending(name)
     var errno = Self.execute(beside.string, arguments)
     if errno == .noSuchFileOrDirectory { errno = Self.execute(name, arguments) }
-    throw CommandFailure(
-      "\(subcommand): \(beside): \(errno); build it by: swift build -c release --traits \(traits) --product \(name)")
+    throw CommandFailure("\(subcommand): \(beside): \(errno); \(build)")
   }
 
   /// This program's own path; the name it was called by where the system does not tell.
