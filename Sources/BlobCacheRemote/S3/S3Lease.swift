@@ -40,7 +40,7 @@ struct S3Lease: Equatable {
   ///   - now: the time of that clock.
   /// - Returns: false where the server does not tell. Others then wait and produce themselves.
   func hasEnded(modified: String?, now: String?) -> Bool {
-    guard let start = UnixTime(httpDate: modified)?.seconds, let now = UnixTime(httpDate: now)?.seconds else {
+    guard let start = modified.flatMap(HTTPDate.time)?.seconds, let now = now.flatMap(HTTPDate.time)?.seconds else {
       return false
     }
     return now - start > seconds

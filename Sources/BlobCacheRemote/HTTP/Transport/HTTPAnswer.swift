@@ -38,7 +38,7 @@
       var object = RemoteObject(
         byteCount: field("Content-Length").flatMap { Int64($0) },
         pieces: ReceivedPieces(body: response.body, transport: transport))
-      object.modified = UnixTime(httpDate: field("Last-Modified"))
+      object.modified = field("Last-Modified").flatMap(HTTPDate.time)
       return object
     }
 
@@ -68,8 +68,8 @@
     /// How long the server asks to be left alone, in seconds or until a time of its clock; nil if it does not say so.
     var retryAfter: Duration? {
       guard let text = field("Retry-After")?.trimmed else { return nil }
-      let end = UnixTime(httpDate: text)?.seconds
-      let rest = end.flatMap { end in UnixTime(httpDate: field("Date")).map { end - $0.seconds } }
+      let end = HTTPDate.time(text)?.seconds
+      let rest = end.flatMap { end in field("Date").flatMap(HTTPDate.time).map { end - $0.seconds } }
       return (rest ?? Int64(text)).map { .seconds(min(max($0, 0), 86_400)) }
     }
   }

@@ -5,24 +5,6 @@ import Testing
 
 /// Small parts of HTTP, by value.
 @Suite struct HTTPValueTests {
-  @Test(
-    arguments: [
-      ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
-      ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400), ("Thu, 26 Nov 2026 19:45:30 GMT", 1_795_722_330),
-      ("Sun, 28 Feb 2100 23:59:59 GMT", 4_107_542_399),
-    ] as [(String, Int64)])
-  func datesAreRead(text: String, seconds: Int64) {
-    #expect(UnixTime(httpDate: text)?.seconds == seconds)
-  }
-
-  @Test(
-    arguments: [
-      nil, "", "7", "Thu, 01 Jan 1970 00:00:00 UTC", "Thu, 01 Jan 1970 00:00 GMT", "Thu, 01 Foo 1970 00:00:00 GMT",
-      "Thu, 32 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 1969 00:00:00 GMT", "Thu, 01 Jan 1970 24:00:00 GMT",
-      "Thursday, 01-Jan-70 00:00:00 GMT", "Thu Jan  1 00:00:00 1970",
-    ] as [String?])
-  func otherFormsAreNone(text: String?) { #expect(UnixTime(httpDate: text) == nil) }
-
   @Test(arguments: [
     ("", ""), ("-._~aZ9", "-._~aZ9"), ("a/b", "a%2Fb"), ("a b+%", "a%20b%2B%25"), ("ä\u{1F600}", "%C3%A4%F0%9F%98%80"),
   ])

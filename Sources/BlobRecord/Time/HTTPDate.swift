@@ -1,5 +1,3 @@
-package import BlobRecord
-
 /// Dates of header fields, such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7).
 package enum HTTPDate {
   private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
@@ -11,7 +9,7 @@ package enum HTTPDate {
   package static func text(_ time: UnixTime) -> String {
     let seconds = min(max(time.seconds, 0), 253_402_300_799)
     let (day, second) = (seconds / 86_400, seconds % 86_400)
-    let date = civil(day)
+    let date = CivilDate(dayNumber: day)
     func two(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
     let clock = "\(two(second / 3600)):\(two(second / 60 % 60)):\(two(second % 60))"
     return "\(days[Int((day + 4) % 7)]), \(two(date.day)) \(months[Int(date.month) - 1]) \(date.year) \(clock) GMT"
@@ -28,35 +26,14 @@ package enum HTTPDate {
     guard clock.count == 3, let hour = number(clock[0], digits: 2), hour < 24,
       let minute = number(clock[1], digits: 2), minute < 60, let second = number(clock[2], digits: 2), second <= 60
     else { return nil }
-    let days = dayNumber(year: year, month: Int64(month) + 1, day: day)
+    let days = CivilDate(year: year, month: Int64(month) + 1, day: day).dayNumber
     // A day that the month does not have comes back as another date.
-    guard civil(days).day == day else { return nil }
+    guard CivilDate(dayNumber: days).day == day else { return nil }
     return UnixTime(seconds: days * 86_400 + hour * 3600 + minute * 60 + second)
   }
 
   private static func number(_ text: Substring, digits: Int) -> Int64? {
     guard text.utf8.count == digits, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
     return Int64(text)
-  }
-
-  // Source: H. Hinnant, "chrono-compatible low-level date algorithms".
-
-  private static func civil(_ day: Int64) -> (year: Int64, month: Int64, day: Int64) {
-    let shifted = day + 719_468
-    let era = shifted / 146_097
-    let dayOfEra = shifted - era * 146_097
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let monthFromMarch = (5 * dayOfYear + 2) / 153
-    let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-    return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * monthFromMarch + 2) / 5 + 1)
-  }
-
-  private static func dayNumber(year: Int64, month: Int64, day: Int64) -> Int64 {
-    let year = month <= 2 ? year - 1 : year
-    let era = year / 400
-    let yearOfEra = year - era * 400
-    let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-    return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
   }
 }
