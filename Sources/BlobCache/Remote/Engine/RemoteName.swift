@@ -10,15 +10,12 @@ public struct RemoteName: Hashable, Sendable, CustomStringConvertible {
 
   public var description: String { string }
 
-  // By bytes: two names of one text in two normal forms are two.
+  // By bytes, as keys are: two names of one text in two normal forms are two.
   public static func == (first: RemoteName, second: RemoteName) -> Bool {
-    first.string.utf8.elementsEqual(second.string.utf8)
+    BlobKey(first.string) == BlobKey(second.string)
   }
 
-  public func hash(into hasher: inout Hasher) {
-    for byte in string.utf8 { hasher.combine(byte) }
-    hasher.combine(UInt8.max)
-  }
+  public func hash(into hasher: inout Hasher) { hasher.combine(BlobKey(string)) }
 }
 
 /// Where the records of a cache lie in a remote engine.
