@@ -124,9 +124,7 @@ extension RemoteRecords {
     let names = namespace.prefix(ofKeysBeginning: prefix)
     let found = try await ask { _ in try await engine.list(names, page: page) }
     let entries = found.names.map { Entry(name: $0, key: namespace.key(of: $0)) }
-    return (
-      prefix.isEmpty ? entries : entries.filter { $0.key?.string.utf8.starts(with: prefix.utf8) == true }, found.next
-    )
+    return (prefix.isEmpty ? entries : entries.filter { $0.key?.hasPrefix(prefix) == true }, found.next)
   }
 
   /// The header of an object; nil for no object, and for one that begins with something else.
