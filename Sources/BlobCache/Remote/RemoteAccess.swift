@@ -76,6 +76,7 @@ final class RemoteAccess: Sendable {
   /// - Parameter modified: when it was put there, by the engine's clock; nil if that is not known.
   func didFetch(_ key: BlobKey, modified: UnixTime?) {
     confirmations?.note(key)
+    requests.counts.tell()
     guard tier.mode.writes, let age = tier.rewritesAfter, let modified,
       modified.advanced(bySeconds: age.wholeSeconds) <= requests.here.now()
     else { return }
@@ -248,6 +249,7 @@ final class RemoteAccess: Sendable {
     try? await patience.run(first: time, progress: time, tier.engine.name) { _ in await changes.drain() }
     requests.close()
     changes.close()
+    requests.counts.tell()
     // An engine that does not end in time goes on alone, and the cache has no more to do with it.
     try? await patience.run(first: time, progress: time, engine.name) { _ in await engine.close() }
   }

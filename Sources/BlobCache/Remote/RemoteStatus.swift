@@ -15,6 +15,8 @@ public struct RemoteStatus: Hashable, Sendable, Codable {
   public internal(set) var condition = Condition.inUse
   /// Whether stores and removals go there: an engine may answer loads and refuse changes.
   public internal(set) var changeCondition = Condition.inUse
+  /// Requests that have ended, well or not: for records and headers, changes, leases and announcements.
+  public internal(set) var requests: Int64 = 0
   /// Loads that the engine answered with a blob.
   public internal(set) var hits: Int64 = 0
   /// Loads that it answered with nothing, or with a record that is expired.

@@ -16,7 +16,9 @@ extension RemoteStatus {
 
   var counters: [Figure] {
     [
-      Figure(name: "requests", help: "Requests to the remote tier that have ended, well or not.", value: requests),
+      Figure(
+        name: "requests", help: "Requests to the remote tier that have ended, well or not, of every kind.",
+        value: requests),
       Figure(name: "hits", help: "Loads that the remote tier answered with a blob.", value: hits),
       Figure(name: "misses", help: "Loads that it answered with nothing, or with an expired record.", value: misses),
       Figure(name: "passedOver", help: "Loads that did not ask, because it is left alone.", value: passedOver),
@@ -37,7 +39,4 @@ extension RemoteStatus {
       Figure(name: "waitingBytes", help: "Bytes of the stores among them.", value: Int64(waitingBytes)),
     ]
   }
-
-  /// Each request ends in one of these.
-  private var requests: Int64 { hits + misses + failures + uploads + removals }
 }

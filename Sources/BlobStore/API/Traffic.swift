@@ -16,6 +16,8 @@ extension BlobStore {
     public var stores: Int64 = 0
     /// Bytes of the payloads that were stored.
     public var bytesStored: Int64 = 0
+    /// What was asked of a tier behind the directory.
+    public var remote = RemoteTraffic()
 
     public init() {}
 

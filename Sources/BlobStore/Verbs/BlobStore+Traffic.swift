@@ -14,6 +14,16 @@ extension BlobStore {
     }
   }
 
+  /// Counts for all processes what was asked of a tier behind the directory.
+  ///
+  /// - Returns: false, with nothing counted, where no control file with counters is open.
+  /// - Complexity: no system call.
+  package func count(_ traffic: RemoteTraffic) -> Bool {
+    guard let control = core.root.lastOpened?.openedControlFile, control.isMapped else { return false }
+    control.count(traffic)
+    return true
+  }
+
   /// The last whole collections of the directory, the latest first, with what has happened between them.
   ///
   /// Sixteen are remembered. Stopped ones do not count.

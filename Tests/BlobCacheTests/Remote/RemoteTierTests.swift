@@ -278,6 +278,25 @@ import Testing
     #expect(engine.requests.filter { $0 == .put("test/v1/ke/key") }.count == 1)
   }
 
+  /// What is asked of the engine is counted for all processes of the directory, also what comes before its first record.
+  @Test func theDirectoryCountsTheTier() async throws {
+    try await first.node(engine).store(payload(6), for: "key")
+    let cache = try second.node(engine)
+    let store = cache.store
+    #expect(try await cache.load("key") != nil)
+    var wanted = BlobStore.RemoteTraffic()
+    (wanted.hits, wanted.bytesLoaded) = (1, 6)
+    #expect(try await cache.traffic().remote == wanted)
+    #expect(try await cache.load("other") == nil)
+    try await cache.store(payload(7), for: "another")
+    engine.fault { if case .remove = $0 { .fail(.unsupported) } else { nil } }
+    #expect(try await cache.removeEverywhere("another").there == .dropped)
+    (wanted.misses, wanted.stores, wanted.bytesStored, wanted.failures, wanted.dropped) = (1, 1, 7, 1, 1)
+    #expect(try store.traffic().remote == wanted)
+    try await cache.close()
+    #expect(try store.traffic().remote == wanted)
+  }
+
   @Test(arguments: ["", "/", "a//b", "a/../b", ".", "a b", "a\n"]) func aNamespaceThatIsNoneIsRefused(
     name: String
   ) async throws {

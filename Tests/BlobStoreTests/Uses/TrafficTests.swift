@@ -68,6 +68,30 @@ import Testing
     #expect(try store.traffic().hits == 1)
   }
 
+  private static let remote = {
+    var traffic = BlobStore.RemoteTraffic()
+    for (index, count) in BlobStore.RemoteTraffic.counts.enumerated() { traffic[keyPath: count] = 1 << Int64(index) }
+    return traffic
+  }()
+
+  /// Each number of a remote tier has its place, for all processes, from the first store on.
+  @Test func aRemoteTierIsCounted() throws {
+    let store = try cache.store()
+    _ = try store.load("missing")
+    #expect(!store.count(Self.remote))
+    try store.store(payload(10), for: "key")
+    let before = try store.traffic()
+    #expect(store.count(Self.remote))
+    var after = before
+    after.remote = Self.remote
+    let other = try cache.store()
+    #expect(try other.traffic() == after)
+    #expect(other.count(Self.remote))
+    #expect(try store.traffic().remote.since(Self.remote) == Self.remote)
+    try store.clearTraffic()
+    #expect(try store.traffic().remote == BlobStore.RemoteTraffic())
+  }
+
   /// C17: what has happened from one whole collection to the next.
   @Test func passesTellWhatHasHappenedSinceTheOneBefore() throws {
     let store = try cache.store { $0.limits.size = 300 }
@@ -140,7 +164,10 @@ import Testing
       try file.seek(toOffset: offset)
       try file.write(contentsOf: withUnsafeBytes(of: value.littleEndian) { Data($0) })
     }
+    try file.seek(toOffset: UInt64(ControlLayout.remoteTrafficOffset))
+    try file.write(contentsOf: withUnsafeBytes(of: Int64(-1).littleEndian) { Data($0) })
     let traffic = try store.traffic()
+    #expect(traffic.remote == BlobStore.RemoteTraffic())
     #expect(traffic.hits == .max && traffic.memoryHits == .max && traffic.hitRatio == 1)
   }
 

@@ -1,4 +1,6 @@
+import BlobStore
 import Foundation
+import SystemPackage
 import TestSupport
 import Testing
 
@@ -57,6 +59,29 @@ import Testing
       "evicted_by_trims_total{directory=\"cache\"} 0\n", "mean_evicted_age_seconds{directory=\"cache\"} ",
     ]
     for line in lines { #expect(metrics.contains("\nblobcache_" + line)) }
+  }
+
+  /// What other machines share is shown where there is such a tier.
+  @Test func aRemoteTierIsShown() async throws {
+    try await tool.store("12345", for: "key")
+    #expect(try await !tool.run("stats", "cache").text.contains("remote"))
+    #expect(try await tool.run("stats", "--json", "cache").objects().first?["remote"] == nil)
+    let store = try BlobStore(directory: FilePath(tool.directory.url("cache").path))
+    _ = try store.load("key")
+    var remote = BlobStore.RemoteTraffic()
+    (remote.hits, remote.misses, remote.failures, remote.stores) = (1, 2, 3, 4)
+    (remote.removals, remote.dropped, remote.bytesLoaded, remote.bytesStored) = (5, 6, 7, 2048)
+    #expect(store.count(remote))
+    let text = try await tool.run("stats", "cache").text
+    for line in [
+      "remote hits           1", "remote failures       3", "  given up            6", "bytes to there        2.0 KB",
+    ] {
+      #expect(text.contains("\n\(line)\n"), "\(text)")
+    }
+    let json = try await tool.run("stats", "--json", "cache").text
+    let object =
+      #"{"hits":1,"misses":2,"failures":3,"stores":4,"removals":5,"dropped":6,"bytesLoaded":7,"bytesStored":2048}"#
+    #expect(json.contains("\"remote\":\(object),\"passes\":"), "\(json)")
   }
 
   @Test func whatIsNoCacheIsToldSo() async throws {

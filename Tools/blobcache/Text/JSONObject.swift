@@ -42,6 +42,8 @@ package struct JSONObject {
     add(name, literal: "[" + values.map(Self.quoted).joined(separator: ",") + "]")
   }
 
+  mutating func add(_ name: String, _ value: JSONObject) { add(name, literal: value.text) }
+
   mutating func add(_ name: String, _ values: [JSONObject]) {
     add(name, literal: "[" + values.map(\.text).joined(separator: ",") + "]")
   }

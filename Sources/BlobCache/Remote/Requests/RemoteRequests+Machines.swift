@@ -56,6 +56,7 @@ extension RemoteRequests {
     let time = tier.deadlines.change
     do {
       let result = try await patience.run(first: time, progress: time, tier.engine.name) { _ in try await body() }
+      counts.change { $0.requests += 1 }
       _ = helpBreaker.succeed()
       return result
     } catch {
@@ -66,6 +67,7 @@ extension RemoteRequests {
       // One that cannot is asked as seldom as one that refuses.
       let kind = RemoteError(anything: error, from: tier.engine.name).kind
       _ = helpBreaker.fail(kind == .unsupported ? .refused : kind, ticket)
+      counts.change { $0.requests += 1 }
       didFail(error, of: key)
       return nil
     }
@@ -74,7 +76,7 @@ extension RemoteRequests {
   /// Counts and tells of a failure that only costs work.
   private func didFail(_ error: any Error, of key: BlobKey?) {
     let failure = RemoteError(anything: error, from: tier.engine.name)
-    counts.withLock { $0.failures += 1 }
+    counts.change { $0.failures += 1 }
     here.logger.debug("\(failure)")
     here.tell(CacheEvent(.remoteFailed(failure), key))
   }

@@ -33,12 +33,13 @@ final class RemoteRequests: Sendable {
   /// Leases and announcements have a third.
   let (breaker, changeBreaker, helpBreaker): (CircuitBreaker, CircuitBreaker, CircuitBreaker)
   let patience: Patience
-  let counts = Lock(RemoteStatus())
+  let counts: RemoteCounts
   let isClosed = Atomic(false)
 
   init(_ tier: RemoteTier, _ here: Surroundings) {
     self.tier = tier
     self.here = here
+    counts = RemoteCounts(of: here.store)
     func makeBreaker() -> CircuitBreaker {
       CircuitBreaker(tier.breaker, now: here.monotonicNow, jitter: tier.jitter)
     }
@@ -48,7 +49,7 @@ final class RemoteRequests: Sendable {
 
   /// Without what waits.
   var status: RemoteStatus {
-    var status = counts.withLock { $0 }
+    var status = counts.status
     status.engine = tier.engine.name
     status.condition = breaker.condition
     status.changeCondition = changeBreaker.condition
@@ -166,7 +167,7 @@ extension RemoteRequests {
       pace.move()
       return try await take(object, pace)
     }
-    counts.withLock { counts in
+    counts.change { counts in
       switch answer {
       case .found(let record):
         counts.hits += 1
@@ -184,7 +185,7 @@ extension RemoteRequests {
     _ body: @escaping @Sendable (any RemoteEngine, Patience.Pace) async throws -> Record?
   ) async throws(CancellationError) -> Answer<Record> {
     guard !isClosed.load(ordering: .relaxed), let ticket = breaker.admit() else {
-      counts.withLock { $0.passedOver += 1 }
+      counts.change { $0.passedOver += 1 }
       return .unknown
     }
     do {
@@ -192,9 +193,11 @@ extension RemoteRequests {
       let record = try await patience.run(first: times.firstByte, progress: times.progress, engine.name) { pace in
         try await body(engine, pace)
       }
+      counts.change { $0.requests += 1 }
       noteSuccess(breaker)
       return record.map { .found($0) } ?? .nothing
     } catch let error as UnkeptRecord where !Task.isCancelled {
+      counts.change { $0.requests += 1 }
       noteSuccess(breaker)
       return .unkept(error.cause)
     } catch {
@@ -264,7 +267,7 @@ extension RemoteRequests {
   func put(_ record: RemoteRecord, of key: BlobKey) async throws(RemoteError) {
     guard let place = place(of: key) else { return }
     try await change(key, byteCount: record.byteCount) { try await $0.put(record, as: place.name) }
-    counts.withLock { counts in
+    counts.change { counts in
       counts.uploads += 1
       counts.uploadedBytes += Int64(record.payloadByteCount)
     }
@@ -303,7 +306,7 @@ extension RemoteRequests {
   func remove(_ key: BlobKey) async throws(RemoteError) {
     guard let place = place(of: key) else { return }
     try await change(key, byteCount: 0) { try await $0.remove(place.name) }
-    counts.withLock { $0.removals += 1 }
+    counts.change { $0.removals += 1 }
     announce(key, checksum: nil)
   }
 
@@ -319,6 +322,7 @@ extension RemoteRequests {
     let time = times.change + times.perMebibyte * Double(byteCount) / Double(1 << 20)
     do {
       try await patience.run(first: time, progress: time, engine.name) { _ in try await body(engine) }
+      counts.change { $0.requests += 1 }
       noteSuccess(changeBreaker)
     } catch {
       guard !Task.isCancelled else {
@@ -348,7 +352,8 @@ extension RemoteRequests {
       // What went there could not be read here.
       failure = RemoteError(.unsupported, "\(key) cannot be read here: \(here)", cause: here)
     }
-    counts.withLock { counts in
+    counts.change { counts in
+      counts.requests += 1
       counts.failures += 1
       if failure.kind == .damaged { counts.damaged += 1 }
     }
@@ -366,7 +371,7 @@ extension RemoteRequests {
 
   /// Counts and tells of a change that the engine does not get.
   func didDrop(_ key: BlobKey, isRemoval: Bool) {
-    counts.withLock { counts in
+    counts.change { counts in
       if isRemoval { counts.droppedRemovals += 1 } else { counts.droppedUploads += 1 }
     }
     here.tell(CacheEvent(.remoteChangeDropped, key))

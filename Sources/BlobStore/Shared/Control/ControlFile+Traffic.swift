@@ -38,6 +38,15 @@ extension ControlFile {
     add(byteCount, to: .bytesStored, of: digest)
   }
 
+  /// Counts what was asked of a remote tier. The file is mapped.
+  func count(_ remote: BlobStore.RemoteTraffic) {
+    for (index, count) in BlobStore.RemoteTraffic.counts.enumerated() where remote[keyPath: count] != 0 {
+      counter(Self.offsetOfRemoteSum(index)) { _ = $0.wrappingAdd(remote[keyPath: count], ordering: .relaxed) }
+    }
+  }
+
+  private static func offsetOfRemoteSum(_ index: Int) -> Int { ControlLayout.remoteTrafficOffset + index * 8 }
+
   private func add(_ value: Int64, to sum: TrafficSum, of digest: UInt64) {
     let block = Int(truncatingIfNeeded: digest) & (ControlLayout.trafficBlockCount - 1)
     counter(Self.offset(of: sum, inBlock: block)) { _ = $0.wrappingAdd(value, ordering: .relaxed) }
@@ -65,6 +74,9 @@ extension ControlFile {
     traffic.bytesServed = total(.bytesServed)
     traffic.stores = total(.stores)
     traffic.bytesStored = total(.bytesStored)
+    for (index, count) in BlobStore.RemoteTraffic.counts.enumerated() {
+      traffic.remote[keyPath: count] = max(0, counter(Self.offsetOfRemoteSum(index)) { $0.load(ordering: .relaxed) })
+    }
     return traffic
   }
 
@@ -72,7 +84,8 @@ extension ControlFile {
   func clearTraffic(at now: UnixTime) {
     guard isMapped else { return }
     let end = ControlLayout.trafficOffset + ControlLayout.trafficBlockCount * ControlLayout.trafficBlockByteCount
-    for offset in stride(from: ControlLayout.trafficOffset, to: end, by: 8) { setWord(0, at: offset) }
+    // The sums of the remote tier lie right before the others.
+    for offset in stride(from: ControlLayout.remoteTrafficOffset, to: end, by: 8) { setWord(0, at: offset) }
     setWord(now.seconds, at: ControlLayout.countedSinceOffset)
   }
 }

@@ -72,6 +72,9 @@ package enum ControlLayout {
   package static let nextInodeOffset = 408
   package static let nextOffsetOffset = 416
 
+  /// What was asked of a tier that other machines share: a sum of each kind.
+  package static let remoteTrafficOffset = 960
+
   package static let trafficOffset = 1024
   /// One of a cache line each: keys are spread over them, so that processors rarely meet.
   package static let trafficBlockCount = 16

@@ -56,7 +56,19 @@ struct StatsCommand: DirectorySubcommand {
       ("damaged", "\(collections.damaged)"), ("temporary", "\(collections.temporary)"),
       ("bytes freed", bytes(collections.bytesFreed)), ("last collection", time(collections.lastPass?.time)),
     ]
-    return rows.map { $0.name.padded(to: 20) + "  " + $0.value }
+    return (rows + remoteRows(traffic.remote)).map { $0.name.padded(to: 20) + "  " + $0.value }
+  }
+
+  /// Nothing for a directory without a tier.
+  private static func remoteRows(_ remote: BlobStore.RemoteTraffic) -> [(name: String, value: String)] {
+    guard remote != BlobStore.RemoteTraffic() else { return [] }
+    return [
+      ("remote hits", "\(remote.hits)"), ("remote misses", "\(remote.misses)"),
+      ("remote failures", "\(remote.failures)"), ("remote stores", "\(remote.stores)"),
+      ("remote removals", "\(remote.removals)"), ("  given up", "\(remote.dropped)"),
+      ("bytes from there", ByteCount(remote.bytesLoaded).description),
+      ("bytes to there", ByteCount(remote.bytesStored).description),
+    ]
   }
 
   /// A row for each of the last collections, with the traffic since the one before.
@@ -110,7 +122,20 @@ extension JSONObject {
     add("collectedBytes", collections.bytesFreed)
     add("collectionSeconds", seconds: collections.seconds)
     add("lastCollectionAt", collections.lastPass?.time.seconds)
+    if traffic.remote != BlobStore.RemoteTraffic() { add("remote", JSONObject(traffic.remote)) }
     add("passes", passes.map(JSONObject.init))
+  }
+
+  private init(_ remote: BlobStore.RemoteTraffic) {
+    self.init()
+    add("hits", remote.hits)
+    add("misses", remote.misses)
+    add("failures", remote.failures)
+    add("stores", remote.stores)
+    add("removals", remote.removals)
+    add("dropped", remote.dropped)
+    add("bytesLoaded", remote.bytesLoaded)
+    add("bytesStored", remote.bytesStored)
   }
 
   private init(_ pass: BlobStore.RecentPass) {
