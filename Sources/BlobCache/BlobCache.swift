@@ -111,8 +111,6 @@ extension BlobCache {
   package var inputWaitCount: Int { engine.readiness.waiterCount }
   /// Objects whose slices are in use.
   package var slicedObjectCount: Int { engine.slicedObjects.count }
-  /// Waits for the latest change of a key on its way to the remote tier; nil without one.
-  package func remoteSettled(_ key: BlobKey) async -> RemoteOutcome? { await engine.remote?.settled(key) }
   /// Loads that wait for a thread.
   package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
   /// Keys that are being produced, or produced anew.

@@ -15,8 +15,15 @@ extension BlobCache {
   public func removeEverywhere(_ key: BlobKey) async throws -> (here: BlobStore.Outcome, there: RemoteOutcome?) {
     let engine = try openEngine()
     let outcome = try await engine.lanes.removals.run { try engine.remove(key, queueTime: $0) }
-    guard let remote = engine.remote, remote.tier.mode.writes else { return (outcome, nil) }
-    return (outcome, await remote.settled(key))
+    return (outcome, await remoteSettled(key))
+  }
+
+  /// Waits until the latest change of a key is at the remote tier, no longer than a change may take.
+  ///
+  /// - Returns: what has become of it; nil without a tier that is written to.
+  package func remoteSettled(_ key: BlobKey) async -> RemoteOutcome? {
+    guard let remote = engine.remote, remote.tier.mode.writes else { return nil }
+    return await remote.settled(key)
   }
 
   /// Removes the records whose keys begin with a prefix, here and in the remote tier.

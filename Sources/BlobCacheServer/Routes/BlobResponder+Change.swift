@@ -5,9 +5,13 @@ internal import BlobStore
 extension BlobResponder {
   func remove(_ key: BlobKey, _ request: ServerRequest) async throws -> ServerResponse {
     let preconditions = try Preconditions(request.fields)
-    guard !preconditions.areAbsent else { return try Self.response(to: try await cache.remove(key)) }
     let change = JudgedChange(preconditions)
-    if let outcome = try await cache.remove(key, if: change.allows) { return try Self.response(to: outcome) }
+    let removal =
+      preconditions.areAbsent ? try await cache.remove(key) : try await cache.remove(key, if: change.allows)
+    if let removal {
+      let there = await cache.remoteSettled(key)
+      return try Self.response(to: removal, fields: there.map { ["X-BlobCache-Remote": $0.rawValue] } ?? [:])
+    }
     // Conditions are for what would be granted without them (RFC 9110, 13.2.1).
     throw change.hasFound ? change.refusal : Refusal(404, "there is no such blob")
   }
@@ -26,10 +30,12 @@ extension BlobResponder {
     return try Self.response(to: outcome)
   }
 
-  private static func response(to outcome: BlobStore.Outcome) throws(Refusal) -> ServerResponse {
+  private static func response(
+    to outcome: BlobStore.Outcome, fields: HeaderFields = [:]
+  ) throws(Refusal) -> ServerResponse {
     switch outcome {
-    case .done: return ServerResponse(status: 204)
-    case .notFound: throw Refusal(404, "there is no such blob")
+    case .done: return ServerResponse(status: 204, fields: fields)
+    case .notFound: throw Refusal(404, "there is no such blob", fields: fields)
     case .notLocked: throw Refusal(409, "the blob has no lock")
     }
   }

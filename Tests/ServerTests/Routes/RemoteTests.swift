@@ -86,6 +86,29 @@ import Testing
     #expect(try await other.get("a").text == (age == nil ? "one" : "another"))
   }
 
+  /// The answer to a DELETE says whether the tier has done it.
+  @Test(
+    arguments: [nil, .refused, .unsupported, .unreachable] as [RemoteError.Kind?], [HeaderFields(), ["If-Match": "*"]])
+  func aRemovalIsToldWhetherTheTierDidIt(failure: RemoteError.Kind?, conditions: HeaderFields) async throws {
+    let server = try node()
+    _ = try await server.put("a", "hello")
+    objects.fail(failure)
+    let answer = try await server.send("DELETE", "/v1/blobs/a", conditions)
+    #expect(answer.status == 204)
+    let wanted = failure.map { $0 == .unreachable ? "postponed" : "dropped" } ?? "done"
+    #expect(answer["X-BlobCache-Remote"] == wanted)
+  }
+
+  /// A blob that was only there is removed there.
+  @Test func aBlobOfAnotherMachineIsRemovedThere() async throws {
+    #expect(try await node().put("a", "hello").status == 201)
+    let server = try node()
+    let answer = try await server.send("DELETE", "/v1/blobs/a")
+    #expect(answer.status == 404)
+    #expect(answer["X-BlobCache-Remote"] == "done")
+    #expect(try await server.get("a").status == 404)
+  }
+
   @Test func theOverviewShowsTheTier() async throws {
     let page = try await used().page("").text
     #expect(page.contains("Beyond this machine"))
@@ -100,5 +123,6 @@ import Testing
     #expect(try await !server.send("GET", "/metrics").text.contains("remote"))
     #expect(try await server.send("GET", "/status").text.split(separator: "\n").count == 1)
     #expect(try await !server.page("").text.contains("Beyond this machine"))
+    #expect(try await server.send("DELETE", "/v1/blobs/a")["X-BlobCache-Remote"] == nil)
   }
 }
