@@ -1,0 +1,127 @@
+/// Where things lie in a pack file, and where a record may begin: Spec/PackFormat.md.
+package enum PackLayout {
+  /// The bytes `BLOBPACK` as a little-endian integer.
+  package static let magic: UInt64 = 0x4B43_4150_424F_4C42
+  package static let version: UInt64 = 1
+
+  package static let packCount = 1024
+  package static let chunkCount = 1024
+  /// 252 pages of 4 KiB.
+  package static let chunkByteCount = 1_032_192
+
+  // The head of the file: its own fields, the crc of the 60 bytes before it, the chunk table and the dead sectors.
+  package static let versionOffset = 8
+  package static let numberOffset = 16
+  package static let chunkCountOffset = 24
+  package static let chunkByteCountOffset = 32
+  /// Random: it tells a pack from one of the same number that was made anew.
+  package static let identifierOffset = 40
+  package static let crcOffset = 60
+  package static let headerByteCount = 64
+
+  package static let tableOffset = 4096
+  package static let tableEntryByteCount = 64
+  package static let deadSectorsOffset = tableOffset + chunkCount * tableEntryByteCount
+  package static let chunksOffset = deadSectorsOffset + chunkCount * quarterCount * deadSectorByteCount
+  /// A file whose chunks are all allocated.
+  package static let largestFileByteCount = chunksOffset + chunkCount * chunkByteCount
+
+  package static func tableEntryOffset(ofChunk chunk: Int) -> Int { tableOffset + chunk * tableEntryByteCount }
+  package static func fileOffset(ofChunk chunk: Int) -> Int { chunksOffset + chunk * chunkByteCount }
+}
+
+// MARK: - The chunk table
+
+extension PackLayout {
+  /// Where the fields of a chunk table's entry lie in it.
+  package enum TableEntry {
+    /// The chunk's state in the low 8 bits, its owner's token above.
+    package static let stateOffset = 0
+    /// Records that have room and are not yet published.
+    package static let inFlightOffset = 8
+    /// The bytes that are given out so far.
+    package static let endOffset = 12
+    package static let liveByteCountOffset = 16
+    package static let liveRecordCountOffset = 20
+    package static let classOffset = 24
+    /// Unix seconds.
+    package static let latestExpiryOffset = 32
+    package static let openingSequenceOffset = 40
+  }
+}
+
+// MARK: - Dead sectors
+
+extension PackLayout {
+  /// A chunk has a dead sector for each quarter, which holds the quarter's salt and a bit for each of its cells.
+  package static let quarterCount = 4
+  package static let quarterByteCount = chunkByteCount / quarterCount
+  package static let deadSectorByteCount = 512
+  /// At most one record begins in a cell, because no record is shorter.
+  package static let cellByteCount = 64
+  package static let cellsPerQuarter = quarterByteCount / cellByteCount
+
+  /// The offset of a dead sector in the file. Its first word holds the salt, the other 63 words the bits of the cells.
+  package static func deadSectorOffset(ofChunk chunk: Int, quarter: Int) -> Int {
+    deadSectorsOffset + (chunk * quarterCount + quarter) * deadSectorByteCount
+  }
+
+  /// The first word of a dead sector with this salt.
+  package static func saltWord(of salt: UInt32) -> UInt64 { UInt64(~salt) << 32 | UInt64(salt) }
+
+  /// The salt in the first word of a dead sector; nil if the word has none, as that of a sector never written.
+  package static func salt(in word: UInt64) -> UInt32? {
+    let salt = UInt32(truncatingIfNeeded: word)
+    return saltWord(of: salt) == word ? salt : nil
+  }
+}
+
+// MARK: - Records
+
+extension PackLayout {
+  /// The header, which the name follows, the payload and the extension.
+  package static let recordHeaderByteCount = 40
+  package static let largestNameByteCount = 255
+  package static let smallestRecordByteCount = cellByteCount
+  /// What the eleven bits of a size in the index can say: 2047 times 16.
+  package static let largestRecordByteCount = 32_752
+  package static let recordAlignment = 8
+  /// A header lies within one sector, so that the medium writes all of it or nothing.
+  package static let sectorByteCount = 512
+
+  /// The bytes a record takes in its chunk, its padding included; nil if it is too large for a pack.
+  ///
+  /// - Parameters:
+  ///   - name: the bytes of its file name.
+  ///   - payload: the bytes of its payload.
+  ///   - tail: the bytes of its extension; 0 without one.
+  package static func recordByteCount(name: Int, payload: Int, tail: Int) -> Int? {
+    guard 1...largestNameByteCount ~= name, 0...largestRecordByteCount ~= payload, 0...largestRecordByteCount ~= tail
+    else { return nil }
+    let sum = recordHeaderByteCount + name + payload + tail
+    return sum <= largestRecordByteCount ? max(sum, smallestRecordByteCount) : nil
+  }
+
+  /// The first offset in a chunk at which a record may begin that takes so many bytes; nil if none is left.
+  ///
+  /// - Parameters:
+  ///   - end: the bytes of the chunk that are taken.
+  ///   - byteCount: the bytes of the record, its padding included.
+  package static func place(after end: Int, byteCount: Int) -> Int? {
+    guard 0...chunkByteCount ~= end else { return nil }
+    let offset = firstPlace(from: end)
+    return byteCount <= chunkByteCount - offset ? offset : nil
+  }
+
+  /// The first offset from this one on that is a multiple of 8 and leaves the header within one sector.
+  static func firstPlace(from offset: Int) -> Int {
+    let aligned = (offset + recordAlignment - 1) & ~(recordAlignment - 1)
+    return isPlace(aligned) ? aligned : (aligned | (sectorByteCount - 1)) + 1
+  }
+
+  /// Whether a header may begin at this offset of a chunk, as far as sectors and alignment go.
+  static func isPlace(_ offset: Int) -> Bool {
+    offset & (recordAlignment - 1) == 0
+      && offset & (sectorByteCount - 1) <= sectorByteCount - recordHeaderByteCount
+  }
+}
