@@ -264,6 +264,31 @@ int blob_reserve(int descriptor, int64_t length) {
 #endif
 }
 
+int blob_allocate_range(int descriptor, int64_t offset, int64_t length) {
+#if defined(__APPLE__)
+  (void)offset;
+  fstore_t store = {.fst_flags = F_ALLOCATEALL, .fst_posmode = F_PEOFPOSMODE, .fst_length = length};
+  return fcntl(descriptor, F_PREALLOCATE, &store) == -1 ? -1 : 0;
+#elif defined(FALLOC_FL_KEEP_SIZE)
+  return fallocate(descriptor, 0, offset, length);
+#else
+  errno = EOPNOTSUPP;
+  return -1;
+#endif
+}
+
+int blob_punch_hole(int descriptor, int64_t offset, int64_t length) {
+#if defined(__APPLE__)
+  fpunchhole_t hole = {.fp_offset = offset, .fp_length = length};
+  return fcntl(descriptor, F_PUNCHHOLE, &hole) == -1 ? -1 : 0;
+#elif defined(FALLOC_FL_PUNCH_HOLE)
+  return fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
+#else
+  errno = EOPNOTSUPP;
+  return -1;
+#endif
+}
+
 int blob_mapping_hazard(int descriptor) {
   struct statfs volume;
   if (fstatfs(descriptor, &volume) == -1) return -1;

@@ -7,7 +7,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case rename, renameNoReplace, renameExchange, link, linkUnnamed, unlink
   case makeDirectory, removeDirectory, listDirectory
   case setPermissions, setOwner, lock, lockByte, unlockByte, lease
-  case volumeStatus, allocate, reserve, map, readAttribute, listAttributes
+  case volumeStatus, allocate, allocateRange, reserve, punchHole, map, readAttribute, listAttributes
   case workingDirectory, pipe, poll, writeTrigger
 
   /// The manual page to look the call up in.
@@ -34,7 +34,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .lockByte, .unlockByte, .lease: "fcntl(2)"
     case .volumeStatus: "fstatvfs(3)"
     case .allocate: "posix_fallocate(3)"
-    case .reserve: "fallocate(2)"
+    case .allocateRange, .reserve, .punchHole: "fallocate(2)"
     case .map: "mmap(2)"
     case .readAttribute: "fgetxattr(2)"
     case .listAttributes: "flistxattr(2)"

@@ -8,7 +8,7 @@ extension SharedFile {
   ///
   /// - Returns: false if another process was faster.
   static func make(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws -> Bool {
-    var temporary = try makeUnpublished(format, in: open, names: names)
+    var temporary = try draft(format, in: open, names: names)
     return try temporary.commitOrLink(as: format.name)
   }
 
@@ -39,7 +39,7 @@ extension SharedFile {
     else {
       return true
     }
-    var temporary = try makeUnpublished(format, in: open, names: names)
+    var temporary = try draft(format, in: open, names: names)
     try temporary.replace(format.name)
     logger.warning("\(file.location.path): was damaged, and is replaced")
     return true
@@ -47,15 +47,19 @@ extension SharedFile {
 
   /// Puts a new file under the name, in the place of the file that has it.
   static func replace(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws {
-    var temporary = try makeUnpublished(format, in: open, names: names)
+    var temporary = try draft(format, in: open, names: names)
     try temporary.replace(format.name)
   }
 
-  private static func makeUnpublished(
-    _ format: Format, in open: OpenRoot, names: TemporaryNames
+  private static func draft(_ format: Format, in open: OpenRoot, names: TemporaryNames) throws -> FileDraft {
+    try draft(format, in: OpenSubdirectory(open.directory.reopened()), open.ownership, names: names)
+  }
+
+  /// A file of a format that is whole, and has a temporary name.
+  static func draft(
+    _ format: Format, in subdirectory: OpenSubdirectory, _ ownership: FileOwnership, names: TemporaryNames
   ) throws -> FileDraft {
-    let temporary = try FileDraft(
-      in: OpenSubdirectory(open.directory.reopened()), of: open.ownership, names: names, as: .control)
+    let temporary = try FileDraft(in: subdirectory, of: ownership, names: names, as: .control)
     try temporary.file.allocate(byteCount: Int64(format.byteCount))
     // Bytes that are allocated and not written read as zeros, and cost no write.
     let words = format.firstWords()

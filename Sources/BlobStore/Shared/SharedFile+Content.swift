@@ -59,7 +59,7 @@ extension SharedFile {
         self = .locksOnly(reason: "version \(version) of it is later than this program")
         return
       }
-      guard status.size == Int64(format.byteCount) else {
+      guard format.isLength(status.size) else {
         self = .damaged()
         return
       }

@@ -13,11 +13,18 @@ extension SharedFile {
     let magic: UInt64
     /// The second word. A file of a later version is locked, and not mapped.
     let version: UInt64
+    /// The bytes that are mapped: the whole file, unless it goes on behind them.
     let byteCount: Int
+    /// Whether the file goes on behind the bytes that are mapped.
+    var mayBeLonger = false
     /// All bytes that a change may lock: a damaged file is replaced by the one that has them all.
     let lockedBytes: Range<Int64>
     /// The first words of a new file, magic and version first.
     let firstWords: @Sendable () -> [UInt64]
+
+    func isLength(_ length: Int64) -> Bool {
+      mayBeLonger ? length >= Int64(byteCount) : length == Int64(byteCount)
+    }
 
     /// Whether a file has the name.
     func isLinked(_ status: Stat, in directory: borrowing Directory) throws(FileError) -> Bool {

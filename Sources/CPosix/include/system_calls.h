@@ -91,6 +91,15 @@ int blob_allocate(int descriptor, int64_t length);
 /// Sets blocks aside for the file's first bytes, and leaves its length: fallocate(2); on Darwin F_PREALLOCATE.
 int blob_reserve(int descriptor, int64_t length);
 
+/// Gives a range of a file its blocks, and the file the length to reach its end: fallocate(2).
+///
+/// Bytes that were there stay. On Darwin, F_PREALLOCATE sets as many blocks aside behind the file's end, and the length
+/// stays: two processes could take each other's bytes away by ftruncate(2).
+int blob_allocate_range(int descriptor, int64_t offset, int64_t length);
+
+/// Gives the blocks of a range back: it reads as zeros. fallocate(2) with FALLOC_FL_PUNCH_HOLE; F_PUNCHHOLE on Darwin.
+int blob_punch_hole(int descriptor, int64_t offset, int64_t length);
+
 /// Reads an extended attribute: fgetxattr(2), which has two more arguments on Darwin. Fails with ENODATA, ENOATTR on
 /// Darwin, where the file has none of the name.
 ssize_t blob_read_attribute(int descriptor, const char *name, void *value, size_t size);

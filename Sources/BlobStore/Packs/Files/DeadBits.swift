@@ -1,0 +1,79 @@
+internal import Posix
+internal import Synchronization
+
+/// The four dead sectors of a chunk: the salt of each quarter, and a bit for each cell in which a dead record begins.
+///
+/// Salt and bits of a quarter lie in one sector. So a medium has both of one life of the chunk, or both of the next.
+struct DeadBits: Sendable {
+  private let pack: PackFile
+  private let chunk: Int
+
+  /// - Parameter chunk: 0 to 1023.
+  init(_ pack: PackFile, _ chunk: Int) {
+    precondition(0..<PackLayout.chunkCount ~= chunk, "chunk \(chunk)")
+    self.pack = pack
+    self.chunk = chunk
+  }
+
+  private func saltOffset(_ quarter: Int) -> Int { PackLayout.deadSectorOffset(ofChunk: chunk, quarter: quarter) }
+
+  /// - Parameter quarter: 0 to 3.
+  /// - Returns: nil if nothing in the quarter is a record.
+  func salt(ofQuarter quarter: Int) -> UInt32? {
+    // Acquires the empty bits that were written before the salt.
+    PackLayout.salt(in: pack.head.withWord(at: saltOffset(quarter), as: UInt64.self) { $0.load(ordering: .acquiring) })
+  }
+
+  /// Whether the record at an address of this chunk is marked as dead.
+  ///
+  /// Relaxed, as the marks are: who asks holds the stripe of the record's key, or nobody else changes the packs.
+  func isDead(_ address: PackAddress) -> Bool {
+    guard isHere(address) else { return true }
+    let word = pack.head.withWord(at: address.deadWordOffset, as: UInt64.self) { $0.load(ordering: .relaxed) }
+    return word & address.deadBit != 0
+  }
+
+  /// Marks the record at an address of this chunk as dead, or as alive.
+  func set(_ address: PackAddress, isDead: Bool) {
+    guard isHere(address) else { return }
+    pack.head.withWord(at: address.deadWordOffset, as: UInt64.self) {
+      let bit = address.deadBit
+      _ = isDead ? $0.bitwiseOr(bit, ordering: .relaxed) : $0.bitwiseAnd(~bit, ordering: .relaxed)
+    }
+  }
+
+  /// Whether a record can lie at an address, which may be any number, and is one of this chunk.
+  private func isHere(_ address: PackAddress) -> Bool {
+    address.pack == pack.number && address.chunk == chunk && address.canHoldRecord
+  }
+
+  /// Takes the salts away: nothing in the chunk is a record.
+  ///
+  /// When the chunk becomes free, not when it is taken. The two are far apart, so that no write to the medium that has
+  /// begun in between copies an old salt together with bits that are empty already: dead records would be alive.
+  func forget() {
+    for quarter in 0..<PackLayout.quarterCount { setSaltWord(0, quarter) }
+  }
+
+  /// Gives each quarter a new salt and empty bits.
+  ///
+  /// A reader with an address of the chunk's life before may see any of it. It finds that its entry of the index has
+  /// changed.
+  func renew() {
+    var random = SystemRandomNumberGenerator()
+    for quarter in 0..<PackLayout.quarterCount {
+      // As a killed session may have left it.
+      setSaltWord(0, quarter)
+      let bitWords = PackLayout.deadSectorByteCount / 8 - 1
+      unsafe pack.head.withWords(at: saltOffset(quarter) + 8, count: bitWords) { words in
+        for index in 0..<bitWords { unsafe words[index].store(0, ordering: .relaxed) }
+      }
+      setSaltWord(PackLayout.saltWord(of: random.next()), quarter)
+    }
+  }
+
+  private func setSaltWord(_ word: UInt64, _ quarter: Int) {
+    // Releases the bits, which count once there is a salt.
+    pack.head.withWord(at: saltOffset(quarter), as: UInt64.self) { $0.store(word, ordering: .releasing) }
+  }
+}

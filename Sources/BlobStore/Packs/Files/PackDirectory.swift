@@ -1,0 +1,41 @@
+internal import Posix
+internal import SystemPackage
+
+/// `.packs` at the root: the packs that hold small records, and their index.
+final class PackDirectory: Sendable {
+  static let name = ".packs"
+
+  let subdirectory: OpenSubdirectory
+  /// Whose files are packs.
+  let ownership: FileOwnership
+
+  private init(_ directory: consuming Directory, _ ownership: FileOwnership) {
+    subdirectory = OpenSubdirectory(directory)
+    self.ownership = ownership
+  }
+
+  /// Opens the directory of a root.
+  ///
+  /// System calls: `openat(2)`, `fstat(2)`, and those that make a missing directory.
+  ///
+  /// - Parameter makesIt: whether a missing one is made, with the root's permissions and owner.
+  /// - Returns: nil if it is missing, or something else has its name: then the cache has no packs.
+  static func open(in root: OpenRoot, makesIt: Bool) throws -> PackDirectory? {
+    do {
+      guard let directory = try makesIt ? root.openOrMakeSubdirectory(name) : root.openSubdirectory(name),
+        try root.ownership.owners.distrust(of: directory.status()) == nil
+      else { return nil }
+      return PackDirectory(directory, root.ownership)
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    } catch let error as BlobStoreError where error.code == .foreignFile {
+      return nil
+    }
+  }
+
+  /// Whether the name in the root still leads to it.
+  func isCurrent(in root: OpenRoot) throws(FileError) -> Bool {
+    guard let named = try root.directory.status(of: Self.name) else { return false }
+    return FileIdentity(named) == FileIdentity(try subdirectory.directory.status())
+  }
+}

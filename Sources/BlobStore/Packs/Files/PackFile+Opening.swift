@@ -1,0 +1,111 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+// A pack is whole, and on the medium, before it has its name.
+extension PackFile {
+  /// Makes a pack without records.
+  ///
+  /// - Parameter number: 0 to 1023.
+  /// - Returns: false if another process was faster.
+  static func make(_ number: Int, in packs: PackDirectory, names: TemporaryNames) throws -> Bool {
+    var draft = try SharedFile.draft(format(number), in: packs.subdirectory, packs.ownership, names: names)
+    // A record that is durable needs a pack that is.
+    try draft.file.synchronize(.full)
+    guard try draft.commitOrLink(as: name(number)) else { return false }
+    try packs.subdirectory.directory.synchronize()
+    return true
+  }
+
+  /// Opens a pack and maps its head.
+  ///
+  /// System calls: `openat2(2)`, `fstat(2)`, `fstatfs(2)`, `pread(2)` twice, `mmap(2)`.
+  ///
+  /// - Parameters:
+  ///   - number: 0 to 1023.
+  ///   - identifier: what it must be, where that is known.
+  /// - Returns: nil if there is none of the number.
+  /// - Throws: `damaged` if its head is no pack's, or another's; `foreignFile` if it is another user's, of a later
+  ///   version, or cannot be mapped.
+  static func open(_ number: Int, in packs: PackDirectory, identifier: UInt64? = nil) throws -> PackFile? {
+    let name = name(number)
+    switch try packs.subdirectory.directory.openFile(name, for: .readWrite) {
+    case .absent: return nil
+    case .notRegular:
+      throw BlobStoreError(
+        .foreignFile, "something that is no file lies where a pack belongs",
+        path: packs.subdirectory.directory.path.appending(name))
+    case .regular(let file, let status):
+      let path = file.location.path
+      switch try SharedFile.Content(of: file, status, format(number), packs.ownership) {
+      case .locksOnly(let reason, _):
+        throw BlobStoreError(.foreignFile, "a pack that this program cannot use: \(reason)", path: path)
+      case .damaged(let reason): throw BlobStoreError.damagedPack(at: path, reason)
+      case .current(let head):
+        let found = try PackHeader(of: file)
+        if let flaw = found.flaw(number: number, identifier: identifier) {
+          throw BlobStoreError.damagedPack(at: path, flaw)
+        }
+        return PackFile(
+          number, identifier: found.identifier, FileIdentity(status), file, head: head)
+      }
+    }
+  }
+
+  private static func format(_ number: Int) -> SharedFile.Format {
+    SharedFile.Format(
+      name: name(number), title: "a pack", loss: "no packs", magic: PackLayout.magic, version: PackLayout.version,
+      byteCount: PackLayout.chunksOffset, mayBeLonger: true, lockedBytes: 0..<1,
+      firstWords: { PackHeader(number: number, identifier: .random(in: 0 ... .max)).words })
+  }
+}
+
+/// The first 64 bytes of a pack. Nothing changes them once it has its name.
+private struct PackHeader {
+  let words: [UInt64]
+
+  init(number: Int, identifier: UInt64) {
+    var words = [UInt64](repeating: 0, count: PackLayout.headerByteCount / 8)
+    words[0] = PackLayout.magic
+    words[PackLayout.versionOffset / 8] = PackLayout.version
+    words[PackLayout.numberOffset / 8] = UInt64(number)
+    words[PackLayout.chunkCountOffset / 8] = UInt64(PackLayout.chunkCount)
+    words[PackLayout.chunkByteCountOffset / 8] = UInt64(PackLayout.chunkByteCount)
+    words[PackLayout.identifierOffset / 8] = identifier
+    words[PackLayout.crcOffset / 8] |= UInt64(Self.checksum(of: words)) << 32
+    self.words = words
+  }
+
+  init(of file: borrowing OpenFile) throws {
+    var words = [UInt64](repeating: 0, count: PackLayout.headerByteCount / 8)
+    _ = try unsafe words.withUnsafeMutableBytes { try unsafe file.read(into: $0, at: 0) }
+    self.words = words
+  }
+
+  var identifier: UInt64 { words[PackLayout.identifierOffset / 8] }
+
+  /// What tells that it is not the header of the pack; nil if it is.
+  func flaw(number: Int, identifier: UInt64?) -> String? {
+    if words[PackLayout.crcOffset / 8] >> 32 != UInt64(Self.checksum(of: words)) { return "its head is damaged" }
+    if words[PackLayout.numberOffset / 8] != UInt64(number) { return "it is a pack of another number" }
+    if words[PackLayout.chunkCountOffset / 8] != UInt64(PackLayout.chunkCount)
+      || words[PackLayout.chunkByteCountOffset / 8] != UInt64(PackLayout.chunkByteCount)
+    {
+      return "its chunks are of another size or count"
+    }
+    guard let identifier, identifier != self.identifier else { return nil }
+    return "another pack of the number has been put in its place"
+  }
+
+  private static func checksum(of words: [UInt64]) -> UInt32 {
+    CRC32.checksum(of: unsafe words.span.bytes.extracting(0..<PackLayout.crcOffset))
+  }
+}
+
+extension BlobStoreError {
+  fileprivate static func damagedPack(at path: FilePath, _ reason: String) -> BlobStoreError {
+    BlobStoreError(
+      .damaged, "this pack cannot be used: \(reason); once it is removed, the cache goes on without its blobs",
+      path: path)
+  }
+}

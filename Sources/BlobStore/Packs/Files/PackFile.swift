@@ -1,0 +1,101 @@
+internal import Posix
+internal import SystemPackage
+
+/// A pack, `.packs/p-N`: a head that is mapped, and chunks of records that are read and written by calls.
+///
+/// No chunk is mapped. So a broken medium, or a pack that was cut off, is an error of a call, never a signal.
+final class PackFile: Sendable {
+  /// 0 to 1023: its part of each address.
+  let number: Int
+  /// Random: it tells the pack from one of the same number that was made anew.
+  let identifier: UInt64
+  let identity: FileIdentity
+  let head: MappedFile
+  private let file: OpenFile
+
+  init(
+    _ number: Int, identifier: UInt64, _ identity: FileIdentity, _ file: consuming OpenFile, head: consuming MappedFile
+  ) {
+    self.number = number
+    self.identifier = identifier
+    self.identity = identity
+    self.file = file
+    self.head = head
+  }
+
+  static func name(_ number: Int) -> String { "p-\(number)" }
+
+  /// Whether the name still leads to it.
+  func isCurrent(in packs: PackDirectory) throws(FileError) -> Bool {
+    guard let named = try packs.subdirectory.directory.status(of: Self.name(number)) else { return false }
+    return FileIdentity(named) == identity
+  }
+}
+
+// MARK: - Parts of the head
+
+extension PackFile {
+  /// - Parameter number: 0 to 1023.
+  func entry(ofChunk number: Int) -> ChunkEntry { ChunkEntry(self, number) }
+
+  /// - Parameter chunk: 0 to 1023.
+  func deadBits(ofChunk chunk: Int) -> DeadBits { DeadBits(self, chunk) }
+
+  /// The free chunk of the lowest number, as far as that can be told without taking it.
+  ///
+  /// - Complexity: a cache line for each chunk before it.
+  func firstFreeChunk() -> Int? {
+    (0..<PackLayout.chunkCount).first { entry(ofChunk: $0).state.kind == .free }
+  }
+}
+
+// MARK: - Chunks
+
+extension PackFile {
+  /// Reads what begins at an address.
+  ///
+  /// System call: `pread(2)`.
+  ///
+  /// - Parameter address: any one, of this pack.
+  /// - Returns: the bytes read. They are fewer than the buffer holds where the file ends, as after a chunk that was never
+  ///   written.
+  func read(into buffer: UnsafeMutableRawBufferPointer, at address: PackAddress) throws(FileError) -> Int {
+    try unsafe file.read(into: buffer, at: Int64(address.fileOffset))
+  }
+
+  /// Writes a record at an address that was reserved for it.
+  ///
+  /// System call: `pwrite(2)`.
+  func write(_ record: RawSpan, at address: PackAddress) throws(FileError) {
+    precondition(
+      address.pack == number && address.canHoldRecord && record.byteCount <= address.byteCountToChunkEnd,
+      "\(record.byteCount) bytes at \(address.rawValue) of pack \(number)")
+    try file.write(record, at: Int64(address.fileOffset))
+  }
+
+  /// Gives a chunk its blocks, so that no record finds the volume full. What it holds stays.
+  ///
+  /// The file gets the chunk's length with them: a write that makes a file longer takes a journal's time too. Where the
+  /// file system sets nothing aside, a write may find the volume full.
+  ///
+  /// System call: `fallocate(2)`.
+  func allocate(chunk: Int) throws(FileError) { _ = try file.allocate(range(ofChunk: chunk)) }
+
+  /// Gives the blocks of a free chunk back to the volume.
+  ///
+  /// System call: `fallocate(2)`. It may wait for the file system's journal, so it is for packs that shrink.
+  ///
+  /// - Returns: false where the file system keeps them.
+  func punchHole(chunk: Int) throws(FileError) -> Bool { try file.punchHole(range(ofChunk: chunk)) }
+
+  /// Brings records, salts and dead bits to the medium: they are of one file.
+  ///
+  /// System call: `fdatasync(2)`. After a failure the pack must not be synced again, as `OpenFile.synchronize` says.
+  func synchronize() throws(FileError) { try file.synchronize(.barrier) }
+
+  private func range(ofChunk chunk: Int) -> Range<Int64> {
+    precondition(0..<PackLayout.chunkCount ~= chunk, "chunk \(chunk)")
+    let start = Int64(PackLayout.fileOffset(ofChunk: chunk))
+    return start..<start + Int64(PackLayout.chunkByteCount)
+  }
+}

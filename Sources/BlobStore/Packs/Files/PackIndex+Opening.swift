@@ -1,0 +1,88 @@
+internal import Posix
+internal import SystemPackage
+
+// An index is whole before it has its name. It need not be on the medium: the packs say the same.
+extension PackIndex {
+  /// The name of the index in force.
+  static let name = "index"
+  /// The name of a larger one while it is filled.
+  static let nextName = "index.next"
+
+  /// What lies under the name of an index.
+  enum Opened {
+    case absent
+    case index(PackIndex)
+    /// To be made anew from the packs, in its place.
+    case damaged(reason: String)
+    /// No process of this program can use it: another user's, a later version's, or one that cannot be mapped.
+    case unusable(reason: String)
+  }
+
+  /// Opens an index.
+  ///
+  /// System calls: `openat2(2)`, `fstat(2)`, `fstatfs(2)`, `pread(2)`, `mmap(2)`, `close(2)`.
+  ///
+  /// - Parameter name: `nextName` for the one that is being filled.
+  static func open(_ name: String = PackIndex.name, in packs: PackDirectory) throws -> Opened {
+    switch try packs.subdirectory.directory.openFile(name, for: .readWrite) {
+    case .absent: return .absent
+    case .notRegular: return .unusable(reason: "something that is no file lies there")
+    case .regular(let file, let status):
+      let identity = FileIdentity(status)
+      let bucketCount = bucketCount(ofFile: status.size)
+      switch try SharedFile.Content(of: file, status, format(name, bucketCount), packs.ownership) {
+      case .locksOnly(let reason, _): return .unusable(reason: reason)
+      case .damaged(let reason): return .damaged(reason: reason)
+      case .current(let map):
+        return PackIndex(map, bucketCount: bucketCount, identity).map(Opened.index) ?? .damaged(reason: "damaged")
+      }
+    }
+  }
+
+  /// Makes an index without entries.
+  ///
+  /// - Parameters:
+  ///   - name: a free one, unless another process is faster.
+  ///   - bucketCount: above 0.
+  ///   - boot: of the system that runs.
+  /// - Returns: false if another process was faster.
+  static func make(
+    _ name: String = PackIndex.name, bucketCount: Int, boot: SIMD2<UInt64>, in packs: PackDirectory,
+    names: TemporaryNames
+  ) throws -> Bool {
+    precondition(bucketCount > 0)
+    let format = format(name, bucketCount, boot)
+    var draft = try SharedFile.draft(format, in: packs.subdirectory, packs.ownership, names: names)
+    return try draft.commitOrLink(as: name)
+  }
+
+  /// Whether a name still leads to it.
+  func isCurrent(_ name: String = PackIndex.name, in packs: PackDirectory) throws(FileError) -> Bool {
+    guard let named = try packs.subdirectory.directory.status(of: name) else { return false }
+    return FileIdentity(named) == identity
+  }
+
+  /// The buckets of a file of so many bytes; one if there can be none, so that the length is found to be wrong.
+  private static func bucketCount(ofFile byteCount: Int64) -> Int {
+    max(1, (Int(clamping: byteCount) - IndexLayout.headerByteCount) / IndexLayout.bucketByteCount)
+  }
+
+  private static func format(
+    _ name: String, _ bucketCount: Int, _ boot: SIMD2<UInt64> = .zero
+  ) -> SharedFile.Format {
+    SharedFile.Format(
+      name: name, title: "the index of the packs", loss: "no packs", magic: IndexLayout.magic,
+      version: IndexLayout.version, byteCount: IndexLayout.byteCount(ofBuckets: bucketCount), lockedBytes: 0..<1,
+      firstWords: {
+        var words = [UInt64](repeating: 0, count: IndexLayout.entriesInUseOffset / 8)
+        words[0] = IndexLayout.magic
+        words[IndexLayout.versionOffset / 8] = IndexLayout.version
+        words[IndexLayout.numberOffset / 8] = .random(in: 1 ... .max)
+        words[IndexLayout.bucketCountOffset / 8] = UInt64(bucketCount)
+        words[IndexLayout.seedOffset / 8] = .random(in: 0 ... .max)
+        words[IndexLayout.bootOffset / 8] = boot.x
+        words[IndexLayout.bootOffset / 8 + 1] = boot.y
+        return words
+      })
+  }
+}

@@ -1,0 +1,196 @@
+internal import BlobRecord
+internal import Posix
+internal import Synchronization
+
+/// The index of the packs: where the current record of each name lies, and when it was used last.
+///
+/// It is a hash table in memory that processes share, of buckets as long as a cache line. An entry is one word. What
+/// changes an entry holds the stripe of its name. What reads one holds nothing, and reads it again afterwards.
+///
+/// Any bytes may stand in it: an entry leads to a record only if that record says so.
+final class PackIndex: Sendable {
+  /// Random: it tells the index from others.
+  let number: UInt64
+  let seed: UInt64
+  let bucketCount: Int
+  let identity: FileIdentity
+  private let map: MappedFile
+
+  /// - Parameter map: of a whole index.
+  init?(_ map: consuming MappedFile, bucketCount: Int, _ identity: FileIdentity) {
+    func word(_ offset: Int, _ map: borrowing MappedFile) -> UInt64 {
+      map.withWord(at: offset, as: UInt64.self) { $0.load(ordering: .relaxed) }
+    }
+    number = word(IndexLayout.numberOffset, map)
+    seed = word(IndexLayout.seedOffset, map)
+    guard bucketCount > 0, number != 0, word(IndexLayout.bucketCountOffset, map) == UInt64(bucketCount) else {
+      return nil
+    }
+    self.bucketCount = bucketCount
+    self.identity = identity
+    self.map = map
+  }
+
+  @inline(__always)
+  private func word<Word: AtomicRepresentable, Result>(
+    _ offset: Int, _ type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
+  ) -> Result {
+    map.withWord(at: offset, as: type, body)
+  }
+}
+
+// MARK: - Searching
+
+extension PackIndex {
+  /// A search for a name by its digest.
+  func probe(_ digest: UInt64) -> IndexProbe { IndexProbe(IndexHash(digest: digest, seed: seed), of: self) }
+
+  /// The most buckets that a search or an insertion looks at.
+  var longestSearch: Int { min(IndexLayout.longestSearch, bucketCount) }
+
+  func firstBucket(of hash: IndexHash) -> Int { Int(truncatingIfNeeded: hash.bucket(of: UInt64(bucketCount))) }
+
+  func bucket(after bucket: Int) -> Int { bucket &+ 1 == bucketCount ? 0 : bucket &+ 1 }
+
+  /// Whether an insertion has had to go on to the next bucket.
+  func hasOverflown(_ bucket: Int) -> Bool {
+    // Acquires nothing: an entry behind it that was published before this search began was so after this was set.
+    word(IndexLayout.bucketOffset(bucket) &+ IndexLayout.overflowOffset, UInt32.self) { $0.load(ordering: .relaxed) }
+      != 0
+  }
+
+  func entry(at slot: IndexSlot) -> IndexEntry {
+    // Acquires the salt, the time and the table entry of the record that the entry has published.
+    IndexEntry(rawValue: word(slot.entryOffset, UInt64.self) { $0.load(ordering: .acquiring) })
+  }
+
+  /// Whether an entry is still the one that was read, in an index that is still in force.
+  ///
+  /// It proves that the record was the current one at this moment, whatever has become of its chunk since it was read.
+  func isUnchanged(_ entry: IndexEntry, at slot: IndexSlot) -> Bool {
+    // What was read of the record, in memory and by calls, must not be read after the entry: a chunk that was taken anew
+    // in between would show its new bytes under the old entry.
+    atomicMemoryFence(ordering: .acquiring)
+    return word(slot.entryOffset, UInt64.self) { $0.load(ordering: .relaxed) } == entry.rawValue && successor == 0
+  }
+}
+
+// MARK: - Changing
+
+extension PackIndex {
+  /// Puts another entry in the place of one: the point at which a record is published, replaced or removed.
+  ///
+  /// - Parameter desired: of the same name; empty to remove it.
+  /// - Returns: false, with nothing changed, if another entry stands there.
+  func compareExchange(at slot: IndexSlot, _ expected: IndexEntry, _ desired: IndexEntry) -> Bool {
+    let isExchanged = word(slot.entryOffset, UInt64.self) {
+      // Releases the record, its salt and its time to those who find the entry.
+      $0.compareExchange(expected: expected.rawValue, desired: desired.rawValue, ordering: .releasing).exchanged
+    }
+    if isExchanged, expected.isEmpty != desired.isEmpty { countEntries(desired.isEmpty ? -1 : 1) }
+    return isExchanged
+  }
+
+  /// Inserts the entry of a name that has none. No other entry moves.
+  ///
+  /// - Parameters:
+  ///   - entry: with the tag of the name in this index.
+  ///   - digest: of the name.
+  ///   - time: of its last use, as `IndexLayout.time` says.
+  /// - Returns: nil if all slots are taken where a search would look: the index must grow.
+  func insert(_ entry: IndexEntry, _ digest: UInt64, time: UInt32) -> IndexSlot? {
+    let hash = IndexHash(digest: digest, seed: seed)
+    assert(entry.tag == hash.tag && !entry.isEmpty)
+    var bucket = firstBucket(of: hash)
+    for _ in 0..<longestSearch {
+      for index in 0..<IndexLayout.entriesPerBucket {
+        let slot = IndexSlot(bucket: bucket, index)
+        if take(slot, entry, time) { return slot }
+      }
+      noteOverflow(bucket)
+      bucket = self.bucket(after: bucket)
+    }
+    return nil
+  }
+
+  /// Takes a slot if it is empty. Insertions of other stripes may want the same one.
+  private func take(_ slot: IndexSlot, _ entry: IndexEntry, _ time: UInt32) -> Bool {
+    guard word(slot.entryOffset, UInt64.self, { $0.load(ordering: .relaxed) }) == 0 else { return false }
+    // Before the entry, so that no reader finds the time of what stood there before.
+    setTime(time, at: slot)
+    guard compareExchange(at: slot, .empty, entry) else { return false }
+    // Another insertion that wanted the slot may have written its time since.
+    if self.time(at: slot) != time { setTime(time, at: slot) }
+    return true
+  }
+
+  /// Before an entry is put behind the bucket, so that no search ends before it.
+  private func noteOverflow(_ bucket: Int) {
+    let offset = IndexLayout.bucketOffset(bucket) &+ IndexLayout.overflowOffset
+    // A line that is only read stays in the caches of all processors.
+    guard !hasOverflown(bucket) else { return }
+    word(offset, UInt32.self) { $0.store(1, ordering: .relaxed) }
+  }
+}
+
+// MARK: - Times of use
+
+// Relaxed: a time is a hint. One that is lost, or of a record that stood there before, costs a use.
+extension PackIndex {
+  /// When the entry at a slot was used last, as `IndexLayout.use` reads it.
+  func time(at slot: IndexSlot) -> UInt32 { word(slot.timeOffset, UInt32.self) { $0.load(ordering: .relaxed) } }
+
+  func setTime(_ time: UInt32, at slot: IndexSlot) {
+    word(slot.timeOffset, UInt32.self) { $0.store(time, ordering: .relaxed) }
+  }
+}
+
+// MARK: - Growth
+
+extension PackIndex {
+  /// The number of the index that has taken this one's place; 0 while it is in force.
+  var successor: UInt64 {
+    // Acquires the other index, which was whole before.
+    word(IndexLayout.successorOffset, UInt64.self) { $0.load(ordering: .acquiring) }
+  }
+
+  /// Another index is in force from now on.
+  ///
+  /// - Returns: false if there is one already.
+  func setSuccessor(_ number: UInt64) -> Bool {
+    word(IndexLayout.successorOffset, UInt64.self) {
+      // Releases the other index, with all that it says.
+      $0.compareExchange(expected: 0, desired: number, ordering: .releasing).exchanged
+    }
+  }
+
+  /// How many entries are in use, about: what a killed process did not count stays uncounted.
+  var entryCount: Int {
+    max(0, Int(word(IndexLayout.entriesInUseOffset, Int64.self) { $0.load(ordering: .relaxed) }))
+  }
+
+  private func countEntries(_ change: Int64) {
+    word(IndexLayout.entriesInUseOffset, Int64.self) { _ = $0.wrappingAdd(change, ordering: .relaxed) }
+  }
+
+  /// Whether a larger one is due: above three quarters, searches for missing names look at ever more buckets.
+  var isDueForGrowth: Bool {
+    // By a division: any number may stand there.
+    entryCount / IndexLayout.entriesPerBucket >= bucketCount - bucketCount / 4
+  }
+
+  /// The buckets of a larger index.
+  var grownBucketCount: Int { bucketCount + max(1, bucketCount / 2) }
+
+  /// The buckets that hold so many entries before growth is due.
+  static func bucketCount(forEntries count: Int) -> Int {
+    count / (IndexLayout.entriesPerBucket * 3) * 4 + 4
+  }
+
+  /// The boot of the system under which the index is believed.
+  var boot: SIMD2<UInt64> {
+    SIMD2(
+      word(IndexLayout.bootOffset, UInt64.self) { $0.load(ordering: .relaxed) },
+      word(IndexLayout.bootOffset + 8, UInt64.self) { $0.load(ordering: .relaxed) })
+  }
+}
