@@ -18,23 +18,35 @@ extension CacheEngine {
 
   /// The blob of a key that memory does not have: from disk, else from the remote tier, also in place of a damaged record.
   func loadWithRemote(_ key: BlobKey, touching: Bool) async throws -> Blob? {
+    guard let found = findCached(key, touching: touching) else { return try await loadByLane(key, touching: touching) }
+    await giveWay()
+    return try await load(key, after: found)
+  }
+
+  /// As `loadWithRemote`, where a look on disk may wait.
+  func loadByLane(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     var found = BlobFinding()
     var damage: BlobStoreError?
-    if let cached = findCached(key, touching: touching) {
-      found = cached
-      await giveWay()
-    } else {
-      do {
-        found = try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
-      } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
-        damage = error
-      }
+    do {
+      found = try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
+    } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
+      damage = error
     }
-    let stopwatch = observer.stopwatch()
-    if found.blob == nil, let blob = try await fetch(key) {
-      found = BlobFinding(blob: blob, tier: .remote, duration: stopwatch.elapsed)
-    } else if let damage {
-      throw damage
+    return try await load(key, after: found, damage: damage)
+  }
+
+  /// The blob that a look on disk has found, else that of the remote tier.
+  ///
+  /// - Parameter damage: what is thrown if the tier has none.
+  func load(_ key: BlobKey, after look: BlobFinding, damage: BlobStoreError? = nil) async throws -> Blob? {
+    var found = look
+    if found.blob == nil {
+      let stopwatch = observer.stopwatch()
+      if let blob = try await fetch(key) {
+        found = BlobFinding(blob: blob, tier: .remote, duration: stopwatch.elapsed)
+      } else if let damage {
+        throw damage
+      }
     }
     observer.tell(found.event(for: key))
     return found.blob
@@ -74,7 +86,7 @@ extension CacheEngine {
   /// - Returns: nil if the tier has none, or fails, or is left alone.
   /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction`.
   func fetch(_ key: BlobKey) async throws -> Blob? {
-    guard let remote, remote.mayHave(key) else { return nil }
+    guard let remote = remoteToAsk(for: key) else { return nil }
     // What comes into a file is loaded from there.
     if try await hasWaited(for: .fetchFile, of: key), let blob = try await look(key, touching: false).blob {
       return blob
@@ -102,6 +114,19 @@ extension CacheEngine {
     }
   }
 
+  /// The tier, if a load asks it for a key; nil also while the engine is left alone.
+  private func remoteToAsk(for key: BlobKey) -> RemoteAccess? {
+    guard let remote, remote.mayHave(key) else { return nil }
+    // Others wait for the request that tries the engine, if it is about their key.
+    guard remote.isLeftAlone, !isBeing(.fetch, key), !isBeing(.fetchFile, key) else { return remote }
+    remote.didPassOver()
+    return nil
+  }
+
+  private func isBeing(_ kind: Production.Kind, _ key: BlobKey) -> Bool {
+    productions.isUnderWay(Production.Name(key: key, kind: kind))
+  }
+
   /// Waits for a request that others have begun, if there is one.
   private func hasWaited(for kind: Production.Kind, of key: BlobKey) async throws -> Bool {
     let name = Production.Name(key: key, kind: kind)
@@ -115,7 +140,7 @@ extension CacheEngine {
   ///
   /// - Throws: as `fetch`.
   func fetchFile(_ key: BlobKey) async throws {
-    guard let remote, remote.mayHave(key), try await !hasWaited(for: .fetch, of: key) else { return }
+    guard let remote = remoteToAsk(for: key), try await !hasWaited(for: .fetch, of: key) else { return }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetchFile)) { production in
       let history = try await self.condition(of: production)
       // The error of a record that cannot be read is harmless: what comes takes its place, or the reader that is opened next

@@ -39,6 +39,11 @@ final class RemoteAccess: Sendable {
     tier.mode.reads && absences.failure(of: key) == nil && !changes.isPending(key)
   }
 
+  /// Whether loads pass the engine over now.
+  var isLeftAlone: Bool { requests.isLeftAlone }
+  /// A load has passed it over.
+  func didPassOver() { requests.didPassOver() }
+
   /// The record that the engine has of a key; nil if it has none, or does not say so in time.
   ///
   /// - Throws: `CancellationError` if the task is cancelled.

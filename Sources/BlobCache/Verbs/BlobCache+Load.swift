@@ -135,13 +135,18 @@ extension CacheEngine {
   /// Loads a blob that memory does not have.
   fileprivate func loadPastMemory(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     try await withSpan("load", key) {
-      if remote != nil { return try await loadWithRemote(key, touching: touching) }
-      if let found = findCached(key, touching: touching) {
-        observer.tell(found.event(for: key))
-        await giveWay()
-        return found.blob
+      guard let found = findCached(key, touching: touching) else {
+        if remote != nil { return try await loadByLane(key, touching: touching) }
+        return try await lanes.reads.run { try self.loadMissing(key, touching: touching, queueTime: $0) }
       }
-      return try await lanes.reads.run { try self.loadMissing(key, touching: touching, queueTime: $0) }
+      // A hit costs the same with a remote tier and without.
+      if found.blob == nil, remote != nil {
+        await giveWay()
+        return try await load(key, after: found)
+      }
+      observer.tell(found.event(for: key))
+      await giveWay()
+      return found.blob
     }
   }
 

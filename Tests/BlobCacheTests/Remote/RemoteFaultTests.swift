@@ -90,6 +90,28 @@ import Testing
       ])
   }
 
+  /// T4: while one request tries the engine, loads of its key wait for it, and loads of other keys pass the engine over.
+  @Test func loadsOfTheTriedKeyWait() async throws {
+    try await second.node(engine).store(payload(1), for: "key")
+    let cache = try first.node(engine)
+    engine.fault(.fail(.unreachable))
+    for number in 0..<5 { _ = try await cache.load(BlobKey("\(number)")) }
+    engine.fault(nil as MemoryEngine.Fault?)
+    first.uptime.advance(by: 2)
+    let gate = Latch()
+    engine.hold { _ in await gate.wait() }
+    let trial = Task { try await cache.load("key")?.payload }
+    try await until { engine.requests.last == .get("test/v1/ke/key") }
+    let other = Task { try await cache.load("key")?.payload }
+    let name = Production.Name(key: "key", kind: .fetch)
+    try await until { cache.engine.productions.waiterCount(of: name) == 2 }
+    #expect(try await cache.load("another") == nil)
+    gate.open()
+    #expect(try await trial.value == payload(1))
+    #expect(try await other.value == payload(1))
+    #expect(cache.remoteStatus?.passedOver == 1)
+  }
+
   /// A refusal is a matter of settings: it is not tried again at once.
   @Test func aRefusalOpensAtOnce() async throws {
     engine.fault(.fail(.refused))

@@ -5,16 +5,25 @@ internal import Synchronization
 ///
 /// A call runs in a task of its own, which is cancelled when its time is over. One that does not heed that goes on alone.
 struct Patience: Sendable {
-  let clock: any Clock<Duration>
+  private let watch: DeadlineWatch
+
+  init(clock: any Clock<Duration>) { watch = DeadlineWatch(clock: clock) }
 
   /// The pieces that have come.
   final class Pace: Sendable {
     private let count = Atomic(0)
+    private let seen = Atomic(0)
     private let paused = Atomic(false)
 
-    var pieces: Int { count.load(ordering: .relaxed) }
-    /// Whether the engine waits for this machine.
-    var isPaused: Bool { paused.load(ordering: .relaxed) }
+    /// Whether a piece had come by the latest look.
+    var hasBegun: Bool { seen.load(ordering: .relaxed) > 0 }
+
+    /// Whether nothing has come since the latest look, while the engine was waited for. This is a look.
+    func isStalled() -> Bool {
+      let pieces = count.load(ordering: .relaxed)
+      return seen.exchange(pieces, ordering: .relaxed) == pieces && !paused.load(ordering: .relaxed)
+    }
+
     func pause() { paused.store(true, ordering: .relaxed) }
     /// A piece has come, or the next is awaited again.
     func move() {
@@ -34,31 +43,24 @@ struct Patience: Sendable {
     _ call: @escaping @Sendable (Pace) async throws -> Result
   ) async throws -> Result {
     let (race, pace) = (Race<Result>(), Pace())
-    let running = Task {
+    let ticket = first.map { first in
+      watch.watch(for: first) { patience in
+        guard pace.isStalled() else { return progress }
+        let what = pace.hasBegun ? "stopped in the middle of an answer" : "did not answer"
+        race.end(.failure(RemoteError(.timedOut, "\(engine) \(what) for \(patience)")))
+        return nil
+      }
+    }
+    let running = begin {
       do {
         race.end(.success(try await call(pace)))
       } catch {
         race.end(.failure(error))
       }
     }
-    let watch = Task { [clock] in
-      guard let first else { return }
-      var (seen, patience) = (0, first)
-      // The sleep's only error is its cancellation: the call has ended, and there is nothing left to watch.
-      // A time that ends after the clock's last moment would be none.
-      while (try? await clock.sleep(for: min(patience, .seconds(1 << 32)))) != nil {
-        let pieces = pace.pieces
-        if pieces == seen, !pace.isPaused {
-          let what = seen == 0 ? "did not answer" : "stopped in the middle of an answer"
-          race.end(.failure(RemoteError(.timedOut, "\(engine) \(what) for \(patience)")))
-          return
-        }
-        (seen, patience) = (pieces, progress)
-      }
-    }
     defer {
       running.cancel()
-      watch.cancel()
+      if let ticket { watch.end(ticket) }
     }
     return try await withTaskCancellationHandler {
       try await race.result()
@@ -66,6 +68,11 @@ struct Patience: Sendable {
       race.end(.failure(CancellationError()))
     }
   }
+}
+
+/// Begins a task on the caller's thread, up to where it first waits: so that no other thread is woken for it.
+private func begin(_ operation: sending @escaping @isolated(any) () async -> Void) -> Task<Void, Never> {
+  if #available(macOS 26, iOS 26, *) { Task.immediate(operation: operation) } else { Task(operation: operation) }
 }
 
 /// The first result of several that may come.

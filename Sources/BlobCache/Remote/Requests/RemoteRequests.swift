@@ -66,6 +66,10 @@ final class RemoteRequests: Sendable {
     }
   }
 
+  /// Whether no load asks the engine now.
+  var isLeftAlone: Bool { breaker.pause != nil }
+  func didPassOver() { counts.change { $0.passedOver += 1 } }
+
   /// How long the engine gets no changes from now on; nil if it may.
   var pause: Duration? { changeBreaker.pause }
 
@@ -185,7 +189,7 @@ extension RemoteRequests {
     _ body: @escaping @Sendable (any RemoteEngine, Patience.Pace) async throws -> Record?
   ) async throws(CancellationError) -> Answer<Record> {
     guard !isClosed.load(ordering: .relaxed), let ticket = breaker.admit() else {
-      counts.change { $0.passedOver += 1 }
+      didPassOver()
       return .unknown
     }
     do {

@@ -1,0 +1,130 @@
+@testable import BlobCache
+import Locks
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct DeadlineWatchTests {
+  private let clock = SteppedClock()
+  private let alarms = Log<String>()
+
+  /// Waits until the watch sleeps for so long, and lets that time pass.
+  private func pass(_ time: Duration) async throws {
+    try await until { clock.nextEnd == clock.now.offset + time }
+    clock.advance(by: time)
+  }
+
+  private func watch(
+    _ watch: DeadlineWatch, _ name: String, for time: Duration, then next: Duration? = nil
+  )
+    -> DeadlineWatch.Ticket
+  {
+    watch.watch(for: time) { [alarms] patience in
+      alarms.append("\(name) after \(patience)")
+      return next
+    }
+  }
+
+  @Test func manyCallsShareOneSleep() async throws {
+    let deadlines = DeadlineWatch(clock: clock)
+    for number in 0..<100 { _ = watch(deadlines, "\(number)", for: .seconds(1)) }
+    try await pass(.seconds(1))
+    try await until { alarms.all.count == 100 }
+    #expect(clock.sleepCount == 1)
+  }
+
+  @Test func anEarlierDeadlineComesFirst() async throws {
+    let deadlines = DeadlineWatch(clock: clock)
+    _ = watch(deadlines, "late", for: .seconds(10))
+    _ = watch(deadlines, "early", for: .seconds(1))
+    try await pass(.seconds(1))
+    try await until { alarms.all == ["early after 1.0 seconds"] }
+    try await pass(.seconds(9))
+    try await until { alarms.all.count == 2 }
+    #expect(alarms.all.last == "late after 10.0 seconds")
+  }
+
+  @Test func anAlarmMayAskForAnotherTime() async throws {
+    let deadlines = DeadlineWatch(clock: clock)
+    let ticket = watch(deadlines, "call", for: .seconds(1), then: .seconds(5))
+    try await pass(.seconds(1))
+    try await pass(.seconds(5))
+    try await until { alarms.all == ["call after 1.0 seconds", "call after 5.0 seconds"] }
+    deadlines.end(ticket)
+  }
+
+  @Test func whatHasEndedIsNotTold() async throws {
+    let deadlines = DeadlineWatch(clock: clock)
+    let ticket = watch(deadlines, "ended", for: .seconds(1))
+    _ = watch(deadlines, "other", for: .seconds(1))
+    deadlines.end(ticket)
+    try await pass(.seconds(1))
+    try await until { !alarms.all.isEmpty }
+    #expect(alarms.all == ["other after 1.0 seconds"])
+  }
+
+  /// What ended with the last call begins again with the next.
+  @Test func itBeginsAnew() async throws {
+    let deadlines = DeadlineWatch(clock: clock)
+    for name in ["first", "second"] {
+      _ = watch(deadlines, name, for: .seconds(1))
+      try await pass(.seconds(1))
+      try await until { alarms.all.last == "\(name) after 1.0 seconds" }
+    }
+  }
+}
+
+/// A clock that a test moves.
+private final class SteppedClock: Clock {
+  struct Instant: InstantProtocol {
+    var offset: Duration
+    func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+    func duration(to other: Instant) -> Duration { other.offset - offset }
+    static func < (first: Instant, second: Instant) -> Bool { first.offset < second.offset }
+  }
+
+  private struct State {
+    var now = Instant(offset: .zero)
+    var sleepers: [Int: (end: Instant, waiter: CheckedContinuation<Void, any Error>)] = [:]
+    var sleepCount = 0
+  }
+
+  private let state = Lock(State())
+
+  var now: Instant { state.withLock { $0.now } }
+  var minimumResolution: Duration { .nanoseconds(1) }
+  /// How often anything has begun to sleep.
+  var sleepCount: Int { state.withLock { $0.sleepCount } }
+  /// When the next sleep ends; nil where nothing sleeps.
+  var nextEnd: Duration? { state.withLock { $0.sleepers.values.map(\.end.offset).min() } }
+
+  func advance(by duration: Duration) {
+    let woken = state.withLock { state in
+      state.now = state.now.advanced(by: duration)
+      let woken = state.sleepers.filter { $0.value.end <= state.now }
+      for number in woken.keys { state.sleepers[number] = nil }
+      return woken
+    }
+    for sleeper in woken.values { sleeper.waiter.resume() }
+  }
+
+  func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+    let number = state.withLock { state in
+      state.sleepCount += 1
+      return state.sleepCount
+    }
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { waiter in
+        let result = state.withLock { state -> Result<Void, any Error>? in
+          // Looked at under the lock: a cancellation after this finds the sleeper.
+          if Task.isCancelled { return .failure(CancellationError()) }
+          if deadline <= state.now { return .success(()) }
+          state.sleepers[number] = (deadline, waiter)
+          return nil
+        }
+        if let result { waiter.resume(with: result) }
+      }
+    } onCancel: {
+      state.withLock { $0.sleepers.removeValue(forKey: number) }?.waiter.resume(throwing: CancellationError())
+    }
+  }
+}
