@@ -6,27 +6,39 @@ import Testing
 
 /// What becomes of connections.
 @Suite(.timeLimit(.minutes(5))) struct ConnectionTests {
-  /// Requests one after another share one, whatever they are answered.
-  @Test func oneConnectionServesAll() async throws {
-    let endpoint = try await BlobCacheServe.shared.value.endpoint
-    let proxy = try FaultProxy(to: endpoint.port)
-    let engine = try HTTPEngine(HTTPEngine.Settings(try HTTPEndpoint("http://127.0.0.1:\(proxy.port)/v1/blobs")))
+  /// R10: to connect costs more than a small object does. Requests one after another share a connection, whatever they are
+  /// answered.
+  @Test(arguments: ProxiedEngine.available) func R10_oneConnectionServesAll(_ fixture: ProxiedEngine) async throws {
+    let proxy = try FaultProxy(to: try await fixture.server())
+    let engine = try await fixture.engine(proxy.port)
     try await use(engine)
     await engine.close()
     #expect(proxy.connectionCount == 1)
   }
 
-  @Test(
-    .enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"),
-    .enabled(if: LongRun.isWanted, "Tools/test --long remote"))
-  func oneConnectionServesAllOfS3() async throws {
-    let proxy = try FaultProxy(to: try await SeaweedFS.shared.value.port)
-    var settings = try await SeaweedFS.shared.value.settings()
-    settings.endpoint = try HTTPEndpoint("http://127.0.0.1:\(proxy.port)")
-    let engine = try S3Engine(settings)
-    try await use(engine)
-    await engine.close()
-    #expect(proxy.connectionCount == 1)
+  /// R11: a server that goes away while bytes are on their way to it ends no process by SIGPIPE.
+  @Test(arguments: ["http://HOST/v1/blobs", "s3://cache/x?endpoint=http://HOST", "valkey://HOST"], [true, false])
+  func R11_aConnectionThatBreaksKillsNoProcess(url: String, byReset: Bool) async throws {
+    let server = try Listener { connection in
+      let first = connection.read()
+      if first.starts(with: "*".utf8) {
+        // Valkey's first command is answered, so that the blob comes.
+        connection.write("%0\r\n".utf8)
+        _ = connection.read()
+      }
+      if byReset { connection.reset() } else { connection.close() }
+    }
+    let file = FileManager.default.temporaryDirectory.appending(path: "broken-\(UUID().uuidString)")
+    defer { try? FileManager.default.removeItem(at: file) }
+    try Records.bytes(6_000_000, seed: 1).write(to: file)
+    // Tests ignore the signal, and so would what they start.
+    let command = ["/usr/bin/env", "--default-signal=PIPE", RemoteProgram.path, "put"]
+    let host = "127.0.0.1:\(server.port)"
+    let run = try await Programs.run(
+      command + [url.replacing("HOST", with: host), "key", file.path],
+      environment: ["AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST"])
+    #expect(run.status == 2, "\(run.errors)")
+    #expect(run.errors.contains(host), "\(run.errors)")
   }
 
   private func use(_ engine: any RemoteEngine) async throws {

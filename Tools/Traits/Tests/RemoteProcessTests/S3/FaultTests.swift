@@ -6,9 +6,7 @@ import Testing
 @testable import BlobCacheRemote
 
 /// What a cache makes of a network and a server that fail.
-@Suite(
-  .enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"),
-  .enabled(if: LongRun.isWanted, "Tools/test --long remote"), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: SeaweedFS.isThere, "no weed; Tools/prerequisites installs it"), .timeLimit(.minutes(5)))
 struct FaultTests {
   /// No other test uses it.
   private let namespace = "faults/\(UUID().uuidString)"

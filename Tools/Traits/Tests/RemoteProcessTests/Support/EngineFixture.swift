@@ -41,6 +41,43 @@ struct EngineFixture: Sendable, CustomTestStringConvertible {
   ]
 }
 
+/// A server, and an engine that reaches it by another port of 127.0.0.1.
+struct ProxiedEngine: Sendable, CustomTestStringConvertible {
+  let testDescription: String
+  /// The server's own port.
+  let server: @Sendable () async throws -> Int
+  let engine: @Sendable (_ port: Int) async throws -> any RemoteEngine
+
+  static let available: [ProxiedEngine] =
+    [
+      ProxiedEngine(testDescription: "blobcache-serve") {
+        try await BlobCacheServe.shared.value.endpoint.port
+      } engine: { port in
+        try HTTPEngine(HTTPEngine.Settings(try HTTPEndpoint("http://127.0.0.1:\(port)/v1/blobs")))
+      }
+    ]
+    + (SeaweedFS.isThere
+      ? [
+        ProxiedEngine(testDescription: "SeaweedFS") {
+          try await SeaweedFS.shared.value.port
+        } engine: { port in
+          var settings = try await SeaweedFS.shared.value.settings()
+          settings.endpoint = try HTTPEndpoint("http://127.0.0.1:\(port)")
+          return try S3Engine(settings)
+        }
+      ] : [])
+    + (ValkeyProgram.redis.missing == nil
+      ? [
+        ProxiedEngine(testDescription: "Redis") {
+          try await ValkeyNode.redis.value.address.port
+        } engine: { port in
+          var settings = try await ValkeyNode.redis.value.settings
+          settings.servers = [ValkeyAddress("127.0.0.1", port: port)]
+          return try ValkeyEngine(settings)
+        }
+      ] : [])
+}
+
 extension RemoteEngine {
   /// All bytes of an object; nil if there is none.
   func bytes(of name: RemoteName) async throws -> Data? {

@@ -49,7 +49,14 @@ final class FleetNode: Sendable {
   func send(
     _ method: String, _ target: String, _ fields: [String: String] = [:], _ body: Data = Data()
   ) throws -> Reply {
-    try Reply(port: port, method, target, fields, body)
+    try Reply(from: Connection(to: port), method, target, fields, body)
+  }
+
+  /// Waits until no change is on its way to the engine.
+  func drain() async throws {
+    try await eventually("nothing waits at \(port)") {
+      try send("GET", "/status").text.contains("\"waitingChanges\":0,")
+    }
   }
 
   /// Waits until its log has a text.
@@ -83,48 +90,4 @@ struct FleetStore: Sendable, CustomStringConvertible {
           "s3://cache/\(namespace)?endpoint=http://127.0.0.1:\(try await SeaweedFS.shared.value.port)"
         }
       ] : [])
-}
-
-/// The answer to one request on a connection of its own.
-struct Reply {
-  let status: Int
-  /// By their names in lower case.
-  let fields: [String: String]
-  let body: Data
-
-  var text: String { String(decoding: body, as: UTF8.self) }
-
-  init(port: Int, _ method: String, _ target: String, _ fields: [String: String], _ body: Data) throws {
-    let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-    guard socket >= 0 else { throw Failure("no socket: \(errno)") }
-    let file = FileHandle(fileDescriptor: socket, closeOnDealloc: true)
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    address.sin_port = UInt16(port).bigEndian
-    let status = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-      }
-    }
-    guard status == 0 else { throw Failure("no connection to \(port): \(errno)") }
-    let lines = fields.map { "\($0.key): \($0.value)\r\n" }.joined()
-    let head = "\(method) \(target) HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\(lines)"
-    try file.write(contentsOf: Data("\(head)Content-Length: \(body.count)\r\n\r\n".utf8) + body)
-    try self.init(bytes: try file.readToEnd() ?? Data())
-  }
-
-  private init(bytes: Data) throws {
-    guard let end = bytes.firstRange(of: Data("\r\n\r\n".utf8)) else { throw Failure("no answer") }
-    let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
-    guard let status = lines[0].split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {
-      throw Failure("it is answered \(lines[0])")
-    }
-    self.status = status
-    let pairs = lines.dropFirst().map { $0.split(separator: ":", maxSplits: 1) }
-    fields = Dictionary(
-      pairs.map { ($0[0].lowercased(), $0.count > 1 ? $0[1].trimmingCharacters(in: .whitespaces) : "") },
-      uniquingKeysWith: { first, _ in first })
-    body = Data(bytes[end.upperBound...])
-  }
 }

@@ -38,6 +38,8 @@ final class Listener: Sendable {
         guard let self else { return connection.close() }
         _ = self.accepted.increment()
         self.connections.withLock { $0.append(connection) }
+        // One that was on its way when the others were ended ends too: whoever uses it would wait for ever.
+        guard !self.isClosed.load(ordering: .sequentiallyConsistent) else { return self.endConnections() }
         Thread.detachNewThread { serve(connection) }
       }
     }
@@ -47,7 +49,7 @@ final class Listener: Sendable {
 
   /// Takes no connections any more, and ends those that there are.
   func close() {
-    guard !isClosed.exchange(true, ordering: .relaxed) else { return }
+    guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
     // The thread that waits for a connection ends by this.
     shutdown(socket, Int32(SHUT_RDWR))
     endConnections()
@@ -82,7 +84,27 @@ final class Connection: Sendable {
     guard status == 0 else { return nil }
   }
 
+  /// - Returns: nil if nothing listens at the file.
+  init?(toFile path: String) {
+    socket = Foundation.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix($0.count - 1)) }
+    let status = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(socket, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+      }
+    }
+    guard status == 0 else { return nil }
+  }
+
   deinit { Foundation.close(socket) }
+
+  /// Makes each read end after so many seconds without a byte.
+  func waits(for seconds: Int) {
+    var time = timeval(tv_sec: seconds, tv_usec: 0)
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
+  }
 
   /// - Returns: nothing at the end, and after an error.
   func read() -> [UInt8] {

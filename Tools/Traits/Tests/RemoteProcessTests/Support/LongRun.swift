@@ -1,6 +1,7 @@
 import Foundation
 
-/// Tests that go by how a busy server of other people behaves: they have failed under load, and are not part of each run.
+/// What need not be seen with each change, because it takes minutes.
 enum LongRun {
   static let isWanted = ProcessInfo.processInfo.environment["BLOBCACHE_LONG_REMOTE"] != nil
+  static let advice = "Tools/test --long remote runs it"
 }
