@@ -72,11 +72,14 @@
       do {
         connection = try await dialed.value()
       } catch {
+        // The channel may have another node by now, which who tries again goes to.
+        servers.renew()
         // If the task was cancelled, the connection may come all the same. Its failure would change nothing.
         Task { try? await dialed.value().close() }
         throw error
       }
-      connection.whenClosed { error in
+      connection.whenClosed { [weak servers] error in
+        servers?.renew()
         let end = failure.error(error ?? ChannelError.eof, at: server, isNew: false)
         texts.finish(throwing: end)
       }

@@ -16,7 +16,9 @@
       public var serverName: String?
       /// Whether bytes and secrets may cross a network in plain text. To this machine itself they always may.
       public var allowsPlainText = false
-      /// Connections to each server at the most. Each carries many requests at once.
+      /// Connections to each server at the most, each of which carries many requests at once.
+      ///
+      /// Values above 256 KiB that are put have as many of their own, so that no load waits behind one.
       public var connections = 4
       /// How long a connection may take until it can be used.
       public var connectTime: Duration = .seconds(2)

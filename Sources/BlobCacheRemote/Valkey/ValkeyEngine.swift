@@ -25,7 +25,9 @@
     /// Whether the server turned out to have no `DELIFEQ`, which came with Valkey 9.
     let lacksConditionalDelete = Atomic(false)
 
-    /// How much of an object one request reads.
+    /// How much of an object the first request reads, so that its answer begins soon on a slow network.
+    static let firstByteCount = 1 << 18
+    /// How much each later one reads.
     static let pieceByteCount = 1 << 20
     /// How long the server keeps an object after its end of life, because clocks differ.
     static let grace: Int64 = 60
@@ -55,13 +57,13 @@
 
     public var largestObject: Int64? { settings.largestObject }
 
-    /// Reads the first mebibyte, and the rest piece by piece when it is asked for.
+    /// Reads the first 256 KiB, and the rest piece by piece when it is asked for.
     ///
     /// An object that is replaced meanwhile is an error, or is seen to be mixed by its checksum. An empty string is no object.
     public func get(_ name: RemoteName) async throws -> RemoteObject? {
-      let first = try await range(of: name, 0, Self.pieceByteCount)
+      let first = try await range(of: name, 0, Self.firstByteCount)
       guard !first.isEmpty else { return nil }
-      guard first.count == Self.pieceByteCount else { return RemoteObject(first) }
+      guard first.count == Self.firstByteCount else { return RemoteObject(first) }
       let reply = try await servers.reply(to: RESPCommand("STRLEN", name.string), of: name.string)
       guard let count = reply.integer, count >= first.count else { throw changed(name) }
       return RemoteObject(
@@ -98,10 +100,12 @@
       } else {
         for try await piece in record.pieces { value.writeBytes(piece) }
       }
+      // It may keep its connection busy for long. Loads have others.
+      let isLarge = value.readableBytes > ValkeyServers.smallByteCount
       let isLimited = !overflow && life <= Self.longestLife
       let command = RESPCommand(
         ["SET", name.string], value: value, isLimited ? ["PX", "\((life + Self.grace) * 1000)"] : [])
-      _ = try await servers.reply(to: command, of: name.string)
+      _ = try await servers.reply(to: command, of: name.string, isLarge: isLarge)
     }
 
     public func remove(_ name: RemoteName) async throws {

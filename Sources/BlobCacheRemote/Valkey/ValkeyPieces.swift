@@ -7,7 +7,7 @@
     internal import Foundation
   #endif
 
-  /// An object in pieces of a mebibyte, each read when it is asked for.
+  /// An object in pieces of a mebibyte behind a smaller first one, each read when it is asked for.
   struct ValkeyPieces: AsyncSequence, Sendable {
     typealias Element = Data
     typealias Failure = any Error

@@ -4,8 +4,14 @@
 
   /// The servers of an engine, and which has which key. Commands go to the right one.
   final class ValkeyServers: Sendable {
+    /// Which connections to a server a command goes over.
+    private struct Way: Hashable {
+      let server: ValkeyAddress
+      let isForLarge: Bool
+    }
+
     private struct State {
-      var pools: [ValkeyAddress: ValkeyPool] = [:]
+      var pools: [Way: ValkeyPool] = [:]
       /// What was learned last.
       var topology: ClusterTopology?
       var learnedAt: ContinuousClock.Instant?
@@ -15,6 +21,8 @@
       var isClosed = false
     }
 
+    /// Commands of more bytes go over connections of their own.
+    static let smallByteCount = 1 << 18
     /// How often a command is sent on to another node at the most.
     private static let redirectLimit = 5
     /// A server that has been silent for this long when a request is given up is taken for dead.
@@ -66,8 +74,9 @@
   extension ValkeyServers {
     /// The reply of the server that has a key.
     ///
+    /// - Parameter isLarge: whether the command has so many bytes that others are not to wait behind it.
     /// - Throws: `RemoteError`, also for an error that the server answers; `CancellationError` if the task is cancelled.
-    func reply(to command: RESPCommand, of key: String) async throws -> RESPValue {
+    func reply(to command: RESPCommand, of key: String, isLarge: Bool = false) async throws -> RESPValue {
       let topology = try await topology()
       guard var server = topology.server(of: key) else {
         renew()
@@ -76,7 +85,7 @@
       }
       var isAsked = false
       for _ in 0...Self.redirectLimit {
-        let reply = try await rawReply(to: command, from: server, afterAsking: isAsked)
+        let reply = try await rawReply(to: command, from: server, afterAsking: isAsked, isLarge: isLarge)
         guard case .error(let text) = reply else { return reply }
         let words = text.split(separator: " ")
         guard words.count == 3, words[0] == "MOVED" || words[0] == "ASK",
@@ -107,9 +116,9 @@
     }
 
     private func rawReply(
-      to command: RESPCommand, from server: ValkeyAddress, afterAsking: Bool = false
+      to command: RESPCommand, from server: ValkeyAddress, afterAsking: Bool = false, isLarge: Bool = false
     ) async throws -> RESPValue {
-      let pool = try pool(of: server)
+      let pool = try pool(of: server, isForLarge: isLarge)
       let start = ContinuousClock.now
       do {
         let connection = try await pool.connection()
@@ -131,12 +140,13 @@
       }
     }
 
-    private func pool(of server: ValkeyAddress) throws(RemoteError) -> ValkeyPool {
+    private func pool(of server: ValkeyAddress, isForLarge: Bool = false) throws(RemoteError) -> ValkeyPool {
+      let way = Way(server: server, isForLarge: isForLarge)
       let pool = state.withLock { state -> ValkeyPool? in
         guard !state.isClosed else { return nil }
-        if let pool = state.pools[server] { return pool }
+        if let pool = state.pools[way] { return pool }
         let pool = ValkeyPool(server, limit: settings.connections, dialer)
-        state.pools[server] = pool
+        state.pools[way] = pool
         return pool
       }
       guard let pool else { throw closed }
@@ -189,9 +199,9 @@
           state.learnedAt = .now
           if case .success(let topology) = result { state.topology = topology }
           let used = Set(settings.servers + (state.topology?.primaries ?? []))
-          let unused = state.pools.values.filter { !used.contains($0.server) }
-          for pool in unused { state.pools[pool.server] = nil }
-          return unused
+          let unused = state.pools.filter { !used.contains($0.key.server) }
+          for way in unused.keys { state.pools[way] = nil }
+          return Array(unused.values)
         }
         // Their connections end with the last request on them.
         _ = consume unused

@@ -186,7 +186,9 @@ struct ValkeyAccessTests {
   @Test func whatCannotBeReachedNamesTheServer() async throws {
     // No other test has it.
     let port = 1
-    let refused = await error(try ValkeyEngine(ValkeyEngine.Settings([ValkeyAddress("127.0.0.1", port: port)]))) {
+    var settings = ValkeyEngine.Settings([ValkeyAddress("127.0.0.1", port: port)])
+    settings.connectTime = .seconds(60)
+    let refused = await error(try ValkeyEngine(settings)) {
       _ = try await $0.get(name)
     }
     #expect(refused?.kind == .unreachable)

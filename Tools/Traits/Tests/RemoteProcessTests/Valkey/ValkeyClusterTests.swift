@@ -95,6 +95,29 @@ struct ValkeyClusterTests {
     await engine.close()
   }
 
+  /// A machine that asks for nothing else finds the successor, too.
+  @Test func aListenerGoesToTheSuccessor() async throws {
+    let cluster = try await ValkeyCluster(replicas: 1)
+    let (node, replica) = (cluster.nodes[0], cluster.replicas[0])
+    let engine = try ValkeyEngine(cluster.settings)
+    let topology = try await engine.servers.topology()
+    let channel = try #require(
+      (0..<10_000).lazy.map { "changes-\($0)" }.first { topology.server(of: $0) == node.address })
+    let texts = try await engine.announcements(on: channel)
+    node.server.send(SIGKILL)
+    await #expect(throws: RemoteError.self) { for try await _ in texts {} }
+    try await replica.ask("CLUSTER", "FAILOVER", "TAKEOVER")
+    try await eventually("the successor is listened to") {
+      do {
+        _ = try await engine.announcements(on: channel)
+        return true
+      } catch {
+        return false
+      }
+    }
+    await engine.close()
+  }
+
   /// nil for an error, and for no answer in 400 ms.
   private static func head(_ engine: ValkeyEngine, _ name: RemoteName) async -> Data? {
     let request = Task { try await engine.head(name) }

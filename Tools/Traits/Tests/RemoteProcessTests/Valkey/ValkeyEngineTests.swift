@@ -15,7 +15,7 @@ struct ValkeyEngineTests {
   private func name(_ part: String) -> RemoteName { RemoteName("\(place)/\(part)") }
 
   /// The sizes lie around those of the pieces that are read.
-  @Test(arguments: [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 << 20, 20_000_000])
+  @Test(arguments: [(1 << 18) - 1, 1 << 18, (1 << 18) + 1, (1 << 20) + (1 << 18), 5 << 20, 20_000_000])
   func largeObjectsComeInPieces(_ count: Int) async throws {
     let engine = try ValkeyEngine(try await ValkeyNode.redis.value.settings)
     let record = try await records.inFile(Records.bytes(count - 64, seed: UInt64(count)))
@@ -25,6 +25,8 @@ struct ValkeyEngineTests {
     #expect(object.byteCount == Int64(count))
     var (bytes, largest) = (Data(), 0)
     for try await piece in object.pieces {
+      // The first comes soon.
+      if bytes.isEmpty { #expect(piece.count <= 1 << 18) }
       bytes.append(piece)
       largest = max(largest, piece.count)
     }
@@ -32,6 +34,26 @@ struct ValkeyEngineTests {
     #expect(largest <= 1 << 20)
     #expect(try await engine.head(name("large")) == record.head)
     try await engine.remove(name("large"))
+    await engine.close()
+  }
+
+  /// A load waits behind no large value that is put.
+  @Test func largeValuesHaveConnectionsOfTheirOwn() async throws {
+    let node = try await ValkeyNode(.redis)
+    var settings = node.settings
+    settings.connections = 1
+    let engine = try ValkeyEngine(settings)
+    func connections() async throws -> Int? {
+      try await node.ask("CLIENT", "LIST").text.map {
+        $0.split(separator: "\n").count { $0.contains(" name=blobcache ") }
+      }
+    }
+    try await engine.put(try records.inMemory(Records.bytes(1 << 10, seed: 1)), as: name("small"))
+    #expect(try await engine.head(name("small")) != nil)
+    #expect(try await connections() == 1)
+    try await engine.put(try records.inMemory(Records.bytes(1 << 20, seed: 1)), as: name("large"))
+    #expect(try await engine.head(name("large")) != nil)
+    #expect(try await connections() == 2)
     await engine.close()
   }
 
