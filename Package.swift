@@ -110,7 +110,7 @@ let package = Package(
     .target(
       name: "BlobCacheRemote",
       dependencies: [
-        "BlobCache", "BlobStore", "BlobRecord", "Locks",
+        "BlobCache", "BlobStore", "BlobRecord", "Posix", "Locks",
         .product(name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Remote"])),
         .product(name: "Crypto", package: "swift-crypto", condition: .when(traits: ["Remote"])),
         .product(name: "Logging", package: "swift-log"),

@@ -1,50 +1,48 @@
-#if Remote
-  internal import Locks
+internal import Locks
 
-  /// What a piece of work ends with, for all tasks that wait for it. A task that is cancelled waits no longer.
-  final class Outcome<Value: Sendable>: Sendable {
-    private struct State {
-      var result: Result<Value, any Error>?
-      var waiters: [Int: CheckedContinuation<Value, any Error>] = [:]
-      var lastNumber = 0
+/// What a piece of work ends with, for all tasks that wait for it. A task that is cancelled waits no longer.
+final class Outcome<Value: Sendable>: Sendable {
+  private struct State {
+    var result: Result<Value, any Error>?
+    var waiters: [Int: CheckedContinuation<Value, any Error>] = [:]
+    var lastNumber = 0
+  }
+
+  private let state = Lock(State())
+
+  /// Says the result, if none is said yet.
+  func end(_ result: Result<Value, any Error>) {
+    let waiters = state.withLock { state -> [Int: CheckedContinuation<Value, any Error>] in
+      guard state.result == nil else { return [:] }
+      state.result = result
+      defer { state.waiters = [:] }
+      return state.waiters
     }
+    for waiter in waiters.values { waiter.resume(with: result) }
+  }
 
-    private let state = Lock(State())
-
-    /// Says the result, if none is said yet.
-    func end(_ result: Result<Value, any Error>) {
-      let waiters = state.withLock { state -> [Int: CheckedContinuation<Value, any Error>] in
-        guard state.result == nil else { return [:] }
-        state.result = result
-        defer { state.waiters = [:] }
-        return state.waiters
-      }
-      for waiter in waiters.values { waiter.resume(with: result) }
+  /// Waits for the result.
+  ///
+  /// - Throws: what the work ended with; `CancellationError` if the task is cancelled.
+  func value() async throws -> Value {
+    let number = state.withLock { state in
+      state.lastNumber += 1
+      return state.lastNumber
     }
-
-    /// Waits for the result.
-    ///
-    /// - Throws: what the work ended with; `CancellationError` if the task is cancelled.
-    func value() async throws -> Value {
-      let number = state.withLock { state in
-        state.lastNumber += 1
-        return state.lastNumber
-      }
-      return try await withTaskCancellationHandler {
-        try await withCheckedThrowingContinuation { continuation in
-          let result = state.withLock { state -> Result<Value, any Error>? in
-            if let result = state.result { return result }
-            // Looked at under the lock: a cancellation after this finds the waiter.
-            if Task.isCancelled { return .failure(CancellationError()) }
-            state.waiters[number] = continuation
-            return nil
-          }
-          if let result { continuation.resume(with: result) }
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let result = state.withLock { state -> Result<Value, any Error>? in
+          if let result = state.result { return result }
+          // Looked at under the lock: a cancellation after this finds the waiter.
+          if Task.isCancelled { return .failure(CancellationError()) }
+          state.waiters[number] = continuation
+          return nil
         }
-      } onCancel: {
-        let waiter = state.withLock { $0.waiters.removeValue(forKey: number) }
-        waiter?.resume(throwing: CancellationError())
+        if let result { continuation.resume(with: result) }
       }
+    } onCancel: {
+      let waiter = state.withLock { $0.waiters.removeValue(forKey: number) }
+      waiter?.resume(throwing: CancellationError())
     }
   }
-#endif
+}

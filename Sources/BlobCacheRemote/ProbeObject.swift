@@ -15,8 +15,9 @@
   extension RemoteEngine {
     /// Gives a closure the name of an object that no other uses, and removes the object when the closure has ended.
     ///
+    /// - Returns: false if the engine removes nothing; the object stays then.
     /// - Throws: what the closure throws, else what the removal does.
-    func withProbe(under prefix: RemoteName, _ body: (RemoteName) async throws -> Void) async throws {
+    func withProbe(under prefix: RemoteName, _ body: (RemoteName) async throws -> Void) async throws -> Bool {
       let start = prefix.string.hasSuffix("/") ? prefix.string : prefix.string + "/"
       let object = RemoteName("\(start)probe-\(UInt64.random(in: 0 ... .max))")
       var failure: (any Error)?
@@ -29,7 +30,12 @@
       let removal = await Task { try await self.remove(object) }.result
       // The object may not be there, and the error says more than that of the removal would.
       if let failure { throw failure }
-      try removal.get()
+      do {
+        try removal.get()
+        return true
+      } catch let error as RemoteError where error.kind == .unsupported {
+        return false
+      }
     }
   }
 #endif

@@ -45,6 +45,7 @@
         ("puts that only make", word(capabilities.conditionalPut)),
         ("puts that only replace", word(capabilities.conditionalReplace)),
         ("drops objects at their end", word(capabilities.expiry)), ("lists names", word(capabilities.lists)),
+        ("removes objects", word(capabilities.removes)),
         ("large objects in pieces", word(capabilities.streams)), ("leases", word(capabilities.leases)),
         ("announcements", word(capabilities.announcements)),
         ("largest object", capabilities.largestObject.map { ByteCount($0).description } ?? "no limit is known"),
@@ -59,6 +60,7 @@
       object.add("conditionalReplace", capabilities.conditionalReplace)
       object.add("expiry", capabilities.expiry)
       object.add("lists", capabilities.lists)
+      object.add("removes", capabilities.removes)
       object.add("streams", capabilities.streams)
       object.add("leases", capabilities.leases)
       object.add("announcements", capabilities.announcements)

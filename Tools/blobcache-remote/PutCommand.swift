@@ -30,6 +30,11 @@
       transform: DefaultTimeToLive.read)
     var timeToLive: DefaultTimeToLive?
 
+    func validate() throws {
+      // In a directory, 0 means its default. An engine has none.
+      guard timeToLive?.duration != .zero else { throw ValidationError("--ttl: it is above zero, or never") }
+    }
+
     func answer(_ records: RemoteRecords, _ output: inout Output) async throws -> Answer {
       let payload = try Self.bytes(of: file)
       let seconds = timeToLive?.duration.components.seconds ?? .max

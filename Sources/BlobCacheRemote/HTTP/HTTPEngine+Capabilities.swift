@@ -34,7 +34,12 @@
     public func capabilities(under prefix: RemoteName) async throws -> RemoteCapabilities {
       var found = RemoteCapabilities()
       (found.lists, found.expiry, found.streams) = (isBlobCache, isBlobCache, true)
-      try await withProbe(under: prefix) { object in try await probe(object, &found) }
+      found.removes = try await withProbe(under: prefix) { object in try await probe(object, &found) }
+      if !found.removes {
+        found.notes.append(
+          "DELETE is not allowed: what is removed is hidden by the machine that removed it, and stays there.")
+      }
+      if settings.names == .sha256 { found.notes.append("Names are digests, which tell no keys.") }
       found.leases = isBlobCache && found.conditionalPut
       return found
     }

@@ -4,6 +4,8 @@
     public struct Settings: Sendable {
       /// The URL that names are added to.
       public var endpoint: HTTPEndpoint
+      /// How the server is told an object's name.
+      public var names = HTTPNames.path
       /// Who the engine is.
       public var credential = HTTPCredential.none
       /// Certificates; for `https` alone.
@@ -17,6 +19,24 @@
 
       /// - Parameter endpoint: the URL that names are added to. Below `/v1/blobs` it is taken for `blobcache serve`.
       public init(_ endpoint: HTTPEndpoint) { self.endpoint = endpoint }
+    }
+  }
+
+  extension HTTPEngine.Settings {
+    /// Whether the server is `blobcache serve`, by its path.
+    var isBlobCache: Bool { endpoint.path.hasSuffix("/v1/blobs") }
+
+    /// - Throws: `RemoteSettingError` for plain HTTP to another machine, and for names that the server would not take.
+    func check() throws(RemoteSettingError) {
+      try endpoint.check(allowsPlainHTTP: allowsPlainHTTP)
+      guard names == .sha256 else { return }
+      guard !isBlobCache else {
+        throw RemoteSettingError("names", "blobcache serve takes all names, and lists them; leave out names=sha256")
+      }
+      guard !endpoint.path.hasSuffix("/cas") else {
+        throw RemoteSettingError(
+          "names", "below /cas, a server takes what has the SHA-256 of its name alone; use /ac in the endpoint")
+      }
     }
   }
 #endif

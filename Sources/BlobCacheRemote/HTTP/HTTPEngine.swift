@@ -1,5 +1,6 @@
 #if Remote
   public import BlobCache
+  internal import Crypto
   internal import Locks
   internal import NIOHTTP1
 
@@ -12,7 +13,7 @@
   /// A server that keeps objects by their paths: GET, PUT and DELETE of HTTP/1.1.
   ///
   /// It speaks to `blobcache serve` (below `/v1/blobs`, where it lists too, and sets times to live), to nginx with WebDAV
-  /// and `create_full_put_path on`, and to others that take any path.
+  /// and `create_full_put_path on`, and to others that take any path. By `HTTPNames.sha256`, it speaks to bazel-remote.
   public final class HTTPEngine: RemoteEngine {
     public let settings: Settings
     let transport: HTTPTransport
@@ -21,9 +22,10 @@
     /// Connects to nothing.
     ///
     /// - Parameter settings: where the server is.
-    /// - Throws: `RemoteSettingError` for plain HTTP to another machine, and for files that cannot be used.
+    /// - Throws: `RemoteSettingError` for plain HTTP to another machine, for names that the server would not take, and for
+    ///   files that cannot be used.
     public init(_ settings: Settings) throws(RemoteSettingError) {
-      try settings.endpoint.check(allowsPlainHTTP: settings.allowsPlainHTTP)
+      try settings.check()
       self.settings = settings
       transport = try HTTPTransport(
         settings.endpoint, of: settings.endpoint.description, settings.security,
@@ -33,7 +35,7 @@
     public var name: String { transport.engine }
 
     /// Whether the server is `blobcache serve`, by its path.
-    var isBlobCache: Bool { settings.endpoint.path.hasSuffix("/v1/blobs") }
+    var isBlobCache: Bool { settings.isBlobCache }
 
     public func get(_ name: RemoteName) async throws -> RemoteObject? {
       let answer = try await send("GET", name)
@@ -90,19 +92,23 @@
     func send(
       _ method: String, _ name: RemoteName, _ fields: HTTPHeaders = [:], _ body: HTTPRequest.Body = .none
     ) async throws -> HTTPAnswer {
-      let path = PercentEncoding.encoded(name.string, keepsSlashes: true)
+      let path =
+        switch settings.names {
+        case .path: PercentEncoding.encoded(name.string, keepsSlashes: true)
+        case .sha256: String(hexadecimal: SHA256.hash(data: Data(name.string.utf8)))
+        }
       return try await send(
         HTTPRequest(method: method, target: "\(settings.endpoint.path)/\(path)", fields: fields, body: body))
     }
 
     func send(_ request: HTTPRequest) async throws -> HTTPAnswer {
       var request = request
-      if let value = try authorizationValue() { request.fields.add(name: "Authorization", value: value) }
+      if let value = try await authorizationValue() { request.fields.add(name: "Authorization", value: value) }
       return try await transport.send(request)
     }
 
     /// The field's value. It is made anew each minute, so that a token that is replaced is taken.
-    private func authorizationValue() throws -> String? {
+    private func authorizationValue() async throws -> String? {
       let now = ContinuousClock.now
       if let known = authorization.withLock({ $0 }), now < known.end { return known.value }
       let value: String
@@ -110,9 +116,9 @@
         switch settings.credential {
         case .none: return nil
         case .basic(let user, let password):
-          value = "Basic " + Data("\(user):\(try password.text())".utf8).base64EncodedString()
+          value = "Basic " + Data("\(user):\(try await password.text())".utf8).base64EncodedString()
         case .bearer(let token):
-          let text = try token.text()
+          let text = try await token.text()
           guard !text.hasControlCharacter else {
             throw RemoteError(
               .refused,
@@ -120,7 +126,7 @@
           }
           value = "Bearer \(text)"
         }
-      } catch let error as RemoteError {
+      } catch let error where error is RemoteError || error is CancellationError {
         throw error
       } catch {
         throw RemoteError(.refused, "\(name): \(settings.credential.setting): \(error)", cause: error)
@@ -133,8 +139,14 @@
     func failure(_ answer: HTTPAnswer, _ method: String, _ object: RemoteName) async throws -> RemoteError {
       let body = String(decoding: try await answer.bytes(upTo: 1 << 12), as: UTF8.self)
       var (kind, advice) = HTTPFailure.meaning(
-        of: answer.status, retryAfter: answer.retryAfter, credential: settings.credential, isPut: method == "PUT",
+        of: answer.status, retryAfter: answer.retryAfter, credential: settings.credential, method: method,
         location: answer.field("Location"))
+      // bazel-remote looks into what it is sent, or at its name, unless it is told not to.
+      if answer.status == 400, body.contains("SHA256"), settings.names == .path {
+        (kind, advice) = (.refused, "the server names objects by their SHA-256; set names=sha256")
+      } else if answer.status == 400, settings.names == .sha256, method == "PUT" {
+        (kind, advice) = (.refused, "bazel-remote must be started with --disable_http_ac_validation")
+      }
       // nginx ends the handshake well, and says so afterwards.
       if answer.status == 400, body.contains("SSL certificate") {
         (kind, advice) = (.refused, "the server takes no such certificate of a client; set cert and key")

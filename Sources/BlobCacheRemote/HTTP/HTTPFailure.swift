@@ -6,11 +6,11 @@ enum HTTPFailure {
   ///   - status: one that the request did not expect.
   ///   - retryAfter: the pause that the server asks for.
   ///   - credential: what the request said who it is.
-  ///   - isPut: whether the request would store something.
+  ///   - method: the request's.
   ///   - location: where a redirect leads.
   /// - Returns: the kind, and what to do.
   static func meaning(
-    of status: Int, retryAfter: Duration?, credential: HTTPCredential, isPut: Bool, location: String? = nil
+    of status: Int, retryAfter: Duration?, credential: HTTPCredential, method: String, location: String? = nil
   ) -> (kind: RemoteError.Kind, advice: String) {
     switch status {
     case 300..<400:
@@ -18,8 +18,10 @@ enum HTTPFailure {
     case 401: (.refused, "the server does not know the caller; look at \(credential.setting)")
     case 403: (.refused, "the server does not allow it; look at the rights of \(credential.setting)")
     case 408, 504: (.timedOut, "the server waited too long")
-    case 409 where isPut, 500 where isPut:
+    case 409 where method == "PUT", 500 where method == "PUT":
       (.failed, "the server failed, or makes no collections; nginx needs create_full_put_path on (capability)")
+    case 405 where method == "DELETE":
+      (.unsupported, "the server removes nothing when it is told to, as bazel-remote; it makes room by itself")
     case 405, 501: (.unsupported, "the server lacks this capability; look at the path of the endpoint")
     case 413: (.unsupported, "the object is too large for the server; lower the largest payload that goes there")
     case 414: (.unsupported, "the name is too long for the server")

@@ -20,7 +20,7 @@
     func look(under prefix: RemoteName) async throws -> RemoteCapabilities {
       var found = RemoteCapabilities()
       (found.lists, found.streams, found.largestObject) = (true, true, largestObject)
-      try await withProbe(under: prefix) { object in try await probe(object, &found) }
+      found.removes = try await withProbe(under: prefix) { object in try await probe(object, &found) }
       found.leases = found.conditionalPut
       didSee(found)
       return found

@@ -72,16 +72,17 @@
         server = HTTPEndpoint(isEncrypted: true, host: "s3.\(region).\(suffix)", port: 443, path: "")
       }
       try server.check(allowsPlainHTTP: allowsPlainHTTP)
+      let path = PercentEncoding.canonical(server.path)
       if style == .path {
         return HTTPEndpoint(
-          isEncrypted: server.isEncrypted, host: server.host, port: server.port, path: "\(server.path)/\(bucket)")
+          isEncrypted: server.isEncrypted, host: server.host, port: server.port, path: "\(path)/\(bucket)")
       }
       guard !server.host.contains(":"), UInt8(server.host.split(separator: ".").last ?? "") == nil else {
         throw RemoteSettingError(
           "style", "host needs a name in the endpoint, and \(server.host) is an address; use path")
       }
       return HTTPEndpoint(
-        isEncrypted: server.isEncrypted, host: "\(bucket).\(server.host)", port: server.port, path: server.path)
+        isEncrypted: server.isEncrypted, host: "\(bucket).\(server.host)", port: server.port, path: path)
     }
   }
 #endif

@@ -70,7 +70,7 @@ struct S3Failure {
     case 400 where bucketRegion.map { $0 != settings.region } == true:
       return (.refused, regionAdvice(settings, bucketRegion))
     default:
-      let (kind, advice) = HTTPFailure.meaning(of: status, retryAfter: retryAfter, credential: .none, isPut: false)
+      let (kind, advice) = HTTPFailure.meaning(of: status, retryAfter: retryAfter, credential: .none, method: "GET")
       return (kind, [401, 403].contains(status) ? "look at the credentials and their policy" : advice)
     }
   }

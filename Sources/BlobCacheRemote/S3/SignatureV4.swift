@@ -44,8 +44,9 @@
     /// What the field `Authorization` says.
     func authorization(_ request: Request, by credentials: S3Credentials, at time: UTCTime) -> String {
       let place = "\(time.day)/\(region)/\(service)/aws4_request"
-      let signature = Self.hexadecimal(
-        Self.code(of: stringToSign(request, at: time), by: key(of: credentials, on: time.day)))
+      let signature = String(
+        hexadecimal:
+          Self.code(of: stringToSign(request, at: time), by: key(of: credentials, on: time.day)))
       return "AWS4-HMAC-SHA256 Credential=\(credentials.accessKey)/\(place), "
         + "SignedHeaders=\(Self.names(request.fields)), Signature=\(signature)"
     }
@@ -68,7 +69,7 @@
     }
 
     /// The SHA-256 in hexadecimal digits.
-    static func digest(of bytes: Data) -> String { hexadecimal(SHA256.hash(data: bytes)) }
+    static func digest(of bytes: Data) -> String { String(hexadecimal: SHA256.hash(data: bytes)) }
 
     private func key(of credentials: S3Credentials, on day: String) -> SymmetricKey {
       let scope = Scope(day: day, secretKey: credentials.secretKey)
@@ -96,11 +97,6 @@
     /// One space for several, and none at the ends.
     private static func compact(_ value: String) -> String {
       value.split(separator: " ").joined(separator: " ")
-    }
-
-    private static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-      let digits = Array("0123456789abcdef".utf8)
-      return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
   }
 #endif

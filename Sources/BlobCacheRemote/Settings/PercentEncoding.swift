@@ -19,6 +19,15 @@ enum PercentEncoding {
     return String(decoding: bytes, as: UTF8.self)
   }
 
+  /// A path in the one form that servers sign: each byte is escaped that must be, and no other.
+  ///
+  /// - Parameter path: with right escapes. An escaped slash stays one.
+  static func canonical(_ path: String) -> String {
+    path.split(separator: "/", omittingEmptySubsequences: false).map { part in
+      decoded(part).map { encoded($0) } ?? String(part)
+    }.joined(separator: "/")
+  }
+
   /// - Returns: nil for a wrong escape, or escapes that are not UTF-8.
   static func decoded(_ text: some StringProtocol) -> String? {
     var bytes: [UInt8] = []

@@ -112,7 +112,7 @@
     private static func http(
       _ scheme: String, _ place: Substring, _ query: some StringProtocol, user: Substring?
     ) throws(RemoteSettingError) -> (Address, RemoteNamespace) {
-      let options = try URLOptions(query, known: common.union(["token-file", "password-file", "namespace"]))
+      let options = try URLOptions(query, known: common.union(["token-file", "password-file", "namespace", "names"]))
       var settings = HTTPEngine.Settings(try HTTPEndpoint("\(scheme)://\(place)"))
       switch (user, options["password-file"], options["token-file"]) {
       case (nil, nil, nil): break
@@ -128,7 +128,13 @@
       }
       settings.security = try security(options, isEncrypted: settings.endpoint.isEncrypted)
       settings.allowsPlainHTTP = try options.isTrue("insecure")
-      try settings.endpoint.check(allowsPlainHTTP: settings.allowsPlainHTTP)
+      if let text = options["names"] {
+        guard let names = HTTPNames(rawValue: text) else {
+          throw RemoteSettingError("names", "it is path or sha256, and not \(text)")
+        }
+        settings.names = names
+      }
+      try settings.check()
       return (.http(settings), try namespace(options["namespace"] ?? "", options))
     }
 

@@ -2,15 +2,22 @@ internal import SystemPackage
 
 /// A password or token that is asked for when it is needed. No description of it tells it.
 public struct Secret: Sendable {
-  private let source: @Sendable () throws -> String
+  private enum Source: Sendable {
+    case fixed(String)
+    case read(@Sendable () throws -> String, BlockingRead<String>)
+  }
 
-  /// - Parameter source: answers with the secret as it is now. It may be called from any thread.
-  public init(_ source: @escaping @Sendable () throws -> String) { self.source = source }
+  private let source: Source
+
+  /// - Parameter source: answers with the secret as it is now. It is called on a thread of its own, and may block.
+  public init(_ source: @escaping @Sendable () throws -> String) { self.source = .read(source, BlockingRead()) }
 
   /// A secret that stays.
   ///
   /// - Parameter text: the secret.
-  public static func fixed(_ text: String) -> Secret { Secret { text } }
+  public static func fixed(_ text: String) -> Secret { Secret(fixed: text) }
+
+  private init(fixed text: String) { source = .fixed(text) }
 
   /// The first line of a file, without spaces around it. It is read each time, so it may be replaced.
   ///
@@ -20,8 +27,13 @@ public struct Secret: Sendable {
   /// The secret as it is now.
   ///
   /// - Throws: what the source throws; `RemoteSettingError` for a file that cannot be read, is empty, or that other users
-  ///   may read.
-  func text() throws -> String { try source() }
+  ///   may read; `CancellationError` if the task is cancelled.
+  func text() async throws -> String {
+    switch source {
+    case .fixed(let text): text
+    case .read(let source, let reads): try await reads.value(source)
+    }
+  }
 }
 
 extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

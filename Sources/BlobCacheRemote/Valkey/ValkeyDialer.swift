@@ -66,7 +66,7 @@
 
     /// Says who uses the connection, and for what.
     private func introduce(_ connection: RESPConnection, _ server: ValkeyAddress) async throws {
-      let password = try readPassword()
+      let password = try await readPassword()
       let (user, name) = (settings.user ?? "default", "blobcache")
       let credentials = password.map { ["AUTH", user, $0] } ?? []
       let greeting = try await connection.send([RESPCommand(["HELLO", "3"] + credentials + ["SETNAME", name])])[0]
@@ -90,10 +90,12 @@
       }
     }
 
-    private func readPassword() throws(RemoteError) -> String? {
+    private func readPassword() async throws -> String? {
       guard let password = settings.password else { return nil }
       do {
-        return try password.text()
+        return try await password.text()
+      } catch let error as CancellationError {
+        throw error
       } catch {
         throw RemoteError(
           .refused, "\(failure.engine): the password cannot be read; set password (\(error))", cause: error)

@@ -7,6 +7,8 @@ public struct RemoteCapabilities: Hashable, Sendable, Codable {
   /// It drops each object at the end of its life.
   public var expiry = false
   public var lists = false
+  /// It removes objects. An engine that does not has been seen to refuse.
+  public var removes = true
   /// Objects go there and come from there in pieces, so that none lies in memory whole.
   public var streams = false
   public var leases = false

@@ -50,17 +50,21 @@ public struct FixedCredentials: S3CredentialSource {
 
 /// The environment's credentials, else those of the shared file.
 public struct StandardCredentials: S3CredentialSource {
+  private let file = SharedFileCredentials()
+
   /// The environment and then the file, as other programs look for them.
   public init() {}
 
-  /// - Throws: `RemoteSettingError` that names both places.
-  public func credentials() throws -> S3Credentials {
+  /// - Throws: `RemoteSettingError` that names both places; `CancellationError` if the task is cancelled.
+  public func credentials() async throws -> S3Credentials {
     do {
       return try EnvironmentCredentials().credentials()
     } catch {
       let first = error
       do {
-        return try SharedFileCredentials().credentials()
+        return try await file.credentials()
+      } catch let error as CancellationError {
+        throw error
       } catch {
         throw RemoteSettingError("credentials", "there are none: \(first); and \(error)")
       }

@@ -11,6 +11,7 @@ public struct SharedFileCredentials: S3CredentialSource {
   private let path: FilePath?
   private let profile: String?
   private let variables: @Sendable () -> [String: String]
+  private let reads = BlockingRead<S3Credentials>()
 
   /// - Parameters:
   ///   - path: the file; nil for `AWS_SHARED_CREDENTIALS_FILE`, else `~/.aws/credentials`.
@@ -25,11 +26,13 @@ public struct SharedFileCredentials: S3CredentialSource {
     self.variables = variables
   }
 
-  /// Reads the file.
+  /// Reads the file, on a thread of its own: it may lie on a server that hangs.
   ///
   /// - Throws: `RemoteSettingError` for a file that cannot be read or that others may read, and for a profile that it does
-  ///   not have whole.
-  public func credentials() throws -> S3Credentials {
+  ///   not have whole; `CancellationError` if the task is cancelled.
+  public func credentials() async throws -> S3Credentials { try await reads.value { try read() } }
+
+  private func read() throws -> S3Credentials {
     let variables = variables()
     let profile = profile ?? variables["AWS_PROFILE"]?.ifNotEmpty ?? "default"
     let path =

@@ -123,7 +123,7 @@ enum RemoteProgram {
     [], ["check"], ["check", "bucket"], ["check", "ftp://x"], ["check", "https://user:S3cret@host/x"],
     ["get", "s3://bucket"],
     ["list", "s3://bucket", "--limit", "0"], ["lifecycle", "s3://bucket", "--days", "0"], ["bogus", "s3://bucket"],
-    ["check", "s3://bucket?regoin=x"],
+    ["check", "s3://bucket?regoin=x"], ["put", "s3://bucket", "key", "/dev/null", "--ttl", "0"],
   ])
   func wrongUsageIsRefused(arguments: [String]) async throws {
     let run = try await Programs.run([RemoteProgram.path] + arguments)

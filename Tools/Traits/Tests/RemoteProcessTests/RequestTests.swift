@@ -95,6 +95,16 @@ import Testing
     #expect(!request.lines.contains { $0.contains("hidden") })
   }
 
+  /// What is sent is what servers sign, whatever the endpoint's path looks like.
+  @Test func aPathIsSentAsItIsSigned() async throws {
+    var settings = S3Engine.Settings(bucket: "cache", credentials: .fixed(accessKey: "AK", secretKey: "hidden"))
+    settings.endpoint = try HTTPEndpoint(
+      "http://127.0.0.1:\(server.port)/a+b/%c3%a4/%7Ex/c%2fd/e@f".replacing("@", with: "="))
+    let engine = try S3Engine(settings)
+    let request = try await send(engine) { _ = try await $0.get(name) }
+    #expect(request.lines.first == "GET /a%2Bb/%C3%A4/~x/c%2Fd/e%3Df/cache/a%20b/%C3%A4%25 HTTP/1.1")
+  }
+
   @Test func aPutFromAFileIsNotReadTwice() async throws {
     let record = try await Records().inFile(Records.bytes(3_000_000, seed: 4))
     let request = try await send(try s3()) { try await $0.put(record, as: name) }

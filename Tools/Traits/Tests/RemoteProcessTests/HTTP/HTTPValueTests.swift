@@ -24,7 +24,7 @@ import Testing
   ])
   func aMessageTellsNoSecretOfAnAddress(location: String, told: String) {
     let (kind, advice) = HTTPFailure.meaning(
-      of: 302, retryAfter: nil, credential: .none, isPut: false, location: location)
+      of: 302, retryAfter: nil, credential: .none, method: "GET", location: location)
     #expect(kind == .refused)
     #expect(advice == "the endpoint has moved to \(told); set endpoint to that")
   }

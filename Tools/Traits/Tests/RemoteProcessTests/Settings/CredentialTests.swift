@@ -5,7 +5,7 @@ import Testing
 @testable import BlobCacheRemote
 
 /// Where secrets come from, and that they go nowhere.
-@Suite struct CredentialTests {
+@Suite(.timeLimit(.minutes(5))) struct CredentialTests {
   private func file(_ text: String, mode: Int = 0o600) throws -> FilePath {
     let url = FileManager.default.temporaryDirectory.appending(path: "secret-\(UUID().uuidString)")
     try Data(text.utf8).write(to: url)
@@ -27,16 +27,16 @@ import Testing
   }
 
   /// A variable without a value is not set.
-  @Test func emptyVariablesAreNone() throws {
+  @Test func emptyVariablesAreNone() async throws {
     let variables = ["AWS_ACCESS_KEY_ID": "AK", "AWS_SECRET_ACCESS_KEY": "SK", "AWS_SESSION_TOKEN": ""]
     #expect(try EnvironmentCredentials { variables }.credentials().sessionToken == nil)
     let text = "[default]\naws_access_key_id = AK\naws_secret_access_key = SK\naws_session_token =\n"
     let path = try file(text)
     let empty = ["AWS_PROFILE": "", "AWS_SHARED_CREDENTIALS_FILE": "", "HOME": "/nonexistent"]
-    let found = try SharedFileCredentials(path, profile: nil) { empty }.credentials()
+    let found = try await SharedFileCredentials(path, profile: nil) { empty }.credentials()
     #expect(found == S3Credentials(accessKey: "AK", secretKey: "SK"))
-    let error = #expect(throws: RemoteSettingError.self) {
-      try SharedFileCredentials(nil, profile: nil) { empty }.credentials()
+    let error = await #expect(throws: RemoteSettingError.self) {
+      try await SharedFileCredentials(nil, profile: nil) { empty }.credentials()
     }
     #expect(error?.setting == "/nonexistent/.aws/credentials")
   }
@@ -86,33 +86,72 @@ import Testing
     aws_access_key_id = AK3
     """
 
-  @Test func aProfileOfTheSharedFileIsRead() throws {
+  @Test func aProfileOfTheSharedFileIsRead() async throws {
     let path = try file(Self.shared)
     let variables = ["AWS_SHARED_CREDENTIALS_FILE": path.string]
-    func read(_ path: FilePath?, _ profile: String?, _ variables: [String: String]) throws -> S3Credentials {
-      try SharedFileCredentials(path, profile: profile) { variables }.credentials()
+    func read(_ path: FilePath?, _ profile: String?, _ variables: [String: String]) async throws -> S3Credentials {
+      try await SharedFileCredentials(path, profile: profile) { variables }.credentials()
     }
     let first = S3Credentials(accessKey: "AK1", secretKey: "SK1=")
     let second = S3Credentials(accessKey: "AK2", secretKey: "SK2", sessionToken: "ST2")
-    #expect(try read(path, nil, [:]) == first)
-    #expect(try read(nil, nil, variables) == first)
-    #expect(try read(path, "other", [:]) == second)
-    #expect(try read(nil, nil, variables.merging(["AWS_PROFILE": "other"]) { $1 }) == second)
+    #expect(try await read(path, nil, [:]) == first)
+    #expect(try await read(nil, nil, variables) == first)
+    #expect(try await read(path, "other", [:]) == second)
+    #expect(try await read(nil, nil, variables.merging(["AWS_PROFILE": "other"]) { $1 }) == second)
     for (profile, message) in [("none", "no profile none"), ("half", "no aws_secret_access_key")] {
-      let error = #expect(throws: RemoteSettingError.self) { try read(path, profile, [:]) }
+      let error = await #expect(throws: RemoteSettingError.self) { try await read(path, profile, [:]) }
       #expect(error?.message.contains(message) == true && error?.message.contains("AK3") == false)
     }
     let home = ["HOME": "/nonexistent"]
-    let error = #expect(throws: RemoteSettingError.self) { try read(nil, nil, home) }
+    let error = await #expect(throws: RemoteSettingError.self) { try await read(nil, nil, home) }
     #expect(error?.setting == "/nonexistent/.aws/credentials")
-    #expect(throws: RemoteSettingError.self) { try read(try file(Self.shared, mode: 0o644), nil, [:]) }
+    await #expect(throws: RemoteSettingError.self) { try await read(try file(Self.shared, mode: 0o644), nil, [:]) }
   }
 
-  @Test func aSecretFileHasOneLine() throws {
-    #expect(try Secret.file(try file("  token \nmore")).text() == "token")
-    #expect(throws: RemoteSettingError.self) { try Secret.file(try file("\n")).text() }
-    #expect(throws: RemoteSettingError.self) { try Secret.file(try file("token", mode: 0o604)).text() }
-    #expect(throws: RemoteSettingError.self) { try Secret.file("/none").text() }
+  @Test func aSecretFileHasOneLine() async throws {
+    #expect(try await Secret.file(try file("  token \nmore")).text() == "token")
+    await #expect(throws: RemoteSettingError.self) { try await Secret.file(try file("\n")).text() }
+    await #expect(throws: RemoteSettingError.self) { try await Secret.file(try file("token", mode: 0o604)).text() }
+    await #expect(throws: RemoteSettingError.self) { try await Secret.file("/none").text() }
+  }
+
+  /// A file that does not come, such as of a server that hangs, keeps one thread, and none of the tasks'.
+  @Test func aFileThatHangsBlocksNoTask() async throws {
+    let pipes = (try SlowFile(), try SlowFile())
+    let secret = Secret.file(FilePath(pipes.0.path))
+    let shared = SharedFileCredentials(FilePath(pipes.1.path))
+    // More than there are threads for tasks.
+    let waiting = (0..<200).map { index in
+      Task { index % 2 == 0 ? try await secret.text() : try await shared.credentials().accessKey }
+    }
+    for task in waiting.dropFirst(2) { task.cancel() }
+    for task in waiting.dropFirst(2) { await #expect(throws: CancellationError.self) { try await task.value } }
+    try await pipes.0.come("token\n")
+    try await pipes.1.come("[default]\naws_access_key_id = AK\naws_secret_access_key = SK\n")
+    #expect(try await waiting[0].value == "token")
+    #expect(try await waiting[1].value == "AK")
+  }
+
+  /// A FIFO, whose readers wait until its text comes.
+  private struct SlowFile {
+    let path = FileManager.default.temporaryDirectory.appending(path: "secret-\(UUID().uuidString)").path
+    private let descriptor: Int32
+
+    init() throws {
+      guard mkfifo(path, 0o600) == 0 else { throw Failure("no FIFO: \(errno)") }
+      // With one who may write, an open waits for nobody.
+      descriptor = open(path, O_RDWR)
+    }
+
+    func come(_ text: String) async throws {
+      #expect(write(descriptor, text, text.utf8.count) == text.utf8.count)
+      try await eventually("\(path) is read") {
+        var waiting: Int32 = 0
+        return ioctl(descriptor, UInt(FIONREAD), &waiting) == 0 && waiting == 0
+      }
+      close(descriptor)
+      unlink(path)
+    }
   }
 
   @Test func noDescriptionTellsASecret() throws {

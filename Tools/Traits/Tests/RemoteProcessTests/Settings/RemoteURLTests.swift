@@ -60,6 +60,8 @@ import Testing
     ("http://cache.example?insecure=true", "http://cache.example", "blobcache"),
     ("http://localhost:1/%C3%A4", "http://localhost:1/%C3%A4", "blobcache"),
     ("http://localhost:1/ä", "http://localhost:1/%C3%A4", "blobcache"),
+    ("http://localhost:8080/ac?names=sha256&namespace=team", "http://localhost:8080/ac", "team"),
+    ("http://localhost:8080/dav?names=path", "http://localhost:8080/dav", "blobcache"),
   ])
   func serversAreNamed(_ text: String, name: String, namespace: String) async throws {
     let (engine, found) = try engine(text)
@@ -122,6 +124,8 @@ import Testing
     ("http://127.0.0.1/a/../b", "endpoint", "no part ."), ("http://127.0.0.1/%zz", "endpoint", "escape"),
     ("http://127.0.0.1/a%20b", "endpoint", "space"),
     ("http://127.0.0.1/?region=a", "region", "no such option"),
+    ("http://127.0.0.1/ac?names=md5", "names", "path or sha256"), ("http://127.0.0.1/cas?names=sha256", "names", "/ac"),
+    ("http://127.0.0.1/v1/blobs/?names=sha256", "names", "leave out"),
     ("https://user:secret/ss@host/", "URL", "%40"), ("s3://AKIA:secret/rXU@bucket", "URL", "%40"),
     ("https://user:1?secret@host", "URL", "%40"), ("https://user:1234/secret@host/", "URL", "%40"),
     ("valkey://user:1/secret@host/", "URL", "%40"), ("https://user%3Asecret@host/", "URL", "password-file"),
