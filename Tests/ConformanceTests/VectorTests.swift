@@ -166,7 +166,9 @@ import Testing
 
     let paths = try Self.paths(below: checkedIn)
     #expect(try paths == Self.paths(below: fresh.string))
-    #expect(try Set(paths) == Set(Manifest.load().files.map(\.path) + ["manifest.json"]))
+    let parts = try PackManifest.load().parts.map(\.path)
+    let manifests = ["manifest.json", "pack/manifest.json"]
+    #expect(try Set(paths) == Set(Manifest.load().files.map(\.path) + parts + manifests))
     for path in paths {
       let bytes = FileManager.default.contents(atPath: fresh.string + "/" + path)
       #expect(try bytes.map(Array.init) == Specification.bytes("vectors/" + path), "\(path)")
@@ -174,7 +176,7 @@ import Testing
   }
 
   @Test func theVectorsStaySmall() {
-    #expect(VectorSet.files().reduce(0) { $0 + $1.bytes.count } < 110_000)
+    #expect(VectorSet.files().reduce(0) { $0 + $1.bytes.count } < 130_000)
   }
 
   /// APFS and HFS+ would check two such names out into one file.

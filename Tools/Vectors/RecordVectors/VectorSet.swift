@@ -24,7 +24,7 @@ public enum VectorSet {
   public static func files() -> [(path: String, bytes: [UInt8])] {
     let records = RecordVector.all
     return [("manifest.json", Array((manifest(of: records).rendered() + "\n").utf8))]
-      + records.map { ($0.path, $0.bytes) }
+      + records.map { ($0.path, $0.bytes) } + PackVector.files
   }
 
   private static func manifest(of records: [RecordVector]) -> JSONText {
