@@ -253,7 +253,7 @@ internal import SystemPackage
       beginEntry()
       return try enter(entry.name)
     }
-    if [Quarantine.directoryName, RecyclingBin.directoryName].contains(entry.name),
+    if [Quarantine.directoryName, RecyclingBin.directoryName, PackDirectory.name].contains(entry.name),
       entry.kind == .directory || entry.kind == .unknown
     {
       // Another's is no more than any other directory of theirs.

@@ -26,7 +26,7 @@ struct DeadBits: Sendable {
 
   /// Whether the record at an address of this chunk is marked as dead.
   ///
-  /// Relaxed, as the marks are: who asks holds the stripe of the record's key, or nobody else changes the packs.
+  /// Relaxed, as the marks are. The caller holds the stripe of the record's key, or has the packs to itself.
   func isDead(_ address: PackAddress) -> Bool {
     guard isHere(address) else { return true }
     let word = pack.head.withWord(at: address.deadWordOffset, as: UInt64.self) { $0.load(ordering: .relaxed) }
@@ -49,16 +49,15 @@ struct DeadBits: Sendable {
 
   /// Takes the salts away: nothing in the chunk is a record.
   ///
-  /// When the chunk becomes free, not when it is taken. The two are far apart, so that no write to the medium that has
-  /// begun in between copies an old salt together with bits that are empty already: dead records would be alive.
+  /// That is done when the chunk becomes free, long before it is taken. A medium that copies the sector while both are
+  /// done could get an old salt with empty bits. Dead records would be alive.
   func forget() {
     for quarter in 0..<PackLayout.quarterCount { setSaltWord(0, quarter) }
   }
 
   /// Gives each quarter a new salt and empty bits.
   ///
-  /// A reader with an address of the chunk's life before may see any of it. It finds that its entry of the index has
-  /// changed.
+  /// A reader with an address from before may see any of it. It then finds its entry of the index changed.
   func renew() {
     var random = SystemRandomNumberGenerator()
     for quarter in 0..<PackLayout.quarterCount {

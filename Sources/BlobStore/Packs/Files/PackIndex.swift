@@ -59,6 +59,16 @@ extension PackIndex {
       != 0
   }
 
+  /// The tag of a name in this index.
+  func tag(of digest: UInt64) -> UInt16 { IndexHash(digest: digest, seed: seed).tag }
+
+  /// The entry that leads a name to an address; nil if none does.
+  func find(_ digest: UInt64, at address: PackAddress) -> (slot: IndexSlot, entry: IndexEntry)? {
+    var probe = probe(digest)
+    while let found = probe.next(in: self) { if found.entry.address == address { return found } }
+    return nil
+  }
+
   func entry(at slot: IndexSlot) -> IndexEntry {
     // Acquires the salt, the time and the table entry of the record that the entry has published.
     IndexEntry(rawValue: word(slot.entryOffset, UInt64.self) { $0.load(ordering: .acquiring) })

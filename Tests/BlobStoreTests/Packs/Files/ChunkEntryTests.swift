@@ -107,7 +107,7 @@ import Testing
     #expect(entry.latestExpiry == 9)
   }
 
-  @Test(arguments: 4...255) func aStateOfNoVersionIsLeftAlone(number: UInt64) throws {
+  @Test(arguments: [4, 5, 127, 128, 255]) func aStateOfNoVersionIsLeftAlone(number: UInt64) throws {
     let entry = pack.entry(ofChunk: 0)
     let state = ChunkState(rawValue: 3 << 8 | number)
     #expect(entry.compareExchange(.free, state) && !entry.compareExchange(.free, state))

@@ -42,6 +42,16 @@ import Testing
     #expect(try PackDirectory.open(in: root, makesIt: true) == nil)
   }
 
+  /// F3a.
+  @Test func itIsNotForeignUnlessItIsAnothers() throws {
+    let bench = try PackBench()
+    _ = try (bench.pack(), bench.index())
+    #expect(try bench.store.usage().foreignFiles == 0 && bench.store.usage().records == 1)
+    try FileManager.default.removeItem(atPath: bench.path(""))
+    try bench.cache.write([1], to: ".packs")
+    #expect(try bench.store.usage().foreignFiles == 1)
+  }
+
   @Test func aReplacedOneIsNoticed() throws {
     let opened = try #require(try PackDirectory.open(in: root, makesIt: true))
     try FileManager.default.removeItem(atPath: cache.path(".packs"))

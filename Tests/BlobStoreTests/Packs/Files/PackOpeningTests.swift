@@ -21,12 +21,15 @@ import Testing
     return error
   }
 
-  @Test(arguments: 0..<64) func eachByteOfAHeadIsLookedAt(offset: Int) throws {
+  @Test func eachByteOfAHeadIsLookedAt() throws {
     _ = try bench.pack()
-    try bench.change("p-0") { $0[offset] ^= 0x40 }
-    // A later version is another program's.
-    let code: BlobStoreError.Code = 8..<16 ~= offset ? .foreignFile : .damaged
-    expect(code) { _ = try PackFile.open(0, in: bench.packs) }
+    for offset in 0..<64 {
+      try bench.change("p-0") { $0[offset] ^= 0x40 }
+      // A later version is another program's.
+      expect(8..<16 ~= offset ? .foreignFile : .damaged) { _ = try PackFile.open(0, in: bench.packs) }
+      try bench.change("p-0") { $0[offset] ^= 0x40 }
+    }
+    #expect(try PackFile.open(0, in: bench.packs) != nil)
   }
 
   @Test func anEarlierVersionIsDamaged() throws {
