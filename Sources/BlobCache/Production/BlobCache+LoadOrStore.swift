@@ -49,7 +49,7 @@ extension BlobCache {
   func load(_ request: ProductionRequest) async throws -> Blob {
     let engine = try openEngine()
     let key = request.key
-    if engine.revalidates, let blob = try await engine.revalidate(key), request.isAcceptable(blob) { return blob }
+    if engine.revalidates, let blob = try await engine.newer(key, isAcceptable: request.isAcceptable) { return blob }
     let name = Production.Name(key: key, kind: .load)
     func answer(_ found: BlobFinding?) -> Blob? {
       guard let found, let blob = found.blob, request.isAcceptable(blob) else { return nil }

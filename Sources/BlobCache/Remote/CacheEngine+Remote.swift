@@ -11,7 +11,7 @@ internal import Logging
 extension CacheEngine {
   /// The blob of a key, after the engine's word about it.
   func loadRevalidated(_ key: BlobKey, touching: Bool) async throws -> Blob? {
-    if let blob = try await revalidate(key) { return blob }
+    if let blob = try await newer(key) { return blob }
     if let blob = resident(key, touching: touching) { return blob }
     return try await loadWithRemote(key, touching: touching)
   }

@@ -1,6 +1,7 @@
 @testable import BlobCache
 import BlobRecord
 import Foundation
+import Locks
 import TestSupport
 import Testing
 
@@ -16,6 +17,38 @@ import Testing
     records.now = { [clock = machine.clock] in clock.now }
     records.patience = .seconds(300)
     return records
+  }
+
+  /// Says for how long it is to sleep, and sleeps for good.
+  private final class NotingClock: Clock {
+    let now = ContinuousClock.now
+    let minimumResolution = Duration.zero
+    private let noted = Lock<Duration?>(nil)
+
+    var time: Duration {
+      get async {
+        while true {
+          if let time = noted.withLock({ $0 }) { return time }
+          await Task.yield()
+        }
+      }
+    }
+
+    func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
+      noted.withLock { $0 = $0 ?? deadline - now }
+      try await Task.sleep(for: .seconds(1 << 20))
+    }
+  }
+
+  /// A slow line is no failure: each mebibyte of an upload has a second besides.
+  @Test func anUploadHasTimeByItsSize() async throws {
+    var records = records()
+    let clock = NotingClock()
+    records.clock = clock
+    engine.hold { _ in _ = await clock.time }
+    try await records.store(payload(3 << 20), for: "key", ttl: 60)
+    let time = await clock.time
+    #expect(time > .seconds(303) && time < .seconds(304), "\(time)")
   }
 
   private static let keys = ["key", "a", "ä", "a/b", "%", String(repeating: "long", count: 100)]

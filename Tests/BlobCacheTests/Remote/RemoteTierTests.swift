@@ -229,6 +229,23 @@ import Testing
       told == ["fetched", "hit(BlobCache.CacheEvent.Tier.remote)", "hit(BlobCache.CacheEvent.Tier.memory)", "miss"])
   }
 
+  /// A load that gets another machine's newer blob is a hit of the tier.
+  @Test(arguments: [true, false]) func aNewerBlobIsToldAsAHit(mayProduce: Bool) async throws {
+    let writer = try first.node(engine)
+    let reader = try second.node(engine) { $0.remote?.revalidatesAfter = .seconds(30) }
+    try await writer.store(payload(1), for: "key")
+    _ = try await reader.load("key")
+    second.uptime.advance(by: 31)
+    try await writer.store(payload(2), for: "key")
+    var events = reader.events.makeAsyncIterator()
+    let found = mayProduce ? try await reader.load("key") { payload(3) } : try await reader.load("key")
+    #expect(found?.payload == payload(2))
+    _ = try await reader.load("none")
+    var told: [String] = []
+    while told.last != "miss", let event = await events.next() { told.append("\(event.kind)") }
+    #expect(told == ["fetched", "hit(BlobCache.CacheEvent.Tier.remote)", "miss"])
+  }
+
   /// T11: a prefix is removed there only where that is asked for, and then of all machines' blobs.
   @Test(arguments: ["al", "album/", "a", "album/1"]) func aPrefixIsRemovedThereWhenThatIsAsked(
     prefix: String

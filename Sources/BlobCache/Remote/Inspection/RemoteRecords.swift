@@ -11,11 +11,13 @@ internal import Posix
 /// The records of a namespace in a remote engine, without a directory: what a person looks at, and changes, by a tool.
 ///
 /// Its errors are told, where those of a cache are misses. Each request has a time: `patience` without an answer, or
-/// between two pieces of one.
+/// between two pieces of one. An upload has a second for each mebibyte besides.
 package struct RemoteRecords: Sendable {
   package let engine: any RemoteEngine
   package let namespace: RemoteNamespace
   package var patience: Duration = .seconds(30)
+  /// The clock of that; for tests.
+  package var clock: any Clock<Duration> = ContinuousClock()
   /// What records are sealed by; nil where they have no seal.
   package var sealKey: RemoteSealKey?
   package var now: @Sendable () -> UnixTime = { UnixTime(seconds: SystemClock.unixSeconds()) }
@@ -26,9 +28,10 @@ package struct RemoteRecords: Sendable {
   }
 
   private func ask<Answer: Sendable>(
-    _ body: @escaping @Sendable (Patience.Pace) async throws -> Answer
+    uploading byteCount: Int = 0, _ body: @escaping @Sendable (Patience.Pace) async throws -> Answer
   ) async throws -> Answer {
-    try await Patience(clock: ContinuousClock()).run(first: patience, progress: patience, engine.name, body)
+    let time = patience + RemoteTier.Deadlines().perMebibyte * (Double(byteCount) / Double(1 << 20))
+    return try await Patience(clock: clock).run(first: time, progress: time, engine.name, body)
   }
 }
 
@@ -92,7 +95,7 @@ extension RemoteRecords {
       ttl: UInt64(max(1, seconds)), updateTime: UInt64(max(0, now().seconds)), payloadSize: UInt64(payload.count))
     let blob = Blob(key: key, payload: payload, header: header)
     let record = RemoteRecord(blob, defaultExpiration: max(1, seconds), to: place, sealedBy: sealKey)
-    try await ask { _ in try await engine.put(record, as: place.name) }
+    try await ask(uploading: record.byteCount) { _ in try await engine.put(record, as: place.name) }
   }
 
   /// Removes a key's object, if there is one.
