@@ -5,10 +5,12 @@ internal import Synchronization
 /// The tag makes it likely that the name fits; only the record tells. Any bytes of an index end it.
 struct IndexProbe: Sendable {
   private let tag: UInt16
+  /// The bucket that is looked at next.
   private var bucket: Int
-  /// Of the five of the bucket.
-  private var index = 0
   private var bucketsLeft: Int
+  /// The bucket before, and a bit for each entry there that had the tag and is not looked at yet.
+  private var looked = 0
+  private var matches: UInt8 = 0
 
   init(_ hash: IndexHash, of index: PackIndex) {
     tag = hash.tag
@@ -21,21 +23,22 @@ struct IndexProbe: Sendable {
   /// - Parameter table: the index that the search began in.
   /// - Complexity: a cache line for each bucket.
   mutating func next(in table: PackIndex) -> (slot: IndexSlot, entry: IndexEntry)? {
-    while bucketsLeft > 0 {
-      while index < IndexLayout.entriesPerBucket {
-        let slot = IndexSlot(bucket: bucket, index)
-        index &+= 1
+    while true {
+      while matches != 0 {
+        let slot = IndexSlot(bucket: looked, matches.trailingZeroBitCount)
+        matches &= matches &- 1
         let entry = table.entry(at: slot)
         if entry.tag == tag, !entry.isEmpty { return (slot, entry) }
       }
-      guard table.hasOverflown(bucket) else {
+      guard bucketsLeft > 0 else { return nil }
+      looked = bucket
+      matches = table.matches(of: tag, in: bucket)
+      if table.hasOverflown(bucket) {
+        bucket = table.bucket(after: bucket)
+        bucketsLeft &-= 1
+      } else {
         bucketsLeft = 0
-        break
       }
-      index = 0
-      bucket = table.bucket(after: bucket)
-      bucketsLeft &-= 1
     }
-    return nil
   }
 }

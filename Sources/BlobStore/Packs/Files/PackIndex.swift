@@ -52,6 +52,21 @@ extension PackIndex {
 
   func bucket(after bucket: Int) -> Int { bucket &+ 1 == bucketCount ? 0 : bucket &+ 1 }
 
+  /// The entries of a bucket that seem to have a tag: a bit for each.
+  ///
+  /// They are looked at once for all five, because the bounds of each would be checked else.
+  func matches(of tag: UInt16, in bucket: Int) -> UInt8 {
+    unsafe map.withWords(at: IndexLayout.bucketOffset(bucket), count: IndexLayout.entriesPerBucket) { words in
+      var matches: UInt8 = 0
+      for index in 0..<IndexLayout.entriesPerBucket {
+        // Relaxed: an entry that matches is read again, and acquires then. Empty ones are found out there too.
+        let entry = IndexEntry(rawValue: unsafe words[index].load(ordering: .relaxed))
+        matches |= (entry.tag == tag ? 1 : 0) &<< UInt8(truncatingIfNeeded: index)
+      }
+      return matches
+    }
+  }
+
   /// Whether an insertion has had to go on to the next bucket.
   func hasOverflown(_ bucket: Int) -> Bool {
     // Acquires nothing: an entry behind it that was published before this search began was so after this was set.
