@@ -7,6 +7,8 @@ struct EngineFixture: Sendable, CustomTestStringConvertible {
   let name: String
   /// Why it cannot be had here; nil if it can.
   let missing: String?
+  /// Whether one of several puts that come at once, each on condition that there is nothing, is the only one that is taken.
+  var decidesRaces = true
   /// An engine of its own, which the caller closes.
   let make: @Sendable () async throws -> any RemoteEngine
 
@@ -37,6 +39,9 @@ struct EngineFixture: Sendable, CustomTestStringConvertible {
     },
     EngineFixture(name: "Valkey", missing: ValkeyProgram.valkey.missing) {
       try ValkeyEngine(try await ValkeyNode.valkey.value.settings)
+    },
+    EngineFixture(name: "OpenStack Swift", missing: OpenStackSwift.missing, decidesRaces: false) {
+      try S3Engine(try await OpenStackSwift.shared.value.settings())
     },
   ]
 }

@@ -42,6 +42,9 @@ final class FleetHistory: Sendable {
   private let numbers = Counter()
   private let record = Mutex(Record())
 
+  /// - Parameter start: before all that it records.
+  init(after start: Int = 0) { _ = time.increment(by: start) }
+
   var recorded: Record { record.withLock { $0 } }
 
   func tick() -> Int { time.increment() }

@@ -17,6 +17,7 @@ final class Machine: Sendable {
     tier.deadlines.firstByte = .seconds(60)
     tier.deadlines.progress = .seconds(60)
     tier.deadlines.change = .seconds(60)
+    tier.deadlines.answer = .seconds(240)
     tier.jitter = { 1 }
     change(&tier)
     var configuration = BlobCache.Configuration()
