@@ -53,11 +53,10 @@ import Testing
   }
 
   /// Four times the age counts for two.
-  @Test func anOlderChunkGoesBeforeOneThatIsALittleEmptier() {
-    let chunks = [chunk(1, staying: [200], age: 1), chunk(2, staying: [300], age: 4)]
-    #expect(PackEvictionPlan(chunks, demand()).emptied == [2, 1])
-    #expect(
-      PackEvictionPlan(chunks.map { chunk($0.number, staying: [$0.stayingByteCounts[0]]) }, demand()).emptied == [1, 2])
+  @Test(arguments: [(4, [2, 1]), (2, [1, 2]), (1, [1, 2])] as [(Int, [Int])])
+  func anOlderChunkGoesBeforeOneThatIsALittleEmptier(age: Int, order: [Int]) {
+    let chunks = [chunk(1, staying: [200], age: 1), chunk(2, staying: [300], age: age)]
+    #expect(PackEvictionPlan(chunks, demand()).emptied == order)
   }
 
   @Test func aFullChunkBringsNoRoom() {
@@ -83,6 +82,14 @@ import Testing
     let plan = PackEvictionPlan(chunks, demand(live: 98_600, free: 5))
     #expect(plan.level > 0)
     #expect(plan.emptied.count == 3)
+  }
+
+  /// Moving alone would be cheap here, and would bring the live bytes no lower.
+  @Test func movingDoesNotReplaceEvicting() {
+    let plan = PackEvictionPlan(
+      (1...9).map { chunk($0, live: 100, staying: [100, 50]) }, demand(live: 98_200, free: 5))
+    #expect(plan.level == 1)
+    #expect(plan.emptied.count == 4)
   }
 
   @Test func whatIsOverIsNotEvictedTwice() {
