@@ -36,7 +36,7 @@ public struct BlobStoreError: Error, Sendable {
 
     /// A system call failed: `systemCall`, `path` and `errno` say which, on what and why.
     public static let fileSystem = Code(.fileSystem)
-    /// The record's file breaks the rule in `recordError`.
+    /// The record's file breaks the rule in `recordError`. Without one, it is a pack that cannot be used: `path`.
     public static let damaged = Code(.damaged)
     /// The key has no file name under the store's naming.
     public static let invalidKey = Code(.invalidKey)

@@ -33,14 +33,12 @@ struct ChunkState: RawRepresentable, Hashable, Sendable {
   func with(_ kind: Kind) -> ChunkState { ChunkState(kind, owner: owner) }
 }
 
-/// Which records share a chunk, so that they go together.
+/// Which records share a chunk, so that they go together: 0 to 6 are by their time to live.
 struct ChunkClass: RawRepresentable, Hashable, Sendable {
   let rawValue: UInt32
 
   init(rawValue: UInt32) { self.rawValue = rawValue }
 
-  /// Classes of records by their time to live; the last one is for those without.
-  static let timesToLive = (0...6).map { ChunkClass(rawValue: $0) }
   /// Records that a collection has moved.
   static let survivors = ChunkClass(rawValue: 7)
   /// Records that are locked, or were stored with a barrier or a full sync. Their headers may be written in place.

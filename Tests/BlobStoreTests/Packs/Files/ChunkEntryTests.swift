@@ -98,6 +98,16 @@ import Testing
     #expect(entry.reserve(64, owner: 9) == 0)
   }
 
+  /// The state is the first thing that a session takes, and room the last that it gives.
+  @Test func aSessionThatDiesWhileItTakesAChunkLeavesNoRoom() throws {
+    let entry = try bench.openChunk(in: pack)
+    #expect(entry.seal(owner: 7) && entry.beginCollection() && entry.free())
+    #expect(entry.compareExchange(.free, ChunkState(.open, owner: 8)))
+    #expect(entry.reserve(64, owner: 8) == nil && entry.inFlight == 0)
+    #expect(entry.seal(owner: 8) && entry.beginCollection() && entry.free())
+    #expect(entry.take(for: .survivors, owner: 9, sequence: 1) && entry.reserve(64, owner: 9) == 0)
+  }
+
   @Test func hintsAreCounted() throws {
     let entry = try bench.openChunk(in: pack)
     entry.countLive(records: 2, bytes: 300)
