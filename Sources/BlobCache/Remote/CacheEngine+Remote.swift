@@ -99,7 +99,9 @@ extension CacheEngine {
           try await self.look(key, touching: false)
         }
       if let blob = found.blob { return blob }
-      guard !remote.isPending(key), let blob = try await self.fetch(key, from: remote, if: history) else {
+      guard !remote.isPending(key),
+        let blob = try await self.fetch(key, from: remote, if: history, answering: production)
+      else {
         throw AbsentRemotely()
       }
       return blob
@@ -132,8 +134,16 @@ extension CacheEngine {
     let name = Production.Name(key: key, kind: kind)
     guard productions.isUnderWay(name) else { return false }
     // One that has just ended is not begun again.
-    _ = try await productions.answer(to: name) { _ in throw AbsentRemotely() }
+    _ = try await productions.answer(to: name, isPatient: true) { _ in throw AbsentRemotely() }
     return true
+  }
+
+  /// Waits until what a load has answered has its place in the directory.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled; `recursiveProduction`.
+  func placeFetched(_ key: BlobKey) async throws {
+    guard remote?.tier.answersBeforeStoring == true else { return }
+    _ = try await hasWaited(for: .fetch, of: key)
   }
 
   /// Brings the blob that the remote tier has of a key into the directory, piece by piece, if the tier has one.
@@ -189,15 +199,23 @@ extension CacheEngine {
 
   /// The blob that the engine has of a key; it is stored here.
   ///
-  /// - Parameter history: as for `fetchFile`.
+  /// - Parameters:
+  ///   - history: as for `fetchFile`.
+  ///   - production: is answered before the store, where the tier says so.
   /// - Returns: nil for nothing; a blob also if it cannot be kept.
-  func fetch(_ key: BlobKey, from remote: RemoteAccess, if history: StoreCondition) async throws -> Blob? {
+  func fetch(
+    _ key: BlobKey, from remote: RemoteAccess, if history: StoreCondition, answering production: Production? = nil
+  ) async throws -> Blob? {
     guard let record = try await remote.record(of: key) else { return nil }
     var request = StoreRequest(
       payload: record.payload, ttl: record.header.timeToLive, locks: .keep, extendedData: record.extendedData)
     // It expires here when it does there.
     request.updateTime = record.header.lastUpdate
     request.condition = history
+    let byteCount = record.payload.count
+    let isAnswered = production != nil && remote.mayAnswerBeforeStoring(byteCount)
+    if let production, isAnswered { productions.answer(production, early: request.blob(key, record.header)) }
+    defer { if isAnswered { remote.didStoreAnswered(byteCount) } }
     do {
       let blob = try await lanes.writes.run { [request] in try self.writeInTurn(request, for: key, queueTime: $0) }
       remote.didFetch(key, modified: record.modified)

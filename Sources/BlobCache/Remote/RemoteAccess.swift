@@ -15,6 +15,8 @@ final class RemoteAccess: Sendable {
   private let listening = Lock<Task<Void, Never>?>(nil)
   private let isClosed = Atomic(false)
   private let patience: Patience
+  /// Bytes that loads have answered, and that are still being stored.
+  private let answeredBytes = Atomic(0)
 
   /// Asks the engine nothing.
   init(_ tier: RemoteTier, _ here: RemoteRequests.Surroundings) {
@@ -75,6 +77,16 @@ final class RemoteAccess: Sendable {
     }
     return nil
   }
+
+  /// Whether a fetched blob is answered before it is stored. If so, `didStoreAnswered` follows.
+  func mayAnswerBeforeStoring(_ byteCount: Int) -> Bool {
+    guard tier.answersBeforeStoring else { return false }
+    let hasRoom = answeredBytes.add(byteCount, ordering: .relaxed).newValue <= tier.waitingByteLimit
+    if !hasRoom { didStoreAnswered(byteCount) }
+    return hasRoom
+  }
+
+  func didStoreAnswered(_ byteCount: Int) { answeredBytes.subtract(byteCount, ordering: .relaxed) }
 
   /// A blob that the engine had has its place in the directory.
   ///

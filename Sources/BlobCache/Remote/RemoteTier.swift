@@ -48,6 +48,12 @@ public struct RemoteTier: Sendable {
   /// For engines that drop objects by their age, such as by a lifecycle rule: half of that age. Where the engine does not
   /// tell when an object was put there, nothing is written again.
   public var rewritesAfter: Duration?
+  /// Whether a load answers what the engine has before that has its place in the directory.
+  ///
+  /// The store follows. Looks at a record and changes of it wait for that store, where they are asynchronous verbs of this
+  /// cache. The others, and other processes, find the blob a moment later. Up to `waitingByteLimit` bytes are under way
+  /// so; a load beyond them waits for its store.
+  public var answersBeforeStoring = false
   /// How long `BlobCache.close` waits for stores that have not reached the engine.
   public var flushesOnCloseFor: Duration = .seconds(2)
 
@@ -157,6 +163,6 @@ extension RemoteTier {
       && remembersAbsenceFor == other.remembersAbsenceFor
       && sealKey == other.sealKey && revalidatesAfter == other.revalidatesAfter && leases == other.leases
       && announcesChanges == other.announcesChanges && rewritesAfter == other.rewritesAfter && breaker == other.breaker
-      && flushesOnCloseFor == other.flushesOnCloseFor
+      && flushesOnCloseFor == other.flushesOnCloseFor && answersBeforeStoring == other.answersBeforeStoring
   }
 }

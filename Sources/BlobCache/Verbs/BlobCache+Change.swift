@@ -69,7 +69,10 @@ extension BlobCache {
     _ name: String, _ key: BlobKey, _ operation: @escaping @Sendable (CacheEngine) throws -> BlobStore.Outcome
   ) async throws -> BlobStore.Outcome {
     let engine = try openEngine()
-    return try await withSpan(name, key) { try await engine.lanes.writes.run { _ in try operation(engine) } }
+    return try await withSpan(name, key) {
+      try await engine.placeFetched(key)
+      return try await engine.lanes.writes.run { _ in try operation(engine) }
+    }
   }
 
   private func change(
@@ -79,7 +82,8 @@ extension BlobCache {
     let engine = try openEngine()
     let keys = Array(keys)
     return try await withSpan(name, nil) {
-      try await engine.lanes.writes.run { _ in engine.each(keys) { try operation(engine, $0) } }
+      for key in keys { try await engine.placeFetched(key) }
+      return try await engine.lanes.writes.run { _ in engine.each(keys) { try operation(engine, $0) } }
     }
   }
 }
@@ -94,7 +98,8 @@ extension BlobCache {
   public func extendedData(for key: BlobKey) async throws -> Data? {
     let engine = try openEngine()
     return try await withSpan("extendedData", key) {
-      try await engine.lanes.reads.run { _ in try engine.extendedData(for: key) }
+      try await engine.placeFetched(key)
+      return try await engine.lanes.reads.run { _ in try engine.extendedData(for: key) }
     }
   }
 
@@ -112,7 +117,8 @@ extension BlobCache {
   public func setExtendedData(_ data: Data?, for key: BlobKey) async throws -> BlobStore.Outcome {
     let engine = try openEngine()
     let outcome = try await withSpan("setExtendedData", key) {
-      try await engine.lanes.writes.run { _ in try engine.setExtendedData(data, for: key) }
+      try await engine.placeFetched(key)
+      return try await engine.lanes.writes.run { _ in try engine.setExtendedData(data, for: key) }
     }
     if outcome == .done { await engine.wasStored(key) }
     return outcome

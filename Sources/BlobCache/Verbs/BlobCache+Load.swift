@@ -91,6 +91,7 @@ extension BlobCache {
   public func contains(_ key: BlobKey) async throws -> Bool {
     let engine = try openEngine()
     if engine.residentContains(key) { return true }
+    try await engine.placeFetched(key)
     if case .known(let header) = engine.headerIfCached(for: key) {
       await engine.giveWay()
       return header != nil
@@ -104,6 +105,7 @@ extension BlobCache {
   public func header(for key: BlobKey) async throws -> RecordHeader? {
     let engine = try openEngine()
     if let staged = engine.staging?.blob(for: key) { return staged.header }
+    try await engine.placeFetched(key)
     if case .known(let header) = engine.headerIfCached(for: key) {
       await engine.giveWay()
       return header

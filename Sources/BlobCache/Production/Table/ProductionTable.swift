@@ -12,6 +12,10 @@ final class ProductionTable: Sendable {
 
   private struct Entry {
     var waiters: [UInt64: Waiter]
+    /// Those of them that wait for the end, whatever is answered before.
+    var patient: Set<UInt64> = []
+    /// What is answered before the end.
+    var early: Blob?
     var producer: Task<Void, Never>?
     /// Warns when it runs for long and others wait for it.
     var watch: Task<Void, Never>?
@@ -89,9 +93,12 @@ final class ProductionTable: Sendable {
 extension ProductionTable {
   /// The result of the key's production, which `produce` makes if none is under way.
   ///
+  /// - Parameter isPatient: whether the end is waited for, also where `answer(_:early:)` has been called.
   /// - Returns: what `produce` throws, to all waiters.
   /// - Throws: `CancellationError` to a cancelled task; `recursiveProduction` where the production waits for the caller.
-  func answer(to name: Production.Name, producing produce: @escaping Producer) async throws -> Answer {
+  func answer(
+    to name: Production.Name, isPatient: Bool = false, producing produce: @escaping Producer
+  ) async throws -> Answer {
     let waiter = state.withLock { $0.number() }
     let asker = ProductionWaits.current
     var joined: (production: Production, isOwn: Bool)?
@@ -102,7 +109,7 @@ extension ProductionTable {
         try await withTaskCancellationHandler {
           try await lendingPriority(of: waiter) {
             try await withCheckedThrowingContinuation { continuation in
-              joined = join(name, waiter, asker, continuation, produce)
+              joined = join(name, waiter, asker, isPatient, continuation, produce)
               // Cancelled before it waited: the handler has not found it.
               if Task.isCancelled { leave(waiter) }
             }
@@ -141,21 +148,24 @@ extension ProductionTable {
 
   /// - Returns: the production, and whether it has just begun; nil if it waits for the caller, which gets an error.
   private func join(
-    _ name: Production.Name, _ waiter: UInt64, _ asker: Production?, _ continuation: Waiter,
+    _ name: Production.Name, _ waiter: UInt64, _ asker: Production?, _ isPatient: Bool, _ continuation: Waiter,
     _ produce: @escaping Producer
   ) -> (production: Production, isOwn: Bool)? {
     let priority = Task.currentPriority
     do throws(BlobCacheError) {
-      let (production, isOwn, producer) = try state.withLock {
-        state throws(BlobCacheError) -> (Production, Bool, Task<Void, Never>?) in
+      let (production, isOwn, producer, early) = try state.withLock {
+        state throws(BlobCacheError) -> (Production, Bool, Task<Void, Never>?, Blob?) in
         let isOwn = state.joinable[name] == nil
         let production = state.joinable[name] ?? start(name, &state, produce)
         try ProductionWaits.beginWait(of: asker, for: production)
+        if !isPatient, let early = state.entries[production]?.early { return (production, isOwn, nil, early) }
         state.entries[production]?.waiters[waiter] = continuation
+        if isPatient { state.entries[production]?.patient.insert(waiter) }
         state.productions[waiter] = production
         if !isOwn { watch(production, &state) }
-        return (production, isOwn, isOwn ? nil : state.entries[production]?.producer)
+        return (production, isOwn, isOwn ? nil : state.entries[production]?.producer, nil)
       }
+      if let early { continuation.resume(returning: early) }
       if asker != nil { places.exempt(production) }
       if #available(macOS 26, iOS 26, *) { producer?.escalatePriority(to: priority) }
       return (production, isOwn)
@@ -170,7 +180,11 @@ extension ProductionTable {
       guard let production = state.productions.removeValue(forKey: waiter),
         let continuation = state.entries[production]?.waiters.removeValue(forKey: waiter)
       else { return (nil, nil) }
-      guard production.name.kind != .refresh, state.entries[production]?.waiters.isEmpty == true else {
+      state.entries[production]?.patient.remove(waiter)
+      // One that has answered goes on to its end.
+      guard production.name.kind != .refresh, let entry = state.entries[production], entry.waiters.isEmpty,
+        entry.early == nil
+      else {
         return (continuation, nil)
       }
       // Out of the table at once: later calls must not wait for a cancelled production.
@@ -184,6 +198,20 @@ extension ProductionTable {
 // MARK: - Beginning and end
 
 extension ProductionTable {
+  /// Answers a production before its end, to all but the patient; also to those who join it later.
+  func answer(_ production: Production, early blob: Blob) {
+    let waiters = state.withLock { state -> [Waiter] in
+      guard let entry = state.entries[production] else { return [] }
+      state.entries[production]?.early = blob
+      let numbers = entry.waiters.keys.filter { !entry.patient.contains($0) }
+      return numbers.compactMap { number in
+        state.productions[number] = nil
+        return state.entries[production]?.waiters.removeValue(forKey: number)
+      }
+    }
+    for waiter in waiters { waiter.resume(returning: blob) }
+  }
+
   /// Begins a production without waiters.
   private func start(_ name: Production.Name, _ state: inout State, _ produce: @escaping Producer) -> Production {
     let production = Production(name, isOvertaken: state.changes[name.key] != nil)
