@@ -231,12 +231,26 @@ int blob_lock_bytes(int descriptor, int64_t offset, int64_t length, int lock) {
   enum { F_OFD_SETLK = 90 };
 #endif
   struct flock range = {
-    .l_type = lock ? F_WRLCK : F_UNLCK,
+    .l_type = lock == 0 ? F_UNLCK : lock == 1 ? F_WRLCK : F_RDLCK,
     .l_whence = SEEK_SET,
     .l_start = offset,
     .l_len = length,
   };
   return fcntl(descriptor, F_OFD_SETLK, &range);
+}
+
+int blob_are_bytes_locked(int descriptor, int64_t offset, int64_t length) {
+#if defined(__APPLE__) && !defined(F_OFD_GETLK)
+  enum { F_OFD_GETLK = 92 };
+#endif
+  struct flock range = {
+    .l_type = F_WRLCK,
+    .l_whence = SEEK_SET,
+    .l_start = offset,
+    .l_len = length,
+  };
+  if (fcntl(descriptor, F_OFD_GETLK, &range) == -1) return -1;
+  return range.l_type != F_UNLCK;
 }
 
 int blob_allocate(int descriptor, int64_t length) {

@@ -6,9 +6,11 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case status, read, readCached, write, truncate, sync
   case rename, renameNoReplace, renameExchange, link, linkUnnamed, unlink
   case makeDirectory, removeDirectory, listDirectory
-  case setPermissions, setOwner, lock, lockByte, unlockByte, lease
+  case setPermissions, setOwner, lock, lockByte, unlockByte, askForLock, lease
   case volumeStatus, allocate, allocateRange, reserve, punchHole, map, readAttribute, listAttributes
   case workingDirectory, pipe, poll, writeTrigger
+  // Steps in memory that processes share, where a test may step in as before a call.
+  case takeStripe, freeStripe
 
   /// The manual page to look the call up in.
   package var manualPage: String {
@@ -31,7 +33,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .setPermissions: "fchmod(2)"
     case .setOwner: "fchown(2)"
     case .lock: "flock(2)"
-    case .lockByte, .unlockByte, .lease: "fcntl(2)"
+    case .lockByte, .unlockByte, .askForLock, .lease: "fcntl(2)"
     case .volumeStatus: "fstatvfs(3)"
     case .allocate: "posix_fallocate(3)"
     case .allocateRange, .reserve, .punchHole: "fallocate(2)"
@@ -42,8 +44,12 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .pipe: "pipe2(2)"
     case .poll: "poll(2)"
     case .writeTrigger: "write(2)"
+    case .takeStripe, .freeStripe: "shared memory"
     }
   }
+
+  /// Whether it is a step in shared memory, and no system call.
+  package var isStep: Bool { self == .takeStripe || self == .freeStripe }
 
   /// Whether the call may wait for a disk, a lock or another process, on a local file system.
   ///

@@ -51,6 +51,8 @@ import Testing
       ("generations", ControlLayout.generationsOffset), ("marks", ControlLayout.marksOffset),
       ("stripes", Int(ControlLayout.stripeBytes.lowerBound)),
       ("collector", Int(ControlLayout.collectorByte)), ("productions", Int(ControlLayout.productionOffset)),
+      ("sessions", ControlLayout.sessionsOffset), ("stripeWords", ControlLayout.stripesOffset),
+      ("sessionBytes", Int(ControlLayout.sessionByteOffset)),
     ])
   func offsetsAreTheDocumentedOnes(field: String, offset: Int) throws {
     let row = try #require(try Self.rows()[field])
@@ -66,15 +68,19 @@ import Testing
     #expect(rows["marks"]?.size == ControlLayout.markByteCount * ControlLayout.markCount)
     #expect(rows["stripes"]?.size == ControlLayout.stripeBytes.count)
     #expect(rows["productions"]?.size == ControlLayout.stripeCount)
+    #expect(rows["sessions"]?.size == ControlLayout.sessionByteCount * ControlLayout.sessionCount)
+    #expect(rows["stripeWords"]?.size == ControlLayout.stripeByteCount * ControlLayout.stripeCount)
+    #expect(rows["sessionBytes"]?.size == ControlLayout.sessionCount)
     #expect(ControlLayout.generationCount % ControlLayout.stripeCount == 0)
     #expect(ControlLayout.lockedBytes == 0..<4097)
   }
 
   /// The fields lie one after the other, without a gap that is not documented.
   @Test func theLayoutIsWhole() throws {
-    let fields = try Self.rows().filter { !["stripes", "collector", "productions"].contains($0.key) }.values.sorted {
-      $0.offset < $1.offset
-    }
+    let fields = try Self.rows().filter { !["stripes", "collector", "productions", "sessionBytes"].contains($0.key) }
+      .values.sorted {
+        $0.offset < $1.offset
+      }
     var end = 0
     for field in fields {
       #expect(field.offset == end)

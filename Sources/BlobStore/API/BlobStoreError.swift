@@ -26,7 +26,7 @@ public struct BlobStoreError: Error, Sendable {
     private enum Kind: String {
       case fileSystem, damaged, invalidKey, invalidTimeToLive, invalidConfiguration, payloadTooLarge, foreignFile
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
-      case sourceMissing, sourceUnreadable, limitReached, settingsUnreadable, layoutMismatch, sizeMismatch
+      case sourceMissing, sourceUnreadable, limitReached, laterVersion, settingsUnreadable, layoutMismatch, sizeMismatch
       case overtaken, streamStalled, streamBroken, invalidRange, extendedDataTooLarge, extendedDataRefused,
         internalInconsistency
     }
@@ -68,6 +68,8 @@ public struct BlobStoreError: Error, Sendable {
     public static let sourceUnreadable = Code(.sourceUnreadable)
     /// The directory may not take the record without exceeding its limits by far, and no collection has made room.
     public static let limitReached = Code(.limitReached)
+    /// A later version of this library has changed the directory, and this one does not know its locks or records.
+    public static let laterVersion = Code(.laterVersion)
     /// The directory's settings, `.blobcache.conf`, are damaged, changed by hand or another user's.
     public static let settingsUnreadable = Code(.settingsUnreadable)
     /// The directory's records have another layout or naming than the configuration.

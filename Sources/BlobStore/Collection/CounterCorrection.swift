@@ -23,7 +23,7 @@ struct CounterCorrection {
     layout = open.map { core.layout(of: $0) }
     guard let open, let control = core.countersFile(of: open),
       // A process that is stopped in the middle of a change holds up no enumeration for long.
-      let start = try control.settledCounters(in: open.directory, within: core.patience, unless: isStopped)
+      let start = try core.stripes.settledCounters(of: control, within: core.patience, unless: isStopped)
     else {
       counters = nil
       return

@@ -1,10 +1,10 @@
 internal import Posix
 internal import SystemPackage
 
-/// The locks that serialize changes of a key among all threads of all processes. The process's own flag comes first,
-/// then the stripe's byte of the control file. The kernel frees that byte when a process dies.
+/// The locks that serialize changes of a key among all threads of all processes. The process's own flag comes first, then
+/// the stripe's word of the control file in shared memory.
 ///
-/// Where the control file cannot be made because the volume is full, the root directory itself is locked instead, for
+/// Where memory is not shared, the stripe's byte of that file is locked. The kernel frees it when a process dies. Where the control file cannot be made because the volume is full, the root directory itself is locked instead, for
 /// all keys together. The process that makes the control file holds that lock too, so the two ways exclude each other.
 final class StripeLocks: Sendable {
   private let table = StripeTable()
@@ -28,7 +28,33 @@ final class StripeLocks: Sendable {
     repeat {
       if let hold = try holdIfAvailable(digest, makesControlFile: true) { return hold }
     } while backoff.wait()
-    throw BlobStoreError(.busy, "others have been changing this key, or one that shares its lock, for \(timeout)")
+    throw try busyError(digest)
+  }
+
+  /// Why a stripe could not be had.
+  private func busyError(_ digest: UInt64) throws -> BlobStoreError {
+    let control = try root.opened().flatMap { try controlFiles.found(in: $0) }
+    guard let control, control.isMapped, sharing == .shared else { return Self.busyError(for: timeout, nil) }
+    do {
+      _ = try control.session.token(in: control)
+    } catch Session.Obstacle.allAreTaken {
+      let message = "\(ControlLayout.sessionCount) processes have this directory open for changes, and no more can"
+      return BlobStoreError(.busy, message, path: root.path)
+    } catch Session.Obstacle.bytesAreLocked {
+      return BlobStoreError(
+        .busy,
+        "an earlier version of this library has been changing records of this directory for \(timeout); end its programs",
+        path: root.path)
+    }
+    let holder = try control.holder(of: ControlLayout.stripe(of: digest))
+    return Self.busyError(for: timeout, holder.flatMap { control.process(of: $0) })
+  }
+
+  private static func busyError(for timeout: Duration, _ process: Int32?) -> BlobStoreError {
+    BlobStoreError(
+      .busy,
+      "others have been changing this key, or one that shares its lock, for \(timeout)"
+        + (process.map { "; process \($0) does so now" } ?? ""), runningProcess: process)
   }
 
   /// Runs a change if the stripe is free at once.
@@ -58,13 +84,25 @@ final class StripeLocks: Sendable {
         return KeyHold(digest, stripe, nil, .root(directory))
       }
       if sharing == .exclusive { return KeyHold(digest, stripe, control, .none) }
-      switch try control.file.tryLock(ControlLayout.stripeByte(of: digest), in: open.directory) {
+      switch try tryTake(digest, in: control, of: open) {
       case false: return nil
-      case true: return KeyHold(digest, stripe, control, .stripeByte)
+      case true: return KeyHold(digest, stripe, control, control.isMapped ? .stripeWord : .stripeByte)
       case nil:
         // The file was deleted meanwhile: this change, or another one, makes a new file.
         open.forget(control)
       }
+    }
+  }
+
+  /// - Returns: nil if the control file was deleted, replaced or overwritten.
+  private func tryTake(_ digest: UInt64, in control: ControlFile, of open: OpenRoot) throws -> Bool? {
+    guard control.isMapped else {
+      return try control.file.tryLock(ControlLayout.stripeByte(of: digest), in: open.directory)
+    }
+    do {
+      return try control.tryTakeWord(of: ControlLayout.stripe(of: digest), in: open.directory)
+    } catch is Session.Obstacle {
+      return false
     }
   }
 
@@ -76,6 +114,46 @@ final class StripeLocks: Sendable {
     guard try sharing == .exclusive || directory.tryLock() else { return nil }
     guard try controlFiles.found(in: open) == nil else { return nil }
     return directory
+  }
+}
+
+// MARK: - All stripes
+
+extension StripeLocks {
+  /// The counters at a moment, once each change that was under way then has ended. A store is counted before it is published,
+  /// and a listing in between would not meet its record.
+  ///
+  /// Changes that began later count as made during the enumeration. So do all from before the moment, if one of them goes
+  /// on for `timeout`.
+  ///
+  /// - Parameter isStopped: asked before each wait; if true, the counters are returned as they are.
+  func settledCounters(
+    of control: ControlFile, within timeout: Duration, unless isStopped: () -> Bool
+  ) throws -> CounterReading? {
+    guard let reading = control.counterReading() else { return nil }
+    var backoff = Backoff(timeout: timeout)
+    for stripe in 0..<ControlLayout.stripeCount {
+      while try isHeld(stripe, in: control) {
+        guard !isStopped(), backoff.wait() else { return control.counterReading(addedFrom: reading) }
+      }
+    }
+    try forgetHeaderChanges(in: control)
+    return reading
+  }
+
+  private func isHeld(_ stripe: Int, in control: ControlFile) throws -> Bool {
+    if table.isTaken(stripe) { return true }
+    // A word of this process's without its flag was taken after the flag was looked at, by a later change.
+    guard sharing == .shared, let holder = try control.holder(of: stripe) else { return false }
+    return holder != control.session.knownToken
+  }
+
+  /// Forgets the changes of headers that processes died making, if no change of any kind is under way.
+  private func forgetHeaderChanges(in control: ControlFile) throws {
+    guard sharing == .shared, control.hasHeaderChanges(.shared) else { return }
+    _ = try table.withAll {
+      try control.withAllWords { control.forgetHeaderChanges() }
+    }
   }
 }
 

@@ -19,6 +19,15 @@ extension SharedFile {
       case .locksOnly(let reason, let level):
         logger.log(level: level, "\(file.location.path): \(format.loss): \(reason)")
         return SharedFile(format, file, status, ownership, map: nil, isDamaged: false)
+      case .later(let version):
+        let message = "version \(version) of \(format.title) is later than this program"
+        guard !format.refusesLaterVersions else {
+          throw BlobStoreError(
+            .laterVersion, "\(message), which does not know its locks; use the version that changed this directory",
+            path: file.location.path)
+        }
+        logger.warning("\(file.location.path): \(format.loss): \(message)")
+        return SharedFile(format, file, status, ownership, map: nil, isDamaged: false)
       case .damaged(let reason):
         logger.warning("\(file.location.path): \(reason); the next change replaces it")
         return SharedFile(format, file, status, ownership, map: nil, isDamaged: true)
@@ -31,6 +40,8 @@ extension SharedFile {
     case current(MappedFile)
     /// No process can map it.
     case locksOnly(reason: String, level: Logger.Level = .warning)
+    /// Made by a later version of this library, which may lock in another way.
+    case later(version: UInt64)
     /// To be replaced. Its bytes are no version's, as a power cut may leave them, or too many users may write to it.
     case damaged(reason: String = "damaged")
 
@@ -56,7 +67,7 @@ extension SharedFile {
         return
       }
       guard version == format.version else {
-        self = .locksOnly(reason: "version \(version) of it is later than this program")
+        self = .later(version: version)
         return
       }
       guard format.isLength(status.size) else {

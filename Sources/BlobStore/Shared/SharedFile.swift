@@ -54,6 +54,16 @@ final class SharedFile: Sendable {
 // MARK: - Locks
 
 extension SharedFile {
+  /// Tries to lock bytes for this open file, whether it has its name or not.
+  func tryLock(_ bytes: Range<Int64>, isShared: Bool = false) throws(FileError) -> Bool {
+    try file.tryLock(bytes: bytes, isShared: isShared)
+  }
+
+  /// Whether another open file, of this process or of another, holds a lock on one of the bytes.
+  func areLockedElsewhere(_ bytes: Range<Int64>) throws(FileError) -> Bool {
+    try file.areLockedElsewhere(bytes: bytes)
+  }
+
   /// Tries to lock bytes for this open file.
   ///
   /// System calls: `fcntl(2)`, `fstat(2)`.
@@ -107,6 +117,9 @@ extension SharedFile {
 extension SharedFile {
   /// Whether there is memory to share; without, there are no words.
   var isMapped: Bool { map != nil }
+
+  /// Comes before a step in the file's memory.
+  func willStep(_ step: SystemCall) throws(FileError) { try file.willStep(step) }
 
   /// Runs a closure on a word, of a file that is mapped.
   func withWord<Word: AtomicRepresentable, Result>(

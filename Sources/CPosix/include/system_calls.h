@@ -76,11 +76,13 @@ int blob_sync_full(int descriptor);
 /// and walks over many files ask for a status each.
 int blob_status(int descriptor, struct stat *status);
 
-/// Locks (1) or unlocks (0) a byte of an open file for its description.
+/// Unlocks (0) bytes of an open file for its description, or locks them: exclusively (1) or shared with others (2).
 ///
-/// The lock is exclusive, and the call does not wait: fcntl(2) with F_OFD_SETLK. A length of 0 means all bytes from the
-/// offset on.
+/// The call does not wait: fcntl(2) with F_OFD_SETLK. A length of 0 means all bytes from the offset on.
 int blob_lock_bytes(int descriptor, int64_t offset, int64_t length, int lock);
+
+/// Whether another open file description has one of the bytes locked: fcntl(2) with F_OFD_GETLK. 1 if so, 0 if not.
+int blob_are_bytes_locked(int descriptor, int64_t offset, int64_t length);
 
 /// Gives a new file its length and its blocks.
 ///

@@ -133,12 +133,13 @@ package struct OpenFile: ~Copyable, Sendable {
 
   /// Tries to lock a range of bytes for this open file description alone. Threads that share it are not kept apart.
   ///
-  /// - Returns: false if another description holds a lock there.
-  package func tryLock(bytes: Range<Int64>) throws(FileError) -> Bool {
+  /// - Parameter isShared: whether others may hold shared locks there, too.
+  /// - Returns: false if another description holds a lock there that excludes this one.
+  package func tryLock(bytes: Range<Int64>, isShared: Bool = false) throws(FileError) -> Bool {
     LockableDescriptor.note(descriptor)
     do {
       try files.perform(.lockByte, location) {
-        blob_lock_bytes(descriptor, bytes.lowerBound, bytes.upperBound - bytes.lowerBound, 1)
+        blob_lock_bytes(descriptor, bytes.lowerBound, bytes.upperBound - bytes.lowerBound, isShared ? 2 : 1)
       }
       return true
     } catch {
@@ -152,6 +153,21 @@ package struct OpenFile: ~Copyable, Sendable {
     try files.perform(.unlockByte, location) {
       blob_lock_bytes(descriptor, bytes.lowerBound, bytes.upperBound - bytes.lowerBound, 0)
     }
+  }
+
+  /// Whether another open file description holds a lock on one of these bytes.
+  package func areLockedElsewhere(bytes: Range<Int64>) throws(FileError) -> Bool {
+    var answer: CInt = 0
+    try files.perform(.askForLock, location) {
+      answer = blob_are_bytes_locked(descriptor, bytes.lowerBound, bytes.upperBound - bytes.lowerBound)
+      return answer
+    }
+    return answer != 0
+  }
+
+  /// Comes before a step in memory that is shared by this file: a test may step in, or have it fail.
+  package borrowing func willStep(_ step: SystemCall) throws(FileError) {
+    try files.perform(step, location) { CInt(0) }
   }
 
   /// Makes a call on the descriptor.

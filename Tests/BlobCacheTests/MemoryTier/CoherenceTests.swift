@@ -88,7 +88,7 @@ import Testing
     try other.store(payload(10, 1), for: "a")
     test.clock.advance(by: 10)
     // The record is read, and its stripe is locked next, to move the update time.
-    test.disk.hold(.lockByte)
+    test.disk.hold(.takeStripe)
     async let loaded = cache.load("a")
     try await test.disk.waitForHeld(1)
     if isRemoved { try other.remove("a") } else { try other.store(payload(10, 2), for: "a") }

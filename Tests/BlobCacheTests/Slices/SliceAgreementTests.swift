@@ -75,7 +75,7 @@ import Testing
   @Test func aVersionOfAnotherProcessMeanwhileGoesToo() async throws {
     try await cache.store(payload(1), for: "other")
     try await leave(old, "v1", 0..<300)
-    test.disk.hold(.lockByte)
+    test.disk.hold(.takeStripe)
     let slices = try new.slices(in: cache, sliceSize: 100, validator: "v2")
     let read = Task { try await slices.read(0..<100) }
     try await test.disk.waitForHeld(1)
@@ -165,7 +165,7 @@ import Testing
     _ = try await old.slices(in: cache, sliceSize: 5).read(0..<1000)
     #expect(try await test.sliceKeys(cache).count == 200)
     let before = try manifest()
-    test.disk.hold(.lockByte)
+    test.disk.hold(.takeStripe)
     let slices = try new.slices(in: cache, sliceSize: 5, validator: "v2")
     let read = Task { try await slices.read(0..<5) }
     try await test.disk.waitForHeld(1)

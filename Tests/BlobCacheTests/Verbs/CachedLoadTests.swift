@@ -238,16 +238,12 @@ import Testing
 
   /// All locks that there are, held as by a process that was stopped: they belong to open files of their own.
   private final class StoppedHolder {
-    private let control: OpenFile
+    private let locks: HeldLocks
     private var descriptors: [CInt] = []
 
     init(of names: [String], in test: TestCache) throws {
-      guard let root = try Directory(at: test.root, files: Files()),
-        case .regular(let control, _) = try root.openFile(".blobcache", for: .readWrite)
-      else { throw CocoaError(.fileNoSuchFile) }
-      let isLocked = try control.tryLock(bytes: ControlLayout.lockedBytes)
-      #expect(isLocked)
-      self.control = control
+      locks = try HeldLocks(in: test.root)
+      #expect(try locks.take(ControlLayout.lockedBytes))
       for name in [".", ".blobcache"] + names {
         let descriptor = open(test.path(name), name == "." ? O_RDONLY : O_RDWR)
         #expect(descriptor >= 0)

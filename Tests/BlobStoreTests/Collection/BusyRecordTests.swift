@@ -70,7 +70,7 @@ import Testing
     #expect(report.recordsAfter == 4 && report.bytesAfter == 400 && report.bytesFreed == 400)
     #expect(log.warnings.count == 1)
     #expect(try cache.files() == files(keys))
-    #expect(trace.count(.lockByte) < Self.mostTries)
+    #expect(trace.count(.takeStripe) < Self.mostTries)
     #expect(try store.usageEstimate() == BlobStore.UsageEstimate(records: 4, bytes: 400))
     // Nobody has the collector's lock any more, and no mark hides what is left.
     try locks.giveBack(keys[0].stripe)
@@ -153,7 +153,7 @@ import Testing
     var options = BlobStore.CollectionOptions()
     options.rememberedRecords = remembered
     let report = try store.collect(options)
-    #expect(trace.count(.lockByte) < Self.mostTries)
+    #expect(trace.count(.takeStripe) < Self.mostTries)
     let isKept = remembered > 1 && !areAllBusy
     #expect(report.evicted == (isKept ? 2 : 0))
     #expect(report.recordsAfter == (isKept ? 2 : 4) && report.bytesAfter == report.recordsAfter * 100)
@@ -201,8 +201,8 @@ import Testing
     let trace = trace
     let isStopped = Atomic(false)
     trace.onCall { call, path in
-      // The first is for the collector's lock, the next for all stripes.
-      let isThen = atItsBeginning ? trace.count(.lockByte) == 2 : Self.afterWalk(call, path)
+      // It asks first whether a change is under way.
+      let isThen = atItsBeginning ? call == .askForLock : Self.afterWalk(call, path)
       if isThen, !isStopped.exchange(true, ordering: .relaxed) { _ = trace.take() }
       return nil
     }
@@ -211,7 +211,7 @@ import Testing
     let report = try cache.store(files: trace.files).collect(options)
     #expect(report.wasStopped && report.busy == 0)
     // The file in hand at the most.
-    #expect(trace.count(.lockByte) <= 1)
+    #expect(trace.count(.takeStripe) <= 1)
   }
 
   // MARK: Limits
@@ -280,7 +280,7 @@ import Testing
       $0.durability = durability
     }
     // Four tries have been made by then, one for each record.
-    giveBack(locks, keys[0].stripe, before: { call, _ in call == .lockByte && trace.count(.lockByte) == 5 }) {
+    giveBack(locks, keys[0].stripe, before: { call, _ in call == .takeStripe && trace.count(.takeStripe) == 5 }) {
       _ = trace.take()
     }
     let report = try store.removeAll(.all)
@@ -299,7 +299,7 @@ import Testing
     let (trace, other) = (trace, try cache.store())
     let isStopped = Atomic(false)
     let isThen: @Sendable (SystemCall, FilePath) -> Bool = { call, _ in
-      call == .lockByte && trace.count(.lockByte) == (meanwhile == "stopped" ? 4 : 5)
+      call == .takeStripe && trace.count(.takeStripe) == (meanwhile == "stopped" ? 4 : 5)
     }
     giveBack(locks, keys[0].stripe, before: isThen) {
       switch meanwhile {
@@ -339,7 +339,7 @@ import Testing
       $0.logger = log.logger
     }
     // Each of the three has been tried once.
-    if isFreed { giveBack(locks, keys[0].stripe, before: { call, _ in call == .lockByte && trace.count(call) == 4 }) }
+    if isFreed { giveBack(locks, keys[0].stripe, before: { call, _ in call == .takeStripe && trace.count(call) == 4 }) }
     let report = try store.verify(repairing: .remove)
     #expect(report.repairedFiles == (isFreed ? 3 : 0))
     #expect(report.damagedFiles == 3 && report.soundRecords == 3)

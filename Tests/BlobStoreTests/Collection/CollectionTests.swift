@@ -142,7 +142,7 @@ import Testing
       guard call == .close, path.string.hasSuffix("/key") else { return nil }
       // The walk has met it, and looks as often as it likes; then the stripe is taken to remove it.
       trace.onCall { call, _ in
-        guard call == .lockByte else { return nil }
+        guard call == .takeStripe else { return nil }
         trace.onCall(nil)
         #expect(throws: Never.self) {
           switch change {

@@ -70,8 +70,8 @@ import Testing
     let locks = Atomic(0)
     let stores = Atomic(0)
     trace.onCall { call, _ in
-      // Where the pass has all stripes, the store is busy.
-      if call == .lockByte, locks.add(1, ordering: .relaxed).newValue == number,
+      // Where the pass has the stripe, the store is busy.
+      if [.lockByte, .takeStripe].contains(call), locks.add(1, ordering: .relaxed).newValue == number,
         (try? other.store(payload(7), for: "key")) != nil
       {
         stores.add(1, ordering: .relaxed)

@@ -158,8 +158,8 @@ import Testing
     let counting = try cache.store(files: others.files)
     let (hasLooked, hasCounted) = (Gate(), Gate())
     others.onCall { call, _ in
-      // All stripes are free, or the others try for them while the store has one.
-      if call == .lockByte { hasLooked.open() }
+      // The store has a stripe, and the other asks whether it lives.
+      if call == .askForLock { hasLooked.open() }
       return nil
     }
     trace.onCall { call, _ in

@@ -207,7 +207,7 @@ import Testing
     let user = try scenario.isNew ? open() : store
     _ = trace.take()
     try scenario.run(user)
-    let calls = trace.take().map { Self.name(of: $0.call) }.joined(separator: " ")
+    let calls = trace.take().filter { !$0.call.isStep }.map { Self.name(of: $0.call) }.joined(separator: " ")
     return (calls, start.duration(to: .now) / .seconds(1))
   }
 

@@ -236,7 +236,7 @@ import Testing
       guard ObjectIdentifier(Thread.current) == storing else { return nil }
       if call == .publication, path.string.hasSuffix("/large") { isPublished.store(true, ordering: .relaxed) }
       // Its next call.
-      if call == .unlockByte, isPublished.load(ordering: .relaxed) { store.waitForCollection() }
+      if call == .freeStripe, isPublished.load(ordering: .relaxed) { store.waitForCollection() }
       return nil
     }
     try store.store(Data(count: 19 << 20), for: "large")

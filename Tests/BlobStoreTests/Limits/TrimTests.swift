@@ -140,7 +140,7 @@ import Testing
     trace.onCall { call, path in
       guard call == .close, path.string.hasSuffix("/key") else { return nil }
       trace.onCall { call, _ in
-        guard call == .lockByte else { return nil }
+        guard call == .takeStripe else { return nil }
         trace.onCall(nil)
         #expect(throws: Never.self) {
           switch change {

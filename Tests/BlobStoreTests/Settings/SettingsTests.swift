@@ -54,7 +54,7 @@ import Testing
     let lines = try text().split(separator: "\n")
     #expect(
       lines.dropLast() == [
-        "blobcache 1", "default-ttl never", "size-limit 2147483648", "count-limit none", "keep-free 0",
+        "blobcache 2", "default-ttl never", "size-limit 2147483648", "count-limit none", "keep-free 0",
         "eviction oldest",
         "naming sha256", "layout flat",
       ])
@@ -145,7 +145,7 @@ import Testing
   }
 
   @Test func aLaterVersionIsRefused() throws {
-    try plant("blobcache 2", "size-limit none")
+    try plant("blobcache 3", "size-limit none")
     let error = #expect(throws: BlobStoreError.self) { try BlobStore.settings(of: cache.root) }
     #expect(error?.message.contains("later version") == true)
   }

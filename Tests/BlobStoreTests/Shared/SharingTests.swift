@@ -46,7 +46,7 @@ import Testing
     #expect(try store.lock("key") == .notFound)
     #expect(try directory.names(in: "cache") == [".blobcache"])
     let attributes = try FileManager.default.attributesOfItem(atPath: path.appending(".blobcache").string)
-    #expect(attributes[.size] as? Int == 4096 + 4 * 1_048_576 + 64 * 4096)
+    #expect(attributes[.size] as? Int == 4096 + 4 * 1_048_576 + 64 * 4096 + 64 * 1024 + 32 * 4096)
   }
 
   @Test func noLockIsLostBetweenStores() async throws {
@@ -75,8 +75,8 @@ import Testing
   @Test(.timeLimit(.minutes(10))) func aChangeWaitsForItsDeadlineAndALoadDoesNotWait() throws {
     let store = try store { $0.access.lockTimeout = .milliseconds(100) }
     try store.store(Data("payload".utf8), for: "key")
-    let holder = try controlFile()
-    #expect(try holder.tryLock(bytes: 0..<4096))
+    let holder = try HeldLocks(in: path)
+    #expect(try holder.take(ControlLayout.stripeBytes))
     clock.advance(by: 10)
     let start = ContinuousClock.now
     #expect(try store.load("key")?.payload == Data("payload".utf8))
@@ -88,7 +88,7 @@ import Testing
       #expect(error.code == .busy)
     }
     #expect(start.duration(to: .now) >= .milliseconds(200))
-    try holder.unlock(bytes: 0..<4096)
+    try holder.giveBack(ControlLayout.stripeBytes)
     #expect(try store.lock("key") == .done)
     // The touch was skipped: it would have had to wait.
     #expect(try store.header(for: "key")?.lastUpdate == clock.now.advanced(bySeconds: -10))
@@ -123,8 +123,8 @@ import Testing
     #expect(try store.lock("key") == .done)
     #expect(try directory.names(in: "cache").contains(".blobcache"))
     // The new one is the one that counts.
-    let holder = try controlFile()
-    #expect(try holder.tryLock(bytes: 0..<4096))
+    let holder = try HeldLocks(in: path)
+    #expect(try holder.take(ControlLayout.stripeBytes))
     #expect(throws: BlobStoreError.self) {
       try self.store { $0.access.lockTimeout = .milliseconds(20) }.lock("key")
     }

@@ -88,7 +88,7 @@ import Testing
   }
 
   /// Y17: what cannot be withdrawn is collected later.
-  @Test(arguments: [SystemCall.unlink, .lockByte]) func whatCannotBeWithdrawnIsCollected(call: SystemCall) throws {
+  @Test(arguments: [SystemCall.unlink, .takeStripe]) func whatCannotBeWithdrawnIsCollected(call: SystemCall) throws {
     let store = try cache.store(files: trace.files)
     var writer = try open(store)
     try writer.append(payload(10))

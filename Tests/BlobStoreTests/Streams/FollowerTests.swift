@@ -141,7 +141,7 @@ import Testing
     let seen = Lock<[Int64]>([])
     // Before the lock is taken for the last header, the extension lies there.
     trace.onCall { call, _ in
-      if call == .lockByte {
+      if call == .takeStripe {
         expect(.streamStalled) { _ = try read(follower, at: 100) }
         seen.withLock { $0.append(follower.byteCount) }
       }

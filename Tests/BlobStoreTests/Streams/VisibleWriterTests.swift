@@ -298,8 +298,8 @@ import Testing
       _ = trace.take()
       let (failing, trace) = (call, trace)
       trace.onCall { made, _ in
-        guard ![.close, .unlockByte].contains(made) else { return nil }
-        let count = trace.count { ![.close, .unlockByte].contains($0.call) }
+        guard ![.close, .freeStripe].contains(made) else { return nil }
+        let count = trace.count { ![.close, .freeStripe].contains($0.call) }
         return count == failing ? .fail(.ioError) : nil
       }
       do throws(BlobStoreError) {
@@ -307,7 +307,7 @@ import Testing
         try writer.append(payload(20))
         try writer.commit()
         trace.onCall(nil)
-        completed = trace.count { ![.close, .unlockByte].contains($0.call) } < failing
+        completed = trace.count { ![.close, .freeStripe].contains($0.call) } < failing
         #expect(try store.load("key")?.payload == payload(20))
       } catch {
         trace.onCall(nil)

@@ -76,7 +76,7 @@ extension FaultPlan.Call {
   /// Whether the call is a lock that another process had, as far as this error tells.
   func isBusy(_ errno: Errno) -> Bool {
     // POSIX has two errors for bytes.
-    kind == .lock && errno == .wouldBlock
+    [.lock, .takeStripe].contains(kind) && errno == .wouldBlock
       || kind == .lockByte && (errno == .wouldBlock || errno == .permissionDenied)
   }
 }

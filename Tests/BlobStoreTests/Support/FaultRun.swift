@@ -269,7 +269,7 @@ extension FaultRun {
     // Whose a temporary file is, who removes it looks at again.
     if call.kind == .status, call.path.lastComponent?.string.hasPrefix(".tmp-") == true { return true }
     // Nothing is lost by a close or when a lock stays; an interrupted call is made again; a busy lock is no failure.
-    if call.kind == .close || call.kind == .unlockByte || errno == .interrupted || call.isBusy(errno) {
+    if [.close, .unlockByte, .freeStripe].contains(call.kind) || errno == .interrupted || call.isBusy(errno) {
       return true
     }
     // A file that cannot be recycled is made or unlinked. A leased one is looked up again.
@@ -322,7 +322,7 @@ extension FaultRun {
   /// - Parameter calls: those of the same operation.
   private func makesControlFile(_ call: FaultPlan.Call, _ calls: [FaultPlan.Call]) -> Bool {
     guard let name = call.path.lastComponent?.string else { return false }
-    if name == ".blobcache" { return call.kind != .lockByte }
+    if name == ".blobcache" { return ![.lockByte, .askForLock, .takeStripe].contains(call.kind) }
     if call.path == root { return call.kind == .openDirectory }
     // A store makes the record's temporary file first.
     let temporary = calls.map(\.path).filter { path in

@@ -115,8 +115,9 @@ import Testing
   // MARK: Removing
 
   /// Before the record is looked at again, and before it is unlinked.
-  @Test(arguments: [SystemCall.lockByte, .unlink]) func wipeMeetsARecordThatSomebodyElseRemoves(call: SystemCall) throws
-  {
+  @Test(arguments: [SystemCall.takeStripe, .unlink]) func wipeMeetsARecordThatSomebodyElseRemoves(
+    call: SystemCall
+  ) throws {
     let store = try tracedStore()
     try store.store(payload(5), for: "key")
     before(call, removeFile("ke/key"))
@@ -162,10 +163,10 @@ import Testing
     try store.store(payload(5), for: "key")
     cache.clock.advance(by: 5)
     let other = try cache.store()
-    before(.lockByte, at: "/.blobcache") { try other.touch("key") }
+    before(.takeStripe, at: "/.blobcache") { try other.touch("key") }
     _ = trace.take()
     #expect(try store.load("key") != nil)
-    #expect(trace.count(.lockByte) == 1)
+    #expect(trace.count(.takeStripe) == 1)
     #expect(trace.count(.write) == 0)
     #expect(try cache.header("ke/key").updateTime == UInt64(cache.now))
   }

@@ -61,13 +61,13 @@ import Testing
     _ = trace.take()
     trace.onCall { call, path in
       // The last reading of the load takes the stripe and gives it back; the removal takes it again.
-      guard call == .lockByte, trace.count(.lockByte) == 2 else { return nil }
+      guard call == .takeStripe, trace.count(.takeStripe) == 2 else { return nil }
       trace.onCall(nil)
       #expect(throws: Never.self) { try other.store(payload(6), for: "key") }
       return nil
     }
     expect(.damaged) { _ = try store.load("key") }
-    #expect(trace.count(.unlockByte) == 2)
+    #expect(trace.count(.freeStripe) == 2)
     #expect(try store.load("key")?.payload == payload(6))
   }
 

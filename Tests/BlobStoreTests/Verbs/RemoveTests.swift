@@ -68,7 +68,7 @@ import Testing
     let file = cache.path("ke/key")
     let locks = Lock(0)
     trace.onCall { call, _ in
-      guard call == .lockByte else { return nil }
+      guard call == .takeStripe else { return nil }
       // Another process is faster than the removal.
       locks.withLock { $0 += 1 }
       #expect(throws: Never.self) { try FileManager.default.removeItem(atPath: file) }

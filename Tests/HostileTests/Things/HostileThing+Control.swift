@@ -33,12 +33,13 @@ extension HostileThing {
       control("of version 0", ControlBytes.header(version: 0), size: ControlBytes.count),
       control(
         "of a later version", ControlBytes.header(version: ControlLayout.version + 1), size: ControlBytes.count,
-        isForeign: true),
-      control("of a later version and another size", ControlBytes.header(version: 7), size: 16, isForeign: true),
+        isLater: true),
+      control("of a later version and another size", ControlBytes.header(version: 7), size: 16, isLater: true),
       control("with a hint of all ones", ControlBytes.oddHint, size: ControlBytes.count),
       control("with counters of all ones", ControlBytes.oddCounters, size: ControlBytes.count),
       control("with statistics of all ones", ControlBytes.oddStatistics, size: ControlBytes.count),
       control("with marks of all ones", ControlBytes.oddMarks, size: ControlBytes.count),
+      control("with sessions and stripes of all ones", ControlBytes.oddStripes, size: ControlBytes.count),
       control("with odd generations", ControlBytes.oddGenerations, size: ControlBytes.count),
       control("with an odd base of the generations", ControlBytes.oddBase, size: ControlBytes.count),
       HostileThing(name: "control: hard link to a foreign file outside") { cache in
@@ -57,9 +58,11 @@ extension HostileThing {
     ]
 
   private static func control(
-    _ name: String, _ bytes: [UInt8], size: Int64? = nil, isForeign: Bool = false
+    _ name: String, _ bytes: [UInt8], size: Int64? = nil, isLater: Bool = false
   ) -> HostileThing {
-    HostileThing(name: "control: \(name)", foreign: isForeign ? [".blobcache"] : []) { cache in
+    HostileThing(
+      name: "control: \(name)", foreign: isLater ? [".blobcache"] : [], rest: isLater ? .looking : .everything
+    ) { cache in
       try cache.write(bytes, to: try cache.clear(".blobcache"), size: size)
     }
   }
@@ -80,7 +83,8 @@ enum ControlBytes {
   static var oddHint: [UInt8] { filled(64..<104) }
   static var oddCounters: [UInt8] { filled(128..<168) }
   static var oddStatistics: [UInt8] { filled(192..<304) }
-  static var oddMarks: [UInt8] { filled(ControlLayout.marksOffset..<Int(count)) }
+  static var oddMarks: [UInt8] { filled(ControlLayout.marksOffset..<ControlLayout.sessionsOffset) }
+  static var oddStripes: [UInt8] { filled(ControlLayout.sessionsOffset..<Int(count)) }
   static var oddGenerations: [UInt8] { filled(4096..<ControlLayout.marksOffset) }
   static var oddBase: [UInt8] { header + [UInt8](repeating: 0xFF, count: 8) }
 

@@ -12,7 +12,9 @@ enum SettingsFile {
   /// The largest file that is read.
   static let maximumByteCount = 4096
 
-  private static let version = "blobcache 1"
+  private static let version = "blobcache 2"
+  /// Of which no program has changed a stripe by a word: it locks bytes.
+  private static let earlierVersion = "blobcache 1"
   private static let checkName = "check"
 
   /// Why the content of a file is no settings.
@@ -56,7 +58,7 @@ enum SettingsFile {
   }
 
   private static func checkVersion(_ line: String) throws(Mistake) {
-    guard line != version else { return }
+    guard line != version, line != earlierVersion else { return }
     let isLater = line.hasPrefix("blobcache ") && line.utf8.count < 30
     throw Mistake(
       line: 1, text: isLater ? "\"\(line)\" is of a later version than this one reads" : "\"\(version)\" is missing")

@@ -32,35 +32,6 @@ extension ControlFile {
       lockedBytes: value(at: ControlLayout.Counter.lockedBytes.present))
   }
 
-  /// The counters at a moment without a change under way. A store is counted before it is published, and a listing in
-  /// between does not meet its record. If no such moment comes within `timeout`, the counters as they are.
-  ///
-  /// The moment comes when all stripes are locked at once, by a description of its own, which keeps out the threads of
-  /// this process too. A directory of one store alone needs no wait: that store locks no stripes.
-  ///
-  /// That moment also tells which changes of headers have died.
-  ///
-  /// - Parameter isStopped: asked before each wait; if true, the counters are returned as they are.
-  func settledCounters(
-    in directory: borrowing Directory, within timeout: Duration, unless isStopped: () -> Bool
-  ) throws -> CounterReading? {
-    guard isMapped else { return nil }
-    // Where no such moment comes, what was added while it was waited for counts as added during the enumeration: its records
-    // may not have their places yet.
-    let addedBefore = added
-    guard case .regular(let file, _) = try directory.openFile(Self.name, for: .readWrite) else {
-      return reading(with: addedBefore)
-    }
-    var backoff = Backoff(timeout: timeout)
-    while try !file.tryLock(bytes: ControlLayout.stripeBytes) {
-      guard !isStopped(), backoff.wait() else { return reading(with: addedBefore) }
-    }
-    let settled = reading(with: added)
-    forgetHeaderChanges()
-    try file.unlock(bytes: ControlLayout.stripeBytes)
-    return settled
-  }
-
   /// Whether a full enumeration has counted the directory since the file was made.
   var countersAreKnown: Bool {
     isMapped && counter(ControlLayout.countersAreKnownOffset) { $0.load(ordering: .acquiring) } == 1
@@ -74,11 +45,14 @@ extension ControlFile {
       lockedRecords: value(.lockedRecords), lockedBytes: value(.lockedBytes))
   }
 
-  /// The counters before an enumeration.
+  /// The counters before an enumeration; nil where there are none.
   ///
-  /// - Parameter added: was read before them, so what is added in between counts as added during the enumeration.
-  private func reading(with added: BlobStore.UsageEstimate) -> CounterReading? {
-    counters.map { CounterReading(present: $0, added: added) }
+  /// - Parameter earlier: an earlier reading, from which on what was added counts as added during the enumeration.
+  func counterReading(addedFrom earlier: CounterReading? = nil) -> CounterReading? {
+    guard isMapped else { return nil }
+    // Read before the counters, so what is added in between counts as added during the enumeration.
+    let added = earlier?.added ?? added
+    return counters.map { CounterReading(present: $0, added: added) }
   }
 
   /// Corrects the counters by a full enumeration.

@@ -13,6 +13,8 @@ final class ControlFile: Sendable {
   let hasLeftHint = Atomic(false)
   /// Of those under way, this process's (`hasHeaderChanges`).
   let headerChangesHere = Atomic(0)
+  /// With which this process holds stripes.
+  let session = Session()
   /// The files of uses that were mapped for it.
   let uses = OpenUses()
   private let hasMadeUses = Atomic(false)
@@ -35,7 +37,8 @@ final class ControlFile: Sendable {
 
   static let format = SharedFile.Format(
     name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
-    version: ControlLayout.version, byteCount: ControlLayout.byteCount, lockedBytes: ControlLayout.lockedBytes,
+    version: ControlLayout.version, refusesLaterVersions: true, byteCount: ControlLayout.byteCount,
+    lockedBytes: ControlLayout.lockedBytes,
     firstWords: {
       // Each generation is the sum of this random base and a count, so that a memory tier never takes a new file's
       // generations for an old one's. The base has 62 bits, which leaves room for the counts.

@@ -2,7 +2,7 @@
 package enum ControlLayout {
   /// The bytes `BLOBCTL` and a zero, as a little-endian integer.
   package static let magic: UInt64 = 0x004C_5443_424F_4C42
-  package static let version: UInt64 = 3
+  package static let version: UInt64 = 4
 
   package static let magicOffset = 0
   package static let versionOffset = 8
@@ -98,7 +98,30 @@ package enum ControlLayout {
   package static let marksPerSet = 4
   package static let markCount = 4096
 
-  package static let byteCount = marksOffset + markCount * markByteCount
+  /// The sessions: a slot for each process that has the file open to change records.
+  package static let sessionsOffset = marksOffset + markCount * markByteCount
+  package static let sessionByteCount = 64
+  package static let sessionCount = 1024
+
+  /// The token of the process that took a slot last.
+  package static func sessionTokenOffset(_ number: Int) -> Int { sessionsOffset + number * sessionByteCount }
+
+  /// The number of that process.
+  package static func sessionProcessOffset(_ number: Int) -> Int { sessionTokenOffset(number) + 8 }
+
+  /// The slot of a token, which any word may be: its lowest bits.
+  package static func sessionNumber(of token: UInt64) -> Int { Int(token % UInt64(sessionCount)) }
+
+  /// A token for a slot: random, so that none comes again, and never 0. It has 56 bits, which leaves room beside it.
+  package static func newToken(for number: Int) -> UInt64 {
+    .random(in: 1..<1 << 46) * UInt64(sessionCount) + UInt64(number)
+  }
+
+  /// The stripes: who holds each, and room for what a change of a packed record announces.
+  package static let stripesOffset = sessionsOffset + sessionCount * sessionByteCount
+  package static let stripeByteCount = 32
+
+  package static let byteCount = stripesOffset + stripeCount * stripeByteCount
 
   /// How many locks keys are spread over.
   package static let stripeCount = 4096
@@ -108,6 +131,16 @@ package enum ControlLayout {
   package static let collectorByte = Int64(stripeCount)
 
   package static let lockedBytes = stripeBytes.lowerBound..<(collectorByte + 1)
+
+  /// The first byte whose lock says that a session's process lives: one a session.
+  package static let sessionByteOffset: Int64 = 16384
+
+  package static func sessionByte(_ number: Int) -> Range<Int64> {
+    let byte = sessionByteOffset + Int64(number)
+    return byte..<(byte + 1)
+  }
+
+  package static func stripe(of digest: UInt64) -> Int { Int(digest % UInt64(stripeCount)) }
 
   /// The first byte whose locks say which process makes a missing blob.
   ///
@@ -120,9 +153,11 @@ package enum ControlLayout {
   }
 
   package static func stripeByte(of digest: UInt64) -> Range<Int64> {
-    let byte = Int64(digest % UInt64(stripeCount))
+    let byte = Int64(stripe(of: digest))
     return byte..<(byte + 1)
   }
+
+  package static func stripeOffset(_ stripe: Int) -> Int { stripesOffset + stripe * stripeByteCount }
 
   package static func generationOffset(of digest: UInt64) -> Int {
     generationsOffset + Int(digest % UInt64(generationCount)) * 4

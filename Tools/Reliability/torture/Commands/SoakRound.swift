@@ -140,7 +140,7 @@ final class SoakFaults: Sendable {
           let errno = Self.errors.randomElement(using: &state.generator)
         else { return nil }
         // A stripe that cannot be unlocked stays locked as long as the process lives, and no kernel does that.
-        guard call != .unlockByte else { return nil }
+        guard call != .unlockByte, call != .freeStripe else { return nil }
         state.count += 1
         return .fail(errno)
       }

@@ -25,10 +25,26 @@ internal import Synchronization
   ///
   /// - Returns: nil if it is taken.
   func stripe(of digest: UInt64) -> Stripe? {
-    let index = Int(digest % UInt64(Self.count))
+    let index = ControlLayout.stripe(of: digest)
     guard unsafe !taken[index].exchange(true, ordering: .acquiring) else { return nil }
     LockOrder.didTake(.stripe)
     return Stripe(table: self, index: index)
+  }
+
+  /// Whether a stripe is taken.
+  func isTaken(_ index: Int) -> Bool { unsafe taken[index].load(ordering: .acquiring) }
+
+  /// Takes all stripes, if none is taken, and frees them after a closure.
+  ///
+  /// - Returns: nil if one is taken.
+  func withAll<Result>(_ body: () throws -> Result?) rethrows -> Result? {
+    var count = 0
+    defer { for index in 0..<count { unsafe taken[index].store(false, ordering: .releasing) } }
+    while count < Self.count {
+      guard unsafe !taken[count].exchange(true, ordering: .acquiring) else { return nil }
+      count += 1
+    }
+    return try body()
   }
 
   /// A stripe that is taken, until the value ends.

@@ -17,7 +17,9 @@ struct KeyHold: ~Copyable {
   enum Exclusion: ~Copyable {
     /// Nothing does: there are none, or nothing to change.
     case none
-    /// The stripe's byte of the control file, which is locked.
+    /// The stripe's word in shared memory, which has this process's token.
+    case stripeWord
+    /// The stripe's byte of the control file, which is locked, where memory is not shared.
     case stripeByte
     /// The root, locked for want of a control file until it is closed.
     case root(Directory)
@@ -34,7 +36,13 @@ struct KeyHold: ~Copyable {
 
   deinit {
     // Before the stripe, which ends after this: threads of one process share the locks of its file.
-    if case .stripeByte = exclusion { control?.file.unlock(ControlLayout.stripeByte(of: digest)) }
+    switch exclusion {
+    case .stripeWord: control?.freeWord(of: ControlLayout.stripe(of: digest))
+    case .stripeByte: control?.file.unlock(ControlLayout.stripeByte(of: digest))
+    case .none: break
+    // Two cases, because the compiler takes no two patterns for a value that cannot be copied.
+    case .root: break
+    }
   }
 
   /// The key's generation, which no other change can move meanwhile; nil where there are none.

@@ -1,0 +1,94 @@
+internal import Posix
+internal import Synchronization
+
+// The locks of stripes in shared memory: a word each, which is 0 or the token of the session that holds the stripe.
+extension ControlFile {
+  /// Takes a stripe, whose flag in this process is taken.
+  ///
+  /// One that a dead process left behind is taken over. A living process keeps its stripes, however long it is stopped.
+  ///
+  /// System calls: `fstat(2)`; `fcntl(2)` if another process has the stripe.
+  ///
+  /// - Returns: nil if the file was deleted, replaced or overwritten, so that the words bind no other process: open it again.
+  /// - Throws: `Session.Obstacle`; `FileError`.
+  func tryTakeWord(of stripe: Int, in directory: borrowing Directory) throws -> Bool? {
+    guard isIntact else { return nil }
+    let token = try session.token(in: self)
+    do {
+      try file.willStep(.takeStripe)
+    } catch {
+      guard error.errno == .wouldBlock else { throw error }
+      return false
+    }
+    guard try exchangeWord(of: stripe, for: token) else { return false }
+    var isTaken = false
+    // A word that is not handed out must not stay, also if the look at the file throws.
+    defer { if !isTaken { freeWord(of: stripe) } }
+    isTaken = try file.isCurrent(in: directory, isTrusted: true)
+    return isTaken ? true : nil
+  }
+
+  private func exchangeWord(of stripe: Int, for token: UInt64) throws(FileError) -> Bool {
+    let offset = ControlLayout.stripeOffset(stripe)
+    // Acquiring, so that all that the last holder did is seen.
+    let (isTaken, holder) = file.withWord(at: offset, as: UInt64.self) {
+      $0.compareExchange(expected: 0, desired: token, ordering: .acquiring)
+    }
+    if isTaken { return true }
+    guard try isLeftover(holder) else { return false }
+    return file.withWord(at: offset, as: UInt64.self) {
+      $0.compareExchange(expected: holder, desired: token, ordering: .acquiring).exchanged
+    }
+  }
+
+  /// Whether the process that put this into a stripe's word is gone. Asked by the one that has the stripe's flag.
+  private func isLeftover(_ holder: UInt64) throws(FileError) -> Bool {
+    // No thread of this process holds the stripe: the file had the word before.
+    if holder == session.knownToken { return true }
+    return try !isAlive(holder)
+  }
+
+  /// Frees a stripe. Releasing, so that the next holder sees what was done.
+  func freeWord(of stripe: Int) {
+    // Freeing it cannot fail.
+    try? file.willStep(.freeStripe)
+    file.withWord(at: ControlLayout.stripeOffset(stripe), as: UInt64.self) { $0.store(0, ordering: .releasing) }
+  }
+
+  /// Takes all stripes, whose flags in this process are taken, and frees them after a closure.
+  ///
+  /// - Returns: nil if another process holds one, or this one can hold none.
+  func withAllWords<Result>(_ body: () throws -> Result) throws -> Result? {
+    let token: UInt64
+    do {
+      token = try session.token(in: self)
+    } catch is Session.Obstacle {
+      return nil
+    }
+    var count = 0
+    defer { for stripe in 0..<count { freeWord(of: stripe) } }
+    while count < ControlLayout.stripeCount {
+      guard try exchangeWord(of: count, for: token) else { return nil }
+      count += 1
+    }
+    return try body()
+  }
+
+  /// The token of the living process that holds a stripe; nil if none does.
+  func holder(of stripe: Int) throws(FileError) -> UInt64? {
+    let holder = file.withWord(at: ControlLayout.stripeOffset(stripe), as: UInt64.self) {
+      $0.load(ordering: .acquiring)
+    }
+    guard holder != 0 else { return nil }
+    if holder == session.knownToken { return holder }
+    return try isAlive(holder) ? holder : nil
+  }
+
+  /// Whether the file still begins as it did when it was mapped.
+  ///
+  /// If another program has written to it, processes that open it find it damaged, and lock its bytes.
+  private var isIntact: Bool {
+    UInt64(bitPattern: word(at: ControlLayout.magicOffset)) == ControlLayout.magic
+      && UInt64(bitPattern: word(at: ControlLayout.versionOffset)) == ControlLayout.version
+  }
+}

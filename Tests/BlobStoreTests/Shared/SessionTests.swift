@@ -1,0 +1,104 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import TestSupport
+import Testing
+
+/// Spec/ControlFile.md, "Sessions" and "Stripes": who holds a stripe in shared memory, and who may take it.
+@Suite struct SessionTests {
+  let cache: Cache
+
+  init() throws {
+    cache = try Cache()
+    try cache.store().store(payload(5), for: "key", ttl: .seconds(1000))
+  }
+
+  private func impatient() throws -> BlobStore { try cache.store { $0.access.lockTimeout = .zero } }
+
+  private func control() throws -> OpenFile {
+    guard let root = try Directory(at: cache.root, files: Files()),
+      case .regular(let file, _) = try root.openFile(".blobcache", for: .readWrite)
+    else { throw CocoaError(.fileNoSuchFile) }
+    return file
+  }
+
+  /// The holder is gone, and its stripe is not free.
+  @Test func aStripeIsTakenOverFromTheDead() throws {
+    do {
+      let locks = try HeldLocks(in: cache)
+      #expect(try locks.take(ControlLayout.stripeBytes))
+      expect(.busy) { try impatient().lock("key") }
+      withExtendedLifetime(locks) {}
+    }
+    #expect(try impatient().lock("key") == .done)
+    #expect(try impatient().unlock("key") == .done)
+  }
+
+  /// Another process has the slot of the dead one since.
+  @Test func aTokenOfATakenSlotIsDead() throws {
+    let token: UInt64
+    do {
+      let locks = try HeldLocks(in: cache)
+      #expect(try locks.take(ControlLayout.stripeBytes))
+      token = locks.token
+    }
+    let successor = try HeldLocks(in: cache)
+    #expect(successor.token % 1024 == token % 1024 && successor.token != token)
+    #expect(try impatient().lock("key") == .done)
+    withExtendedLifetime(successor) {}
+  }
+
+  @Test func theHolderIsNamed() throws {
+    let locks = try HeldLocks(in: cache)
+    #expect(try locks.take(ControlLayout.stripeBytes))
+    let error = expect(.busy) { try impatient().lock("key") }
+    #expect(error?.runningProcess == ProcessInfo.processInfo.processIdentifier)
+    #expect(error?.message.contains("process \(ProcessInfo.processInfo.processIdentifier)") == true)
+  }
+
+  /// No more than 1,024 processes change a directory at a time; any number reads it.
+  @Test func withAllSessionsTakenNothingIsChanged() throws {
+    let others = try control()
+    let first = ControlLayout.sessionByte(0).lowerBound
+    #expect(try others.tryLock(bytes: first..<first + Int64(ControlLayout.sessionCount)))
+    let store = try impatient()
+    let error = expect(.busy) { try store.lock("key") }
+    #expect(error?.message.contains("1024 processes") == true)
+    #expect(try store.load("key")?.payload == payload(5))
+    try others.unlock(bytes: ControlLayout.sessionByte(1023))
+    #expect(try store.lock("key") == .done)
+  }
+
+  /// Version 3 of the control file had a byte for each stripe, and so have file systems whose memory is not shared.
+  @Test func aProgramThatLocksBytesExcludesSessions() throws {
+    let earlier = try control()
+    #expect(try earlier.tryLock(bytes: ControlLayout.stripeByte(of: 77)))
+    let store = try impatient()
+    let error = expect(.busy) { try store.lock("key") }
+    #expect(error?.message.contains("earlier version") == true)
+    try earlier.unlock(bytes: ControlLayout.stripeByte(of: 77))
+    #expect(try store.lock("key") == .done)
+    // As long as the store lives.
+    let isHad = try earlier.tryLock(bytes: ControlLayout.stripeByte(of: 77))
+    #expect(!isHad)
+    withExtendedLifetime(store) {}
+  }
+
+  /// Processes that open it from now on lock its bytes, so this one must notice.
+  @Test func aControlFileThatIsOverwrittenBindsNobody() throws {
+    let store = try cache.store()
+    #expect(try store.lock("key") == .done)
+    let control = try control()
+    try control.write(unsafe [UInt8](repeating: 7, count: 16).span.bytes, at: 0)
+    #expect(try store.lock("key") == .done)
+    #expect(try cache.bytes(".blobcache").starts(with: Array("BLOBCTL\0".utf8)))
+    #expect(try cache.store().header(for: "key")?.refCount == 2)
+  }
+
+  @Test func aSessionEndsWithItsStore() throws {
+    for _ in 0..<3 { try cache.store().lock("key") }
+    let others = try control()
+    #expect(try others.tryLock(bytes: ControlLayout.sessionByte(0)))
+  }
+}

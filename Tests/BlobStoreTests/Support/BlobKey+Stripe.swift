@@ -1,0 +1,23 @@
+import BlobRecord
+import BlobStore
+import TestSupport
+
+extension HeldLocks {
+  convenience init(in cache: Cache) throws { try self.init(in: cache.root) }
+}
+
+extension BlobKey {
+  /// Keys of this form with one stripe.
+  static func sharingStripe(_ count: Int, _ form: (Int) -> String = { "\($0) key" }) -> [BlobKey] {
+    var keys: [Int64: [BlobKey]] = [:]
+    for number in 0... {
+      let key = BlobKey(form(number))
+      keys[key.stripe.lowerBound, default: []].append(key)
+      if let found = keys[key.stripe.lowerBound], found.count == count { return found }
+    }
+    return []
+  }
+
+  /// The byte of the control file that stands for the key's stripe, where file names are keys.
+  var stripe: Range<Int64> { ControlLayout.stripeByte(of: NameDigest.digest(ofFileName: string)) }
+}
