@@ -25,8 +25,8 @@ extension PackFile {
   ///   - number: 0 to 1023.
   ///   - identifier: what it must be, where that is known.
   /// - Returns: nil if there is none of the number.
-  /// - Throws: `damaged` if its head is no pack's, or another's; `foreignFile` if it is another user's, of a later
-  ///   version, or cannot be mapped.
+  /// - Throws: `damaged` if its head is no pack's, or another's; `foreignFile` if it is another user's, or cannot be
+  ///   mapped; `laterVersion`.
   static func open(_ number: Int, in packs: PackDirectory, identifier: UInt64? = nil) throws -> PackFile? {
     let name = name(number)
     switch try packs.subdirectory.directory.openFile(name, for: .readWrite) {
@@ -40,6 +40,10 @@ extension PackFile {
       switch try SharedFile.Content(of: file, status, format(number), packs.ownership) {
       case .locksOnly(let reason, _):
         throw BlobStoreError(.foreignFile, "a pack that this program cannot use: \(reason)", path: path)
+      case .later(let version):
+        throw BlobStoreError(
+          .laterVersion, "version \(version) of a pack is later than this program; use the version that made it",
+          path: path)
       case .damaged(let reason): throw BlobStoreError.damagedPack(at: path, reason)
       case .current(let head):
         let found = try PackHeader(of: file)

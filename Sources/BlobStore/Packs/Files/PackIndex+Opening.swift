@@ -32,6 +32,7 @@ extension PackIndex {
       let bucketCount = bucketCount(ofFile: status.size)
       switch try SharedFile.Content(of: file, status, format(name, bucketCount), packs.ownership) {
       case .locksOnly(let reason, _): return .unusable(reason: reason)
+      case .later(let version): return .unusable(reason: "version \(version) of it is later than this program")
       case .damaged(let reason): return .damaged(reason: reason)
       case .current(let map):
         return PackIndex(map, bucketCount: bucketCount, identity).map(Opened.index) ?? .damaged(reason: "damaged")
