@@ -26,7 +26,7 @@ import Testing
     for offset in 0..<64 {
       try bench.change("p-0") { $0[offset] ^= 0x40 }
       // A later version is another program's.
-      expect(8..<16 ~= offset ? .foreignFile : .damaged) { _ = try PackFile.open(0, in: bench.packs) }
+      expect(8..<16 ~= offset ? .laterVersion : .damaged) { _ = try PackFile.open(0, in: bench.packs) }
       try bench.change("p-0") { $0[offset] ^= 0x40 }
     }
     #expect(try PackFile.open(0, in: bench.packs) != nil)
