@@ -21,6 +21,7 @@ final class PlantedFaults: Sendable {
   private let clock: TortureClock
   /// The control file as it was when the worker began.
   private let control: CInt
+  private let session: StripeSession?
   private let memory = UnguardedMemory()
 
   init(_ plant: Plant, cache: String, clock: TortureClock) {
@@ -28,6 +29,7 @@ final class PlantedFaults: Sendable {
     self.cache = cache
     self.clock = clock
     control = open(cache + "/.blobcache", O_RDWR | O_CLOEXEC)
+    session = plant == .staleControlFile ? StripeSession(in: control) : nil
   }
 
   /// Does with memory what no history shows, if that is this plant.
@@ -50,13 +52,15 @@ final class PlantedFaults: Sendable {
       return try withRecord(key) { file, digest in
         let header = try header(of: file)
         sched_yield()
-        return try withLockedStripe(of: digest, file: currentControl()) {
+        let control = open(cache + "/.blobcache", O_RDWR | O_CLOEXEC)
+        defer { close(control) }
+        return try withHeldStripe(of: digest, StripeSession(in: control)) {
           try change(file, header, by: step, slowly: false)
         }
       }
     case .staleControlFile:
       guard let path = try? RecordLayout(arrangement: .spread).path(for: key) else { return nil }
-      return try withLockedStripe(of: path.digest, file: control) {
+      return try withHeldStripe(of: path.digest, session) {
         try withRecord(key) { file, _ in try change(file, header(of: file), by: step, slowly: true) }
       }
     case .inPlace, .blindMemory, .blindCollector, .earlyEnd, .race, .overflow:
@@ -140,16 +144,14 @@ extension PlantedFaults {
     guard count == bytes.count else { throw TortureFailure("pwrite: errno \(errno)") }
   }
 
-  private func currentControl() -> CInt {
-    open(cache + "/.blobcache", O_RDWR | O_CLOEXEC)
-  }
-
-  /// Locks a stripe's byte as Spec/ControlFile.md has it, and looks at nothing else.
-  private func withLockedStripe<Result>(of digest: UInt64, file: CInt, _ body: () throws -> Result) throws -> Result {
-    defer { if file != control { close(file) } }
-    guard let byte = StripeByte(of: digest, in: file) else { throw TortureFailure("no control file") }
-    while !byte.tryLock() { usleep(50) }
-    defer { byte.unlock() }
+  /// Holds a stripe by a session, and looks at nothing else.
+  private func withHeldStripe<Result>(
+    of digest: UInt64, _ session: StripeSession?, _ body: () throws -> Result
+  ) throws -> Result {
+    guard let session else { throw TortureFailure("no control file") }
+    let stripe = ControlLayout.stripe(of: digest)
+    while !session.tryLock(stripe) { usleep(50) }
+    defer { session.unlock(stripe) }
     return try body()
   }
 }
