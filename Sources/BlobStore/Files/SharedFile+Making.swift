@@ -24,7 +24,8 @@ extension SharedFile {
   /// Puts a new file in the place of one that is damaged.
   ///
   /// Each change under way holds a byte of the damaged file. So all its bytes are taken first, by a description of its
-  /// own, which keeps out the threads of this process too.
+  /// own, which keeps out the threads of this process too. Sessions from before the damage have shared locks on some
+  /// of them, and those are no obstacle: their processes look before each change whether the file is intact.
   ///
   /// - Returns: false if a change is under way: try again. True also if the damaged file is gone.
   static func replaceDamaged(
@@ -32,6 +33,9 @@ extension SharedFile {
   ) throws -> Bool {
     guard case .regular(let file, _) = try open.directory.openFile(format.name, for: .readWrite) else { return true }
     guard try file.tryLock(bytes: format.lockedBytes) else { return false }
+    guard try format.sharedBytes.isEmpty || file.tryLock(bytes: format.sharedBytes, isShared: true) else {
+      return false
+    }
     // Looked at again, now that no change can come between.
     let status = try file.status()
     guard try format.isLinked(status, in: open.directory),

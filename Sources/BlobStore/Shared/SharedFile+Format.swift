@@ -19,8 +19,10 @@ extension SharedFile {
     let byteCount: Int
     /// Whether the file goes on behind the bytes that are mapped.
     var mayBeLonger = false
-    /// All bytes that a change may lock: a damaged file is replaced by the one that has them all.
+    /// Bytes that a change may lock: a damaged file is replaced by the one that has them all.
     let lockedBytes: Range<Int64>
+    /// More of them, which sessions lock too, but not for a change.
+    var sharedBytes: Range<Int64> = 0..<0
     /// The first words of a new file, magic and version first.
     let firstWords: @Sendable () -> [UInt64]
 

@@ -38,7 +38,7 @@ final class ControlFile: Sendable {
   static let format = SharedFile.Format(
     name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
     version: ControlLayout.version, refusesLaterVersions: true, byteCount: ControlLayout.byteCount,
-    lockedBytes: ControlLayout.lockedBytes,
+    lockedBytes: ControlLayout.collectorByte..<ControlLayout.collectorByte + 1, sharedBytes: ControlLayout.stripeBytes,
     firstWords: {
       // Each generation is the sum of this random base and a count, so that a memory tier never takes a new file's
       // generations for an old one's. The base has 62 bits, which leaves room for the counts.
