@@ -26,6 +26,7 @@ import Testing
     // So its history is known without a write.
     try await cache.store(payload(1), for: "other")
     cache.engine.lanes.writes.submit(.high) { [gate] in gate.wait() }
+    try await until { cache.engine.lanes.writes.waitingCount == 0 }
     return cache
   }
 
@@ -76,5 +77,14 @@ import Testing
     gate.open()
     try await until { cache.engine.productions.count == 0 }
     #expect(try await cache.contains("key"))
+  }
+
+  @Test func loadsBeyondTheLimitWaitForTheirStore() async throws {
+    let cache = try await node(waitingByteLimit: 8)
+    let load = Task { try await cache.load("key")?.payload }
+    try await until { cache.engine.lanes.writes.waitingCount == 1 }
+    #expect(cache.engine.productions.waiterCount(of: fetch) == 1)
+    gate.open()
+    #expect(try await load.value == payload(9))
   }
 }

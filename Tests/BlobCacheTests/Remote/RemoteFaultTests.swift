@@ -61,6 +61,26 @@ import Testing
     #expect(cache.remoteStatus?.failures ?? 0 >= 1)
   }
 
+  /// T9: a store whose first try has failed waits for the next one, but for no pause.
+  @Test func aStoreThatIsTriedAgainDoesNotWaitForAPause() async throws {
+    let cache = try first.node(engine) { $0.remote?.maxConcurrentChanges = 5 }
+    engine.fault(.fail(.unreachable))
+    // Five first tries fail together, and the last one ends the trying. Time stands still, so the pause does not end.
+    engine.hold { [engine] _ in while engine.requests.count < 5 { await Task.yield() } }
+    try await withThrowingTaskGroup { group in
+      for number in 0..<5 {
+        group.addTask { try await cache.store(payload(9), for: BlobKey("\(number) key")) }
+      }
+      try await group.waitForAll()
+    }
+    #expect(cache.remoteStatus?.changeCondition == .leftAlone)
+    engine.fault(nil as MemoryEngine.Fault?)
+    engine.hold(nil)
+    first.uptime.advance(by: 60)
+    // The changes have stayed.
+    try await until { engine.objects.count == 5 }
+  }
+
   /// R4: the engine is tried again, and comes back.
   @Test func R4_theEngineComesBack() async throws {
     try await second.node(engine).store(payload(1), for: "key")

@@ -77,6 +77,16 @@ final class RemoteChanges: Sendable {
       return taken
     }
 
+    /// Takes those who wait for changes that are not under way. The changes stay.
+    mutating func takeWaiters() -> [CheckedContinuation<RemoteOutcome, Never>] {
+      var taken: [CheckedContinuation<RemoteOutcome, Never>] = []
+      for (key, waiting) in waiting where !waiting.waiters.isEmpty {
+        taken += waiting.waiters
+        self.waiting[key]?.waiters = []
+      }
+      return taken
+    }
+
     /// The change that came first of those that can be carried out now.
     mutating func next() -> BlobKey? {
       let (running, delayed) = (running, delayed)
@@ -209,22 +219,27 @@ extension RemoteChanges {
   /// Begins as many workers as have something to do, or sets the alarm.
   private func wake() {
     let pause = requests.pause
-    state.withLock { state in
-      guard !state.isClosed, !state.waiting.isEmpty else { return }
+    let postponed = state.withLock { state -> [CheckedContinuation<RemoteOutcome, Never>] in
+      guard !state.isClosed, !state.waiting.isEmpty else { return [] }
       if pause == nil, state.workers.count < mostWorkers, state.next() != nil {
         let number = state.number()
         state.workers[number] = Task { await self.work(number) }
-        return
+        return []
       }
       // A worker that ends a change looks again, and so does one that has slept for it.
-      guard let pause, state.alarm == nil, state.workers.isEmpty else { return }
+      guard let pause else { return [] }
+      let postponed = state.takeWaiters()
+      guard state.alarm == nil, state.workers.isEmpty else { return postponed }
       state.alarm = Task { [clock = requests.tier.clock] in
         // The sleep's only error is its cancellation: the cache is closed.
         guard (try? await clock.sleep(for: max(pause, .milliseconds(1)))) != nil else { return }
         self.state.withLock { $0.alarm = nil }
         self.wake()
       }
+      return postponed
     }
+    // A pause may be long, and no caller waits for its end.
+    for waiter in postponed { waiter.resume(returning: .postponed) }
   }
 
   private func work(_ number: UInt64) async {
