@@ -26,10 +26,11 @@ struct DeadBits: Sendable {
 
   /// Whether the record at an address of this chunk is marked as dead.
   ///
-  /// Relaxed, as the marks are. The caller holds the stripe of the record's key, or has the packs to itself.
+  /// The caller holds the stripe of the record's key, or has the packs to itself.
   func isDead(_ address: PackAddress) -> Bool {
     guard isHere(address) else { return true }
-    let word = pack.head.withWord(at: address.deadWordOffset, as: UInt64.self) { $0.load(ordering: .relaxed) }
+    // Acquires: a bit that is clear because the chunk was taken anew means that its old salt is gone (Spec/Models.md).
+    let word = pack.head.withWord(at: address.deadWordOffset, as: UInt64.self) { $0.load(ordering: .acquiring) }
     return word & address.deadBit != 0
   }
 
@@ -61,11 +62,11 @@ struct DeadBits: Sendable {
   func renew() {
     var random = SystemRandomNumberGenerator()
     for quarter in 0..<PackLayout.quarterCount {
-      // As a killed session may have left it.
+      // As a killed session may have left it. Before the bits, which release it.
       setSaltWord(0, quarter)
       let bitWords = PackLayout.deadSectorByteCount / 8 - 1
       unsafe pack.head.withWords(at: saltOffset(quarter) + 8, count: bitWords) { words in
-        for index in 0..<bitWords { unsafe words[index].store(0, ordering: .relaxed) }
+        for index in 0..<bitWords { unsafe words[index].store(0, ordering: .releasing) }
       }
       setSaltWord(PackLayout.saltWord(of: random.next()), quarter)
     }
