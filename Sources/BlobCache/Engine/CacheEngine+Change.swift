@@ -216,8 +216,10 @@ extension CacheEngine {
           if let condition { try store.remove(key, if: condition) } else { try store.remove(key) }
         }
         guard outcome != nil else { return outcome }
+        // Where nothing is here, the condition was not asked. One that wants a record does not hold.
+        let isMeant = outcome == .done || wasStaged || condition?.allows(nil) ?? true
         // Before the change ends: what is fetched meanwhile is not stored.
-        if isOfRemote { remote?.didRemove(key) }
+        if isOfRemote, isMeant { remote?.didRemove(key) }
         return wasStaged ? .done : outcome
       }
     }

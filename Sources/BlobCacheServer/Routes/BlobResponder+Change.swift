@@ -9,7 +9,8 @@ extension BlobResponder {
     let removal =
       preconditions.areAbsent ? try await cache.remove(key) : try await cache.remove(key, if: change.allows)
     if let removal {
-      let there = await cache.remoteSettled(key)
+      let isMeant = removal == .done || preconditions.allowChange(of: nil)
+      let there = isMeant ? await cache.remoteSettled(key) : nil
       return try Self.response(to: removal, fields: there.map { ["X-BlobCache-Remote": $0.rawValue] } ?? [:])
     }
     // Conditions are for what would be granted without them (RFC 9110, 13.2.1).

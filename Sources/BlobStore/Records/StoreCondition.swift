@@ -48,7 +48,7 @@ package struct StoreCondition: Sendable {
   }
 
   /// Whether a change may be made of what it has found.
-  func allows(_ found: RecordHeader?) -> Bool { judge?(found) ?? true }
+  package func allows(_ found: RecordHeader?) -> Bool { judge?(found) ?? true }
 }
 
 /// The condition of a change does not hold, and nothing is changed.

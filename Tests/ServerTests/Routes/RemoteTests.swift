@@ -109,6 +109,15 @@ import Testing
     #expect(try await server.get("a").status == 404)
   }
 
+  /// A condition that wants a blob holds for none, so nothing is removed anywhere.
+  @Test func aConditionThatFailsHereRemovesNothingThere() async throws {
+    #expect(try await node().put("a", "hello").status == 201)
+    let answer = try await node().send("DELETE", "/v1/blobs/a", ["If-Match": "*"])
+    #expect(answer.status == 404)
+    #expect(answer["X-BlobCache-Remote"] == nil)
+    #expect(try await node().get("a").text == "hello")
+  }
+
   @Test func theOverviewShowsTheTier() async throws {
     let page = try await used().page("").text
     #expect(page.contains("Beyond this machine"))
