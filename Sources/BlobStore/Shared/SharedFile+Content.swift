@@ -20,14 +20,10 @@ extension SharedFile {
         logger.log(level: level, "\(file.location.path): \(format.loss): \(reason)")
         return SharedFile(format, file, status, ownership, map: nil, isDamaged: false)
       case .later(let version):
-        let message = "version \(version) of \(format.title) is later than this program"
-        guard !format.refusesLaterVersions else {
-          throw BlobStoreError(
-            .laterVersion, "\(message), which does not know its locks; use the version that changed this directory",
-            path: file.location.path)
-        }
-        logger.warning("\(file.location.path): \(format.loss): \(message)")
-        return SharedFile(format, file, status, ownership, map: nil, isDamaged: false)
+        throw BlobStoreError(
+          .laterVersion,
+          "version \(version) of \(format.title) is later than this program, which does not know its locks; use the version "
+            + "that changed this directory", path: file.location.path)
       case .damaged(let reason):
         logger.warning("\(file.location.path): \(reason); the next change replaces it")
         return SharedFile(format, file, status, ownership, map: nil, isDamaged: true)

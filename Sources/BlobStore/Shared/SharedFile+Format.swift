@@ -13,8 +13,6 @@ extension SharedFile {
     let magic: UInt64
     /// The second word.
     let version: UInt64
-    /// Whether a file of a later version is an error. Else it is not mapped.
-    var refusesLaterVersions = false
     /// The bytes that are mapped: the whole file, unless it goes on behind them.
     let byteCount: Int
     /// Whether the file goes on behind the bytes that are mapped.

@@ -37,7 +37,7 @@ final class ControlFile: Sendable {
 
   static let format = SharedFile.Format(
     name: name, title: "the control file", loss: "no generations and no counters", magic: ControlLayout.magic,
-    version: ControlLayout.version, refusesLaterVersions: true, byteCount: ControlLayout.byteCount,
+    version: ControlLayout.version, byteCount: ControlLayout.byteCount,
     lockedBytes: ControlLayout.collectorByte..<ControlLayout.collectorByte + 1, sharedBytes: ControlLayout.stripeBytes,
     firstWords: {
       // Each generation is the sum of this random base and a count, so that a memory tier never takes a new file's
