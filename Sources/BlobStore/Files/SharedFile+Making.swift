@@ -25,11 +25,13 @@ extension SharedFile {
   ///
   /// Each change under way holds a byte of the damaged file. So all its bytes are taken first, by a description of its
   /// own, which keeps out the threads of this process too. Sessions from before the damage have shared locks on some
-  /// of them, and those are no obstacle: their processes look before each change whether the file is intact.
+  /// of them, and those are no obstacle.
   ///
+  /// - Parameter voids: ends what the file's memory binds, and says whether nothing is held by it any more.
   /// - Returns: false if a change is under way: try again. True also if the damaged file is gone.
   static func replaceDamaged(
-    _ format: Format, in open: OpenRoot, names: TemporaryNames, _ logger: Logger
+    _ format: Format, in open: OpenRoot, names: TemporaryNames, _ logger: Logger,
+    voids: (borrowing OpenFile, Stat) throws -> Bool
   ) throws -> Bool {
     guard case .regular(let file, _) = try open.directory.openFile(format.name, for: .readWrite) else { return true }
     guard try file.tryLock(bytes: format.lockedBytes) else { return false }
@@ -43,6 +45,7 @@ extension SharedFile {
     else {
       return true
     }
+    guard try voids(file, status) else { return false }
     var temporary = try draft(format, in: open, names: names)
     try temporary.replace(format.name)
     logger.warning("\(file.location.path): was damaged, and is replaced")

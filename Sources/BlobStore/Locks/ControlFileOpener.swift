@@ -60,7 +60,9 @@ struct ControlFileOpener: Sendable {
   private func newControlFile(of open: OpenRoot, replacing found: ControlFile?) throws -> ControlFile? {
     do {
       if let found {
-        guard try SharedFile.replaceDamaged(ControlFile.format, in: open, names: names, logger) else { return found }
+        let isReplaced = try SharedFile.replaceDamaged(
+          ControlFile.format, in: open, names: names, logger, voids: ControlFile.void)
+        guard isReplaced else { return found }
         open.forget(found)
       } else if let control = try open.controlFile(logger) {
         return control

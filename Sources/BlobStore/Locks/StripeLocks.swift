@@ -34,7 +34,15 @@ final class StripeLocks: Sendable {
   /// Why a stripe could not be had.
   private func busyError(_ digest: UInt64) throws -> BlobStoreError {
     let control = try root.opened().flatMap { try controlFiles.found(in: $0) }
-    guard let control, control.isMapped, sharing == .shared else { return Self.busyError(for: timeout, nil) }
+    guard let control, sharing == .shared else { return Self.busyError(for: timeout, nil) }
+    guard control.isMapped else {
+      guard control.file.isDamaged else { return Self.busyError(for: timeout, nil) }
+      return BlobStoreError(
+        .busy,
+        "others have been changing this key, or one that shares its lock, for \(timeout); or the control file cannot be "
+          + "replaced, and a process has had the directory open since before it was damaged: end that process",
+        path: root.path)
+    }
     do {
       _ = try control.session.token(in: control)
     } catch Session.Obstacle.allAreTaken {
@@ -123,10 +131,10 @@ extension StripeLocks {
   /// The counters at a moment, once each change that was under way then has ended. A store is counted before it is published,
   /// and a listing in between would not meet its record.
   ///
-  /// Changes that began later count as made during the enumeration. So do all from before the moment, if one of them goes
-  /// on for `timeout`.
+  /// Changes that began later count as made during the enumeration. A change from before the moment that goes on for
+  /// `timeout` is not waited for: if the enumeration does not meet its record, the counters say that much too little.
   ///
-  /// - Parameter isStopped: asked before each wait; if true, the counters are returned as they are.
+  /// - Parameter isStopped: asked before each wait; if true, nothing is waited for any more.
   func settledCounters(
     of control: ControlFile, within timeout: Duration, unless isStopped: () -> Bool
   ) throws -> CounterReading? {
@@ -134,7 +142,7 @@ extension StripeLocks {
     var backoff = Backoff(timeout: timeout)
     for stripe in 0..<ControlLayout.stripeCount {
       while try isHeld(stripe, in: control) {
-        guard !isStopped(), backoff.wait() else { return control.counterReading(addedFrom: reading) }
+        guard !isStopped(), backoff.wait() else { return reading }
       }
     }
     try forgetHeaderChanges(in: control)

@@ -6,8 +6,9 @@ import TestSupport
 import Testing
 
 /// Spec/ControlFile.md, "Sessions" and "Stripes": who holds a stripe in shared memory, and who may take it.
-@Suite struct SessionTests {
+@Suite struct SessionTests: BetweenCalls {
   let cache: Cache
+  let trace = CallTrace()
 
   init() throws {
     cache = try Cache()
@@ -94,6 +95,80 @@ import Testing
     #expect(try store.lock("key") == .done)
     #expect(try cache.bytes(".blobcache").starts(with: Array("BLOBCTL\0".utf8)))
     #expect(try cache.store().header(for: "key")?.refCount == 2)
+  }
+
+  /// The holder has it mapped since before the damage, and may be in the middle of a change.
+  @Test func aDamagedControlFileStaysWhileAWordIsHeld() throws {
+    let locks = try HeldLocks(in: cache)
+    let stripe = BlobKey("another").stripe
+    #expect(try locks.take(stripe))
+    let damaged = [UInt8](repeating: 7, count: 16)
+    try control().write(unsafe damaged.span.bytes, at: 0)
+    let error = expect(.busy) { try impatient().lock("key") }
+    #expect(error?.message.contains("before it was damaged") == true)
+    #expect(try !cache.bytes(".blobcache").starts(with: Array("BLOBCTL\0".utf8)))
+    try locks.giveBack(stripe)
+    #expect(try impatient().lock("key") == .done)
+    #expect(try cache.bytes(".blobcache").starts(with: Array("BLOBCTL\0".utf8)))
+  }
+
+  /// A word that nobody holds, or that a dead process has left, is no obstacle.
+  @Test func aDamagedControlFileWithLeftoversIsReplaced() throws {
+    do {
+      let locks = try HeldLocks(in: cache)
+      #expect(try locks.take(ControlLayout.stripeBytes))
+      withExtendedLifetime(locks) {}
+    }
+    try control().write(unsafe [UInt8](repeating: 7, count: 16).span.bytes, at: 0)
+    #expect(try impatient().lock("key") == .done)
+  }
+
+  /// A backup that is written over the file has the slots of another time.
+  @Test func aHolderWhoseSlotIsOverwrittenOpensTheFileAnew() throws {
+    let store = try tracedStore()
+    #expect(try store.lock("key") == .done)
+    let token = ControlLayout.newToken(for: 0)
+    try control().write(unsafe [token].span.bytes, at: Int64(ControlLayout.sessionTokenOffset(0)))
+    let other = try impatient()
+    let (trace, frees) = (trace, CallCount())
+    trace.onCall { call, _ in
+      guard call == .freeStripe else { return nil }
+      frees.add(1)
+      // The first one is of a stripe that it has taken in vain.
+      if frees.value == 2 { expect(.busy) { try other.lock("key") } }
+      return nil
+    }
+    #expect(try store.lock("key") == .done)
+    #expect(frees.value == 2)
+    #expect(try other.lock("key") == .done)
+    #expect(try store.header(for: "key")?.refCount == 3)
+  }
+
+  /// Whoever has the word by then holds the stripe.
+  @Test func aWordOfAnotherIsNotFreed() throws {
+    let store = try tracedStore()
+    let locks = try HeldLocks(in: cache)
+    let word = Int64(ControlLayout.stripeOffset(Int(BlobKey("key").stripe.lowerBound)))
+    let control = control
+    before(.freeStripe) {
+      try control().write(unsafe [locks.token].span.bytes, at: word)
+    }
+    #expect(try store.lock("key") == .done)
+    expect(.busy) { try impatient().lock("key") }
+  }
+
+  @Test func aSlotIsFreeAgainIfTheSessionCannotBegin() throws {
+    let store = try tracedStore()
+    let locks = CallCount()
+    trace.onCall { call, path in
+      guard call == .lockByte, path.string.hasSuffix(".blobcache") else { return nil }
+      locks.add(1)
+      return locks.value == 2 ? .fail(.ioError) : nil
+    }
+    #expect(throws: BlobStoreError.self) { try store.lock("key") }
+    let others = try control()
+    #expect(try others.tryLock(bytes: ControlLayout.sessionByte(0)))
+    withExtendedLifetime(store) {}
   }
 
   @Test func aSessionEndsWithItsStore() throws {

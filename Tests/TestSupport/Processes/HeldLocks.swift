@@ -23,6 +23,7 @@ package final class HeldLocks: Sendable {
         try file.tryLock(bytes: ControlLayout.sessionByte($0))
       })
     else { throw CocoaError(.fileLocking) }
+    guard try file.tryLock(bytes: ControlLayout.stripeBytes, isShared: true) else { throw CocoaError(.fileLocking) }
     let token = ControlLayout.newToken(for: number)
     memory.withWord(at: ControlLayout.sessionTokenOffset(number), as: UInt64.self) {
       $0.store(token, ordering: .sequentiallyConsistent)

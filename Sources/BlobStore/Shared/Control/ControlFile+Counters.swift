@@ -12,7 +12,7 @@ extension ControlFile {
     func add(_ value: Int64, to place: ControlLayout.Counter) {
       guard value != 0 else { return }
       // First, so that a correction takes nothing away that it does not know to be new.
-      if value > 0 { counter(place.added) { _ = $0.wrappingAdd(value, ordering: .relaxed) } }
+      if value > 0 { counter(place.added) { _ = $0.wrappingAdd(value, ordering: .releasing) } }
       counter(place.present) { _ = $0.wrappingAdd(value, ordering: .releasing) }
     }
     add(delta.records, to: .records)
@@ -46,12 +46,10 @@ extension ControlFile {
   }
 
   /// The counters before an enumeration; nil where there are none.
-  ///
-  /// - Parameter earlier: an earlier reading, from which on what was added counts as added during the enumeration.
-  func counterReading(addedFrom earlier: CounterReading? = nil) -> CounterReading? {
+  func counterReading() -> CounterReading? {
     guard isMapped else { return nil }
     // Read before the counters, so what is added in between counts as added during the enumeration.
-    let added = earlier?.added ?? added
+    let added = added
     return counters.map { CounterReading(present: $0, added: added) }
   }
 

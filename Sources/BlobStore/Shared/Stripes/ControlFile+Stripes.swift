@@ -12,7 +12,8 @@ extension ControlFile {
   /// - Returns: nil if the file was deleted, replaced or overwritten, so that the words bind no other process: open it again.
   /// - Throws: `Session.Obstacle`; `FileError`.
   func tryTakeWord(of stripe: Int, in directory: borrowing Directory) throws -> Bool? {
-    guard isIntact else { return nil }
+    // First, because no session can begin where others found the file damaged, and lock its bytes.
+    guard hasMagic else { return nil }
     let token = try session.token(in: self)
     do {
       try file.willStep(.takeStripe)
@@ -20,24 +21,26 @@ extension ControlFile {
       guard error.errno == .wouldBlock else { throw error }
       return false
     }
-    guard try exchangeWord(of: stripe, for: token) else { return false }
+    guard try exchangeWord(of: stripe, for: token) else { return isIntact(for: token) ? false : nil }
     var isTaken = false
     // A word that is not handed out must not stay, also if the look at the file throws.
     defer { if !isTaken { freeWord(of: stripe) } }
+    // After the exchange: who voids the file takes the magic first, and then looks at the words.
+    guard isIntact(for: token) else { return nil }
     isTaken = try file.isCurrent(in: directory, isTrusted: true)
     return isTaken ? true : nil
   }
 
   private func exchangeWord(of stripe: Int, for token: UInt64) throws(FileError) -> Bool {
     let offset = ControlLayout.stripeOffset(stripe)
-    // Acquiring, so that all that the last holder did is seen.
+    // Acquiring, so that all that the last holder did is seen; and in one order with the look at the magic that follows.
     let (isTaken, holder) = file.withWord(at: offset, as: UInt64.self) {
-      $0.compareExchange(expected: 0, desired: token, ordering: .acquiring)
+      $0.compareExchange(expected: 0, desired: token, ordering: .sequentiallyConsistent)
     }
     if isTaken { return true }
     guard try isLeftover(holder) else { return false }
     return file.withWord(at: offset, as: UInt64.self) {
-      $0.compareExchange(expected: holder, desired: token, ordering: .acquiring).exchanged
+      $0.compareExchange(expected: holder, desired: token, ordering: .sequentiallyConsistent).exchanged
     }
   }
 
@@ -48,11 +51,16 @@ extension ControlFile {
     return try !isAlive(holder)
   }
 
-  /// Frees a stripe. Releasing, so that the next holder sees what was done.
+  /// Frees a stripe, if the word still has this process's token. Releasing, so that the next holder sees what was done.
+  ///
+  /// It has another's where the file was overwritten meanwhile: that one's stripe is not this process's to free.
   func freeWord(of stripe: Int) {
     // Freeing it cannot fail.
     try? file.willStep(.freeStripe)
-    file.withWord(at: ControlLayout.stripeOffset(stripe), as: UInt64.self) { $0.store(0, ordering: .releasing) }
+    let token = session.knownToken
+    file.withWord(at: ControlLayout.stripeOffset(stripe), as: UInt64.self) {
+      _ = $0.compareExchange(expected: token, desired: 0, ordering: .releasing)
+    }
   }
 
   /// Takes all stripes, whose flags in this process are taken, and frees them after a closure.
@@ -84,11 +92,18 @@ extension ControlFile {
     return try isAlive(holder) ? holder : nil
   }
 
-  /// Whether the file still begins as it did when it was mapped.
-  ///
-  /// If another program has written to it, processes that open it find it damaged, and lock its bytes.
-  private var isIntact: Bool {
-    UInt64(bitPattern: word(at: ControlLayout.magicOffset)) == ControlLayout.magic
-      && UInt64(bitPattern: word(at: ControlLayout.versionOffset)) == ControlLayout.version
+  /// Whether the words bind other processes. If another program has written to the file, others find it damaged, or take
+  /// this process for dead.
+  private func isIntact(for token: UInt64) -> Bool {
+    func value(at offset: Int) -> UInt64 {
+      file.withWord(at: offset, as: UInt64.self) { $0.load(ordering: .sequentiallyConsistent) }
+    }
+    let slot = ControlLayout.sessionTokenOffset(ControlLayout.sessionNumber(of: token))
+    return hasMagic && value(at: ControlLayout.versionOffset) == ControlLayout.version && value(at: slot) == token
+  }
+
+  private var hasMagic: Bool {
+    file.withWord(at: ControlLayout.magicOffset, as: UInt64.self) { $0.load(ordering: .sequentiallyConsistent) }
+      == ControlLayout.magic
   }
 }

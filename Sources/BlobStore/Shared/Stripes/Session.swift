@@ -27,15 +27,12 @@ final class Session: Sendable {
   ///
   /// - Throws: `Obstacle`; `FileError`.
   func token(in control: ControlFile) throws -> UInt64 {
-    let token = knownToken
-    guard token == 0 else { return token }
-    return try isBeginning.withLock { _ in
-      let token = known.load(ordering: .relaxed)
-      guard token == 0 else { return token }
-      let new = try control.beginSession()
-      known.store(new, ordering: .releasing)
-      return new
+    if knownToken == 0 {
+      try isBeginning.withLock { _ in
+        if knownToken == 0 { known.store(try control.beginSession(), ordering: .releasing) }
+      }
     }
+    return knownToken
   }
 }
 
@@ -47,12 +44,12 @@ extension ControlFile {
     for number in 0..<ControlLayout.sessionCount {
       // Held until the file is closed.
       guard try file.tryLock(ControlLayout.sessionByte(number)) else { continue }
+      var hasBegun = false
+      defer { if !hasBegun { file.unlock(ControlLayout.sessionByte(number)) } }
       // Earlier versions of this library, and processes that cannot share the memory, lock a stripe's byte for a change.
       // So that they change nothing beside this one, it holds shared locks on all of them.
-      guard try file.tryLock(ControlLayout.stripeBytes, isShared: true) else {
-        file.unlock(ControlLayout.sessionByte(number))
-        throw Session.Obstacle.bytesAreLocked
-      }
+      guard try file.tryLock(ControlLayout.stripeBytes, isShared: true) else { throw Session.Obstacle.bytesAreLocked }
+      hasBegun = true
       let token = ControlLayout.newToken(for: number)
       // The lock comes first: nothing with the new token is ever taken for a leftover.
       file.withWord(at: ControlLayout.sessionTokenOffset(number), as: UInt64.self) {
