@@ -15,6 +15,7 @@ final class StoreCore: Sendable {
   let root: CacheRoot
   let controlFiles: ControlFileOpener
   let stripes: StripeLocks
+  let packHolder: PackHolder
   let temporaryNames = TemporaryNames()
   let isCollecting = CollectionGate()
   let productions = ProductionLocks()
@@ -39,6 +40,7 @@ final class StoreCore: Sendable {
     recyclingLimit = RecyclingLimit(configuration)
     controlFiles = ControlFileOpener(
       names: temporaryNames, configuration, defaultExpiration: defaultExpiration)
+    packHolder = PackHolder(names: temporaryNames, configuration)
     stripes = StripeLocks(root, controlFiles, configuration)
   }
 

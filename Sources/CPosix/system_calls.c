@@ -13,6 +13,7 @@
 #if defined(__APPLE__)
 #include <sys/mount.h>
 #include <sys/param.h>
+#include <sys/sysctl.h>
 #include <sys/xattr.h>
 #endif
 
@@ -352,4 +353,32 @@ ssize_t blob_list_attributes(int descriptor, char *names, size_t size) {
 int blob_terminal_width(int descriptor) {
   struct winsize size;
   return ioctl(descriptor, TIOCGWINSZ, &size) == -1 ? -1 : size.ws_col;
+}
+
+int blob_boot_identifier(char text[37]) {
+#if defined(__APPLE__)
+  size_t size = 37;
+  if (sysctlbyname("kern.bootsessionuuid", text, &size, NULL, 0) != 0) return -1;
+  text[36] = 0;
+  return 0;
+#else
+  int descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return -1;
+  ssize_t count = read(descriptor, text, 36);
+  int error = count < 0 ? errno : EIO;
+  close(descriptor);
+  text[36] = 0;
+  if (count == 36) return 0;
+  errno = error;
+  return -1;
+#endif
+}
+
+int blob_create_memory_file(void) {
+#if defined(__linux__) && defined(SYS_memfd_create)
+  return (int)syscall(SYS_memfd_create, "blobcache", 1 /* MFD_CLOEXEC */);
+#else
+  errno = ENOSYS;
+  return -1;
+#endif
 }

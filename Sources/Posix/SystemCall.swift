@@ -2,7 +2,7 @@
 ///
 /// Errors name them; tests count them and make them fail.
 package enum SystemCall: String, CaseIterable, Sendable {
-  case open, openBeneath, openCached, openDirectory, openUnnamed, close
+  case open, openBeneath, openCached, openDirectory, openUnnamed, openMemory, close
   case status, read, readCached, write, truncate, sync
   case rename, renameNoReplace, renameExchange, link, linkUnnamed, unlink
   case makeDirectory, removeDirectory, listDirectory
@@ -17,6 +17,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
     switch self {
     case .open, .openDirectory, .openUnnamed: "open(2)"
     case .openBeneath, .openCached: "openat2(2)"
+    case .openMemory: "memfd_create(2)"
     case .close: "close(2)"
     case .status: "fstat(2)"
     case .read: "preadv(2)"

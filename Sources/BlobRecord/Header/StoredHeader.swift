@@ -42,6 +42,23 @@ public struct StoredHeader: Hashable, Sendable {
     computedCRC = CRC32.checksum(of: bytes.extracting(first: RecordHeader.checkedByteCount))
   }
 
+  /// The bytes that a header is written as.
+  package init(_ header: RecordHeader) {
+    magic = RecordHeader.magic
+    headerSize = UInt32(RecordHeader.byteCount)
+    refCount = header.refCount
+    reserved1 = header.reserved1
+    ttl = header.ttl
+    updateTime = header.updateTime
+    payloadSize = header.payloadSize
+    reserved2 = header.reserved2
+    reserved3 = header.reserved3
+    reserved4 = header.reserved4
+    flags = header.flags
+    crc = header.crc
+    computedCRC = crc
+  }
+
   /// The header these bytes make.
   ///
   /// - Throws: the first broken rule, in the order of Spec/RecordFormat.md: magic, crc, header size, flags.

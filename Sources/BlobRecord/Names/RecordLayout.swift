@@ -43,6 +43,15 @@ public struct RecordLayout: Hashable, Sendable {
     return RecordPath(subdirectory: subdirectory, fileName: fileName, digest: digest, by: arrangement)
   }
 
+  /// The path of a record by its file name; nil if no record has the name.
+  package func path(ofFileName fileName: String) -> RecordPath? {
+    guard naming.accepts(fileName: fileName) else { return nil }
+    let digest = NameDigest.digest(ofFileName: fileName)
+    return RecordPath(
+      subdirectory: subdirectory(ofFileName: fileName, digest: digest), fileName: fileName, digest: digest,
+      by: arrangement)
+  }
+
   /// The path of the same file name by this arrangement.
   func path(of other: RecordPath) -> RecordPath {
     RecordPath(

@@ -19,6 +19,13 @@ extension String {
   }
 }
 
+extension String {
+  /// Whether the text's UTF-8 is these bytes.
+  package func hasUTF8(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    unsafe withContiguousUTF8 { unsafe UnsafeRawBufferPointer($0).hasSameBytes(as: bytes) }
+  }
+}
+
 extension UnsafeRawBufferPointer {
   /// Compares eight bytes at a time; the last eight may overlap those before.
   ///

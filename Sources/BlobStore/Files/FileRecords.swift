@@ -64,6 +64,9 @@ extension FileRecords {
     let change = hold.beginPayloadChange(level)
     defer { hold.end(change) }
     switch found {
+    case let found? where found.packAddress != nil:
+      // Its place has no file, but for one that others have put there.
+      try draft.replace(name.fileName)
     case let found?:
       if let room = supply.roomInBin(for: found, level, of: open) {
         if let failure = try draft.exchange(with: name.fileName, into: room) { supply.noteFailure(failure, of: open) }

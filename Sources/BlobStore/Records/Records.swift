@@ -10,12 +10,43 @@ internal import SystemPackage
 
 /// The records of a directory, whichever engine holds them: the only way from a verb to bytes on disk.
 ///
-/// A key has at most one record. It changes only while its key is held, and the compiler asks for the hold. Today there is
-/// one engine, `FileRecords`; a second one is a second property and a `switch` in each of these functions.
+/// A key has at most one record. It changes only while its key is held, and the compiler asks for the hold. There are two
+/// engines. `PackRecords` has small records, and is asked first; `FileRecords` has all others.
 struct Records {
   let files: FileRecords
 
+  private var core: StoreCore { files.core }
+
   init(_ core: StoreCore) { files = FileRecords(core: core) }
+
+  /// The packs of a directory; nil if it has none.
+  ///
+  /// - Complexity: no system call, once they are open or known to be missing.
+  func packs(of open: OpenRoot) throws -> PackRecords? {
+    guard let control = open.controlFileOfLoads(core.configuration.logger), control.isMapped,
+      let packs = try core.packHolder.packs(of: open, control, makesThem: false)
+    else { return nil }
+    return PackRecords(packs, of: core, in: open)
+  }
+
+  /// Reads a name in the packs, then its file.
+  ///
+  /// A record may move between both meanwhile. So what the file says counts only if there is still no entry.
+  private func read<Content>(
+    _ name: RecordPath, in open: OpenRoot, packed: (PackRecords) throws -> Reading<Content>?,
+    file: () throws -> Reading<Content>
+  ) throws -> Reading<Content> {
+    while true {
+      guard let packs = try packs(of: open) else { return try file() }
+      if let reading = try packed(packs) { return reading }
+      let generation = packs.control.generation(of: name.digest)
+      let reading = try file()
+      if !packs.mayHold(name), packs.control.generation(of: name.digest) == generation { return reading }
+      // Else another name may have the same tag, which is looked at again.
+      if let reading = try packed(packs) { return reading }
+      if packs.control.generation(of: name.digest) == generation { return reading }
+    }
+  }
 
   /// Looks at a record's place, without a lock unless the key is held.
   ///
@@ -24,7 +55,30 @@ struct Records {
     _ name: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge,
     readsExtension: Bool = true
   ) -> Finding {
-    files.find(name, in: directory, of: open, by: judge, readsExtension: readsExtension)
+    do {
+      if let found = try packs(of: open)?.find(name, by: judge) { return .record(found) }
+    } catch {
+      return .record(FoundRecord(name, unreadable: error, nil))
+    }
+    return files.find(name, in: directory, of: open, by: judge, readsExtension: readsExtension)
+  }
+
+  /// Whether a key may have a record in a pack.
+  ///
+  /// - Complexity: no system call, once the packs are open or known to be missing.
+  func mayBePacked(_ name: RecordPath, of open: OpenRoot) throws -> Bool {
+    try packs(of: open)?.mayHold(name) ?? false
+  }
+
+  /// Looks for a record in the packs alone, the key held.
+  func findPacked(
+    _ name: RecordPath, of open: OpenRoot, by judge: RecordJudge, _ hold: borrowing KeyHold
+  ) throws
+    -> FoundRecord?
+  {
+    guard var packs = try packs(of: open) else { return nil }
+    try packs.finish(hold)
+    return try packs.find(name, by: judge)
   }
 
   /// Reads a whole record; without a lock, unless the key is held.
@@ -35,36 +89,84 @@ struct Records {
   func read(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime, asksStatus: Bool
   ) throws -> Reading<RecordContent> {
-    try files.read(name, of: key, in: open, at: now, asksStatus: asksStatus)
+    try read(name, in: open) {
+      try $0.read(name, of: key, at: now)
+    } file: {
+      try files.read(name, of: key, in: open, at: now, asksStatus: asksStatus)
+    }
   }
 
   /// Reads a record's header, and judges the record by it.
   func readHeader(of name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<Void> {
-    try files.readHeader(of: name, in: open, at: now)
+    try read(name, in: open) {
+      try $0.readHeader(of: name, at: now)
+    } file: {
+      try files.readHeader(of: name, in: open, at: now)
+    }
   }
 
   /// Opens a record, judges it by its header and its extension, and keeps it open for reads of its payload.
   func openLive(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<OpenRecord> {
-    try files.openLive(name, in: open, at: now)
+    try read(name, in: open) {
+      guard case .live(let header, let found) = try openPacked(name, $0, in: open, at: now) else { return nil }
+      return .live(header, found.record)
+    } file: {
+      try files.openLive(name, in: open, at: now)
+    }
   }
 
   /// Opens a record as `openLive` does, also one that is being written.
   func openFollowed(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<FollowedRecord> {
-    try files.openFollowed(name, in: open, at: now)
+    try read(name, in: open) {
+      try openPacked(name, $0, in: open, at: now)
+    } file: {
+      try files.openFollowed(name, in: open, at: now)
+    }
+  }
+
+  /// A packed record as a file of its own without a name, which is as small.
+  private func openPacked(
+    _ name: RecordPath, _ packs: PackRecords, in open: OpenRoot, at now: UnixTime
+  ) throws -> Reading<FollowedRecord>? {
+    do {
+      guard let bytes = try packs.asFile(name) else { return nil }
+      let file = try open.memoryFile(bytes, names: core.temporaryNames)
+      let status = try file.status()
+      let (verdict, kept) = try files.judgeWithExtension(file, status, at: name, now: now)
+      switch verdict {
+      case .sound(let header): return .live(header, FollowedRecord(record: OpenRecord(file, kept), stream: nil))
+      case .expired: return .absent
+      case .broken(let error, _): return .damaged(error)
+      }
+    } catch let error as DamagedRecord {
+      return .damaged(error.error)
+    }
   }
 
   /// As `read`, without waiting for the disk.
   func readCached(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
   ) throws(CachedLookFailure) -> Reading<RecordContent> {
-    try files.readCached(name, of: key, in: open, at: now)
+    try refusePacked(name, in: open)
+    return try files.readCached(name, of: key, in: open, at: now)
+  }
+
+  /// - Throws: `notCached` for a name that the packs may have.
+  private func refusePacked(_ name: RecordPath, in open: OpenRoot) throws(CachedLookFailure) {
+    guard let control = open.openedControlFile else { return }
+    switch core.packHolder.known(of: control) {
+    case .none: return
+    case .open(let packs) where !PackRecords(packs, of: core, in: open).mayHold(name): return
+    case .open, .unknown: throw .notCached
+    }
   }
 
   /// As `readHeader`, without waiting for the disk.
   func readCachedHeader(
     of name: RecordPath, in open: OpenRoot, at now: UnixTime
   ) throws(CachedLookFailure) -> Reading<Void> {
-    try files.readCachedHeader(of: name, in: open, at: now)
+    try refusePacked(name, in: open)
+    return try files.readCachedHeader(of: name, in: open, at: now)
   }
 
   /// Opens what lies at a name, if it is a file of the cache's.
@@ -72,6 +174,25 @@ struct Records {
   /// - Throws: `DamagedRecord` if others may write to it.
   func open(_ name: RecordPath, in open: OpenRoot, for access: FileAccess) throws -> OpenedFile {
     try files.open(name, in: open, for: access)
+  }
+
+  /// Gives a packed record a file of its own; nothing if it is not packed.
+  func moveToFile(_ name: RecordPath, in open: OpenRoot, _ hold: borrowing KeyHold) throws {
+    guard var packs = try packs(of: open) else { return }
+    try packs.finish(hold)
+    guard let found = try packs.find(name, by: RecordJudge()), let address = found.packAddress,
+      let bytes = try packs.asFile(name)
+    else { return }
+    let level = core.configuration.durability.level(concernsLock: found.isLocked)
+    let subdirectory = OpenSubdirectory(try open.openOrMakeSubdirectory(name.subdirectory))
+    var draft = try FileDraft(in: subdirectory, of: open.ownership, names: core.temporaryNames)
+    try draft.file.write(unsafe bytes.span.bytes, at: 0)
+    try draft.synchronize(level)
+    hold.willMakeFile()
+    hold.announce(.old, StripeIntent(.toFile, at: address))
+    try draft.replace(name.fileName)
+    if level == .full { try subdirectory.directory.synchronize() }
+    _ = try packs.remove(name, at: address, level, as: .toFile, hold)
   }
 
   /// Walks over everything that lies in the directory.
@@ -106,8 +227,21 @@ struct Records {
     isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
-    try files.commit(
+    hold.willMakeFile()
+    guard let address = Predecessor(found)?.packAddress, var packs = try packs(of: open) else {
+      return try files.commit(
+        &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+    }
+    hold.announce(.old, StripeIntent(.toFile, at: address))
+    let outcome = try files.commit(
       &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+    guard case .done = outcome else {
+      hold.announce(.old, nil)
+      return outcome
+    }
+    // Published with this: until then, loads find the packed record.
+    _ = try packs.remove(name, at: address, level, as: .toFile, hold)
+    return outcome
   }
 
   /// Completes a record that has its place since before it was whole.
@@ -134,8 +268,12 @@ struct Records {
   /// Removes a record that a commit has put in its place under the same hold.
   func withdraw(
     _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,
-    _ hold: borrowing KeyHold
+    of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws {
+    if var packs = try packs(of: open), let address = try packs.find(name, by: RecordJudge())?.packAddress {
+      if try packs.remove(name, at: address, level, hold) { hold.count(from: size, to: nil) }
+      return
+    }
     try files.withdraw(name, size, level, in: directory, hold)
   }
 
@@ -166,6 +304,38 @@ struct Records {
     try files.rewriteExtension(of: name, in: file, status, from: before, old, to: new, level, hold)
   }
 
+  /// Changes the header of a packed record; the count of locks, the time of use, or both.
+  ///
+  /// - Returns: nil if the key has no record in a pack.
+  func changePackedHeader(
+    of name: RecordPath, in open: OpenRoot, _ now: UnixTime, _ level: BlobStore.Durability.Level,
+    _ hold: borrowing KeyHold, _ change: (inout RecordHeader) throws -> HeaderChange
+  ) throws -> BlobStore.Outcome? {
+    guard var packs = try packs(of: open) else { return nil }
+    do {
+      return try packs.changeHeader(of: name, now, level, hold, change)
+    } catch is IndexIsFull {
+      // It finds no room in a pack with the new header.
+      try moveToFile(name, in: open, hold)
+      return nil
+    }
+  }
+
+  /// Gives a packed record another extension.
+  ///
+  /// - Returns: nil if the key has no record in a pack, or none any more: it would not fit.
+  func changePackedExtension(
+    of name: RecordPath, in open: OpenRoot, _ now: UnixTime, _ hold: borrowing KeyHold,
+    _ change: (inout RecordExtension) -> Void
+  ) throws -> BlobStore.Outcome? {
+    guard var packs = try packs(of: open) else { return nil }
+    do {
+      if let outcome = try packs.changeExtension(of: name, now, hold, change) { return outcome }
+    } catch is IndexIsFull {}
+    try moveToFile(name, in: open, hold)
+    return nil
+  }
+
   /// Removes a record.
   ///
   /// - Returns: false if there was none.
@@ -174,7 +344,16 @@ struct Records {
     in directory: borrowing Directory,
     of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
-    try files.remove(found, level, recycling: recycling, in: directory, of: open, hold)
+    if let address = found.packAddress, var packs = try packs(of: open) {
+      guard try packs.remove(found.name, at: address, level, hold) else { return false }
+      hold.count(from: found.size, to: nil)
+      // What others have put there shows once the packed record is gone.
+      if !hold.hasNoFiles {
+        _ = try open.subdirectory(found.name.subdirectory)?.directory.unlink(found.name.fileName)
+      }
+      return true
+    }
+    return try files.remove(found, level, recycling: recycling, in: directory, of: open, hold)
   }
 }
 

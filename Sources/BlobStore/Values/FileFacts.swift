@@ -14,6 +14,15 @@ struct FileFacts {
   let modified: UnixTime
   let state: FileState
 
+  /// What a record in a pack would have as a file.
+  init(packed header: RecordHeader, byteCount: Int64, owner: UserID, _ state: FileState) {
+    self.byteCount = byteCount
+    self.owner = owner
+    hasOtherNames = false
+    modified = header.lastUpdate
+    self.state = state
+  }
+
   init(_ status: Stat) {
     byteCount = status.size
     owner = status.userID

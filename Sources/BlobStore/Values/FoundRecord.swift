@@ -17,6 +17,8 @@ struct FoundRecord: ~Copyable {
   /// What lies behind the payload; nil of a record without it, of a damaged one, and where it was not read.
   let `extension`: RecordExtension?
   let content: Content
+  /// Where it lies in a pack; nil of a file.
+  var packAddress: UInt64?
 
   enum Content {
     case sound
@@ -66,6 +68,41 @@ struct FoundRecord: ~Copyable {
     stored = fields
     `extension` = tail
     self.content = content
+  }
+
+  /// A record in a pack, whose header was read.
+  ///
+  /// - Parameter payloadIsSound: nil where the payload was not compared with its checksum.
+  init(
+    _ name: RecordPath, packed header: RecordHeader, _ file: FileFacts, at address: UInt64, by judge: RecordJudge,
+    _ extension: RecordExtension?, payloadBreach: RecordError? = nil
+  ) {
+    let stored = StoredHeader(header)
+    var facts = RecordFacts(fileSize: file.byteCount, nameDigest: name.digest)
+    if header.extensionEnd != nil { facts.hasWholeExtension = `extension` != nil ? true : nil }
+    self.name = name
+    self.file = file
+    version = nil
+    self.stored = stored
+    self.extension = `extension`
+    packAddress = address
+    content =
+      switch judge.judge(stored, facts) {
+      case .broken(let error, _): .damaged(error)
+      case .expired: .expired
+      case .sound: payloadBreach.map { .damaged($0) } ?? .sound
+      }
+  }
+
+  /// A packed record whose header is damaged.
+  init(_ name: RecordPath, damagedAt address: UInt64, _ error: RecordError, _ file: FileFacts) {
+    self.name = name
+    self.file = file
+    version = nil
+    stored = nil
+    `extension` = nil
+    packAddress = address
+    content = .damaged(error)
   }
 
   /// A file that could not be read.
@@ -123,6 +160,8 @@ extension FoundRecord {
 struct Predecessor {
   let size: RecordSize
   let refCount: UInt32
+  /// Where it lies in a pack; nil of a file.
+  let packAddress: UInt64?
   /// nil for a record that is not live for the judge's time, unless it is being written.
   let liveHeader: RecordHeader?
 
@@ -134,6 +173,7 @@ struct Predecessor {
       size = found.size
       refCount = found.header?.refCount ?? 0
       liveHeader = found.liveHeader
+      packAddress = found.packAddress
     }
   }
 }

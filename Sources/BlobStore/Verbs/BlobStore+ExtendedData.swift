@@ -90,6 +90,9 @@ extension StoreCore {
     let hold = try stripes.hold(name.digest)
     guard let open = try root.opened() else { return .notFound }
     let path = open.placed(name)
+    if let outcome = try records.changePackedExtension(of: path, in: open, configuration.now(), hold, change) {
+      return outcome
+    }
     guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite) else {
       return .notFound
     }

@@ -17,6 +17,8 @@ extension BlobStore {
 
   /// Runs a closure while no other thread or process changes a key's record.
   ///
+  /// A record that lies in a pack gets a file of its own first, and keeps it.
+  ///
   /// Others can neither store, touch, lock, unlock, remove nor collect it. They wait as for any change, for their
   /// `lockTimeout` at most, and are then `busy`, so keep it short. Loads do not wait: they see the record as it is.
   ///
@@ -37,6 +39,9 @@ extension BlobStore {
       // An error of the closure goes to the caller as it is, and is no error of the store.
       let hold = try core.stripes.hold(digest)
       defer { extendLifetime(hold) }
+      if let open = try core.root.opened() {
+        try core.records.moveToFile(open.placed(try core.path(for: key)), in: open, hold)
+      }
       let file = try core.filePath(for: key)
       return Swift.Result { try LockOrder.outside { try body(file) } }
     }

@@ -111,12 +111,6 @@ extension BlobStore {
 
 // MARK: - Changing a header
 
-/// The effect of a change on a header.
-enum HeaderChange {
-  case changed
-  case unchanged(BlobStore.Outcome)
-}
-
 extension RecordHeader {
   /// Sets the update time to now, but only for ttl 0.
   fileprivate mutating func touched(at now: UnixTime) -> HeaderChange {
@@ -143,6 +137,8 @@ extension StoreCore {
     case inPlace(OpenFile, entry: RecordDirectory?)
     /// The record had another name, so it was copied; the copy is synced, its directory is not.
     case copied(entry: RecordDirectory?)
+    /// It lies in a pack, and all is done.
+    case packed(BlobStore.Outcome)
   }
 
   /// Reads the header of a live record, lets `change` change it, and writes it where it lies.
@@ -157,6 +153,7 @@ extension StoreCore {
     let written = try writeHeader(at: path, now, level, stripes.hold(path.digest), change)
     switch consume written {
     case .none(let outcome): return outcome
+    case .packed(let outcome): return outcome
     case .inPlace(let file, let entry):
       if level > .none { try file.synchronize(level == .full ? .full : .barrier) }
       if syncsEntry { try entry?.synchronize() }
@@ -195,6 +192,9 @@ extension StoreCore {
   ) throws -> WrittenHeader {
     guard let open = try root.opened() else { return .none(.notFound) }
     let path = open.placed(path)
+    if let outcome = try records.changePackedHeader(of: path, in: open, now, level, hold, change) {
+      return .packed(outcome)
+    }
     guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite) else {
       return .none(.notFound)
     }

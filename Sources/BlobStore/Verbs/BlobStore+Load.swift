@@ -97,7 +97,14 @@ extension StoreCore {
       return nil
     }
     count(.hit(byteCount: content.payload.count), of: path.digest, isUse: touching, at: now, in: place)
-    if touching, header.ttl == 0, header.lastUpdate < now { receipt.update = touchAfterLoad(path, now) }
+    if touching, header.ttl == 0, header.lastUpdate < now {
+      if let use = content.use {
+        use.note(at: now)
+        receipt.update = now
+      } else {
+        receipt.update = touchAfterLoad(path, now)
+      }
+    }
     return Blob(key: key, payload: content.payload, header: header, extendedData: content.extendedData)
   }
 

@@ -121,6 +121,7 @@ extension StoreCore {
     let name = try path(for: key)
     guard let open = try root.opened() else { return .notFound }
     let path = open.placed(name)
+    if try removePacked(path, of: open, if: condition) { return .done }
     var mayLookAgain = true
     var mustTell = true
     while let subdirectory = try recordSubdirectory(of: path, open) {
@@ -139,6 +140,23 @@ extension StoreCore {
       try stripes.hold(path.digest).noteChange()
     }
     return .notFound
+  }
+
+  /// - Returns: false if the key has no record in a pack.
+  private func removePacked(_ path: RecordPath, of open: OpenRoot, if condition: StoreCondition?) throws -> Bool {
+    guard try records.packs(of: open) != nil else { return false }
+    let hold = try stripes.hold(path.digest)
+    let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
+    guard let found = try records.findPacked(path, of: open, by: judge, hold) else { return false }
+    if let condition, !condition.holds(in: hold.history) || !condition.allows(found.liveHeader) {
+      throw ConditionFailed()
+    }
+    let level = configuration.durability.level(concernsLock: found.mayBeLocked)
+    guard try records.remove(found, level, recycling: false, in: open.directory, of: open, hold) else { return false }
+    if level == .full, !hold.hasNoFiles {
+      try recordSubdirectory(of: path, open)?.directory.synchronize()
+    }
+    return true
   }
 
   /// - Returns: what the removal was to be on the medium by; nil if there was no record.

@@ -80,6 +80,9 @@ extension Publisher {
     if let time { header.updateTime = UInt64(clamping: time.seconds) }
     header.payloadSize = UInt64(bytes.byteCount)
     if core.configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
+    if let receipt = try publishPacked(bytes, extendedData, for: key, header, locks: locks, if: condition) {
+      return receipt
+    }
     return try publish(
       key, header, extendedData: extendedData, locks: locks, mayRecycle: true, canWriteAgain: true, if: condition
     ) { file, header in

@@ -86,12 +86,18 @@ struct Publisher {
     }
   }
 
+  /// The directory, made where it is missing, with its arrangement said.
+  func madeRoot() throws -> OpenRoot {
+    let open = try core.root.openedOrMade()
+    if open.mustSayArrangement { try SettingsChange(core).sayArrangement(in: open) }
+    return open
+  }
+
   /// The directory, and in it the subdirectory of a record, both made where they are missing.
   ///
   /// - Parameter path: becomes the record's in this directory.
   private func madePlace(of path: inout RecordPath) throws -> (open: OpenRoot, subdirectory: OpenSubdirectory) {
-    let open = try core.root.openedOrMade()
-    if open.mustSayArrangement { try SettingsChange(core).sayArrangement(in: open) }
+    let open = try madeRoot()
     path = open.placed(path)
     return (open, try open.madeSubdirectory(path.subdirectory))
   }
@@ -244,12 +250,12 @@ struct Publisher {
     // A try that fails, and is made again, changes the generation too.
     defer { condition?.noteOwnChange(hold.generation) }
     if pending.header.refCount == pending.askedRefCount, condition?.judge == nil,
-      mayTryWithoutLooking(draft, locks: pending.locks)
+      mayTryWithoutLooking(draft, locks: pending.locks), try !core.records.mayBePacked(path, of: open)
     {
       let outcome = try commit(
         &draft, as: path, pending.size, replacing: nil, isSureOfName: false, pending.level, of: open, &wait, hold)
       if case .done(let usage) = outcome {
-        try keep(path, pending.size, pending.level, in: draft.subdirectory, hold, if: condition)
+        try keep(path, pending.size, pending.level, in: draft.subdirectory, of: open, hold, if: condition)
         return .done(pending.level, exceeding: usage, generation: hold.generation)
       }
       // Else a file has the name, or there is no room. A record that replaces another may take that one's room.
@@ -281,7 +287,7 @@ struct Publisher {
     {
     case .mustWait(let usage): return .mustWait(usage)
     case .done(let usage):
-      try keep(path, pending.size, needed, in: draft.subdirectory, hold, if: condition)
+      try keep(path, pending.size, needed, in: draft.subdirectory, of: open, hold, if: condition)
       return .done(needed, exceeding: usage, generation: hold.generation)
     case .nameIsTaken: return .done(needed, exceeding: nil, generation: nil)
     }
@@ -319,11 +325,11 @@ struct Publisher {
   /// - Throws: `ConditionFailed`.
   private func keep(
     _ path: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in subdirectory: OpenSubdirectory,
-    _ hold: borrowing KeyHold, if condition: StoreCondition?
+    of open: OpenRoot, _ hold: borrowing KeyHold, if condition: StoreCondition?
   ) throws {
     guard let condition, !condition.stillHolds(in: hold.history) else { return }
     do {
-      try core.records.withdraw(path, size, level, in: subdirectory.directory, hold)
+      try core.records.withdraw(path, size, level, in: subdirectory.directory, of: open, hold)
     } catch {
       throw Published(cause: error)
     }

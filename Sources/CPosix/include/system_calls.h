@@ -127,4 +127,11 @@ int blob_mapping_hazard(int descriptor);
 /// ioctl(2) with TIOCGWINSZ, which is variadic.
 int blob_terminal_width(int descriptor);
 
+/// Creates a file in memory, closed by exec(2): memfd_create(2). Fails with ENOSYS on Darwin.
+int blob_create_memory_file(void);
+
+/// The identifier of the system's boot, in 36 characters and a zero: /proc/sys/kernel/random/boot_id on Linux,
+/// kern.bootsessionuuid on Darwin.
+int blob_boot_identifier(char text[37]);
+
 #endif

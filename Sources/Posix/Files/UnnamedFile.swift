@@ -49,6 +49,24 @@ extension Directory {
     }
   }
 
+  /// Creates a file that lies in memory alone, for its owner.
+  ///
+  /// - Returns: nil where the system has no such files, or a filter refuses them.
+  package func createMemoryFile() throws(FileError) -> OpenFile? {
+    let fileLocation = at(UnnamedFile.label)
+    do {
+      let created = try files.perform(.openMemory, fileLocation) { blob_create_memory_file() }
+      let file = OpenFile(descriptor: created, location: fileLocation, files: files)
+      try file.setPermissions(.ownerReadWrite)
+      return file
+    } catch {
+      switch error.errno {
+      case .noFunction, .notSupported, .notPermitted, .permissionDenied: return nil
+      default: throw error
+      }
+    }
+  }
+
   /// Gives a file without a name this one, unless that is taken.
   ///
   /// - Returns: false if it is taken.

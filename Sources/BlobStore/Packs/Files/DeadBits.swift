@@ -20,8 +20,13 @@ struct DeadBits: Sendable {
   /// - Parameter quarter: 0 to 3.
   /// - Returns: nil if nothing in the quarter is a record.
   func salt(ofQuarter quarter: Int) -> UInt32? {
+    PackLayout.salt(in: saltWord(ofQuarter: quarter))
+  }
+
+  /// The word of a salt, whatever it holds.
+  func saltWord(ofQuarter quarter: Int) -> UInt64 {
     // Acquires the empty bits that were written before the salt.
-    PackLayout.salt(in: pack.head.withWord(at: saltOffset(quarter), as: UInt64.self) { $0.load(ordering: .acquiring) })
+    pack.head.withWord(at: saltOffset(quarter), as: UInt64.self) { $0.load(ordering: .acquiring) }
   }
 
   /// Whether the record at an address of this chunk is marked as dead.

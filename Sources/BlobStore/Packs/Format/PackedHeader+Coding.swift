@@ -88,6 +88,22 @@ extension PackedHeader {
     guard Self.word(of: bytes, at: Field.crc, as: UInt32.self) == crc else { return nil }
   }
 
+  /// What tells that bytes are not the record that should lie at an address.
+  ///
+  /// - Parameter salt: nil where the quarter has none.
+  package static func breach(of bytes: RawSpan, at address: PackAddress, salt: UInt32?) -> RecordError {
+    guard bytes.byteCount > PackLayout.recordHeaderByteCount else {
+      return .notEnoughDataToGetHeader(byteCount: Int64(bytes.byteCount))
+    }
+    let mark = word(of: bytes, at: Field.mark, as: UInt32.self)
+    guard mark == Self.mark else { return .magicMismatch(found: mark) }
+    let name = Int(word(of: bytes, at: Field.sequence, as: UInt64.self) >> highestByteShift)
+    let end = min(PackLayout.recordHeaderByteCount + name, bytes.byteCount)
+    return .invalidHeaderCRC(
+      stated: word(of: bytes, at: Field.crc, as: UInt32.self),
+      computed: checksum(of: bytes, through: end, at: address, salt: salt ?? 0))
+  }
+
   /// Whether bytes that begin with the record end with no part of it missing, and its payload is what was stored.
   package func isPayloadSound(in bytes: RawSpan) -> Bool {
     byteCount <= bytes.byteCount && CRC32.checksum(of: bytes.extracting(payloadRange)) == payloadChecksum

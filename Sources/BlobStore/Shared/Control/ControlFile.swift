@@ -18,6 +18,8 @@ final class ControlFile: Sendable {
   /// The files of uses that were mapped for it.
   let uses = OpenUses()
   private let hasMadeUses = Atomic(false)
+  /// Whether there were no packs when this process looked for them last, and no index was in force.
+  let hasNoPacks = Atomic(false)
   private let isRetired = Atomic(false)
 
   private init(_ file: SharedFile) {

@@ -72,6 +72,10 @@ package enum ControlLayout {
   package static let nextInodeOffset = 408
   package static let nextOffsetOffset = 416
 
+  // The packs: the number of the index in force, 0 for none known; and the last sequence that was given to a record.
+  package static let packIndexOffset = 512
+  package static let packSequenceOffset = 520
+
   /// What was asked of a tier that other machines share: a sum of each kind.
   package static let remoteTrafficOffset = 960
 
@@ -84,6 +88,12 @@ package enum ControlLayout {
   package static let passesNotedOffset = 2048
   package static let passCount = 16
   package static let passByteCount = 64
+
+  /// A bit for each stripe: no record of it is a file.
+  package static let stripesWithoutFilesOffset = 3072
+
+  static func noFilesOffset(_ stripe: Int) -> Int { stripesWithoutFilesOffset + stripe / 64 * 8 }
+  static func noFilesBit(_ stripe: Int) -> UInt64 { 1 << UInt64(stripe % 64) }
 
   /// Where the generations begin, on a page of their own.
   package static let generationsOffset = 4096
@@ -123,12 +133,27 @@ package enum ControlLayout {
 
   package static let byteCount = stripesOffset + stripeCount * stripeByteCount
 
+  /// The words of a stripe behind the one that holds it.
+  package enum IntentWord: Int, Sendable {
+    /// What is written.
+    case new = 8
+    /// What is replaced or removed.
+    case old = 16
+  }
+
+  package static func intentOffset(_ word: IntentWord, of stripe: Int) -> Int {
+    stripeOffset(stripe) + word.rawValue
+  }
+
   /// How many locks keys are spread over.
   package static let stripeCount = 4096
 
   /// The bytes that are locked, independent of their content: one a stripe, and one for the collector.
   package static let stripeBytes: Range<Int64> = 0..<Int64(stripeCount)
   package static let collectorByte = Int64(stripeCount)
+
+  /// The byte whose lock says which process makes the index of the packs anew.
+  package static let packByte = collectorByte + 1..<collectorByte + 2
 
   package static let lockedBytes = stripeBytes.lowerBound..<(collectorByte + 1)
 

@@ -96,6 +96,32 @@ extension KeyHold {
   }
 }
 
+// MARK: - Packed records
+
+extension KeyHold {
+  /// nil where memory is not shared: nothing is packed there.
+  private var memory: ControlFile? { control?.isMapped == true ? control : nil }
+
+  private var stripeNumber: Int { ControlLayout.stripe(of: digest) }
+
+  /// What the stripe's holder has announced; of a new hold, what a dead one has left unfinished.
+  func intent(_ word: ControlLayout.IntentWord) -> StripeIntent? { memory?.intent(word, of: stripeNumber) }
+
+  /// Announces a step, or takes back what was announced.
+  func announce(_ word: ControlLayout.IntentWord, _ intent: StripeIntent?) {
+    memory?.setIntent(word, of: stripeNumber, to: intent)
+  }
+
+  /// Whether no record of the stripe is a file, as far as this library has made them.
+  var hasNoFiles: Bool { memory?.hasNoFiles(ofStripe: stripeNumber) ?? false }
+
+  /// A file is about to get its name.
+  func willMakeFile() { memory?.noteFiles(ofStripe: stripeNumber, hasNone: false) }
+
+  /// Whether a digest's key has this stripe.
+  func covers(_ other: UInt64) -> Bool { ControlLayout.stripe(of: other) == stripeNumber }
+}
+
 // MARK: - Counting
 
 extension KeyHold {

@@ -61,6 +61,9 @@ extension ControlFile {
     throw Session.Obstacle.allAreTaken
   }
 
+  /// Whether a token is this file's own session's.
+  func isOwn(_ token: UInt64) -> Bool { token == session.knownToken }
+
   /// Whether the process of a token lives; not for a token of this file's own session.
   ///
   /// System call: `fcntl(2)` with `F_OFD_GETLK`, unless the slot was taken anew.

@@ -6,11 +6,19 @@ internal import BlobRecord
   internal import Foundation
 #endif
 
+/// Where the use of a record is noted that has no header of its own to write to.
+protocol RecordUse: Sendable {
+  /// Moves the time of the last use, never back. Waits for nothing.
+  func note(at now: UnixTime)
+}
+
 /// What a load takes from behind a header.
 struct RecordContent {
   let payload: Data
   /// nil if none were stored.
   let extendedData: Data?
+  /// Where its use is noted, if not in its file.
+  var use: (any RecordUse)?
 
   init(payload: Data, extendedData: Data? = nil) {
     self.payload = payload

@@ -1,0 +1,114 @@
+internal import Locks
+internal import Logging
+internal import Posix
+internal import Synchronization
+
+/// Finds the packs of a directory, keeps them open, and makes them or their index where they are missing.
+final class PackHolder: Sendable {
+  private let names: TemporaryNames
+  private let logger: Logger
+  private let timeout: Duration
+  private let opened = Lock<Packs?>(nil)
+  private let isOpening = Atomic(false)
+
+  init(names: TemporaryNames, _ configuration: BlobStore.Configuration) {
+    self.names = names
+    logger = configuration.logger
+    timeout = configuration.access.lockTimeout
+  }
+
+  /// The packs of a directory, and the index in force.
+  ///
+  /// System calls: none, once they are open, or known to be missing. After a boot, the first process to ask makes the index
+  /// anew, and the others wait for it.
+  ///
+  /// - Parameters:
+  ///   - control: of the directory. Where its memory is not shared, there are no packs.
+  ///   - makesThem: whether missing ones are made.
+  /// - Returns: nil if the directory has none.
+  /// - Throws: `busy` where another process makes the index for `lockTimeout`; what keeps the index from being made.
+  func packs(of open: OpenRoot, _ control: ControlFile, makesThem: Bool) throws -> Packs? {
+    switch known(of: control) {
+    case .open(let packs): packs
+    case .none where !makesThem || !control.isMapped: nil
+    case .none, .unknown: try find(in: open, control, makesThem: makesThem)
+    }
+  }
+
+  /// What this process knows of the packs of a directory.
+  enum Knowledge {
+    case none
+    case open(Packs)
+    /// It has to look.
+    case unknown
+  }
+
+  /// - Complexity: no system call.
+  func known(of control: ControlFile) -> Knowledge {
+    guard control.isMapped else { return .none }
+    let number = control.packIndexNumber
+    guard number != 0 else { return control.hasNoPacks.load(ordering: .relaxed) ? .none : .unknown }
+    guard let packs = opened.withLock({ $0 }), packs.control === control, packs.index.number == number else {
+      return .unknown
+    }
+    return .open(packs)
+  }
+
+  @inline(never)
+  private func find(in open: OpenRoot, _ control: ControlFile, makesThem: Bool) throws -> Packs? {
+    guard let boot = SystemBoot.identifier else {
+      logger.warning("no packs: the system does not tell when it was started")
+      return nil
+    }
+    var backoff = Backoff(timeout: timeout, longestSleep: .milliseconds(50))
+    repeat {
+      // One thread at a time: those of a process share the lock of the byte.
+      guard !isOpening.exchange(true, ordering: .acquiring) else { continue }
+      defer { isOpening.store(false, ordering: .releasing) }
+      guard let files = try files(in: open, control, makesThem: makesThem) else {
+        control.hasNoPacks.store(true, ordering: .relaxed)
+        return nil
+      }
+      control.hasNoPacks.store(false, ordering: .relaxed)
+      if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
+      guard try control.file.tryLock(ControlLayout.packByte) else { continue }
+      defer { control.file.unlock(ControlLayout.packByte) }
+      // Another process may have made it meanwhile.
+      if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
+      let recovery = PackRecovery(files: files, control: control, boot: boot, names: names)
+      return keep(Packs(try recovery.run(), files, control))
+    } while backoff.wait()
+    throw BlobStoreError(
+      .busy, "another process has been making the index of the packs for \(timeout)", path: open.directory.path)
+  }
+
+  private func keep(_ packs: Packs) -> Packs {
+    opened.withLock { $0 = packs }
+    return packs
+  }
+
+  private func files(in open: OpenRoot, _ control: ControlFile, makesThem: Bool) throws -> PackFiles? {
+    if let packs = opened.withLock({ $0 }), packs.control === control,
+      try packs.files.directory.isCurrent(in: open)
+    {
+      return packs.files
+    }
+    guard let directory = try PackDirectory.open(in: open, makesIt: makesThem) else { return nil }
+    return PackFiles(directory, names: names, logger)
+  }
+
+  /// - Returns: nil if the index that is in force is missing, damaged, of another boot, or not the one that the control file
+  ///   names.
+  private func indexInForce(_ files: PackFiles, _ control: ControlFile, _ boot: SIMD2<UInt64>) throws -> PackIndex? {
+    let number = control.packIndexNumber
+    guard number != 0 else { return nil }
+    switch try PackIndex.openInForce(in: files.directory) {
+    case .index(let index): return index.number == number && index.boot == boot ? index : nil
+    case .absent, .damaged: return nil
+    case .unusable(let reason):
+      throw BlobStoreError(
+        .foreignFile, "the index of the packs cannot be used: \(reason)",
+        path: files.directory.subdirectory.directory.path.appending(PackIndex.name))
+    }
+  }
+}

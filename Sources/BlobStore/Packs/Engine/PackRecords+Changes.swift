@@ -1,0 +1,380 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+internal import Synchronization
+
+// Changes of packed records. Each is made under the key's hold, by the steps of Spec/Packs.md.
+
+/// The index has no room for another name, so its record has to be a file.
+struct IndexIsFull: Error {}
+
+/// What a packed record consists of, apart from its name.
+struct PackedContent {
+  var header: RecordHeader
+  /// Payload and extension.
+  var body: [UInt8]
+}
+
+extension PackRecords {
+  /// Sets room aside for a record.
+  ///
+  /// - Returns: nil if it cannot be packed, or all packs are full.
+  func room(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
+    let (payload, tail) = (Int(clamping: header.payloadSize), Int(header.extensionEnd ?? 0))
+    guard
+      let byteCount = PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail),
+      PackedHeader(header, nameDigest: name.digest, nameByteCount: name.fileName.utf8.count, sequence: 0) != nil
+    else { return nil }
+    return try packs.files.room(
+      for: byteCount, in: ChunkClass(ttl: header.ttl, isDurable: isDurable),
+      owner: try control.session.token(in: control), sequence: control.packSequence)
+  }
+
+  /// Puts a record into its room and publishes it.
+  ///
+  /// - Parameters:
+  ///   - body: payload and extension, in one piece or in two.
+  ///   - found: what it takes the place of.
+  ///   - movesGeneration: false if the payload stays.
+  /// - Throws: `IndexIsFull`; `FileError`. Nothing is changed then.
+  mutating func commit(
+    _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom,
+    replacing found: borrowing FoundRecord?, _ level: BlobStore.Durability.Level, movesGeneration: Bool = true,
+    _ hold: borrowing KeyHold
+  ) throws {
+    let old: PackAddress? =
+      switch found {
+      case let found?: found.packAddress.map { PackAddress(rawValue: $0) }
+      case nil: nil
+      }
+    let replacesFile = found != nil && old == nil
+    hold.announce(.new, StripeIntent(replacesFile ? .fromFile : .record, at: room.address.rawValue))
+    do {
+      try write(header, payload, tail, as: name, in: room)
+      if level > .none { try synchronize(room) }
+      let change = movesGeneration ? hold.beginPayloadChange(level) : nil
+      if change == nil { hold.willChange(level) }
+      defer { if let change { hold.end(change) } }
+      if let old { hold.announce(.old, StripeIntent(.record, at: old.rawValue)) }
+      try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
+      if replacesFile { removeFile(name) }
+    } catch {
+      try finish(hold)
+      throw error
+    }
+    let chunk = room.pack.entry(ofChunk: room.address.chunk)
+    chunk.countLive(records: 1, bytes: room.byteCount)
+    if header.ttl != 0 {
+      chunk.noteExpiry(UInt64(clamping: header.expiry(defaultExpiration: core.defaultExpiration).seconds))
+    }
+    if let old { try markDead(old) }
+    hold.announce(.old, nil)
+    hold.announce(.new, nil)
+  }
+
+  /// After a failure, nothing more is written where it cannot be known to reach the medium.
+  private func synchronize(_ room: borrowing PackRoom) throws(FileError) {
+    do {
+      try room.pack.synchronize()
+    } catch {
+      packs.files.seal(room.chunkClass)
+      throw error
+    }
+  }
+
+  private func write(
+    _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom
+  ) throws {
+    // Under the key's hold: of two records of a key, the younger one has the higher sequence.
+    let sequence = control.nextPackSequence()
+    let nameByteCount = name.fileName.utf8.count
+    guard
+      let packed = PackedHeader(
+        header, nameDigest: name.digest, nameByteCount: nameByteCount, sequence: sequence),
+      let salt = room.pack.deadBits(ofChunk: room.address.chunk).salt(ofQuarter: room.address.quarter),
+      packed.byteCount == room.byteCount
+    else { throw BlobStoreError(.internalInconsistency, "a chunk has no salt", path: packs.path(of: room.address)) }
+    let (pack, address) = (room.pack, room.address)
+    try unsafe withUnsafeTemporaryAllocation(byteCount: packed.byteCount, alignment: 8) { buffer in
+      var bytes = unsafe MutableRawSpan(_unsafeBytes: buffer)
+      name.fileName.withUTF8Span { packed.encode(name: $0, at: address, salt: salt, into: &bytes) }
+      func part(_ range: Range<Int>) -> UnsafeMutableRawBufferPointer {
+        unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[range])
+      }
+      unsafe payload.withUnsafeBytes { unsafe part(packed.payloadRange).copyMemory(from: $0) }
+      unsafe tail.withUnsafeBytes { unsafe part(packed.extensionRange).copyMemory(from: $0) }
+      let padding = unsafe part(packed.extensionRange.upperBound..<packed.byteCount)
+      unsafe padding.initializeMemory(as: UInt8.self, repeating: 0)
+      try pack.write(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer)), at: address)
+    }
+  }
+
+  /// Exchanges the entry, in the index that is in force.
+  private mutating func publish(
+    _ byteCount: Int, at address: PackAddress, _ name: RecordPath, over old: PackAddress?, _ update: UnixTime
+  ) throws {
+    while true {
+      let index = packs.index
+      // It may be there already: an index that was made anew meanwhile has found the record.
+      if index.find(name.digest, at: address) == nil {
+        let entry = IndexEntry(tag: index.tag(of: name.digest), byteCount: byteCount, address: address)
+        let time = IndexLayout.time(of: update)
+        if let old, let (slot, current) = index.find(name.digest, at: old) {
+          index.setTime(time, at: slot)
+          guard index.compareExchange(at: slot, current, entry) else { continue }
+          try countDead(current)
+        } else if index.insert(entry, name.digest, time: time) == nil {
+          throw IndexIsFull()
+        }
+      }
+      atomicMemoryFence(ordering: .sequentiallyConsistent)
+      if packs.isInForce { return }
+      try follow()
+    }
+  }
+
+  /// The record's file has lost to its record in a pack.
+  private func removeFile(_ name: RecordPath) {
+    do {
+      _ = try open.subdirectory(name.subdirectory)?.directory.unlink(name.fileName)
+    } catch {
+      // The pack's record counts all the same.
+      core.configuration.logger.warning("\(BlobStoreError(error, operation: "remove", key: nil))")
+    }
+  }
+
+  private func countDead(_ entry: IndexEntry) throws {
+    let pack = try packs.files.pack(entry.address.pack)
+    pack?.entry(ofChunk: entry.address.chunk).countLive(records: -1, bytes: -entry.byteCount)
+  }
+
+  private func markDead(_ address: PackAddress) throws {
+    guard let pack = try packs.files.pack(address.pack) else { return }
+    pack.deadBits(ofChunk: address.chunk).set(address, isDead: true)
+  }
+}
+
+// MARK: - Removing
+
+extension PackRecords {
+  /// Removes a record.
+  ///
+  /// - Parameter kind: why, for whoever takes the stripe if this process dies in between.
+  /// - Returns: false if it is not there any more.
+  mutating func remove(
+    _ name: RecordPath, at address: UInt64, _ level: BlobStore.Durability.Level, as kind: StripeIntent.Kind = .record,
+    _ hold: borrowing KeyHold
+  ) throws -> Bool {
+    let address = PackAddress(rawValue: address)
+    hold.announce(.old, StripeIntent(kind, at: address.rawValue))
+    let change = hold.beginPayloadChange(level)
+    defer { hold.end(change) }
+    let isRemoved = try takeAway(name, address)
+    // In all packs, because an older record of the key may lie in another one, whose bit is not on the medium yet.
+    if level == .full { try packs.files.synchronize() }
+    hold.announce(.old, nil)
+    return isRemoved
+  }
+
+  private mutating func takeAway(_ name: RecordPath, _ address: PackAddress) throws -> Bool {
+    var isRemoved = false
+    while true {
+      if let (slot, entry) = packs.index.find(name.digest, at: address) {
+        guard packs.index.compareExchange(at: slot, entry, .empty) else { continue }
+        isRemoved = true
+        try countDead(entry)
+      }
+      // After the entry: no bit lies on a record that the index points at.
+      try markDead(address)
+      atomicMemoryFence(ordering: .sequentiallyConsistent)
+      if packs.isInForce { return isRemoved }
+      try follow()
+    }
+  }
+}
+
+// MARK: - Headers
+
+extension PackRecords {
+  /// Reads the header of a live record, lets a closure change it, and keeps the result.
+  ///
+  /// A later time of use is noted in the index. The count of locks is written in place where a chunk is for durable records.
+  /// Else the record is stored anew.
+  ///
+  /// - Returns: nil if no entry leads to a record of the name.
+  /// - Throws: `DamagedRecord`; what the closure throws.
+  mutating func changeHeader(
+    of name: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold,
+    _ change: (inout RecordHeader) throws -> HeaderChange
+  ) throws -> BlobStore.Outcome? {
+    try finish(hold)
+    guard let (found, content) = try content(of: name) else { return nil }
+    guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
+    var header = content.header
+    if case .unchanged(let outcome) = try change(&header) { return outcome }
+    if try noteUse(found, from: content.header, to: header) { return .done }
+    try rewrite(found, name, from: content, to: PackedContent(header: header, body: content.body), level, hold)
+    return .done
+  }
+
+  /// - Returns: nil if no entry leads to a record of the name.
+  private func content(of name: RecordPath) throws -> (PackedFinding, PackedContent)? {
+    let search = unsafe try search(name) { _, found, bytes in
+      let body = found.header.payloadRange.lowerBound..<found.header.extensionRange.upperBound
+      return (found, PackedContent(header: found.recordHeader(name), body: unsafe Array(bytes[body])))
+    }
+    switch search {
+    case .absent: return nil
+    case .found(let result): return result
+    case .broken(let error, let address): throw DamagedRecord(error: error, path: packs.path(of: address))
+    }
+  }
+
+  /// - Returns: whether the index alone can say what has changed.
+  private func noteUse(_ found: PackedFinding, from before: RecordHeader, to header: RecordHeader) throws -> Bool {
+    var used = before
+    used.updateTime = header.updateTime
+    guard header == used, header.ttl == 0, header.updateTime >= found.header.updateTime else { return false }
+    packs.index.setTime(IndexLayout.time(of: header.lastUpdate), at: found.slot)
+    // A time that the index cannot say is written.
+    return UInt64(clamping: IndexLayout.use(at: packs.index.time(at: found.slot)).seconds) == header.updateTime
+  }
+
+  private mutating func rewrite(
+    _ found: PackedFinding, _ name: RecordPath, from before: PackedContent, to content: PackedContent,
+    _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+  ) throws {
+    let old = RecordSize(bytes: before.header.fileByteCount, isLocked: before.header.isLocked)
+    let new = RecordSize(bytes: content.header.fileByteCount, isLocked: content.header.isLocked)
+    var counted = before.header
+    counted.refCount = content.header.refCount
+    if counted == content.header, before.body == content.body,
+      try writeInPlace(found, name, refCount: content.header.refCount, level, hold)
+    {
+      hold.count(from: old, to: new)
+      return
+    }
+    let isDurable = level > .none || content.header.isLocked
+    guard let room = try room(for: content.header, name, isDurable: isDurable) else { throw IndexIsFull() }
+    let found = try find(name, by: RecordJudge())
+    let payload = Int(content.header.payloadSize)
+    let body = unsafe content.body.span.bytes
+    try commit(
+      content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
+      replacing: found, level, movesGeneration: before.body != content.body, hold)
+    hold.count(from: old, to: new)
+  }
+
+  /// Writes another count of locks over the old one: a sector is written as a whole.
+  ///
+  /// - Returns: false for a record in a chunk of another class, of which an older copy may be on the medium.
+  private func writeInPlace(
+    _ found: PackedFinding, _ name: RecordPath, refCount: UInt32, _ level: BlobStore.Durability.Level,
+    _ hold: borrowing KeyHold
+  ) throws -> Bool {
+    let address = found.entry.address
+    guard let pack = try packs.files.pack(address.pack), pack.entry(ofChunk: address.chunk).chunkClass == .durable,
+      let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
+    else { return false }
+    var header = found.header
+    header.refCount = refCount
+    hold.willChange(level)
+    try unsafe withUnsafeTemporaryAllocation(byteCount: header.nameRange.upperBound, alignment: 8) { buffer in
+      var bytes = unsafe MutableRawSpan(_unsafeBytes: buffer)
+      name.fileName.withUTF8Span { header.encode(name: $0, at: address, salt: salt, into: &bytes) }
+      let head = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<PackLayout.recordHeaderByteCount])
+      try pack.write(unsafe RawSpan(_unsafeBytes: head), at: address)
+    }
+    if level > .none { try pack.synchronize() }
+    return true
+  }
+
+  /// Gives a record another extension. Its payload stays.
+  ///
+  /// - Returns: nil if no entry leads to a record of the name, or it does not fit into a pack with it.
+  mutating func changeExtension(
+    of name: RecordPath, _ now: UnixTime, _ hold: borrowing KeyHold, _ change: (inout RecordExtension) -> Void
+  ) throws -> BlobStore.Outcome? {
+    try finish(hold)
+    guard let (found, content) = try content(of: name) else { return nil }
+    guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
+    let payload = Int(content.header.payloadSize)
+    let kept = try? RecordExtension(decoding: unsafe content.body.span.bytes.extracting(droppingFirst: payload))
+    var new = kept ?? RecordExtension()
+    change(&new)
+    guard new != kept ?? RecordExtension() else { return .done }
+    let tail = new.encoded
+    var changed = PackedContent(header: content.header, body: Array(content.body.prefix(payload)) + tail)
+    changed.header.extensionEnd = UInt32(tail.count)
+    guard
+      PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail.count) != nil
+    else { return nil }
+    let level = core.configuration.durability.level(concernsLock: content.header.isLocked)
+    try rewrite(found, name, from: content, to: changed, level, hold)
+    return .done
+  }
+}
+
+extension String {
+  /// Calls a closure with the text's UTF-8.
+  fileprivate func withUTF8Span(_ body: (RawSpan) -> Void) {
+    var text = self
+    text.withUTF8 { unsafe body(RawSpan(_unsafeBytes: UnsafeRawBufferPointer($0))) }
+  }
+}
+
+// MARK: - Finishing
+
+extension PackRecords {
+  /// Finishes what a dead holder of the stripe, or a failed change, has announced and not ended.
+  mutating func finish(_ hold: borrowing KeyHold) throws {
+    for word in [ControlLayout.IntentWord.new, .old] {
+      guard let intent = hold.intent(word) else { continue }
+      try finish(intent, hold)
+      hold.announce(word, nil)
+    }
+  }
+
+  private mutating func finish(_ intent: StripeIntent, _ hold: borrowing KeyHold) throws {
+    let address = PackAddress(rawValue: intent.address)
+    guard let kind = intent.kind, address.canHoldRecord, let pack = try packs.files.pack(address.pack) else { return }
+    let bits = pack.deadBits(ofChunk: address.chunk)
+    // Before the header: a collector passes over a dead record without its stripe, and its chunk may be used anew since.
+    guard !bits.isDead(address), let fileName = try fileName(of: pack, address, hold),
+      let path = core.layout(of: open).path(ofFileName: fileName)
+    else { return }
+    while true {
+      let isCurrent = packs.index.find(path.digest, at: address) != nil
+      switch kind {
+      case .record:
+        if !isCurrent { bits.set(address, isDead: true) }
+      case .fromFile:
+        if isCurrent { removeFile(path) } else { bits.set(address, isDead: true) }
+      case .toFile:
+        if isCurrent, try hasFile(path) { _ = try takeAway(path, address) }
+        if packs.index.find(path.digest, at: address) == nil { bits.set(address, isDead: true) }
+      }
+      atomicMemoryFence(ordering: .sequentiallyConsistent)
+      if packs.isInForce { return }
+      try follow()
+    }
+  }
+
+  /// The name of a record at an address, if it is one of the stripe.
+  private func fileName(of pack: PackFile, _ address: PackAddress, _ hold: borrowing KeyHold) throws -> String? {
+    let largest = PackLayout.recordHeaderByteCount + PackLayout.largestNameByteCount
+    var bytes = [UInt8](repeating: 0, count: min(largest, address.byteCountToChunkEnd))
+    let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
+    let count = try unsafe bytes.withUnsafeMutableBytes { try unsafe pack.read(into: $0, at: address) }
+    guard let salt,
+      let header = PackedHeader(decoding: unsafe bytes.span.bytes.extracting(first: count), at: address, salt: salt)
+    else { return nil }
+    let name = Array(bytes[header.nameRange])
+    guard hold.covers(NameDigest.digest(ofFileName: name.span)) else { return nil }
+    return String(validating: name, as: UTF8.self)
+  }
+
+  private func hasFile(_ name: RecordPath) throws -> Bool {
+    try open.subdirectory(name.subdirectory)?.directory.status(of: name.fileName)?.type == .regular
+  }
+}

@@ -1,0 +1,250 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// Records that lie many to a file: the second engine behind `Records`.
+///
+/// Who reads holds nothing, and reads the entry of the index again afterwards. Who changes a record holds its key, and
+/// announces each step in the stripe (Spec/Packs.md).
+struct PackRecords {
+  let core: StoreCore
+  let open: OpenRoot
+  let control: ControlFile
+  /// The packs, with the index that was in force at the last look.
+  private(set) var packs: Packs
+
+  init(_ packs: Packs, of core: StoreCore, in open: OpenRoot) {
+    self.core = core
+    self.open = open
+    control = packs.control
+    self.packs = packs
+  }
+
+  /// Goes over to the index that is in force by now.
+  ///
+  /// - Throws: `busy` where it is made anew for too long; as `PackHolder.packs`.
+  mutating func follow() throws {
+    guard let packs = try core.packHolder.packs(of: open, control, makesThem: true) else {
+      throw BlobStoreError(.internalInconsistency, "the packs are gone", path: packs.path)
+    }
+    self.packs = packs
+  }
+}
+
+extension Packs {
+  var path: FilePath { files.directory.subdirectory.directory.path }
+
+  /// The pack that an entry leads to, for messages.
+  func path(of address: PackAddress) -> FilePath { path.appending(PackFile.name(address.pack)) }
+}
+
+/// A packed record that was read, and the entry that led to it.
+struct PackedFinding {
+  let slot: IndexSlot
+  let entry: IndexEntry
+  let header: PackedHeader
+  /// When it was used last, as the index says.
+  let lastUse: UnixTime
+
+  /// The header of the record as a file. Without a time to live of its own, the later of update and use counts.
+  func recordHeader(_ name: RecordPath) -> RecordHeader {
+    var header = header.recordHeader(nameDigest: name.digest)
+    if header.ttl == 0 { header.updateTime = max(header.updateTime, UInt64(clamping: lastUse.seconds)) }
+    return header
+  }
+}
+
+/// What a search for a name in the packs comes to.
+enum PackSearch<Result> {
+  /// No entry leads to a record of the name.
+  case absent
+  case found(Result)
+  /// An entry leads to bytes that are no record, and may be the name's.
+  case broken(RecordError, PackAddress)
+}
+
+// MARK: - Searching
+
+extension PackRecords {
+  /// Finds the record of a name, and runs a closure on its bytes.
+  ///
+  /// The closure may see a record that is being replaced. Its result counts only if the entry is unchanged afterwards.
+  ///
+  /// System call: `pread(2)`; none for a name that is not there, but for one in 65,536 or so.
+  ///
+  /// - Parameter body: receives the bytes of header, name, payload and extension.
+  func search<Result>(
+    _ name: RecordPath, _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
+  ) throws -> PackSearch<Result> {
+    var records = self
+    while true {
+      if let result = unsafe try records.searchOnce(name, body) { return result }
+      if !records.packs.isInForce { try records.follow() }
+    }
+  }
+
+  /// - Returns: nil if an entry has changed meanwhile, or the index is no longer in force.
+  private func searchOnce<Result>(
+    _ name: RecordPath, _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
+  ) throws -> PackSearch<Result>? {
+    let index = packs.index
+    var probe = index.probe(name.digest)
+    var broken: (RecordError, PackAddress)?
+    while let (slot, entry) = probe.next(in: index) {
+      switch unsafe try look(at: entry, slot, of: name, body) {
+      case .found(let result): return packs.isInForce ? .found(result) : nil
+      case .changed: return nil
+      case .ofAnother: continue
+      case .broken(let error): broken = (error, entry.address)
+      }
+    }
+    guard packs.isInForce else { return nil }
+    return broken.map { .broken($0.0, $0.1) } ?? .absent
+  }
+
+  private enum Look<Result> {
+    case found(Result)
+    case changed
+    case ofAnother
+    case broken(RecordError)
+  }
+
+  private func look<Result>(
+    at entry: IndexEntry, _ slot: IndexSlot, of name: RecordPath,
+    _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
+  ) throws -> Look<Result> {
+    let address = entry.address
+    let byteCount = entry.readByteCount
+    guard byteCount > 0, let pack = try packs.files.pack(address.pack) else { return .ofAnother }
+    return try unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { buffer in
+      let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
+      let count = try unsafe pack.read(into: buffer, at: address)
+      let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
+      let span = unsafe RawSpan(_unsafeBytes: bytes)
+      guard let salt, let header = PackedHeader(decoding: span, at: address, salt: salt), header.byteCount <= count
+      else {
+        guard packs.index.isUnchanged(entry, at: slot) else { return .changed }
+        return .broken(PackedHeader.breach(of: span, at: address, salt: salt))
+      }
+      guard unsafe name.fileName.hasUTF8(UnsafeRawBufferPointer(rebasing: bytes[header.nameRange])) else {
+        return packs.index.isUnchanged(entry, at: slot) ? .ofAnother : .changed
+      }
+      let found = PackedFinding(
+        slot: slot, entry: entry, header: header, lastUse: IndexLayout.use(at: packs.index.time(at: slot)))
+      let result = try unsafe body(packs, found, bytes)
+      return packs.index.isUnchanged(entry, at: slot) ? .found(result) : .changed
+    }
+  }
+
+  /// Whether the index has an entry that may be the name's. Without one there is no record.
+  ///
+  /// - Complexity: no system call.
+  func mayHold(_ name: RecordPath) -> Bool {
+    var probe = packs.index.probe(name.digest)
+    return probe.next(in: packs.index) != nil || !packs.isInForce
+  }
+}
+
+// MARK: - Reading
+
+extension PackRecords {
+  /// Reads a whole record.
+  func read(_ name: RecordPath, of key: BlobKey, at now: UnixTime) throws -> Reading<RecordContent>? {
+    unsafe try reading(
+      search(name) { packs, found, bytes in
+        let header = found.recordHeader(name)
+        guard header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .absent }
+        guard unsafe found.header.isPayloadSound(in: RawSpan(_unsafeBytes: bytes)) else {
+          return .damaged(unsafe found.header.payloadBreach(in: bytes))
+        }
+        guard header.payloadSize <= core.configuration.limits.payload else {
+          throw core.tooLarge(header, packs.path(of: found.entry.address))
+        }
+        let body = found.header.payloadRange.lowerBound..<found.header.extensionRange.upperBound
+        let reading = unsafe FileRecords(core: core).live(
+          header, UnsafeRawBufferPointer(rebasing: bytes[body]), name, key)
+        guard case .live(let header, var content) = reading else { return reading }
+        content.use = PackedUse(index: packs.index, found)
+        return .live(header, content)
+      })
+  }
+
+  /// Reads a record's header, and judges the record by it.
+  func readHeader(of name: RecordPath, at now: UnixTime) throws -> Reading<Void>? {
+    unsafe try reading(
+      search(name) { _, found, _ in
+        let header = found.recordHeader(name)
+        return header.isLive(at: now, defaultExpiration: core.defaultExpiration) ? .live(header, ()) : .absent
+      })
+  }
+
+  /// - Returns: nil if no entry leads to a record of the name: a file may.
+  private func reading<Content>(_ search: PackSearch<Reading<Content>>) -> Reading<Content>? {
+    switch search {
+    case .absent: nil
+    case .found(let reading): reading
+    case .broken(let error, _): .damaged(error)
+    }
+  }
+
+  /// The record as its file would be: 64 bytes of header, then payload and extension.
+  ///
+  /// - Returns: nil if no entry leads to a record of the name.
+  /// - Throws: `DamagedRecord`.
+  func asFile(_ name: RecordPath) throws -> [UInt8]? {
+    let found = unsafe try search(name) { _, found, bytes in
+      let body = found.header.payloadRange.lowerBound..<found.header.extensionRange.upperBound
+      return found.recordHeader(name).withEncodedBytes { head in
+        unsafe head.withUnsafeBytes { unsafe Array($0) } + bytes[body]
+      }
+    }
+    switch found {
+    case .absent: return nil
+    case .found(let bytes): return bytes
+    case .broken(let error, let address): throw DamagedRecord(error: error, path: packs.path(of: address))
+    }
+  }
+}
+
+extension PackedHeader {
+  fileprivate func payloadBreach(in bytes: UnsafeRawBufferPointer) -> RecordError {
+    let payload = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[payloadRange]))
+    return .payloadChecksumMismatch(stated: payloadChecksum, computed: CRC32.checksum(of: payload))
+  }
+}
+
+// MARK: - Finding
+
+extension PackRecords {
+  /// One look at a record, with the facts that a change needs.
+  ///
+  /// - Parameter comparesPayload: whether the payload is compared with its checksum, too.
+  /// - Returns: nil if no entry leads to a record of the name.
+  func find(_ name: RecordPath, by judge: RecordJudge, comparesPayload: Bool = false) throws -> FoundRecord? {
+    let owner = open.ownership.ownerOfNewFiles
+    let search = unsafe try search(name) { _, found, bytes in
+      let tail = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[found.header.extensionRange]))
+      // Whether it is whole is all that the rule tells.
+      let kept = tail.byteCount > 0 ? try? RecordExtension(decoding: tail) : nil
+      let isSound = unsafe !comparesPayload || found.header.isPayloadSound(in: RawSpan(_unsafeBytes: bytes))
+      return (found, kept, isSound ? nil : unsafe found.header.payloadBreach(in: bytes))
+    }
+    switch search {
+    case .absent: return nil
+    case .found((let found, let kept, let breach)):
+      let header = found.recordHeader(name)
+      let state = FileState(
+        packedAt: found.entry.address.rawValue, sequence: found.header.sequence,
+        lastUse: UInt64(clamping: found.lastUse.seconds))
+      let facts = FileFacts(packed: header, byteCount: header.fileByteCount, owner: owner, state)
+      return FoundRecord(
+        name, packed: header, facts, at: found.entry.address.rawValue, by: judge, kept, payloadBreach: breach)
+    case .broken(let error, let address):
+      let state = FileState(packedAt: address.rawValue, sequence: 0, lastUse: 0)
+      let facts = FileFacts(
+        packed: RecordHeader(updateTime: 0, payloadSize: 0), byteCount: Int64(RecordHeader.byteCount), owner: owner,
+        state)
+      return FoundRecord(name, damagedAt: address.rawValue, error, facts)
+    }
+  }
+}

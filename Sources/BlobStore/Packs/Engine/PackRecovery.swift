@@ -1,0 +1,106 @@
+internal import BlobRecord
+internal import Posix
+
+/// Makes the index of the packs anew from what lies in them: after a boot, and where it is missing or damaged.
+///
+/// The caller has the byte for it. Changes may go on beside it: each is made again once the new index is in force.
+struct PackRecovery {
+  let files: PackFiles
+  let control: ControlFile
+  let boot: SIMD2<UInt64>
+  let names: TemporaryNames
+
+  /// Room for so many records at least, so that a new index does not grow at once: a mebibyte.
+  static let leastEntryCount = 60_000
+
+  /// - Returns: the new index, which is in force.
+  /// - Complexity: all chunks in use are read: O(*n*) for *n* bytes of packs; memory O(*m*) for *m* records.
+  func run() throws -> PackIndex {
+    // From here on no process believes the index that it has open.
+    control.setPackIndexNumber(0)
+    var rebuild = PackRebuild()
+    let packs = try files.all()
+    for pack in packs { try add(pack, to: &rebuild) }
+    for address in rebuild.mustDie {
+      packs.first { $0.number == address.pack }?.deadBits(ofChunk: address.chunk).set(address, isDead: true)
+    }
+    countLive(rebuild, in: packs)
+    control.raisePackSequence(to: rebuild.highestSequence)
+    let index = try filledIndex(by: rebuild)
+    control.setPackIndexNumber(index.number)
+    return index
+  }
+
+  private func add(_ pack: PackFile, to rebuild: inout PackRebuild) throws {
+    let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: PackLayout.chunkByteCount, alignment: 16)
+    defer { unsafe bytes.deallocate() }
+    for number in 0..<PackLayout.chunkCount {
+      let entry = pack.entry(ofChunk: number)
+      let state = entry.state
+      guard state.kind != .free else { continue }
+      // One whose process has died takes no more.
+      if state.kind == .open, !control.isOwn(state.owner), try !control.isAlive(state.owner) {
+        _ = entry.seal(owner: state.owner)
+      }
+      let salts = pack.salts(ofChunk: number)
+      let start = PackAddress(pack: pack.number, chunk: number, offset: 0)
+      let count = try unsafe pack.read(into: bytes, at: start)
+      let chunk = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+      let bits = pack.deadBits(ofChunk: number)
+      var walk = ChunkWalk(pack: pack.number, chunk: number, salts: salts)
+      while let record = walk.next(in: chunk) {
+        rebuild.add(record, isDead: bits.isDead(record.address), in: chunk)
+      }
+    }
+  }
+
+  /// Puts the hints of the chunks right, which a power cut or a kill has left as they were.
+  private func countLive(_ rebuild: PackRebuild, in packs: [PackFile]) {
+    var live: [PackAddress: (records: Int, bytes: Int)] = [:]
+    for entry in rebuild.entries {
+      let chunk = PackAddress(pack: entry.address.pack, chunk: entry.address.chunk, offset: 0)
+      let sum = live[chunk, default: (0, 0)]
+      live[chunk] = (sum.records + 1, sum.bytes + entry.byteCount)
+    }
+    for pack in packs {
+      for number in 0..<PackLayout.chunkCount {
+        let chunk = pack.entry(ofChunk: number)
+        guard chunk.state.kind != .free else { continue }
+        let sum = live[PackAddress(pack: pack.number, chunk: number, offset: 0), default: (0, 0)]
+        chunk.countLive(records: sum.records - chunk.liveRecordCount, bytes: sum.bytes - chunk.liveByteCount)
+      }
+    }
+  }
+
+  private func filledIndex(by rebuild: PackRebuild) throws -> PackIndex {
+    var bucketCount = PackIndex.bucketCount(forEntries: max(Self.leastEntryCount, rebuild.count + rebuild.count / 2))
+    while true {
+      _ = try files.directory.subdirectory.directory.unlink(PackIndex.name)
+      try PackIndexGrowth.giveUp(in: files.directory)
+      _ = try PackIndex.make(bucketCount: bucketCount, boot: boot, in: files.directory, names: names)
+      guard case .index(let index) = try PackIndex.open(in: files.directory) else {
+        throw BlobStoreError(
+          .internalInconsistency, "the index of the packs is gone or changed",
+          path: files.directory.subdirectory.directory.path.appending(PackIndex.name))
+      }
+      let isWhole = rebuild.entries.allSatisfy { record in
+        let entry = IndexEntry(
+          tag: index.tag(of: record.nameDigest), byteCount: record.byteCount, address: record.address)
+        return index.insert(entry, record.nameDigest, time: IndexLayout.time(of: record.lastUse)) != nil
+      }
+      if isWhole { return index }
+      // Names whose entries crowd in one place: another seed, and more room.
+      bucketCount += bucketCount / 2
+    }
+  }
+}
+
+extension PackFile {
+  func salts(ofChunk number: Int) -> ChunkSalts {
+    let bits = deadBits(ofChunk: number)
+    return ChunkSalts(
+      words: SIMD4(
+        bits.saltWord(ofQuarter: 0), bits.saltWord(ofQuarter: 1), bits.saltWord(ofQuarter: 2),
+        bits.saltWord(ofQuarter: 3)))
+  }
+}

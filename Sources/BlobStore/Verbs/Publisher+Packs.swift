@@ -1,0 +1,135 @@
+internal import BlobRecord
+internal import Logging
+internal import Posix
+
+#if canImport(FoundationEssentials)
+  internal import FoundationEssentials
+#else
+  internal import Foundation
+#endif
+
+extension StoreCore {
+  /// Whether a record is small enough to be packed, in a directory where that may be done.
+  fileprivate func packs(_ header: RecordHeader, _ path: RecordPath) -> Bool {
+    guard let largest = configuration.packing.largestByteCount, configuration.format == .checksummed,
+      configuration.layout.naming != .verbatim,
+      let payload = Int(exactly: header.payloadSize),
+      let byteCount = PackLayout.recordByteCount(
+        name: path.fileName.utf8.count, payload: payload, tail: Int(header.extensionEnd ?? 0))
+    else { return false }
+    return byteCount <= largest
+  }
+}
+
+extension Publisher {
+  /// Puts a small record into a pack.
+  ///
+  /// - Parameter header: with size and checksum of the payload.
+  /// - Returns: nil if the record has to be a file.
+  /// - Throws: `ConditionFailed`.
+  func publishPacked(
+    _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, _ header: RecordHeader, locks: BlobStore.LockPolicy,
+    if condition: StoreCondition?
+  ) throws -> StoreReceipt? {
+    guard core.configuration.packing != .off else { return nil }
+    var path = try core.path(for: key)
+    var (header, condition) = (header, condition)
+    header.keyDigest = path.digest
+    let tail = try core.newExtension(of: key, at: path, extendedData)?.encoded ?? []
+    header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
+    guard core.packs(header, path) else { return nil }
+    let open = try madeRoot()
+    path = open.placed(path)
+    var wait: LimitEnforcer.Wait?
+    defer { keeper?.stopAsking(&wait) }
+    keeper?.willStore(path.digest)
+    var isDurable = core.configuration.durability.level(concernsLock: header.isLocked) > .none || header.isLocked
+    while true {
+      let rescues = keeper?.rescue.collections ?? 0
+      do {
+        guard let control = try core.controlFiles.controlFile(of: open, makesIt: true),
+          let packs = try core.packHolder.packs(of: open, control, makesThem: true)
+        else { return nil }
+        var records = PackRecords(packs, of: core, in: open)
+        guard let room = try records.room(for: header, path, isDurable: isDurable) else { return nil }
+        let placed = try place(
+          room, &records, payload, unsafe tail.span.bytes, header, locks, at: path, of: open, if: &condition, &wait,
+          core.stripes.hold(path.digest))
+        switch placed {
+        case .done(let header, let usage, let generation):
+          didStore(header, at: path, of: open, exceeding: usage)
+          return StoreReceipt(header: header, generation: generation)
+        case .mustWait(let usage): try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
+        case .mustBeDurable: isDurable = true
+        }
+      } catch is IndexIsFull {
+        return nil
+      } catch is Session.Obstacle {
+        // Whoever takes the stripe for the file says what is in the way.
+        return nil
+      } catch let error as FileError where error.isLackOfRoom {
+        guard makesRoom(for: Int64(PackLayout.chunkByteCount), of: path.digest, after: rescues) else { throw error }
+      }
+    }
+  }
+
+  /// The outcome of one try to publish under the key's hold.
+  private enum PackedPublication {
+    case done(RecordHeader, exceeding: BlobStore.UsageEstimate?, generation: UInt64?)
+    /// The directory holds too much.
+    case mustWait(BlobStore.UsageEstimate)
+    /// The record needs room in a chunk for durable ones.
+    case mustBeDurable
+  }
+
+  private func place(
+    _ room: borrowing PackRoom, _ records: inout PackRecords, _ payload: RawSpan, _ tail: RawSpan,
+    _ asked: RecordHeader, _ locks: BlobStore.LockPolicy, at path: RecordPath, of open: OpenRoot,
+    if condition: inout StoreCondition?, _ wait: inout LimitEnforcer.Wait?, _ hold: borrowing KeyHold
+  ) throws -> PackedPublication {
+    if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
+    // A try that fails, and is made again, changes the generation too.
+    defer { condition?.noteOwnChange(hold.generation) }
+    let judge = condition?.judge == nil ? RecordJudge() : core.judge(at: core.configuration.now())
+    let found = try recordToReplace(at: path, &records, of: open, by: judge, hold)
+    let before = Predecessor(found)
+    if let condition, !condition.allows(before?.liveHeader) { throw ConditionFailed() }
+    var header = asked
+    header.refCount = locks.refCount(replacing: before?.refCount ?? 0)
+    let concernsLock = header.isLocked || before?.size.isLocked ?? false
+    let level = core.configuration.durability.level(concernsLock: concernsLock)
+    if header.isLocked || level > .none, room.chunkClass != .durable { return .mustBeDurable }
+    let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
+    let limit = keeper?.limit
+    if let usage = stillWaits(&wait, from: before?.size, to: size, limit, hold) { return .mustWait(usage) }
+    let exceeding: BlobStore.UsageEstimate?
+    switch hold.countAhead(from: before?.size, to: size, within: limit) {
+    case .refused(let usage): return .mustWait(usage)
+    case .counted(let usage): exceeding = usage
+    }
+    var isInPlace = false
+    defer { if !isInPlace { hold.count(from: size, to: before?.size) } }
+    try records.commit(header, payload, tail, as: path, in: room, replacing: found, level, hold)
+    isInPlace = true
+    if let condition, !condition.stillHolds(in: hold.history) {
+      // A wipe may have passed the place before.
+      if try records.remove(path, at: room.address.rawValue, level, hold) { hold.count(from: size, to: nil) }
+      throw ConditionFailed()
+    }
+    return .done(header, exceeding: exceeding, generation: hold.generation)
+  }
+
+  /// The record that a packed one replaces: in a pack, or a file.
+  private func recordToReplace(
+    at path: RecordPath, _ records: inout PackRecords, of open: OpenRoot, by judge: RecordJudge,
+    _ hold: borrowing KeyHold
+  ) throws -> FoundRecord? {
+    try records.finish(hold)
+    if let found = try records.find(path, by: judge) {
+      if case .unreadable(let error) = found.content { throw error }
+      return found
+    }
+    guard !hold.hasNoFiles, let subdirectory = try core.recordSubdirectory(of: path, open) else { return nil }
+    return try recordToReplace(at: path, in: subdirectory.directory, of: open, by: judge)
+  }
+}

@@ -1,0 +1,170 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import TestSupport
+import Testing
+
+/// What a program sees of records that lie in packs: the same as of records that are files.
+@Suite struct PackedVerbTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  private func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
+    try cache.store {
+      $0.packing = .upTo(8192)
+      change(&$0)
+    }
+  }
+
+  @Test(arguments: [0, 1, 100, 4096, 8000])
+  func aSmallBlobLiesInAPackAndIsLoaded(byteCount: Int) throws {
+    let store = try store()
+    try store.store(payload(byteCount), for: "key", ttl: .seconds(100), extendedData: Data([1, 2, 3]))
+    let blob = try store.load("key")
+    #expect(blob?.payload == payload(byteCount))
+    #expect(blob?.extendedData == Data([1, 2, 3]))
+    #expect(blob?.header.ttl == 100)
+    #expect(try cache.files() == [".packs/p-0", ".packs/index"])
+    #expect(try store.contains("key"))
+    #expect(try store.header(for: "key")?.payloadSize == UInt64(byteCount))
+    // Another process has the packs open anew.
+    #expect(try cache.store().load("key")?.payload == payload(byteCount))
+  }
+
+  @Test func aLargeBlobIsAFile() throws {
+    try store().store(payload(8193), for: "key")
+    #expect(try cache.files() == ["ke/key"])
+  }
+
+  @Test(arguments: [(100, 200), (100, 9000), (9000, 100), (9000, 9001)])
+  func aBlobIsReplaced(before: Int, after: Int) throws {
+    let store = try store()
+    try store.store(payload(before, 1), for: "key")
+    try store.store(payload(after, 2), for: "key")
+    #expect(try store.load("key")?.payload == payload(after, 2))
+    #expect(try cache.store().load("key")?.payload == payload(after, 2))
+    #expect(try cache.exists("ke/key") == (after > 8192))
+    #expect(try store.remove("key") == .done)
+    #expect(try store.load("key") == nil)
+    #expect(try store.remove("key") == .notFound)
+  }
+
+  @Test func aBlobExpires() throws {
+    let store = try store()
+    try store.store(payload(5), for: "key", ttl: .seconds(10))
+    cache.clock.advance(by: 10)
+    #expect(try store.load("key") != nil)
+    cache.clock.advance(by: 1)
+    #expect(try store.load("key") == nil)
+    #expect(try !store.contains("key"))
+  }
+
+  @Test func aLoadKeepsABlobWithoutTimeToLive() throws {
+    let store = try store()
+    try store.store(payload(5), for: "key")
+    for _ in 0..<3 {
+      cache.clock.advance(by: 600)
+      #expect(try store.load("key")?.payload == payload(5))
+    }
+    cache.clock.advance(by: 601)
+    #expect(try store.load("key") == nil)
+  }
+
+  @Test func aTouchMovesTheTime() throws {
+    let store = try store()
+    try store.store(payload(5), for: "key")
+    cache.clock.advance(by: 100)
+    #expect(try store.touch("key") == .done)
+    #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
+    // Also back, for a clock that was put right.
+    cache.clock.advance(by: -50)
+    #expect(try store.touch("key") == .done)
+    #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  @Test(arguments: [BlobStore.Durability.none, .automatic, .full])
+  func locksAreCounted(durability: BlobStore.Durability) throws {
+    let store = try store { $0.durability = durability }
+    try store.store(payload(5), for: "key", ttl: .seconds(10))
+    #expect(try store.lock("key") == .done)
+    #expect(try store.lock("key") == .done)
+    cache.clock.advance(by: 100)
+    #expect(try store.load("key")?.header.refCount == 2)
+    #expect(try store.unlock("key") == .done)
+    #expect(try store.load("key")?.header.refCount == 1)
+    #expect(try cache.store().header(for: "key")?.refCount == 1)
+    #expect(try store.unlock("key") == .done)
+    #expect(try store.load("key") == nil)
+  }
+
+  @Test func locksAreKept() throws {
+    let store = try store()
+    try store.store(payload(5), for: "key", locks: .one)
+    try store.store(payload(6), for: "key", locks: .keep)
+    #expect(try store.header(for: "key")?.refCount == 1)
+    try store.store(payload(9000), for: "key", locks: .keep)
+    #expect(try store.header(for: "key")?.refCount == 1)
+    try store.store(payload(7), for: "key", locks: .keep)
+    #expect(try store.header(for: "key")?.refCount == 1)
+    #expect(try store.load("key")?.payload == payload(7))
+  }
+
+  @Test func extendedDataAreReplaced() throws {
+    let store = try store()
+    try store.store(payload(5), for: "key")
+    #expect(try store.setExtendedData(Data([7]), for: "key") == .done)
+    #expect(try store.extendedData(for: "key") == Data([7]))
+    #expect(try store.load("key")?.payload == payload(5))
+    #expect(try store.setExtendedData(nil, for: "key") == .done)
+    #expect(try store.extendedData(for: "key") == nil)
+  }
+
+  @Test func aReaderReadsParts() throws {
+    let store = try store()
+    try store.store(payload(500), for: "key")
+    let reader = try #require(try store.openReader(for: "key"))
+    #expect(try reader.read(100..<200) == payload(500)[100..<200])
+    try store.remove("key")
+    #expect(try reader.read(0..<500) == payload(500))
+  }
+
+  @Test func exclusiveAccessGivesAFile() throws {
+    let store = try store()
+    try store.store(payload(50), for: "key", locks: .one)
+    let bytes = try store.withExclusiveAccess(to: "key") { path in try BlobStoreTests.bytes(ofFile: path.string) }
+    #expect(Data(bytes.dropFirst(64)) == payload(50))
+    #expect(try store.load("key")?.payload == payload(50))
+    #expect(try store.header(for: "key")?.refCount == 1)
+  }
+
+  @Test func manyBlobsAreStoredAndRemoved() throws {
+    let store = try store()
+    for number in 0..<3000 { try store.store(payload(number % 700, UInt64(number)), for: BlobKey("key \(number)")) }
+    for number in stride(from: 0, to: 3000, by: 3) { #expect(try store.remove(BlobKey("key \(number)")) == .done) }
+    let other = try cache.store()
+    for number in 0..<3000 {
+      let expected = number % 3 == 0 ? nil : payload(number % 700, UInt64(number))
+      #expect(try other.load(BlobKey("key \(number)"))?.payload == expected)
+    }
+  }
+
+  /// The index says nothing that the packs do not.
+  @Test(arguments: ["index", "control file"])
+  func whatIsLostIsMadeAnew(lost: String) throws {
+    do {
+      let store = try store()
+      for number in 0..<300 { try store.store(payload(number, UInt64(number)), for: BlobKey("key \(number)")) }
+      for number in stride(from: 0, to: 300, by: 2) { try store.store(payload(9), for: BlobKey("key \(number)")) }
+      for number in stride(from: 0, to: 300, by: 3) { try store.remove(BlobKey("key \(number)")) }
+    }
+    try FileManager.default.removeItem(atPath: cache.path(lost == "index" ? ".packs/index" : ".blobcache"))
+    let store = try store()
+    try store.store(payload(1), for: "another")
+    for number in 0..<300 {
+      let expected = number % 3 == 0 ? nil : number % 2 == 0 ? payload(9) : payload(number, UInt64(number))
+      #expect(try store.load(BlobKey("key \(number)"))?.payload == expected, "\(number)")
+    }
+  }
+}
