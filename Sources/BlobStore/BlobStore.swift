@@ -70,6 +70,9 @@ extension BlobStore.Configuration {
       "an eviction target of \(limits.evictionTarget) is not above zero and up to one")
     try require(
       (limits.freeSpaceFloor ?? 0) >= 0, "a free space floor of \(limits.freeSpaceFloor ?? 0) bytes is below zero")
+    try require(
+      packing.bound.map { 1...BlobStore.Packing.largestBound ~= $0 } ?? true,
+      "packing of records up to \(packing.bound ?? 0) bytes is not between 1 and \(BlobStore.Packing.largestBound)")
     try require(limits.payload >= 0, "a maximum payload of \(limits.payload) bytes is below zero")
   }
 }

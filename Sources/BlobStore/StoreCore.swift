@@ -40,8 +40,8 @@ final class StoreCore: Sendable {
     recyclingLimit = RecyclingLimit(configuration)
     controlFiles = ControlFileOpener(
       names: temporaryNames, configuration, defaultExpiration: defaultExpiration)
-    packHolder = PackHolder(names: temporaryNames, configuration)
     stripes = StripeLocks(root, controlFiles, configuration)
+    packHolder = PackHolder(stripes, names: temporaryNames, configuration)
   }
 
   /// Where a key's record lies by the arrangement of the directory that was opened last, or of a new one.

@@ -64,12 +64,14 @@ int blob_open_cached(int directory, const char *path, int flags) {
 #endif
 }
 
-ssize_t blob_read_cached(int descriptor, const struct iovec *vectors, int count) {
+ssize_t blob_read_cached(int descriptor, const struct iovec *vectors, int count, int64_t offset) {
 #if defined(__linux__) && defined(SYS_preadv2)
-  // The offset is two arguments, of which the kernel takes one or both: either way it is zero.
-  return syscall(SYS_preadv2, descriptor, vectors, count, 0L, 0L, 8 /* RWF_NOWAIT */);
+  // The offset is two arguments. A kernel of 64 bits takes it from the first alone, one of 32 bits from both.
+  return syscall(
+    SYS_preadv2, descriptor, vectors, count, (long)offset, sizeof(long) < 8 ? (long)(offset >> 32) : 0L,
+    8 /* RWF_NOWAIT */);
 #else
-  (void)descriptor, (void)vectors, (void)count;
+  (void)descriptor, (void)vectors, (void)count, (void)offset;
   errno = ENOSYS;
   return -1;
 #endif

@@ -46,7 +46,9 @@ import Testing
       ("evictedByTrims", ControlLayout.evictedForOffsets[3]), ("evictedAge", ControlLayout.evictedAgeOffset),
       ("evictedAged", ControlLayout.evictedAgedOffset), ("nextInode", ControlLayout.nextInodeOffset),
       ("nextOffset", ControlLayout.nextOffsetOffset), ("remoteTraffic", ControlLayout.remoteTrafficOffset),
-      ("traffic", ControlLayout.trafficOffset),
+      ("traffic", ControlLayout.trafficOffset), ("packIndex", ControlLayout.packIndexOffset),
+      ("packSequence", ControlLayout.packSequenceOffset),
+      ("stripesWithoutFiles", ControlLayout.stripesWithoutFilesOffset), ("packs", Int(ControlLayout.packByte.lowerBound)),
       ("notedPasses", ControlLayout.passesNotedOffset),
       ("generations", ControlLayout.generationsOffset), ("marks", ControlLayout.marksOffset),
       ("stripes", Int(ControlLayout.stripeBytes.lowerBound)),
@@ -77,7 +79,7 @@ import Testing
 
   /// The fields lie one after the other, without a gap that is not documented.
   @Test func theLayoutIsWhole() throws {
-    let fields = try Self.rows().filter { !["stripes", "collector", "productions", "sessionBytes"].contains($0.key) }
+    let fields = try Self.rows().filter { !["stripes", "collector", "packs", "productions", "sessionBytes"].contains($0.key) }
       .values.sorted {
         $0.offset < $1.offset
       }

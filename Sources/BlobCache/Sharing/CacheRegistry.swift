@@ -123,7 +123,7 @@ extension BlobCache.Configuration {
       ("`recordsCollections`", differ(\.store.access.recordsCollections)),
       ("free space floor", differ(\.store.limits.freeSpaceFloor)), ("maximum payload", differ(\.store.limits.payload)),
       ("durability", differ(\.store.durability)), ("recycling", differ(\.store.recycling)),
-      ("damage policy", differ(\.store.damagePolicy)),
+      ("packing", differ(\.store.packing)), ("damage policy", differ(\.store.damagePolicy)),
       ("sharing", differ(\.store.access.sharing)), ("`createsDirectory`", differ(\.store.access.createsDirectory)),
       ("`access.allowsWorldWritable`", differ(\.store.access.allowsWorldWritable)),
       ("`leavesHint`", differ(\.store.access.leavesHint)), ("lock timeout", differ(\.store.access.lockTimeout)),

@@ -159,9 +159,14 @@ extension StripeLocks {
   /// Forgets the changes of headers that processes died making, if no change of any kind is under way.
   private func forgetHeaderChanges(in control: ControlFile) throws {
     guard sharing == .shared, control.hasHeaderChanges(.shared) else { return }
-    _ = try table.withAll {
-      try control.withAllWords { control.forgetHeaderChanges() }
-    }
+    _ = try whileNothingChanges(in: control) { control.forgetHeaderChanges() }
+  }
+
+  /// Runs a closure while no record changes, if no change is under way.
+  ///
+  /// - Returns: nil if one is.
+  func whileNothingChanges<Result>(in control: ControlFile, _ body: () throws -> Result) throws -> Result? {
+    try table.withAll { sharing == .exclusive ? try body() : try control.withAllWords(body) }
   }
 }
 

@@ -147,17 +147,24 @@ struct Records {
   func readCached(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
   ) throws(CachedLookFailure) -> Reading<RecordContent> {
-    try refusePacked(name, in: open)
-    return try files.readCached(name, of: key, in: open, at: now)
+    guard let packs = try knownPacks(of: open) else {
+      return try files.readCached(name, of: key, in: open, at: now)
+    }
+    if let reading = try packs.readCached(name, of: key, at: now) { return reading }
+    let reading = try files.readCached(name, of: key, in: open, at: now)
+    guard !packs.mayHold(name) else { throw .notCached }
+    return reading
   }
 
-  /// - Throws: `notCached` for a name that the packs may have.
-  private func refusePacked(_ name: RecordPath, in open: OpenRoot) throws(CachedLookFailure) {
-    guard let control = open.openedControlFile else { return }
+  /// The packs, without a system call.
+  ///
+  /// - Throws: `notCached` where they have to be looked for.
+  private func knownPacks(of open: OpenRoot) throws(CachedLookFailure) -> PackRecords? {
+    guard let control = open.openedControlFile else { return nil }
     switch core.packHolder.known(of: control) {
-    case .none: return
-    case .open(let packs) where !PackRecords(packs, of: core, in: open).mayHold(name): return
-    case .open, .unknown: throw .notCached
+    case .none: return nil
+    case .open(let packs): return PackRecords(packs, of: core, in: open)
+    case .unknown: throw .notCached
     }
   }
 
@@ -165,8 +172,13 @@ struct Records {
   func readCachedHeader(
     of name: RecordPath, in open: OpenRoot, at now: UnixTime
   ) throws(CachedLookFailure) -> Reading<Void> {
-    try refusePacked(name, in: open)
-    return try files.readCachedHeader(of: name, in: open, at: now)
+    guard let packs = try knownPacks(of: open) else {
+      return try files.readCachedHeader(of: name, in: open, at: now)
+    }
+    if let reading = try packs.readCachedHeader(of: name, at: now) { return reading }
+    let reading = try files.readCachedHeader(of: name, in: open, at: now)
+    guard !packs.mayHold(name) else { throw .notCached }
+    return reading
   }
 
   /// Opens what lies at a name, if it is a file of the cache's.
@@ -228,7 +240,7 @@ struct Records {
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
     hold.willMakeFile()
-    guard let address = Predecessor(found)?.packAddress, var packs = try packs(of: open) else {
+    guard let address = FoundRecord.packAddress(of: found), var packs = try packs(of: open) else {
       return try files.commit(
         &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
     }

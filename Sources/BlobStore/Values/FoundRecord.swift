@@ -156,12 +156,23 @@ extension FoundRecord {
   var size: RecordSize { isStream ? .stream : RecordSize(bytes: byteCount, isLocked: isLocked) }
 }
 
+extension FoundRecord {
+  /// Where a record lies in a pack; nil of a file, and without a record.
+  ///
+  /// Never inlined: the optimizer of Swift 6.3 fails where a value that cannot be copied is looked into and then lent.
+  @inline(never)
+  static func packAddress(of found: borrowing FoundRecord?) -> UInt64? {
+    switch found {
+    case nil: nil
+    case let found?: found.packAddress
+    }
+  }
+}
+
 /// The facts of a record that matter for its successor.
 struct Predecessor {
   let size: RecordSize
   let refCount: UInt32
-  /// Where it lies in a pack; nil of a file.
-  let packAddress: UInt64?
   /// nil for a record that is not live for the judge's time, unless it is being written.
   let liveHeader: RecordHeader?
 
@@ -173,7 +184,6 @@ struct Predecessor {
       size = found.size
       refCount = found.header?.refCount ?? 0
       liveHeader = found.liveHeader
-      packAddress = found.packAddress
     }
   }
 }

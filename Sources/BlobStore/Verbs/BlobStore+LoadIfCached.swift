@@ -46,7 +46,13 @@ extension StoreCore {
     case .live(let header, let content):
       count(.hit(byteCount: content.payload.count))
       receipt.generation = look?.generation
-      receipt.owedTouch = touching && header.ttl == 0 && header.lastUpdate < now ? now : nil
+      let isDue = touching && header.ttl == 0 && header.lastUpdate < now
+      if isDue, let use = content.use {
+        use.note(at: now)
+        receipt.update = now
+      } else {
+        receipt.owedTouch = isDue ? now : nil
+      }
       return .known(Blob(key: key, payload: content.payload, header: header, extendedData: content.extendedData))
     case .absent, .damaged, nil: return .unknown
     }

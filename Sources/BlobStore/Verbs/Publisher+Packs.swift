@@ -11,7 +11,7 @@ internal import Posix
 extension StoreCore {
   /// Whether a record is small enough to be packed, in a directory where that may be done.
   fileprivate func packs(_ header: RecordHeader, _ path: RecordPath) -> Bool {
-    guard let largest = configuration.packing.largestByteCount, configuration.format == .checksummed,
+    guard let largest = configuration.packing.bound, configuration.format == .checksummed,
       configuration.layout.naming != .verbatim,
       let payload = Int(exactly: header.payloadSize),
       let byteCount = PackLayout.recordByteCount(

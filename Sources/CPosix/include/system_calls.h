@@ -17,11 +17,11 @@ int blob_open_beneath(int directory, const char *path, int flags, mode_t mode);
 /// wait for the disk. Fails with ENOSYS on Darwin, and with EINVAL on Linux before 5.12.
 int blob_open_cached(int directory, const char *path, int flags);
 
-/// preadv2(2) from the start of a file, with RWF_NOWAIT.
+/// preadv2(2) with RWF_NOWAIT.
 ///
 /// Reads what lies in memory: fewer bytes where the rest is on the disk, and EAGAIN if that is the first one. Fails with
 /// EOPNOTSUPP where the file system cannot tell, and with ENOSYS on Darwin.
-ssize_t blob_read_cached(int descriptor, const struct iovec *vectors, int count);
+ssize_t blob_read_cached(int descriptor, const struct iovec *vectors, int count, int64_t offset);
 
 /// openat(2), which is variadic.
 int blob_openat(int directory, const char *path, int flags, mode_t mode);

@@ -53,18 +53,20 @@ extension Directory {
 }
 
 extension OpenFile {
-  /// Reads the start of the file into two buffers in order, by one call that never waits for the disk.
+  /// Reads into two buffers in order, by one call that never waits for the disk.
   ///
+  /// - Parameter offset: where to begin in the file.
   /// - Returns: the number of bytes, fewer than the buffers hold where the file ends, or where the rest is on the disk.
   package func readCached(
     into first: UnsafeMutableRawBufferPointer,
-    _ second: UnsafeMutableRawBufferPointer = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0)
+    _ second: UnsafeMutableRawBufferPointer = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0),
+    at offset: Int64 = 0
   ) throws(CachedLookFailure) -> Int {
     let count = first.count + second.count
     do {
       return try files.transfer(.readCached, location, count: count, endsShort: true) { done, limit in
         unsafe withVectors(first.baseAddress, first.count, second.baseAddress, done: done, limit: limit) {
-          unsafe blob_read_cached(descriptor, $0, $1)
+          unsafe blob_read_cached(descriptor, $0, $1, offset + Int64(done))
         }
       }
     } catch {

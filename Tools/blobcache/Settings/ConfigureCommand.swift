@@ -61,6 +61,12 @@ struct ConfigureCommand: DirectorySubcommand {
     help: "Which blobs go first above a limit: the least used for long, or those stored or touched the longest ago.")
   var eviction: BlobStore.Eviction?
 
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Keep records of so many bytes at most many to a file, or off.", valueName: "s"),
+    transform: SettingPacking.read)
+  var packing: SettingPacking?
+
   @Flag(help: "Begin with no settings, rather than those that are there.")
   var reset = false
 
@@ -108,6 +114,7 @@ struct ConfigureCommand: DirectorySubcommand {
     if let eviction { settings.eviction = eviction }
     if let naming { settings.naming = naming }
     if let layout { settings.arrangement = layout }
+    if let packing { settings.packing = packing.value }
     return settings
   }
 }
@@ -123,7 +130,7 @@ extension EffectiveSettings.Row {
     guard let number = Int64(value) else { return value }
     return switch setting {
     case .defaultTimeToLive: TimeSpan(seconds: number).description
-    case .sizeLimit, .freeSpaceFloor: ByteCount(number).exact
+    case .sizeLimit, .freeSpaceFloor, .packing: ByteCount(number).exact
     case .countLimit, .eviction, .naming, .layout: value
     }
   }

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import BlobStore
 
 /// A limit as people write it: a value, or `none`.
 struct SettingLimit<Value: WrittenValue>: WrittenValue {
@@ -26,5 +27,23 @@ struct RecordCount: WrittenValue {
   init?(argument: String) {
     guard let value = Int64(digits: argument), value > 0 else { return nil }
     self.value = value
+  }
+}
+
+/// The largest record that is packed, or `off`.
+struct SettingPacking: WrittenValue {
+  let value: BlobStore.Packing
+
+  static var forms: String { "\(ByteCount.forms), up to \(BlobStore.Packing.largestBound) bytes; or off" }
+
+  init?(argument: String) {
+    if argument == "off" {
+      value = .off
+    } else {
+      guard let bytes = ByteCount(argument: argument)?.bytes, 1...Int64(BlobStore.Packing.largestBound) ~= bytes else {
+        return nil
+      }
+      value = .upTo(Int(bytes))
+    }
   }
 }

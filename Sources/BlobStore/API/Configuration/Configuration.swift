@@ -18,8 +18,8 @@ extension BlobStore {
     /// medium, in `.recycled` below the root, until a store overwrites them or a collection empties it. `purge` removes
     /// the bytes at once.
     public var recycling = Recycling.automatic
-    /// Whether small records lie many to a file.
-    package var packing = Packing.off
+    /// Which records lie many to a file, where SPTPersistentCache does not share the directory.
+    public var packing = Packing.off
     /// The fate of a damaged file that a load has met. The load throws too.
     public var damagePolicy = DamagePolicy.report
     public var logger = Logger(label: "BlobStore")

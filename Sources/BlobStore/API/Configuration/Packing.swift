@@ -1,15 +1,24 @@
 extension BlobStore {
   /// Which records lie many to a file, in `.packs` below the root.
   ///
-  /// A record in a pack takes no file and no block of its own. SPTPersistentCache does not see it. So directories that it may
-  /// share, of the `verbatim` naming or the `reference` format, have no packs.
-  package enum Packing: Hashable, Sendable {
-    /// None that is stored from now on. Those that are packed stay, until they are stored anew.
+  /// A record in a pack takes no file and no block of its own. A load costs one read, a store one write, a touch none.
+  /// SPTPersistentCache does not see it. So directories that it may share, of the `verbatim` naming or the `reference`
+  /// format, have no packs, whatever is said here.
+  public enum Packing: Hashable, Sendable {
+    /// None that is stored from now on. Those that are packed stay where they are, until they are stored anew.
     case off
-    /// Records of so many bytes at the most, with a header of 40 bytes, name and extension: at most 32,752.
+    /// Records of so many bytes at the most: name, payload, extension and a header of 40 bytes. At most 32,752.
     case upTo(Int)
-
-    /// The largest record that is packed; nil for none.
-    var largestByteCount: Int? { if case .upTo(let count) = self { count } else { nil } }
   }
+}
+
+extension BlobStore.Packing {
+  /// The largest bound: what an entry of the index can say.
+  public static let largestBound = PackLayout.largestRecordByteCount
+
+  /// The largest record that is packed, in bytes; nil for none.
+  package var bound: Int? { if case .upTo(let bound) = self { bound } else { nil } }
+
+  /// - Parameter bound: nil for no packs.
+  package init(bound: Int?) { self = bound.map { .upTo($0) } ?? .off }
 }

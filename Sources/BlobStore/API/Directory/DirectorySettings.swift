@@ -20,6 +20,8 @@ extension BlobStore {
     public var naming: RecordNaming?
     /// Which subdirectories records lie in.
     public var arrangement: RecordArrangement?
+    /// Which records lie many to a file.
+    public var packing: Packing?
 
     public init() {}
   }
@@ -51,6 +53,7 @@ extension BlobStore.DirectorySettings {
     eviction = configuration.limits.eviction
     naming = configuration.layout.naming
     arrangement = configuration.layout.arrangement
+    packing = configuration.packing
   }
 }
 
@@ -73,6 +76,7 @@ extension BlobStore.Configuration {
     if let limit = settings.countLimit { limits.count = limit.value }
     if let floor = settings.freeSpaceFloor { limits.freeSpaceFloor = floor }
     if let eviction = settings.eviction { limits.eviction = eviction }
+    if let packing = settings.packing { self.packing = packing }
     layout.follow(settings)
   }
 }

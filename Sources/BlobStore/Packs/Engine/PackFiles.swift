@@ -34,8 +34,13 @@ final class PackFiles: Sendable {
   /// - Returns: nil if there is none of the number.
   /// - Throws: as `PackFile.open`.
   func pack(_ number: Int) throws -> PackFile? {
-    if let pack = opened.withLock({ $0.indices.contains(number) ? $0[number] : nil }) { return pack }
+    if let pack = openedPack(number) { return pack }
     return try PackFile.open(number, in: directory).map(remember)
+  }
+
+  /// A pack that is open already.
+  func openedPack(_ number: Int) -> PackFile? {
+    opened.withLock { $0.indices.contains(number) ? $0[number] : nil }
   }
 
   private func remember(_ pack: PackFile) -> PackFile {

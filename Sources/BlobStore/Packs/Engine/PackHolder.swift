@@ -5,13 +5,15 @@ internal import Synchronization
 
 /// Finds the packs of a directory, keeps them open, and makes them or their index where they are missing.
 final class PackHolder: Sendable {
+  private let stripes: StripeLocks
   private let names: TemporaryNames
   private let logger: Logger
   private let timeout: Duration
   private let opened = Lock<Packs?>(nil)
   private let isOpening = Atomic(false)
 
-  init(names: TemporaryNames, _ configuration: BlobStore.Configuration) {
+  init(_ stripes: StripeLocks, names: TemporaryNames, _ configuration: BlobStore.Configuration) {
+    self.stripes = stripes
     self.names = names
     logger = configuration.logger
     timeout = configuration.access.lockTimeout
@@ -93,8 +95,25 @@ final class PackHolder: Sendable {
     {
       return packs.files
     }
-    guard let directory = try PackDirectory.open(in: open, makesIt: makesThem) else { return nil }
+    if let directory = try PackDirectory.open(in: open, makesIt: false) {
+      return PackFiles(directory, names: names, logger)
+    }
+    guard makesThem, let directory = try PackDirectory.open(in: open, makesIt: true) else { return nil }
+    try noteThatNoFilesAreThere(in: open, control)
     return PackFiles(directory, names: names, logger)
+  }
+
+  /// Spares stores the look for a file of the same key, in a directory that had no records before its packs.
+  private func noteThatNoFilesAreThere(in open: OpenRoot, _ control: ControlFile) throws {
+    // All stripes are held, so no file gets its name meanwhile. If one is not free, stores look.
+    _ = try stripes.whileNothingChanges(in: control) {
+      var entries = try open.directory.entries()
+      while try entries.advance() {
+        // Names of records do not begin with a dot.
+        if entries.entry.name.first != "." { return }
+      }
+      for stripe in 0..<ControlLayout.stripeCount { control.noteFiles(ofStripe: stripe, hasNone: true) }
+    }
   }
 
   /// - Returns: nil if the index that is in force is missing, damaged, of another boot, or not the one that the control file

@@ -42,22 +42,22 @@ extension PackRecords {
     replacing found: borrowing FoundRecord?, _ level: BlobStore.Durability.Level, movesGeneration: Bool = true,
     _ hold: borrowing KeyHold
   ) throws {
-    let old: PackAddress? =
-      switch found {
-      case let found?: found.packAddress.map { PackAddress(rawValue: $0) }
-      case nil: nil
-      }
+    let old = FoundRecord.packAddress(of: found).map { PackAddress(rawValue: $0) }
     let replacesFile = found != nil && old == nil
     hold.announce(.new, StripeIntent(replacesFile ? .fromFile : .record, at: room.address.rawValue))
     do {
       try write(header, payload, tail, as: name, in: room)
       if level > .none { try synchronize(room) }
-      let change = movesGeneration ? hold.beginPayloadChange(level) : nil
-      if change == nil { hold.willChange(level) }
-      defer { if let change { hold.end(change) } }
       if let old { hold.announce(.old, StripeIntent(.record, at: old.rawValue)) }
-      try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
-      if replacesFile { removeFile(name) }
+      if movesGeneration {
+        let change = hold.beginPayloadChange(level)
+        defer { hold.end(change) }
+        try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
+        if replacesFile { removeFile(name) }
+      } else {
+        hold.willChange(level)
+        try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
+      }
     } catch {
       try finish(hold)
       throw error

@@ -72,26 +72,36 @@ extension PackRecords {
   ///
   /// System call: `pread(2)`; none for a name that is not there, but for one in 65,536 or so.
   ///
-  /// - Parameter body: receives the bytes of header, name, payload and extension.
+  /// - Parameters:
+  ///   - isCached: whether the search must not wait for the disk, and is given up where anything has changed meanwhile.
+  ///   - body: receives the bytes of header, name, payload and extension.
+  /// - Throws: `CachedLookFailure` where it would wait.
   func search<Result>(
-    _ name: RecordPath, _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
+    _ name: RecordPath, isCached: Bool = false,
+    _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
   ) throws -> PackSearch<Result> {
+    if isCached {
+      guard let result = unsafe try searchOnce(name, isCached: true, body) else { throw CachedLookFailure.notCached }
+      return result
+    }
     var records = self
     while true {
-      if let result = unsafe try records.searchOnce(name, body) { return result }
+      if let result = unsafe try records.searchOnce(name, isCached: false, body) { return result }
       if !records.packs.isInForce { try records.follow() }
     }
   }
 
+  /// - Parameter isCached: whether the search must not wait for the disk.
   /// - Returns: nil if an entry has changed meanwhile, or the index is no longer in force.
+  /// - Throws: `CachedLookFailure` where it would wait.
   private func searchOnce<Result>(
-    _ name: RecordPath, _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
+    _ name: RecordPath, isCached: Bool, _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
   ) throws -> PackSearch<Result>? {
     let index = packs.index
     var probe = index.probe(name.digest)
     var broken: (RecordError, PackAddress)?
     while let (slot, entry) = probe.next(in: index) {
-      switch unsafe try look(at: entry, slot, of: name, body) {
+      switch unsafe try look(at: entry, slot, of: name, isCached: isCached, body) {
       case .found(let result): return packs.isInForce ? .found(result) : nil
       case .changed: return nil
       case .ofAnother: continue
@@ -110,15 +120,15 @@ extension PackRecords {
   }
 
   private func look<Result>(
-    at entry: IndexEntry, _ slot: IndexSlot, of name: RecordPath,
+    at entry: IndexEntry, _ slot: IndexSlot, of name: RecordPath, isCached: Bool,
     _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
   ) throws -> Look<Result> {
     let address = entry.address
     let byteCount = entry.readByteCount
-    guard byteCount > 0, let pack = try packs.files.pack(address.pack) else { return .ofAnother }
+    guard byteCount > 0, let pack = try pack(address.pack, isCached: isCached) else { return .ofAnother }
     return try unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { buffer in
       let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
-      let count = try unsafe pack.read(into: buffer, at: address)
+      let count = try unsafe isCached ? pack.readCached(into: buffer, at: address) : pack.read(into: buffer, at: address)
       let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
       let span = unsafe RawSpan(_unsafeBytes: bytes)
       guard let salt, let header = PackedHeader(decoding: span, at: address, salt: salt), header.byteCount <= count
@@ -136,6 +146,12 @@ extension PackRecords {
     }
   }
 
+  private func pack(_ number: Int, isCached: Bool) throws -> PackFile? {
+    guard isCached else { return try packs.files.pack(number) }
+    guard let pack = packs.files.openedPack(number) else { throw CachedLookFailure.notCached }
+    return pack
+  }
+
   /// Whether the index has an entry that may be the name's. Without one there is no record.
   ///
   /// - Complexity: no system call.
@@ -149,9 +165,11 @@ extension PackRecords {
 
 extension PackRecords {
   /// Reads a whole record.
-  func read(_ name: RecordPath, of key: BlobKey, at now: UnixTime) throws -> Reading<RecordContent>? {
+  func read(
+    _ name: RecordPath, of key: BlobKey, at now: UnixTime, isCached: Bool = false
+  ) throws -> Reading<RecordContent>? {
     unsafe try reading(
-      search(name) { packs, found, bytes in
+      search(name, isCached: isCached) { packs, found, bytes in
         let header = found.recordHeader(name)
         guard header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .absent }
         guard unsafe found.header.isPayloadSound(in: RawSpan(_unsafeBytes: bytes)) else {
@@ -170,9 +188,9 @@ extension PackRecords {
   }
 
   /// Reads a record's header, and judges the record by it.
-  func readHeader(of name: RecordPath, at now: UnixTime) throws -> Reading<Void>? {
+  func readHeader(of name: RecordPath, at now: UnixTime, isCached: Bool = false) throws -> Reading<Void>? {
     unsafe try reading(
-      search(name) { _, found, _ in
+      search(name, isCached: isCached) { _, found, _ in
         let header = found.recordHeader(name)
         return header.isLive(at: now, defaultExpiration: core.defaultExpiration) ? .live(header, ()) : .absent
       })

@@ -63,6 +63,15 @@ extension PackFile {
     try unsafe file.read(into: buffer, at: Int64(address.fileOffset))
   }
 
+  /// As `read`, without waiting for the disk.
+  ///
+  /// System call: `preadv2(2)`.
+  func readCached(
+    into buffer: UnsafeMutableRawBufferPointer, at address: PackAddress
+  ) throws(CachedLookFailure) -> Int {
+    try unsafe file.readCached(into: buffer, at: Int64(address.fileOffset))
+  }
+
   /// Writes a record at an address that was reserved for it.
   ///
   /// System call: `pwrite(2)`.

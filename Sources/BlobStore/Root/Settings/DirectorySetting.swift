@@ -11,6 +11,7 @@ package enum DirectorySetting: String, CaseIterable, Sendable {
   case eviction
   case naming
   case layout
+  case packing
 
   /// The values that the settings file may have, in words that follow "must be".
   package var forms: String {
@@ -22,6 +23,7 @@ package enum DirectorySetting: String, CaseIterable, Sendable {
     case .eviction: BlobStore.Eviction.allCases.map(\.rawValue).joined(separator: ", ")
     case .naming: RecordNaming.allCases.map(\.rawValue).joined(separator: ", ")
     case .layout: RecordArrangement.allCases.map(\.rawValue).joined(separator: ", ")
+    case .packing: "a number of bytes from 1 to \(BlobStore.Packing.largestBound), or off"
     }
   }
 
@@ -39,6 +41,7 @@ extension BlobStore.DirectorySettings {
     case .eviction: eviction?.rawValue
     case .naming: naming?.rawValue
     case .layout: arrangement?.rawValue
+    case .packing: packing.map { $0.bound.map { "\($0)" } ?? "off" }
     }
   }
 
@@ -69,6 +72,10 @@ extension BlobStore.DirectorySettings {
     case .layout:
       guard let arrangement = RecordArrangement(rawValue: text) else { return false }
       self.arrangement = arrangement
+    case .packing:
+      let bound = Int64(decimal: text).flatMap { Int(exactly: $0) }
+      guard text == "off" || bound.map({ 1...BlobStore.Packing.largestBound ~= $0 }) == true else { return false }
+      packing = BlobStore.Packing(bound: text == "off" ? nil : bound)
     }
     return true
   }

@@ -50,6 +50,8 @@ final class SettingsAgreement: Sendable {
       guard let text = said.text(of: setting), text != own.text(of: setting) else { return nil }
       // A store without an arrangement goes by the directory's.
       if setting == .layout, own.arrangement == nil { return nil }
+      // Each program says for itself which of its stores are packed; all find them.
+      if setting == .packing { return nil }
       self.setting = setting
       self.said = text
       self.own = own.text(of: setting) ?? "nothing"

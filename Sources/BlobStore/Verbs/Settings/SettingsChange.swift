@@ -33,6 +33,7 @@ struct SettingsChange {
         var new = old
         change(&new)
         try validate(new)
+        try refusePacking(new)
         let known = control?.hint?.layout
         let isOtherLayout = old.naming != new.naming || old.arrangement != new.arrangement
         if new.arrangement == nil, try mustKeepSpread(known, in: open) { new.arrangement = .spread }
@@ -81,6 +82,16 @@ struct SettingsChange {
           .invalidConfiguration, "\(setting.rawValue) must be \(setting.forms), and is \(text)", path: core.root.path)
       }
     }
+  }
+
+  /// - Throws: `invalidConfiguration` for packs in a directory that SPTPersistentCache may share.
+  private func refusePacking(_ settings: BlobStore.DirectorySettings) throws(BlobStoreError) {
+    guard settings.naming == .verbatim, settings.packing?.bound != nil else { return }
+    throw BlobStoreError(
+      .invalidConfiguration,
+      "records of the verbatim naming are never packed, because SPTPersistentCache would not see them; use the encoded or "
+        + "the sha256 naming",
+      path: core.root.path)
   }
 
   // MARK: - Layout

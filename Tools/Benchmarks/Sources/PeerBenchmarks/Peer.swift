@@ -1,4 +1,5 @@
 import ArgumentParser
+import BlobStore
 import Foundation
 import SystemPackage
 
@@ -6,6 +7,8 @@ import SystemPackage
 enum Peer: String, CaseIterable, ExpressibleByArgument {
   /// This library's store.
   case blobStore = "blobstore"
+  /// The same with small records in packs.
+  case packs
   /// The system calls that this library's store makes, in C.
   case calls
   /// System calls in C.
@@ -15,6 +18,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   case sqliteNormal = "sqlite-normal"
   case sqliteOff = "sqlite-off"
   case lmdb
+  case levelDB = "leveldb"
   case rocksDB = "rocksdb"
   /// Python's.
   case diskCache = "diskcache"
@@ -23,12 +27,14 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   var title: String {
     switch self {
     case .blobStore: "BlobStore"
+    case .packs: "with packs"
     case .calls: "its calls in C"
     case .raw: "raw files"
     case .foundation: "Data.write"
     case .sqliteNormal: "SQLite NORMAL"
     case .sqliteOff: "SQLite OFF"
     case .lmdb: "LMDB"
+    case .levelDB: "LevelDB"
     case .rocksDB: "RocksDB"
     case .diskCache: "diskcache"
     }
@@ -38,6 +44,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   var settings: String {
     switch self {
     case .blobStore: "durability none, sharing shared, 8 GiB at most, checksummed: written, and compared by each load"
+    case .packs: "as BlobStore, with records of 8 KiB or less in packs"
     case .calls: "the system calls of BlobStore, recycling as it does; no checksums, nothing but calls"
     case .raw: "temporary file, write, rename; open, fstat, read; no checksums, no locks"
     case .foundation:
@@ -45,6 +52,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     case .sqliteNormal: "WAL, synchronous=NORMAL: syncs at checkpoints; YYCache's table and index, values of all sizes"
     case .sqliteOff: "WAL, synchronous=OFF; YYCache's table and index, values of all sizes"
     case .lmdb: "MDB_NOSYNC, a transaction each"
+    case .levelDB: "default options, log without sync; block checksums as by default"
     case .rocksDB: "default options, write-ahead log without sync; block checksums compared"
     case .diskCache: "default settings: SQLite with WAL, synchronous=NORMAL, values of 32 KiB and more in files"
     }
@@ -53,8 +61,8 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   /// Whether it has a load that notes the use.
   var notesUses: Bool {
     switch self {
-    case .blobStore, .calls, .raw, .foundation, .sqliteNormal, .sqliteOff: true
-    case .lmdb, .rocksDB, .diskCache: false
+    case .blobStore, .packs, .calls, .raw, .foundation, .sqliteNormal, .sqliteOff: true
+    case .lmdb, .levelDB, .rocksDB, .diskCache: false
     }
   }
 
@@ -88,6 +96,8 @@ extension Peer {
   func contender(in directory: FilePath, _ payloads: Payloads, _ python: Python?) throws -> any Contender {
     switch self {
     case .blobStore: return try EngineContender(self) { try BlobStoreEngine(directory: directory) }
+    case .packs:
+      return try EngineContender(self) { try BlobStoreEngine(directory: directory, packing: .upTo(8 << 10)) }
     case .calls:
       #if os(Linux)
         return try EngineContender(self) { try RecycledFilesEngine(directory: directory) }
@@ -108,6 +118,12 @@ extension Peer {
         return try EngineContender(self) { try LMDBEngine(directory: directory) }
       #else
         throw PeerAbsence(reason: "lmdb.h is not installed")
+      #endif
+    case .levelDB:
+      #if LEVELDB
+        return try EngineContender(self) { try LevelDBEngine(directory: directory) }
+      #else
+        throw PeerAbsence(reason: "leveldb/c.h is not installed")
       #endif
     case .rocksDB:
       #if ROCKSDB

@@ -45,6 +45,9 @@ struct PeerBenchmarkCommand: ParsableCommand {
   @Option(parsing: .upToNextOption, help: "Only these take part.")
   var peers: [Peer] = Peer.allCases
 
+  @Option(help: "Whose ratios to the others are told: blobstore or packs.")
+  var subject = Peer.blobStore
+
   @Option(help: "Write the results to this file too, as one JSON object per line.")
   var json: String?
 
@@ -116,7 +119,7 @@ struct PeerBenchmarkCommand: ParsableCommand {
     let (measurements, absences) = try PeerSuite(plan: plan) { Self.note("measuring: \($0)") }.run()
     conditions.loadAfter = Conditions.load()
     for (peer, absence) in absences { Self.note("skipped: \(peer.title): \(absence.reason)") }
-    let report = PeerReport(conditions, measurements, absences, limits)
+    let report = PeerReport(of: subject, conditions, measurements, absences, limits)
     print("\(conditions.fileSystem), \(conditions.processors) processors, \(conditions.system)")
     print("as user \(conditions.user)")
     print("load average \(fixed(conditions.loadBefore)) before, \(fixed(conditions.loadAfter)) after")

@@ -44,18 +44,19 @@ struct PeerReport {
   let absences: [(Peer, PeerAbsence)]
 
   init(
-    _ conditions: Conditions, _ measurements: [Measurement], _ absences: [(Peer, PeerAbsence)], _ limits: [Limit]
+    of subject: Peer, _ conditions: Conditions, _ measurements: [Measurement], _ absences: [(Peer, PeerAbsence)],
+    _ limits: [Limit]
   ) {
     self.conditions = conditions
     self.absences = absences
     lines = measurements.flatMap { measurement in
       Peer.allCases.compactMap { peer in
         guard let values = measurement.values[peer] else { return nil }
-        let ratios = peer == .blobStore ? nil : measurement.values[.blobStore].map { zip($0, values).map { $0 / $1 } }
+        let ratios = peer == subject ? nil : measurement.values[subject].map { zip($0, values).map { $0 / $1 } }
         return Line(
           place: measurement.place, peer: peer, value: Quartiles(of: values).median,
           ratios: ratios.map { Quartiles(of: $0) },
-          limit: limits.first { $0.applies(to: measurement.place, peer) }?.maximum)
+          limit: limits.first { $0.applies(to: measurement.place, peer, of: subject) }?.maximum)
       }
     }
   }
@@ -68,7 +69,7 @@ struct PeerReport {
 extension PeerReport {
   /// Aligned columns: microseconds are medians, the ratio of the store to the peer is the median of the rounds' ratios.
   var table: String {
-    let titles = ["work", "bytes", "threads", "peer", "us", "store/peer", "q1", "q3", "limit"]
+    let titles = ["work", "bytes", "threads", "peer", "us", "ratio", "q1", "q3", "limit"]
     let rows = lines.map { line in
       [
         line.place.work.rawValue, "\(line.place.bytes)", "\(line.place.threads)", line.peer.title,

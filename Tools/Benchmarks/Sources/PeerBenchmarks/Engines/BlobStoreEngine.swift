@@ -10,8 +10,9 @@ import Workbench
 final class BlobStoreEngine: Engine, Session {
   private let store: BlobStore
 
-  init(directory: FilePath) throws {
+  init(directory: FilePath, packing: BlobStore.Packing = .off) throws {
     var configuration = BlobStore.Configuration()
+    configuration.packing = packing
     configuration.durability = .none
     configuration.limits.size = 8 << 30
     // The clock runs ahead, and nothing is to expire.
