@@ -48,7 +48,8 @@ import Testing
       ("nextOffset", ControlLayout.nextOffsetOffset), ("remoteTraffic", ControlLayout.remoteTrafficOffset),
       ("traffic", ControlLayout.trafficOffset), ("packIndex", ControlLayout.packIndexOffset),
       ("packSequence", ControlLayout.packSequenceOffset),
-      ("stripesWithoutFiles", ControlLayout.stripesWithoutFilesOffset), ("packs", Int(ControlLayout.packByte.lowerBound)),
+      ("stripesWithoutFiles", ControlLayout.stripesWithoutFilesOffset),
+      ("packs", Int(ControlLayout.packByte.lowerBound)),
       ("notedPasses", ControlLayout.passesNotedOffset),
       ("generations", ControlLayout.generationsOffset), ("marks", ControlLayout.marksOffset),
       ("stripes", Int(ControlLayout.stripeBytes.lowerBound)),
@@ -79,10 +80,12 @@ import Testing
 
   /// The fields lie one after the other, without a gap that is not documented.
   @Test func theLayoutIsWhole() throws {
-    let fields = try Self.rows().filter { !["stripes", "collector", "packs", "productions", "sessionBytes"].contains($0.key) }
-      .values.sorted {
-        $0.offset < $1.offset
-      }
+    let fields = try Self.rows().filter {
+      !["stripes", "collector", "packs", "productions", "sessionBytes"].contains($0.key)
+    }
+    .values.sorted {
+      $0.offset < $1.offset
+    }
     var end = 0
     for field in fields {
       #expect(field.offset == end)

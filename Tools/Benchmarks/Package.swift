@@ -3,7 +3,8 @@ import PackageDescription
 
 /// What a manifest cannot look for itself, and so is told by `Tools/benchmark peers`: which of these peers are installed.
 let peers: [(name: String, condition: String, target: String)] = [
-  ("sqlite", "SQLITE", "CSQLite"), ("lmdb", "LMDB", "CLMDB"), ("leveldb", "LEVELDB", "CLevelDB"), ("rocksdb", "ROCKSDB", "CRocksDB"),
+  ("sqlite", "SQLITE", "CSQLite"), ("lmdb", "LMDB", "CLMDB"), ("leveldb", "LEVELDB", "CLevelDB"),
+  ("rocksdb", "ROCKSDB", "CRocksDB"),
 ]
 let installedNames = (Context.environment["BLOBCACHE_PEERS"] ?? "").split(separator: " ").map(String.init)
 let installedPeers = peers.filter { installedNames.contains($0.name) }

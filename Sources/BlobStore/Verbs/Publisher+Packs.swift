@@ -9,15 +9,22 @@ internal import Posix
 #endif
 
 extension StoreCore {
-  /// Whether a record is small enough to be packed, in a directory where that may be done.
+  /// The largest record that is packed; nil where none is, as where SPTPersistentCache may share the directory.
+  private var packingBound: Int? {
+    configuration.format == .checksummed && configuration.layout.naming != .verbatim ? configuration.packing.bound : nil
+  }
+
+  /// Whether a record with so large a payload may be small enough to be packed.
+  func mayPack(payloadOf byteCount: Int64) -> Bool { packingBound.map { byteCount <= $0 } ?? false }
+
+  /// Whether a record is to be packed.
   fileprivate func packs(_ header: RecordHeader, _ path: RecordPath) -> Bool {
-    guard let largest = configuration.packing.bound, configuration.format == .checksummed,
-      configuration.layout.naming != .verbatim,
+    guard let packingBound, !header.flags.contains(.streamIncomplete),
       let payload = Int(exactly: header.payloadSize),
       let byteCount = PackLayout.recordByteCount(
         name: path.fileName.utf8.count, payload: payload, tail: Int(header.extensionEnd ?? 0))
     else { return false }
-    return byteCount <= largest
+    return byteCount <= packingBound
   }
 }
 
@@ -32,14 +39,38 @@ extension Publisher {
     if condition: StoreCondition?
   ) throws -> StoreReceipt? {
     guard core.configuration.packing != .off else { return nil }
-    var path = try core.path(for: key)
-    var (header, condition) = (header, condition)
+    let path = try core.path(for: key)
+    var header = header
     header.keyDigest = path.digest
     let tail = try core.newExtension(of: key, at: path, extendedData)?.encoded ?? []
     header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
+    return try publishPacked(payload, unsafe tail.span.bytes, header, at: path, locks: locks, if: condition)
+  }
+
+  /// Puts what a stream has written into a pack, if it has stayed small. Its file is left to go.
+  ///
+  /// - Returns: nil if the record has to be a file.
+  func publishPacked(
+    _ placed: borrowing PlacedDraft, _ header: RecordHeader, locks: BlobStore.LockPolicy,
+    if condition: StoreCondition?
+  ) throws -> StoreReceipt? {
+    guard core.packs(header, placed.path) else { return nil }
+    let body = try placed.draft.file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
+    guard body.count == Int(header.fileByteCount) - RecordHeader.byteCount else { return nil }
+    let (payload, span) = (Int(header.payloadSize), unsafe body.span.bytes)
+    return try publishPacked(
+      span.extracting(first: payload), span.extracting(droppingFirst: payload), header, at: placed.path, locks: locks,
+      if: condition)
+  }
+
+  private func publishPacked(
+    _ payload: RawSpan, _ tail: RawSpan, _ header: RecordHeader, at path: RecordPath, locks: BlobStore.LockPolicy,
+    if condition: StoreCondition?
+  ) throws -> StoreReceipt? {
     guard core.packs(header, path) else { return nil }
+    var condition = condition
     let open = try madeRoot()
-    path = open.placed(path)
+    let path = open.placed(path)
     var wait: LimitEnforcer.Wait?
     defer { keeper?.stopAsking(&wait) }
     keeper?.willStore(path.digest)
@@ -53,7 +84,7 @@ extension Publisher {
         var records = PackRecords(packs, of: core, in: open)
         guard let room = try records.room(for: header, path, isDurable: isDurable) else { return nil }
         let placed = try place(
-          room, &records, payload, unsafe tail.span.bytes, header, locks, at: path, of: open, if: &condition, &wait,
+          room, &records, payload, tail, header, locks, at: path, of: open, if: &condition, &wait,
           core.stripes.hold(path.digest))
         switch placed {
         case .done(let header, let usage, let generation):

@@ -150,6 +150,7 @@ struct Publisher {
     _ placed: inout PlacedDraft, _ header: RecordHeader, locks: BlobStore.LockPolicy,
     if condition: StoreCondition? = nil
   ) throws -> StoreReceipt {
+    if let receipt = try publishPacked(placed, header, locks: locks, if: condition) { return receipt }
     var condition = condition
     var wait: LimitEnforcer.Wait?
     defer { keeper?.stopAsking(&wait) }

@@ -139,10 +139,55 @@ import Testing
     Scenario(name: "remove", run: { _ = try $0.remove("key") }),
     Scenario(name: "remove, absent", run: { _ = try $0.remove("kept out") }),
     Scenario(name: "remove, absent, without a subdirectory", run: { _ = try $0.remove("absent") }),
+    Scenario(name: "load, packed", change: pack, run: { _ = try $0.load("key") }),
+    Scenario(
+      name: "load that touches, packed", change: pack, prepare: { try $0.store(Data("aged".utf8), for: "kept") },
+      run: { _ = try $0.load("kept") }),
+    Scenario(name: "load that never waits, packed", change: pack, run: { try lookIfCached("key", in: $0) }),
+    Scenario(name: "header, contains, packed", change: pack, run: { _ = try $0.header(for: "key") }),
+    Scenario(
+      name: "touch, packed", change: pack, prepare: { try $0.store(Data("aged".utf8), for: "kept") },
+      run: { _ = try $0.touch("kept") }),
+    Scenario(name: "lock, packed, for the first time", change: pack, run: { _ = try $0.lock("key") }),
+    Scenario(
+      name: "lock, unlock, packed", change: pack, prepare: { try $0.lock("key") }, run: { _ = try $0.lock("key") }),
+    Scenario(
+      name: "store, new, packed", change: pack, prepare: { try $0.store(payload, for: "keen") },
+      run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, new, packed, the first of a chunk", change: pack, run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, new, packed, where a file may be", change: pack,
+      prepare: {
+        try $0.store(Data(count: 9000), for: "kept")
+        try $0.remove("kept")
+        try $0.store(payload, for: "keen")
+      }, run: { try $0.store(payload, for: "kept") }),
+    Scenario(
+      name: "store, replaced, packed", change: pack, prepare: { try $0.store(payload, for: "keen") },
+      run: { try $0.store(payload, for: "key") }),
+    Scenario(
+      name: "store, new, packed, full",
+      change: {
+        pack(&$0)
+        $0.durability = .full
+      }, run: { try $0.store(payload, for: "kept") }),
+    Scenario(name: "reader, opened and closed, packed", change: pack, run: { _ = try $0.openReader(for: "key") }),
+    Scenario(name: "remove, packed", change: pack, run: { _ = try $0.remove("key") }),
+    Scenario(
+      name: "remove, packed, full",
+      change: {
+        pack(&$0)
+        $0.durability = .full
+      }, run: { _ = try $0.remove("key") }),
     Scenario(name: "remove, full", change: { $0.durability = .full }, run: { _ = try $0.remove("key") }),
   ]
 
   private static let payload = Data("payload".utf8)
+
+  @Sendable private static func pack(_ configuration: inout BlobStore.Configuration) {
+    configuration.packing = .upTo(8192)
+  }
 
   private static func lookIfCached(_ key: BlobKey, in store: BlobStore) throws {
     var receipt = LoadReceipt()

@@ -25,9 +25,10 @@ import Testing
         ["default-ttl", "7d", "directory"], ["size-limit", "2147483648 bytes", "directory"],
         ["count-limit", "12", "environment (for collect)"], ["keep-free", "a tenth, 4GiB at most", "built in"],
         ["eviction", "frequency", "built in"], ["naming", "encoded", "built in"], ["layout", "spread", "built in"],
+        ["packing", "off", "built in"],
       ])
     let objects = try await configure("--json").objects()
-    #expect(objects.map { $0["name"] }.count == 7)
+    #expect(objects.map { $0["name"] }.count == 8)
     #expect(objects.first { $0["name"] == "size-limit" }?["value"] == 2_147_483_648)
     #expect(objects.first { $0["name"] == "size-limit" }?["source"] == "directory")
   }
@@ -111,6 +112,7 @@ import Testing
     let options = [
       ["--size-limit", "1MB"], ["--count-limit", "7"], ["--default-ttl", "never"], ["--keep-free", "0"],
       ["--eviction", "oldest"], ["--naming", "encoded"], ["--layout", "spread"],
+      ["--packing", "8KiB"],
     ]
     let runs = try await withThrowingTaskGroup(of: Tool.Run.self) { group in
       for option in options {
@@ -121,6 +123,27 @@ import Testing
     for run in runs { #expect(run.status == 0, "\(run.error)") }
     let rows = try await configure("--json").objects()
     #expect(rows.allSatisfy { $0["source"] == "directory" }, "\(rows)")
+  }
+
+  @Test func smallBlobsArePackedWhereTheDirectorySaysSo() async throws {
+    #expect(try await configure("--packing", "8KiB", "--quiet").status == 0)
+    try await tool.store("12345", for: "small")
+    try await tool.store(String(repeating: "1", count: 9000), for: "large")
+    let packed = try tool.directory.names(in: "cache/.packs").sorted()
+    #expect(packed == ["index", "p-0"])
+    #expect(try await tool.run("load", "cache", "small").text == "12345")
+    #expect(try await configure("--packing", "off", "--quiet").status == 0)
+    #expect(try await tool.run("load", "cache", "small").text == "12345")
+  }
+
+  @Test func whatTheOriginalLibraryReadsIsNeverPacked() async throws {
+    let run = try await configure("--naming", "verbatim", "--packing", "8KiB")
+    #expect(run.status == 2)
+    #expect(run.error.contains("verbatim"), "\(run.error)")
+  }
+
+  @Test(arguments: ["0", "33000", "often"]) func aWrongBoundIsAUsageError(bound: String) async throws {
+    #expect(try await configure("--packing", bound).status == 64)
   }
 
   @Test func theLayoutOfADirectoryNeedsNoFlag() async throws {

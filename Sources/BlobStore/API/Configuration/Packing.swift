@@ -13,8 +13,8 @@ extension BlobStore {
 }
 
 extension BlobStore.Packing {
-  /// The largest bound: what an entry of the index can say.
-  public static let largestBound = PackLayout.largestRecordByteCount
+  /// The largest bound: what the eleven bits of a size in the index can say, 2047 times 16.
+  public static let largestBound = 32_752
 
   /// The largest record that is packed, in bytes; nil for none.
   package var bound: Int? { if case .upTo(let bound) = self { bound } else { nil } }

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Locks
 internal import Logging
 internal import Posix
@@ -9,6 +10,7 @@ final class PackHolder: Sendable {
   private let names: TemporaryNames
   private let logger: Logger
   private let timeout: Duration
+  private let naming: RecordNaming
   private let opened = Lock<Packs?>(nil)
   private let isOpening = Atomic(false)
 
@@ -17,6 +19,7 @@ final class PackHolder: Sendable {
     self.names = names
     logger = configuration.logger
     timeout = configuration.access.lockTimeout
+    naming = configuration.layout.naming
   }
 
   /// The packs of a directory, and the index in force.
@@ -106,11 +109,13 @@ final class PackHolder: Sendable {
   /// Spares stores the look for a file of the same key, in a directory that had no records before its packs.
   private func noteThatNoFilesAreThere(in open: OpenRoot, _ control: ControlFile) throws {
     // All stripes are held, so no file gets its name meanwhile. If one is not free, stores look.
+    let layout = RecordLayout(naming: naming, arrangement: open.arrangement)
     _ = try stripes.whileNothingChanges(in: control) {
       var entries = try open.directory.entries()
       while try entries.advance() {
         // Names of records do not begin with a dot.
-        if entries.entry.name.first != "." { return }
+        let name = entries.entry.name
+        if name.first != ".", !CacheDirectoryTag.isTag(name, in: layout) { return }
       }
       for stripe in 0..<ControlLayout.stripeCount { control.noteFiles(ofStripe: stripe, hasNone: true) }
     }

@@ -128,7 +128,8 @@ extension PackRecords {
     guard byteCount > 0, let pack = try pack(address.pack, isCached: isCached) else { return .ofAnother }
     return try unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { buffer in
       let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
-      let count = try unsafe isCached ? pack.readCached(into: buffer, at: address) : pack.read(into: buffer, at: address)
+      let count =
+        try unsafe isCached ? pack.readCached(into: buffer, at: address) : pack.read(into: buffer, at: address)
       let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
       let span = unsafe RawSpan(_unsafeBytes: bytes)
       guard let salt, let header = PackedHeader(decoding: span, at: address, salt: salt), header.byteCount <= count

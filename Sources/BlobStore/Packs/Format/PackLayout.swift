@@ -83,8 +83,7 @@ extension PackLayout {
   package static let recordHeaderByteCount = 40
   package static let largestNameByteCount = 255
   package static let smallestRecordByteCount = cellByteCount
-  /// What the eleven bits of a size in the index can say: 2047 times 16.
-  package static let largestRecordByteCount = 32_752
+  package static let largestRecordByteCount = BlobStore.Packing.largestBound
   package static let recordAlignment = 8
   /// A header lies within one sector, so that the medium writes all of it or nothing.
   package static let sectorByteCount = 512

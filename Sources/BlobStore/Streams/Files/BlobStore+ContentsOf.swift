@@ -100,7 +100,8 @@ extension BlobStore {
     progress: (Int) -> Void = { _ in }
   ) throws(BlobStoreError) -> Int64 {
     let header: RecordHeader
-    if visibility == .afterCommit, let start = source.start {
+    // What may be packed goes through a writer, which packs what has stayed small.
+    if visibility == .afterCommit, let start = source.start, !core.mayPack(payloadOf: source.byteCount) {
       header = try withErrorContext("store", key) {
         try publisher.publish(
           key, source, from: start, extendedData, ttl: ttl, locks: locks, expectedSize: expectedSize, progress)

@@ -168,3 +168,19 @@ import Testing
     }
   }
 }
+
+extension PackedVerbTests {
+  /// A stream is packed once it has ended and stayed small.
+  @Test(arguments: [(10, true), (8000, true), (8200, false), (300_000, false)])
+  func aStreamThatStaysSmallIsPacked(byteCount: Int, isPacked: Bool) throws {
+    let store = try cache.store { $0.packing = .upTo(8192) }
+    var writer = try store.openWriter(for: "key", ttl: .seconds(50), locks: .one)
+    try writer.append(payload(byteCount).prefix(7))
+    try writer.append(payload(byteCount).dropFirst(7))
+    try writer.commit()
+    #expect(try store.load("key")?.payload == payload(byteCount))
+    #expect(try store.header(for: "key")?.refCount == 1)
+    #expect(try cache.exists("ke/key") != isPacked)
+    #expect(try !cache.files().contains { $0.contains(".tmp") })
+  }
+}

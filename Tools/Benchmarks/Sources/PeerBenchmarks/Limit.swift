@@ -16,7 +16,8 @@ struct Limit: Decodable {
   }
 
   func applies(to place: Place, _ peer: Peer, of subject: Peer) -> Bool {
-    (self.subject ?? Peer.blobStore.rawValue) == subject.rawValue && work == place.work.rawValue && self.peer == peer.rawValue && place.threads == 1
+    (self.subject ?? Peer.blobStore.rawValue) == subject.rawValue && work == place.work.rawValue
+      && self.peer == peer.rawValue && place.threads == 1
       && (fromBytes ?? 0)...(toBytes ?? .max) ~= place.bytes
   }
 }
