@@ -125,14 +125,18 @@ public struct RecordLayout: Hashable, Sendable {
   /// - Parameter digest: `NameDigest` of the file name.
   /// - Returns: false also where only `path(ofFileName:in:)` can tell.
   package func isPlain(fileName: Span<UInt8>, digest: UInt64, in subdirectory: Span<UInt8>) -> Bool {
+    guard isPlain(fileName: fileName) else { return false }
+    guard arrangement != .flat else { return subdirectory.isEmpty }
+    let start = arrangement == .prefix ? (fileName[0], fileName[1]) : SpreadSubdirectory(digest).digits
+    return subdirectory.count == 2 && subdirectory[0] == start.0 && subdirectory[1] == start.1
+  }
+
+  /// Whether a record has this name, by a glance that suffices for names of at least two printing ASCII characters.
+  ///
+  /// - Returns: false also where only `path(ofFileName:)` can tell.
+  package func isPlain(fileName: Span<UInt8>) -> Bool {
     let count = fileName.count
     guard count >= 2, count <= RecordNaming.maximumFileNameBytes, fileName[0] != UInt8(ascii: ".") else { return false }
-    if arrangement == .flat {
-      guard subdirectory.isEmpty else { return false }
-    } else {
-      let start = arrangement == .prefix ? (fileName[0], fileName[1]) : SpreadSubdirectory(digest).digits
-      guard subdirectory.count == 2, subdirectory[0] == start.0, subdirectory[1] == start.1 else { return false }
-    }
     var index = 0
     while index < count {
       let byte = fileName[index]

@@ -31,17 +31,19 @@ extension RecordState {
   }
 }
 
-/// A record file as an enumeration found it: its header, its place and its state, without its payload.
+/// A record as an enumeration found it: its header, its place and its state, without its payload.
 public struct RecordEntry: Sendable {
   /// nil where neither the file name nor the record tells it.
   public let key: BlobKey?
   /// What was stored beside the payload; nil for nothing.
   public let extendedData: Data?
-  /// The file's path relative to the root.
+  /// The file's path relative to the root: for a packed record, that of its pack.
   public let file: String
-  /// The file's size in bytes: header, payload and extension.
+  /// Where the record lies in its pack; nil of one that has a file to itself.
+  public let packed: PackedPlace?
+  /// The file's size in bytes: header, payload and extension. A packed record has the size that its file would have.
   public let fileSize: Int64
-  /// When the file was last changed, by the file system.
+  /// When the file was last changed, by the file system. For a packed record, its last update.
   public let modified: UnixTime
   public let state: RecordState
   /// The header, where it is sound in itself; the file may still be damaged.
@@ -74,7 +76,9 @@ extension RecordEntry {
   /// A record as a reader sees it at a time.
   init(_ found: borrowing FoundRecord, _ naming: RecordNaming, now: UnixTime, defaultExpiration: Int64) {
     path = found.name
-    file = found.name.relative
+    let place = found.packed
+    packed = place
+    file = place?.file ?? found.name.relative
     fileSize = found.byteCount
     storedHeader = found.stored
     isMeasured = found.file != nil
@@ -110,6 +114,7 @@ extension RecordEntry {
     isMeasured = status != nil
     key = nil
     extendedData = nil
+    packed = nil
     self.file = file
     fileSize = status?.size ?? 0
     modified = UnixTime(seconds: 0)
@@ -134,6 +139,7 @@ extension RecordEntry {
     key = entry.key
     extendedData = entry.extendedData
     file = entry.file
+    packed = entry.packed
     fileSize = entry.fileSize
     modified = entry.modified
     header = entry.header

@@ -118,36 +118,55 @@ extension StoreCore {
     }
   }
 
-  /// Removes a record file, or moves it to the quarantine. Under its stripe.
+  /// Removes a record, or moves it to the quarantine. Under its stripe.
   func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: borrowing KeyHold) throws {
-    guard policy != .report, let open = try root.opened(),
-      let directory = try open.openSubdirectory(open.placed(path).subdirectory),
-      case .record(let found) = records.find(open.placed(path), in: directory, of: open, by: RecordJudge())
-    else { return }
+    guard policy != .report, let open = try root.opened() else { return }
+    let place = open.placed(path)
     let level = configuration.durability.level(concernsLock: false)
+    if let found = try records.findPacked(place, of: open, by: RecordJudge(), hold) {
+      guard policy == .quarantine else {
+        _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, hold)
+        return
+      }
+      let quarantine = try madeQuarantine(in: open)
+      try records.movePacked(
+        found, to: OpenSubdirectory(quarantine.directory.reopened()), level, of: open, hold)
+      trim(quarantine)
+      return
+    }
+    guard let directory = try open.openSubdirectory(place.subdirectory),
+      case .record(let found) = records.find(place, in: directory, of: open, by: RecordJudge())
+    else { return }
     switch policy {
     case .report: break
     case .remove:
       _ = try records.remove(found, level, recycling: false, in: directory, of: open, hold)
     case .quarantine:
-      let quarantineDirectory = try open.openOrMakeSubdirectory(Quarantine.directoryName)
-      if let distrust = try open.ownership.owners.distrust(of: quarantineDirectory.status()) {
-        throw BlobStoreError.foreignDirectory(at: quarantineDirectory.path, distrust)
-      }
-      let quarantine = Quarantine(
-        directory: quarantineDirectory, owners: open.ownership.owners, byteLimit: quarantineByteLimit)
+      let quarantine = try madeQuarantine(in: open)
       let change = hold.beginPayloadChange(level)
       defer { hold.end(change) }
       try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
       hold.count(from: found.size, to: nil)
-      do {
-        if let failure = try quarantine.trim().failure { throw failure }
-      } catch {
-        // The next collection trims it too.
-        LockOrder.outside {
-          configuration.logger.warning(
-            "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
-        }
+      trim(quarantine)
+    }
+  }
+
+  private func madeQuarantine(in open: OpenRoot) throws -> Quarantine {
+    let directory = try open.openOrMakeSubdirectory(Quarantine.directoryName)
+    if let distrust = try open.ownership.owners.distrust(of: directory.status()) {
+      throw BlobStoreError.foreignDirectory(at: directory.path, distrust)
+    }
+    return Quarantine(directory: directory, owners: open.ownership.owners, byteLimit: quarantineByteLimit)
+  }
+
+  private func trim(_ quarantine: borrowing Quarantine) {
+    do {
+      if let failure = try quarantine.trim().failure { throw failure }
+    } catch {
+      // The next collection trims it too.
+      LockOrder.outside {
+        configuration.logger.warning(
+          "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
       }
     }
   }

@@ -72,6 +72,9 @@ package struct OrderedEntries {
 }
 
 extension OrderedEntries {
+  /// The place of the packs in the order.
+  static let digestOfPacks = NameDigest.digest(ofFileName: PackDirectory.name)
+
   /// The entries from one digest up to, and not including, another.
   ///
   /// If the two are equal it has all entries.
@@ -80,8 +83,9 @@ extension OrderedEntries {
     let end: UInt64
 
     /// Whether a record is among them, or in one of them.
-    func contains(_ path: RecordPath) -> Bool {
-      let digest = NameDigest.digest(ofFileName: path.subdirectory.isEmpty ? path.fileName : path.subdirectory)
+    func contains(_ path: RecordPath, isPacked: Bool) -> Bool {
+      let file = path.subdirectory.isEmpty ? path.fileName : path.subdirectory
+      let digest = isPacked ? digestOfPacks : NameDigest.digest(ofFileName: file)
       return start < end ? digest >= start && digest < end : digest >= start || digest < end
     }
   }

@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// A sound record as a walk over very many meets it: header and file status.
+/// A sound record as a walk over very many meets it: header, size and what tells it from others.
 ///
 /// Nothing of it is allocated.
 struct RecordGlance {
@@ -13,6 +13,7 @@ struct RecordGlance {
   let digest: UInt64
   /// Live, locked or expired.
   let state: RecordState
+  let isPacked: Bool
 
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
 
@@ -27,5 +28,20 @@ struct RecordGlance {
     case .broken: return nil
     }
     self.digest = digest
+    isPacked = false
+  }
+
+  /// A record that lies in a pack.
+  init?(_ found: PackedFinding, digest: UInt64, by judge: RecordJudge) {
+    let packed = found.recordHeader(nameDigest: digest)
+    fileSize = packed.fileByteCount
+    fileState = found.fileState
+    switch judge.judge(StoredHeader(packed), RecordFacts(fileSize: fileSize, nameDigest: digest)) {
+    case .sound(let sound): (header, state) = (sound, sound.isLocked ? .locked : .live)
+    case .expired(let sound): (header, state) = (sound, .expired)
+    case .broken: return nil
+    }
+    self.digest = digest
+    isPacked = true
   }
 }

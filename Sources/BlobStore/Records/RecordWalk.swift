@@ -5,6 +5,9 @@ internal import SystemPackage
 /// A walk over everything in a cache directory, one entry at a time. It reads only the header of a file, and holds two
 /// open directories.
 ///
+/// Packed records come first; in an ordered walk, where the directory of packs has its place in the order. In the end come
+/// those that have moved meanwhile (`PackWalk`). A file that has a packed record of its name beside it does not count.
+///
 /// With `skim`, a walk over very many records of which few matter allocates nothing for the others.
 ///
 /// Entries made or removed during the walk may or may not be met.
@@ -58,11 +61,29 @@ internal import SystemPackage
   /// The item of an only subdirectory that cannot be listed.
   private var pending: Item?
 
+  /// nil without packs.
+  private let packs: PackWalk?
+  private var part = Part.files
+  /// Whether packed records may have moved since they were walked over.
+  private var mustSweepPacks = false
+  /// The packed record in hand.
+  private var packed: PackWalk.Met?
+  /// Whether an earlier walk was left in the middle of the packs.
+  private let goesOnInPacks: Bool
+
+  /// What is walked over.
+  private enum Part {
+    case packs, files
+    /// Once more the packs, in the end.
+    case movedToPacks
+  }
+
   /// - Parameters:
+  ///   - packs: of the directory; nil if it has none.
   ///   - fileNamePrefix: with it, only records whose names begin so, and nothing else, is met.
   ///   - start: where to begin, for a walk in the order of `OrderedEntries`; nil for the order of the file system.
   init(
-    _ open: OpenRoot, layout: RecordLayout, defaultExpiration: Int64, now: UnixTime,
+    _ open: OpenRoot, _ packs: PackRecords?, layout: RecordLayout, defaultExpiration: Int64, now: UnixTime,
     fileNamePrefix: String = "", from start: WalkPosition? = nil
   ) throws {
     self.open = open
@@ -72,15 +93,21 @@ internal import SystemPackage
     self.fileNamePrefix = fileNamePrefix
     fileNamePrefixBytes = Array(fileNamePrefix.utf8)
     self.start = start
+    goesOnInPacks = try packs.map { try Self.isLeft(in: $0, start) } ?? false
+    let packPosition = goesOnInPacks ? start.map { UInt64(bitPattern: $0.offset) } : nil
+    self.packs = try packs.map { try PackWalk($0, from: packPosition ?? 0) }
     // By prefix, names that begin with the same two characters lie in one subdirectory, and the root need not be listed.
     let only = layout.subdirectory(ofFileNamesBeginning: fileNamePrefix)
     if let start {
       orderedEntries = OrderedEntries(from: start.digest)
-    } else if only.isEmpty {
+      return
+    }
+    if only.isEmpty {
       rootStream = try open.directory.entries()
     } else {
       pending = try enter(only)
     }
+    enterPacks()
   }
 
   deinit { unsafe head.deallocate() }
@@ -89,7 +116,10 @@ internal import SystemPackage
   func next() throws -> Item? {
     if let item = pending.take() { return item }
     while true {
-      if subdirectory != nil {
+      if isInPacks {
+        if let item = try nextPacked() { return item }
+        part = .files
+      } else if subdirectory != nil {
         if subdirectoryStream == nil {
           subdirectory = nil
           subdirectoryBytes = []
@@ -110,7 +140,11 @@ internal import SystemPackage
         }
       } else {
         switch try nextOfRoot() {
-        case .end: return nil
+        case .end:
+          guard mustSweepPacks else { return nil }
+          mustSweepPacks = false
+          try packs?.beginSweep()
+          part = .movedToPacks
         case .nothing: break
         case .item(let item): return item
         }
@@ -130,9 +164,7 @@ internal import SystemPackage
 
   private func doesNameMatch(in stream: borrowing DirectoryStream) -> Bool {
     let prefix = fileNamePrefixBytes
-    return stream.withEntryName { name in
-      name.count >= prefix.count && prefix.indices.allSatisfy { name[$0] == prefix[$0] }
-    }
+    return stream.withEntryName { $0.starts(with: prefix) }
   }
 
   /// The result of the next entry of the root.
@@ -164,7 +196,11 @@ internal import SystemPackage
     if isBetweenEntries { return WalkPosition(digest: orderedEntries.digest &+ 1) }
     var position = WalkPosition(digest: orderedEntries.digest)
     // A subdirectory that cannot be identified is walked again.
-    if hasMetPart, let inode = try? subdirectory?.status().inodeNumber {
+    if isAmongPacked {
+      guard hasMetPart, let packs, let inode = try? packs.records.directoryNumber else { return position }
+      position.inode = inode
+      position.offset = Int64(bitPattern: packs.position)
+    } else if hasMetPart, let inode = try? subdirectory?.status().inodeNumber {
       position.inode = inode
       position.offset = offset(in: subdirectoryStream!)
     }
@@ -175,7 +211,8 @@ internal import SystemPackage
 
   /// Whether an ordered walk has met so much of the current subdirectory that another one goes on in its middle.
   var hasMetPart: Bool {
-    DirectoryStream.keepsPositions && subdirectoryStream != nil && entriesOfSubdirectory >= smallestPart
+    let keepsPosition = isAmongPacked || (DirectoryStream.keepsPositions && subdirectoryStream != nil)
+    return keepsPosition && entriesOfSubdirectory >= smallestPart
   }
 
   /// The part of the root that an ordered walk between two entries has met.
@@ -187,7 +224,9 @@ internal import SystemPackage
   var hasWrapped: Bool { orderedEntries.map { $0.digest < $0.start } ?? false }
 
   /// Whether nothing of an entry of the root is left to be met; nor, in an ordered walk, another of its digest.
-  var isBetweenEntries: Bool { subdirectoryStream == nil && orderedEntries?.hasMoreOfDigest != true }
+  var isBetweenEntries: Bool {
+    !isAmongPacked && subdirectoryStream == nil && orderedEntries?.hasMoreOfDigest != true
+  }
 
   private func beginEntry() {
     if let digest = orderedEntries?.digest, digest == digestBegun { return }
@@ -197,6 +236,7 @@ internal import SystemPackage
 
   /// The place of the record that is being skimmed.
   var skimmedPath: RecordPath? {
+    if isInPacks { return packedPath }
     if subdirectoryStream != nil {
       return layout.path(ofFileName: entry(of: subdirectoryStream!).name, in: subdirectoryName)
     }
@@ -204,11 +244,11 @@ internal import SystemPackage
   }
 
   /// Whether the item that was met last lies in a subdirectory.
-  var isInSubdirectory: Bool { subdirectory != nil }
+  var isInSubdirectory: Bool { subdirectory != nil && !isInPacks }
 
-  /// The directory of the item that was met last.
+  /// The directory of the item that was met last; of a packed record, the root.
   func withCurrentDirectory<Result: ~Copyable>(_ body: (borrowing Directory) throws -> Result) rethrows -> Result {
-    if subdirectory != nil { return try body(subdirectory!) }
+    if isInSubdirectory { return try body(subdirectory!) }
     return try body(open.directory)
   }
 
@@ -252,6 +292,11 @@ internal import SystemPackage
       guard mayHoldWanted(in: entry.name), try enters?(entry.name) ?? true else { return nil }
       beginEntry()
       return try enter(entry.name)
+    }
+    if entry.name == PackDirectory.name, orderedEntries != nil, packs != nil {
+      beginEntry()
+      enterPacks()
+      return nil
     }
     if [Quarantine.directoryName, RecyclingBin.directoryName, PackDirectory.name].contains(entry.name),
       entry.kind == .directory || entry.kind == .unknown
@@ -312,11 +357,83 @@ internal import SystemPackage
       guard fileNamePrefix.isEmpty else { return nil }
       return record.map { .foreignRecord($0) } ?? .foreign(name)
     case .record(let found):
-      return .record(RecordEntry(found, layout.naming, now: now, defaultExpiration: defaultExpiration))
+      guard try packs?.records.holds(path) != true else { return nil }
+      return .record(recordEntry(of: found))
     }
   }
 
+  private func recordEntry(of found: borrowing FoundRecord) -> RecordEntry {
+    RecordEntry(found, layout.naming, now: now, defaultExpiration: defaultExpiration)
+  }
+
   private var judge: RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
+}
+
+// MARK: - Packed records
+
+extension RecordWalk {
+  /// Whether the item that was met last lies in a pack.
+  var isInPacks: Bool { part != .files }
+
+  /// Whether the walk is where packed records have their place in the order.
+  private var isAmongPacked: Bool { part == .packs }
+
+  private static func isLeft(in packs: PackRecords, _ start: WalkPosition?) throws(FileError) -> Bool {
+    guard let start, start.inode != 0, start.digest == OrderedEntries.digestOfPacks else { return false }
+    return try packs.directoryNumber == start.inode
+  }
+
+  private func enterPacks() {
+    guard packs != nil else { return }
+    part = .packs
+    entriesOfSubdirectory = 0
+    if goesOnInPacks { hasLeftOutBeginning = true } else { mustSweepPacks = true }
+  }
+
+  /// - Returns: nil at the end of the packs.
+  private func nextPacked() throws -> Item? {
+    guard let packs else { return nil }
+    do {
+      while let met = try packs.next() {
+        packed = met
+        entriesOfSubdirectory += 1
+        if let item = try item(for: met, in: packs) { return item }
+      }
+      return nil
+    } catch let error as ChunkFailure {
+      // One chunk that cannot be read does not end the walk over the others.
+      return .record(RecordEntry(unreadable: packs.file, BlobStoreError(error.cause, operation: "read", key: nil)))
+    }
+  }
+
+  private func item(for met: PackWalk.Met, in packs: PackWalk) throws -> Item? {
+    let prefix = fileNamePrefixBytes
+    let (isWanted, isPlain) = packs.withName(of: met) { name in
+      (name.starts(with: prefix), layout.isPlain(fileName: name))
+    }
+    guard isWanted else { return nil }
+    if let skim, isPlain, let finding = met.finding,
+      let glance = RecordGlance(finding, digest: met.digest, by: judge), try skim(glance)
+    {
+      return nil
+    }
+    guard let path = packedPath else {
+      return fileNamePrefix.isEmpty ? .foreign(packs.file + "/" + (packs.name(of: met) ?? "")) : nil
+    }
+    guard let found = try packs.found(met, at: path, by: judge) else { return nil }
+    return .record(recordEntry(of: found))
+  }
+
+  private var packedPath: RecordPath? {
+    guard let packs, let packed else { return nil }
+    return packs.name(of: packed).flatMap { layout.path(ofFileName: $0) }
+  }
+}
+
+extension Span<UInt8> {
+  fileprivate func starts(with prefix: [UInt8]) -> Bool {
+    count >= prefix.count && prefix.indices.allSatisfy { self[$0] == prefix[$0] }
+  }
 }
 
 // MARK: - Skimming
@@ -339,7 +456,7 @@ extension RecordWalk {
       let digest = NameDigest.digest(ofFileName: name)
       return layout.isPlain(fileName: name, digest: digest, in: subdirectory.span) ? digest : nil
     }
-    guard let digest else { return .toBeMet }
+    guard let digest, packs?.records.mayHold(nameDigest: digest) != true else { return .toBeMet }
     let start: FileStart
     do {
       start = try unsafe directory.readStart(of: stream, into: head)

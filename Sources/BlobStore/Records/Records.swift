@@ -81,6 +81,15 @@ struct Records {
     return try packs.find(name, by: judge)
   }
 
+  /// Looks for a record in the packs alone, without a lock.
+  ///
+  /// - Parameter comparesPayload: whether the payload is compared with its checksum, too.
+  func findPacked(
+    _ name: RecordPath, of open: OpenRoot, by judge: RecordJudge, comparesPayload: Bool = false
+  ) throws -> FoundRecord? {
+    try packs(of: open)?.find(name, by: judge, comparesPayload: comparesPayload)
+  }
+
   /// Reads a whole record; without a lock, unless the key is held.
   ///
   /// - Parameters:
@@ -197,14 +206,34 @@ struct Records {
     else { return }
     let level = core.configuration.durability.level(concernsLock: found.isLocked)
     let subdirectory = OpenSubdirectory(try open.openOrMakeSubdirectory(name.subdirectory))
-    var draft = try FileDraft(in: subdirectory, of: open.ownership, names: core.temporaryNames)
-    try draft.file.write(unsafe bytes.span.bytes, at: 0)
+    var draft = try draft(of: bytes, in: subdirectory, of: open)
     try draft.synchronize(level)
     hold.willMakeFile()
     hold.announce(.old, StripeIntent(.toFile, at: address))
     try draft.replace(name.fileName)
     if level == .full { try subdirectory.directory.synchronize() }
     _ = try packs.remove(name, at: address, level, as: .toFile, hold)
+  }
+
+  private func draft(of bytes: [UInt8], in subdirectory: OpenSubdirectory, of open: OpenRoot) throws -> FileDraft {
+    let draft = try FileDraft(in: subdirectory, of: open.ownership, names: core.temporaryNames)
+    try draft.file.write(unsafe bytes.span.bytes, at: 0)
+    return draft
+  }
+
+  /// Puts a copy of a packed record into a directory, as a file, and removes the record.
+  ///
+  /// A record whose header is damaged is copied as it lies in its pack.
+  func movePacked(
+    _ found: borrowing FoundRecord, to directory: OpenSubdirectory, _ level: BlobStore.Durability.Level,
+    of open: OpenRoot, _ hold: borrowing KeyHold
+  ) throws {
+    guard let address = found.packAddress, let packs = try packs(of: open),
+      let bytes = try packs.copy(of: found.name, at: PackAddress(rawValue: address))
+    else { return }
+    var draft = try draft(of: bytes, in: directory, of: open)
+    try draft.replace(found.name.fileName)
+    _ = try remove(found, level, recycling: false, in: open.directory, of: open, hold)
   }
 
   /// Walks over everything that lies in the directory.
@@ -217,7 +246,7 @@ struct Records {
     _ open: OpenRoot, by layout: RecordLayout, fileNamePrefix: String = "", from start: WalkPosition? = nil
   ) throws -> RecordWalk {
     try RecordWalk(
-      open, layout: layout, defaultExpiration: files.core.defaultExpiration, now: files.core.configuration.now(),
+      open, try packs(of: open), layout: layout, defaultExpiration: files.core.defaultExpiration, now: files.core.configuration.now(),
       fileNamePrefix: fileNamePrefix, from: start)
   }
 

@@ -18,7 +18,7 @@ struct FoundRecord: ~Copyable {
   let `extension`: RecordExtension?
   let content: Content
   /// Where it lies in a pack; nil of a file.
-  var packAddress: UInt64?
+  let packed: PackedPlace?
 
   enum Content {
     case sound
@@ -68,13 +68,14 @@ struct FoundRecord: ~Copyable {
     stored = fields
     `extension` = tail
     self.content = content
+    packed = nil
   }
 
   /// A record in a pack, whose header was read.
   ///
-  /// - Parameter payloadIsSound: nil where the payload was not compared with its checksum.
+  /// - Parameter payloadBreach: nil also where the payload was not compared with its checksum.
   init(
-    _ name: RecordPath, packed header: RecordHeader, _ file: FileFacts, at address: UInt64, by judge: RecordJudge,
+    _ name: RecordPath, packed header: RecordHeader, _ file: FileFacts, at place: PackedPlace, by judge: RecordJudge,
     _ extension: RecordExtension?, payloadBreach: RecordError? = nil
   ) {
     let stored = StoredHeader(header)
@@ -85,7 +86,7 @@ struct FoundRecord: ~Copyable {
     version = nil
     self.stored = stored
     self.extension = `extension`
-    packAddress = address
+    packed = place
     content =
       switch judge.judge(stored, facts) {
       case .broken(let error, _): .damaged(error)
@@ -95,13 +96,13 @@ struct FoundRecord: ~Copyable {
   }
 
   /// A packed record whose header is damaged.
-  init(_ name: RecordPath, damagedAt address: UInt64, _ error: RecordError, _ file: FileFacts) {
+  init(_ name: RecordPath, damagedAt place: PackedPlace, _ error: RecordError, _ file: FileFacts) {
     self.name = name
     self.file = file
     version = nil
     stored = nil
     `extension` = nil
-    packAddress = address
+    packed = place
     content = .damaged(error)
   }
 
@@ -114,11 +115,15 @@ struct FoundRecord: ~Copyable {
     version = nil
     stored = nil
     `extension` = nil
+    packed = nil
     content = .unreadable(error)
   }
 }
 
 extension FoundRecord {
+  /// The address in the packs; nil of a file.
+  var packAddress: UInt64? { packed?.address }
+
   /// The header of a record that is sound, expired or not. A damaged one tells of no locks.
   var header: RecordHeader? {
     switch content {

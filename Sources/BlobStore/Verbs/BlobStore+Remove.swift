@@ -206,9 +206,7 @@ extension StoreCore {
           if let error = entry.accessError, scope != .all { throw error }
           guard scope.includes(entry) else { break }
           let path = try entry.knownPath()
-          let removal = try walk.withCurrentDirectory { directory in
-            try removeRecord(at: path, in: directory, of: open, recycling: false) { scope.includes($0) }
-          }
+          let removal = try removeRecord(at: path, metBy: walk, of: open, recycling: false) { scope.includes($0) }
           switch removal {
           case .removed(let removed): count(removed)
           case .busy: busy.add(path)
@@ -276,7 +274,10 @@ extension StoreCore {
         firstFailure = firstFailure ?? error
       }
     }
-    if mustSync { try open.directory.synchronize() }
+    if mustSync {
+      try open.directory.synchronize()
+      try records.packs(of: open)?.packs.files.synchronize()
+    }
     if let firstFailure { throw firstFailure }
   }
 }
@@ -345,7 +346,7 @@ extension StoreCore {
   /// nothing.
   ///
   /// - Parameter recycling: whether its file may go into the recycling bin.
-  func removeRecord(
+  private func removeRecord(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
@@ -354,22 +355,56 @@ extension StoreCore {
     guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)) else {
       return .stays
     }
-    let current = entry(of: found, at: now)
+    return try remove(found, entry(of: found, at: now), in: directory, of: open, recycling: recycling, hold, if: isDue)
+  }
+
+  /// Removes a record that has been met, as `removeRecord`, if it lies in a pack.
+  ///
+  /// - Returns: nil if it does not.
+  private func removePackedRecord(
+    at path: RecordPath, of open: OpenRoot, if isDue: (RecordEntry) -> Bool
+  ) throws -> RecordRemoval? {
+    guard try records.mayBePacked(path, of: open) else { return nil }
+    guard let hold = try stripes.holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
+    let now = configuration.now()
+    guard let found = try records.findPacked(path, of: open, by: judge(at: now), hold) else { return nil }
+    return try remove(found, entry(of: found, at: now), in: open.directory, of: open, recycling: false, hold, if: isDue)
+  }
+
+  private func remove(
+    _ found: borrowing FoundRecord, _ current: RecordEntry, in directory: borrowing Directory, of open: OpenRoot,
+    recycling: Bool, _ hold: borrowing KeyHold, if isDue: (RecordEntry) -> Bool
+  ) throws -> RecordRemoval {
     guard isDue(current) else {
       // Unreadable now: whether it is due is not known, and that must not pass for an answer.
       if let error = current.accessError { throw error }
       return .stays
     }
-    let level = configuration.durability.level(concernsLock: found.isLocked)
+    var level = configuration.durability.level(concernsLock: found.isLocked)
+    // Who removes many records syncs the packs once, in the end.
+    if found.packAddress != nil { level = min(level, .barrier) }
     guard try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) else { return .stays }
     return .removed(current)
+  }
+
+  /// Removes a record that a walk has met just now.
+  func removeRecord(
+    at path: RecordPath, metBy walk: RecordWalk, of open: OpenRoot, recycling: Bool, if isDue: (RecordEntry) -> Bool
+  ) throws -> RecordRemoval {
+    guard !walk.isInPacks else {
+      return try removeRecord(at: path, LastSubdirectory(open), recycling: recycling, if: isDue)
+    }
+    return try walk.withCurrentDirectory {
+      try removeRecord(at: path, in: $0, of: open, recycling: recycling, if: isDue)
+    }
   }
 
   /// Removes a record that was met a while ago, if it is due.
   func removeRecord(
     at path: RecordPath, _ subdirectories: LastSubdirectory, recycling: Bool, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
-    try subdirectories.with(path.subdirectory) { directory in
+    if let removal = try removePackedRecord(at: path, of: subdirectories.open, if: isDue) { return removal }
+    return try subdirectories.with(path.subdirectory) { directory in
       try removeRecord(at: path, in: directory, of: subdirectories.open, recycling: recycling, if: isDue)
     } ?? .stays
   }

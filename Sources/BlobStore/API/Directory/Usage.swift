@@ -9,6 +9,9 @@ extension BlobStore {
     public var lockedBytes: Int64 = 0
     public var expiredRecords: Int64 = 0
     public var expiredBytes: Int64 = 0
+    /// Those of the records that lie in packs, many to a file.
+    public var packedRecords: Int64 = 0
+    public var packedBytes: Int64 = 0
     public var damagedFiles: Int64 = 0
     public var damagedBytes: Int64 = 0
     public var quarantinedFiles: Int64 = 0
@@ -29,7 +32,7 @@ extension BlobStore {
 
     public init() {}
 
-    mutating func add(_ state: RecordState, byteCount: Int64) {
+    mutating func add(_ state: RecordState, byteCount: Int64, isPacked: Bool) {
       guard state != .unreadable else {
         unreadableFiles += 1
         return
@@ -54,6 +57,10 @@ extension BlobStore {
       case .live, .streaming, .unreadable: break
       }
       records += 1
+      if isPacked {
+        packedRecords += 1
+        packedBytes.saturatingAdd(byteCount)
+      }
     }
   }
 }

@@ -17,9 +17,8 @@ struct RecordRemover {
     if isDue: (RecordEntry) -> Bool
   ) throws -> Removal {
     if options.dryRun { return count(size, for: cause) }
-    let removal = try walk.withCurrentDirectory {
-      try core.removeRecord(at: path, in: $0, of: open, recycling: !options.emptiesBin, if: isDue)
-    }
+    let removal = try core.removeRecord(
+      at: path, metBy: walk, of: open, recycling: !options.emptiesBin, if: isDue)
     return count(removal, met: size, path, for: cause)
   }
 

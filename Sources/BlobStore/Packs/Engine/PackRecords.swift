@@ -20,6 +20,11 @@ struct PackRecords {
     self.packs = packs
   }
 
+  /// The inode number of the directory of packs.
+  var directoryNumber: UInt64 {
+    get throws(FileError) { try packs.files.directory.subdirectory.directory.status().inodeNumber }
+  }
+
   /// Goes over to the index that is in force by now.
   ///
   /// - Throws: `busy` where it is made anew for too long; as `PackHolder.packs`.
@@ -47,10 +52,25 @@ struct PackedFinding {
   let lastUse: UnixTime
 
   /// The header of the record as a file. Without a time to live of its own, the later of update and use counts.
-  func recordHeader(_ name: RecordPath) -> RecordHeader {
-    var header = header.recordHeader(nameDigest: name.digest)
+  func recordHeader(_ name: RecordPath) -> RecordHeader { recordHeader(nameDigest: name.digest) }
+
+  func recordHeader(nameDigest: UInt64) -> RecordHeader {
+    var header = header.recordHeader(nameDigest: nameDigest)
     if header.ttl == 0 { header.updateTime = max(header.updateTime, UInt64(clamping: lastUse.seconds)) }
     return header
+  }
+
+  var fileState: FileState {
+    FileState(
+      packedAt: entry.address.rawValue, sequence: header.sequence, lastUse: UInt64(clamping: lastUse.seconds))
+  }
+}
+
+extension PackedPlace {
+  init(_ address: PackAddress, sequence: UInt64) {
+    self.init(
+      pack: address.pack, chunk: address.chunk, offset: address.offset, sequence: sequence, address: address.rawValue,
+      file: PackDirectory.name + "/" + PackFile.name(address.pack))
   }
 }
 
@@ -156,8 +176,10 @@ extension PackRecords {
   /// Whether the index has an entry that may be the name's. Without one there is no record.
   ///
   /// - Complexity: no system call.
-  func mayHold(_ name: RecordPath) -> Bool {
-    var probe = packs.index.probe(name.digest)
+  func mayHold(_ name: RecordPath) -> Bool { mayHold(nameDigest: name.digest) }
+
+  func mayHold(nameDigest: UInt64) -> Bool {
+    var probe = packs.index.probe(nameDigest)
     return probe.next(in: packs.index) != nil || !packs.isInForce
   }
 }
@@ -174,7 +196,7 @@ extension PackRecords {
         let header = found.recordHeader(name)
         guard header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .absent }
         guard unsafe found.header.isPayloadSound(in: RawSpan(_unsafeBytes: bytes)) else {
-          return .damaged(unsafe found.header.payloadBreach(in: bytes))
+          return .damaged(unsafe found.header.payloadBreach(in: RawSpan(_unsafeBytes: bytes)))
         }
         guard header.payloadSize <= core.configuration.limits.payload else {
           throw core.tooLarge(header, packs.path(of: found.entry.address))
@@ -226,9 +248,9 @@ extension PackRecords {
 }
 
 extension PackedHeader {
-  fileprivate func payloadBreach(in bytes: UnsafeRawBufferPointer) -> RecordError {
-    let payload = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[payloadRange]))
-    return .payloadChecksumMismatch(stated: payloadChecksum, computed: CRC32.checksum(of: payload))
+  fileprivate func payloadBreach(in bytes: RawSpan) -> RecordError {
+    .payloadChecksumMismatch(
+      stated: payloadChecksum, computed: CRC32.checksum(of: bytes.extracting(payloadRange)))
   }
 }
 
@@ -240,30 +262,78 @@ extension PackRecords {
   /// - Parameter comparesPayload: whether the payload is compared with its checksum, too.
   /// - Returns: nil if no entry leads to a record of the name.
   func find(_ name: RecordPath, by judge: RecordJudge, comparesPayload: Bool = false) throws -> FoundRecord? {
-    let owner = open.ownership.ownerOfNewFiles
     let search = unsafe try search(name) { _, found, bytes in
-      let tail = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[found.header.extensionRange]))
-      // Whether it is whole is all that the rule tells.
-      let kept = tail.byteCount > 0 ? try? RecordExtension(decoding: tail) : nil
-      let isSound = unsafe !comparesPayload || found.header.isPayloadSound(in: RawSpan(_unsafeBytes: bytes))
-      return (found, kept, isSound ? nil : unsafe found.header.payloadBreach(in: bytes))
+      unsafe parts(of: found, RawSpan(_unsafeBytes: bytes), comparesPayload: comparesPayload)
     }
     switch search {
     case .absent: return nil
-    case .found((let found, let kept, let breach)):
-      let header = found.recordHeader(name)
-      let state = FileState(
-        packedAt: found.entry.address.rawValue, sequence: found.header.sequence,
-        lastUse: UInt64(clamping: found.lastUse.seconds))
-      let facts = FileFacts(packed: header, byteCount: header.fileByteCount, owner: owner, state)
-      return FoundRecord(
-        name, packed: header, facts, at: found.entry.address.rawValue, by: judge, kept, payloadBreach: breach)
+    case .found(let parts): return record(name, parts, by: judge)
     case .broken(let error, let address):
       let state = FileState(packedAt: address.rawValue, sequence: 0, lastUse: 0)
       let facts = FileFacts(
-        packed: RecordHeader(updateTime: 0, payloadSize: 0), byteCount: Int64(RecordHeader.byteCount), owner: owner,
-        state)
-      return FoundRecord(name, damagedAt: address.rawValue, error, facts)
+        packed: RecordHeader(updateTime: 0, payloadSize: 0), byteCount: Int64(RecordHeader.byteCount),
+        owner: open.ownership.ownerOfNewFiles, state)
+      return FoundRecord(name, damagedAt: PackedPlace(address, sequence: 0), error, facts)
+    }
+  }
+
+  /// A record whose bytes a walk has at hand.
+  func record(_ name: RecordPath, _ found: PackedFinding, _ bytes: RawSpan, by judge: RecordJudge) -> FoundRecord {
+    record(name, parts(of: found, bytes, comparesPayload: false), by: judge)
+  }
+
+  /// What the bytes of a record say.
+  private struct Parts {
+    let found: PackedFinding
+    let kept: RecordExtension?
+    let payloadBreach: RecordError?
+  }
+
+  private func parts(of found: PackedFinding, _ bytes: RawSpan, comparesPayload: Bool) -> Parts {
+    let tail = bytes.extracting(found.header.extensionRange)
+    // Whether it is whole is all that the rule tells.
+    let kept = tail.byteCount > 0 ? try? RecordExtension(decoding: tail) : nil
+    let isSound = !comparesPayload || found.header.isPayloadSound(in: bytes)
+    return Parts(found: found, kept: kept, payloadBreach: isSound ? nil : found.header.payloadBreach(in: bytes))
+  }
+
+  private func record(_ name: RecordPath, _ parts: Parts, by judge: RecordJudge) -> FoundRecord {
+    let found = parts.found
+    let header = found.recordHeader(name)
+    let facts = FileFacts(
+      packed: header, byteCount: header.fileByteCount, owner: open.ownership.ownerOfNewFiles, found.fileState)
+    return FoundRecord(
+      name, packed: header, facts, at: PackedPlace(found.entry.address, sequence: found.header.sequence), by: judge,
+      parts.kept, payloadBreach: parts.payloadBreach)
+  }
+
+  /// Whether the packs have the record of a name, sound or not. Then a file of the name does not count.
+  func holds(_ name: RecordPath) throws -> Bool {
+    guard mayHold(name) else { return false }
+    return switch unsafe try search(name, { _, _, _ in }) {
+    case .absent: false
+    case .found, .broken: true
+    }
+  }
+}
+
+// MARK: - Export
+
+extension PackRecords {
+  /// A record as a file, or if its header is damaged, the bytes that lie there.
+  ///
+  /// - Parameter address: of the record.
+  /// - Returns: nil if no entry leads the name to an address.
+  func copy(of name: RecordPath, at address: PackAddress) throws -> [UInt8]? {
+    do {
+      return try asFile(name)
+    } catch is DamagedRecord {
+      guard let entry = packs.index.find(name.digest, at: address)?.entry,
+        let pack = try packs.files.pack(address.pack)
+      else { return nil }
+      var bytes = [UInt8](repeating: 0, count: entry.readByteCount)
+      let count = try unsafe bytes.withUnsafeMutableBytes { try unsafe pack.read(into: $0, at: address) }
+      return Array(bytes.prefix(count))
     }
   }
 }

@@ -1,7 +1,7 @@
 /// A place for an entry in the index: a bucket, and which of its five.
 struct IndexSlot: Hashable, Sendable {
   /// Words from the first bucket on.
-  private let word: Int
+  let word: Int
 
   /// - Parameter index: 0 to 4.
   init(bucket: Int, _ index: Int) { word = bucket &* (IndexLayout.bucketByteCount / 8) &+ index }

@@ -104,6 +104,17 @@ extension PackedHeader {
       computed: checksum(of: bytes, through: end, at: address, salt: salt ?? 0))
   }
 
+  /// Where the name lies, as a header says that may be damaged elsewhere.
+  ///
+  /// - Parameter bytes: from the place of the record on.
+  /// - Returns: nil where there can be none.
+  package static func claimedNameRange(in bytes: RawSpan) -> Range<Int>? {
+    guard bytes.byteCount > PackLayout.recordHeaderByteCount else { return nil }
+    let count = Int(word(of: bytes, at: Field.sequence, as: UInt64.self) >> highestByteShift)
+    let start = PackLayout.recordHeaderByteCount
+    return count > 0 && start + count <= bytes.byteCount ? start..<(start + count) : nil
+  }
+
   /// Whether bytes that begin with the record end with no part of it missing, and its payload is what was stored.
   package func isPayloadSound(in bytes: RawSpan) -> Bool {
     byteCount <= bytes.byteCount && CRC32.checksum(of: bytes.extracting(payloadRange)) == payloadChecksum

@@ -6,7 +6,7 @@ internal import SystemPackage
 extension BlobStore {
   /// Counts what the directory holds, and changes nothing. A file that cannot be read is logged, and counted as such.
   ///
-  /// - Complexity: a walk over all records, four system calls each.
+  /// - Complexity: a walk over all records: four system calls for each file, one for each chunk of packed records.
   public func usage() throws(BlobStoreError) -> Usage {
     try withErrorContext("usage") { try core.usage() }
   }
@@ -25,13 +25,13 @@ extension StoreCore {
     var usage = BlobStore.Usage()
     guard let walk = try walk() else { return usage }
     walk.skim = {
-      usage.add($0.state, byteCount: $0.fileSize)
+      usage.add($0.state, byteCount: $0.fileSize, isPacked: $0.isPacked)
       return true
     }
     while let item = try walk.next() {
       switch item {
       case .record(let entry):
-        usage.add(entry.state, byteCount: entry.fileSize)
+        usage.add(entry.state, byteCount: entry.fileSize, isPacked: entry.packed != nil)
         if let error = entry.accessError { configuration.logger.warning("\(error)") }
       case .temporary(let name):
         usage.temporaryFiles += 1

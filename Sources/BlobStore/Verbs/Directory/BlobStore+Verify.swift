@@ -106,10 +106,13 @@ extension StoreCore {
 
   /// The entry that a walk would meet at a path now; nil if it is no sound record.
   private func listed(_ path: RecordPath) throws -> RecordEntry? {
-    guard let open = try root.opened(), let subdirectory = try open.subdirectory(path.subdirectory) else { return nil }
+    guard let open = try root.opened() else { return nil }
     let now = configuration.now()
-    guard case .record(let found) = records.find(path, in: subdirectory.directory, of: open, by: judge(at: now)),
-      found.header != nil
+    if let found = try records.findPacked(path, of: open, by: judge(at: now)) {
+      return found.header == nil ? nil : entry(of: found, at: now)
+    }
+    guard let subdirectory = try open.subdirectory(path.subdirectory), case .record(let found) = records.find(
+      path, in: subdirectory.directory, of: open, by: judge(at: now)), found.header != nil
     else { return nil }
     return entry(of: found, at: now)
   }
@@ -118,6 +121,7 @@ extension StoreCore {
   ///
   /// - Throws: `payloadTooLarge` for a payload that no load returns: a file that claims to be endless is not read.
   func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
+    if let reading = try verifyPackedRecord(path) { return reading }
     let opened: OpenedFile
     do {
       opened = try openRecord(path, for: .read)
@@ -149,6 +153,18 @@ extension StoreCore {
       return .damaged(breach)
     }
     return Reading(verdict)
+  }
+
+  /// - Returns: nil if the record does not lie in a pack.
+  private func verifyPackedRecord(_ path: RecordPath) throws -> Reading<Void>? {
+    guard let open = try root.opened(),
+      let found = try records.findPacked(open.placed(path), of: open, by: RecordJudge(), comparesPayload: true)
+    else { return nil }
+    // As an entry, it is also compared with the key that it keeps.
+    let entry = entry(of: found, at: configuration.now())
+    if let error = entry.accessError { throw error }
+    if let damage = entry.damage { return .damaged(damage) }
+    return entry.header.map { .live($0, ()) } ?? .absent
   }
 }
 

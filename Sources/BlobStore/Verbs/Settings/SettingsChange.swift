@@ -105,7 +105,9 @@ struct SettingsChange {
     if let known { return known.arrangement == .spread }
     for naming in RecordNaming.allCases {
       var isSpread = false
-      try forEachRecord(of: RecordLayout(naming: naming, arrangement: .spread), in: open) { _ in isSpread = true }
+      try forEachRecord(of: RecordLayout(naming: naming, arrangement: .spread), in: open) { _, isPacked in
+        if !isPacked { isSpread = true }
+      }
       if isSpread { return true }
     }
     return false
@@ -119,8 +121,11 @@ struct SettingsChange {
       for arrangement in RecordArrangement.allCases {
         let other = RecordLayout(naming: naming, arrangement: arrangement)
         guard other != layout else { continue }
-        try forEachRecord(of: other, in: open) { path in
-          let place = layout.path(ofFileName: path.fileName, in: path.subdirectory)
+        try forEachRecord(of: other, in: open) { path, isPacked in
+          // A packed record lies in no subdirectory.
+          let place =
+            isPacked
+            ? layout.path(ofFileName: path.fileName) : layout.path(ofFileName: path.fileName, in: path.subdirectory)
           // Some names are names by two namings. Then the layout that holds so far says whose they are.
           let isOther =
             place == nil
@@ -137,7 +142,7 @@ struct SettingsChange {
   }
 
   private func forEachRecord(
-    of layout: RecordLayout, in open: OpenRoot, _ body: (RecordPath) throws -> Void
+    of layout: RecordLayout, in open: OpenRoot, _ body: (RecordPath, _ isPacked: Bool) throws -> Void
   ) throws {
     let walk = try core.records.walk(open, by: layout)
     var records = 0
@@ -148,7 +153,7 @@ struct SettingsChange {
         continue
       }
       records += 1
-      try body(path)
+      try body(path, entry.packed != nil)
     }
   }
 

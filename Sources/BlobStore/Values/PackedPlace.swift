@@ -1,0 +1,16 @@
+/// Where a record lies that shares a file with others: Spec/PackFormat.md.
+public struct PackedPlace: Hashable, Sendable {
+  /// The number of the pack: 0 to 1023.
+  public let pack: Int
+  /// The number of the chunk in its pack: 0 to 1023.
+  public let chunk: Int
+  /// Bytes from the chunk's begin.
+  public let offset: Int
+  /// The number of the record among all that were ever packed in the directory; 0 of a record whose header is damaged.
+  public let sequence: UInt64
+
+  /// Pack, chunk and offset in one word.
+  let address: UInt64
+  /// The pack's path relative to the root.
+  let file: String
+}
