@@ -246,7 +246,8 @@ struct Records {
     _ open: OpenRoot, by layout: RecordLayout, fileNamePrefix: String = "", from start: WalkPosition? = nil
   ) throws -> RecordWalk {
     try RecordWalk(
-      open, try packs(of: open), layout: layout, defaultExpiration: files.core.defaultExpiration, now: files.core.configuration.now(),
+      open, try packs(of: open), layout: layout, defaultExpiration: files.core.defaultExpiration,
+      now: files.core.configuration.now(),
       fileNamePrefix: fileNamePrefix, from: start)
   }
 
@@ -273,6 +274,8 @@ struct Records {
       return try files.commit(
         &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
     }
+    // What a dead holder has announced must not be overwritten.
+    try packs.finish(hold)
     hold.announce(.old, StripeIntent(.toFile, at: address))
     let outcome = try files.commit(
       &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
@@ -386,6 +389,8 @@ struct Records {
     of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
     if let address = found.packAddress, var packs = try packs(of: open) {
+      // What a dead holder has announced must not be overwritten.
+      try packs.finish(hold)
       guard try packs.remove(found.name, at: address, level, hold) else { return false }
       hold.count(from: found.size, to: nil)
       // What others have put there shows once the packed record is gone.
