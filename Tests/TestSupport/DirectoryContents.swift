@@ -3,7 +3,7 @@ package import Foundation
 package import SystemPackage
 
 /// Every file below a directory, hidden ones too, with its bytes: read without the code under test. The control file,
-/// the settings and the recycling bin are left out: they hold no blobs.
+/// the settings and the recycling bin are left out: they hold no blobs. So are packs, which a model does not predict.
 ///
 /// Paths are relative; they are keys, because keys are compared by their bytes.
 package func contents(of directory: FilePath) throws -> [BlobKey: Data] {
@@ -11,7 +11,7 @@ package func contents(of directory: FilePath) throws -> [BlobKey: Data] {
   guard FileManager.default.fileExists(atPath: directory.string) else { return files }
   for path in try FileManager.default.subpathsOfDirectory(atPath: directory.string) {
     guard path != ".blobcache", path != ".blobcache-uses", path != ".blobcache.conf", path != ".recycled",
-      !path.hasPrefix(".recycled/")
+      !path.hasPrefix(".recycled/"), !path.hasPrefix(".packs/")
     else {
       continue
     }

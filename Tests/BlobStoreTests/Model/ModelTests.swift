@@ -20,15 +20,28 @@ import Testing
       for eviction in [nil, .oldest, .frequency] as [BlobStore.Eviction?] {
         var configuration = ModelRun.configuration(
           BlobStore.Configuration.Layout(naming: naming, arrangement: arrangement), format)
-        if let eviction {
-          configuration.limits.size = 20_100
-          configuration.limits.eviction = eviction
-          // So that there is something left to evict.
-          configuration.expiry.defaultTimeToLive = .seconds(100_000)
-        }
+        if let eviction { configuration.evict(eviction) }
         var run = try ModelRun(seed: seed, configuration: configuration)
         let mismatches = try run.compare(operations: Self.operationsPerRun / 3)
         #expect(mismatches.isEmpty, "seed \(seed), \(naming), \(arrangement as Any), \(format)")
+      }
+    }
+  }
+
+  /// The same where small records lie in packs, and change between a pack and a file.
+  @Test(.timeLimit(.minutes(10)), arguments: [RecordNaming.encoded, .sha256], [600, 8192])
+  func aStoreThatPacksIsTheSameDictionary(naming: RecordNaming, largest: Int) throws {
+    let seed = SeededGenerator.announcedSeed(
+      for: "aStoreThatPacksIsTheSameDictionary", environment: ProcessInfo.processInfo.environment)
+    for eviction in [nil, .oldest, .frequency] as [BlobStore.Eviction?] {
+      for arrangement in RecordArrangement.allCases {
+        var configuration = ModelRun.configuration(
+          BlobStore.Configuration.Layout(naming: naming, arrangement: arrangement), .checksummed)
+        configuration.packing = .upTo(largest)
+        if let eviction { configuration.evict(eviction) }
+        var run = try ModelRun(seed: seed, configuration: configuration)
+        let mismatches = try run.compare(operations: Self.operationsPerRun / 3)
+        #expect(mismatches.isEmpty, "seed \(seed), \(naming), \(arrangement), \(eviction as Any)")
       }
     }
   }
@@ -82,6 +95,16 @@ import Testing
     }
     #expect(operations(1) == operations(1))
     #expect(operations(1) != operations(2))
+  }
+}
+
+extension BlobStore.Configuration {
+  /// A limit that some dozens of records exceed.
+  fileprivate mutating func evict(_ eviction: BlobStore.Eviction) {
+    limits.size = 20_100
+    limits.eviction = eviction
+    // So that there is something left to evict.
+    expiry.defaultTimeToLive = .seconds(100_000)
   }
 }
 
@@ -148,7 +171,7 @@ private struct ModelRun {
     var mismatches: [String] = []
     if case .collect(dryRun: false) = operation {
       let (report, faults) = model.collect(
-        leaving: Set(try contents(of: store.directory).keys), limit: configuration.limits.size)
+        leaving: try remaining(), limit: configuration.limits.size)
       expected = .collected(report)
       mismatches += faults
     } else if case .collect(dryRun: true) = operation, configuration.limits.size != nil {
@@ -173,6 +196,12 @@ private struct ModelRun {
     return mismatches
   }
 
+  /// The paths of all records, as they are or would be as files.
+  private func remaining() throws -> Set<BlobKey> {
+    let packed = try store.records().filter { $0.packed != nil }.compactMap(\.key)
+    return Set(try contents(of: store.directory).keys).union(packed.map { BlobKey(model.path(of: $0).relative) })
+  }
+
   private mutating func makeBackup() throws {
     let name = "backup-\(UUID().uuidString)"
     try FileManager.default.createDirectory(at: directory.url(name), withIntermediateDirectories: false)
@@ -181,7 +210,7 @@ private struct ModelRun {
       try FileManager.default.linkItem(atPath: store.directory.string + "/" + path.string, toPath: url.path)
       backups.append((url, bytes))
     }
-    for key in model.records.keys { model.records[key]?.isLinked = true }
+    for (key, record) in model.records where !record.isPacked { model.records[key]?.isLinked = true }
   }
 }
 

@@ -28,7 +28,7 @@ extension StoreModel {
     report.temporary = Int64(temporary.count)
     report.bytesFreed += temporary.values.reduce(0) { $0 + Int64($1.count) }
     report.bytesAfter += quarantined.values.reduce(0) { $0 + Int64($1.count) }
-    let used = Set(after.records.keys.map { BlobKey(after.path(of: $0).subdirectory) })
+    let used = Set(after.records.filter { !$0.value.isPacked }.keys.map { BlobKey(after.path(of: $0).subdirectory) })
     report.subdirectories = Int64(subdirectories.subtracting(used).count)
     guard !dryRun else { return report }
     after.temporary = [:]
@@ -41,7 +41,7 @@ extension StoreModel {
   /// told here by what was left. Where uses count, any live record may be one of the first to go.
   ///
   /// - Parameters:
-  ///   - remaining: the paths of the files left.
+  ///   - remaining: the paths of the records left, packed or not.
   ///   - limit: bytes that may stay; nil for no limit.
   /// - Returns: the report that is right for this choice, and what is wrong with the choice.
   package mutating func collect(

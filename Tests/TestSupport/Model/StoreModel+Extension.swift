@@ -65,9 +65,11 @@ extension StoreModel {
     let current = Self.current(of: record)
     guard data != current?.data ?? Data() else { return .outcome(.done) }
     let new = Self.tail(current.map { $0.keyByteCount > 0 } == true ? key : nil, data)
+    // A packed record is stored anew.
+    if record.isPacked { (record.tail, record.header.extensionEnd) = (Data(), nil) }
     let end = Int(record.header.extensionEnd ?? 0)
     // Beside the old one: before it where there is room, else behind it.
-    let start = (current?.start ?? 0) >= new.count ? 0 : end
+    let start = record.isPacked || (current?.start ?? 0) >= new.count ? 0 : end
     let missing = start + new.count - record.tail.count
     if missing > 0 { record.tail += Data(count: missing) }
     record.tail.replaceSubrange(start..<(start + new.count), with: new)

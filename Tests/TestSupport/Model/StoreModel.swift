@@ -5,7 +5,8 @@ package import Foundation
 /// What a directory of blobs must hold and answer, as a dictionary: the rules of Spec/Semantics.md, and nothing of how
 /// they are kept.
 ///
-/// Files are predicted byte for byte, so that a comparison with the directory leaves nothing out.
+/// Files are predicted byte for byte, so that a comparison with the directory leaves nothing out. Packs are not: only which
+/// records lie there.
 package struct StoreModel: Sendable {
   package enum Damage: Sendable {
     /// The crc of the header is wrong; nothing in it can be believed.
@@ -24,6 +25,8 @@ package struct StoreModel: Sendable {
     package var isAged = false
     /// Whether the file has another name, outside: then a load does not touch it, and a change makes a new file.
     package var isLinked = false
+    /// Whether it lies in a pack.
+    package var isPacked = false
 
     package init(payload: Data, header: RecordHeader) {
       self.payload = payload
@@ -92,10 +95,12 @@ extension StoreModel {
     return bytes
   }
 
-  /// Every file that must lie below the root, and no other.
+  /// Every file that must lie below the root, and no other, but for the packs.
   package var files: [BlobKey: Data] {
     var files: [BlobKey: Data] = [:]
-    for (key, record) in records { files[BlobKey(path(of: key).relative)] = Self.bytes(of: record) }
+    for (key, record) in records where !record.isPacked {
+      files[BlobKey(path(of: key).relative)] = Self.bytes(of: record)
+    }
     for others in [foreign, temporary, quarantined] { files.merge(others) { a, _ in a } }
     return files
   }
@@ -128,7 +133,10 @@ extension StoreModel {
   package mutating func perform(_ operation: StoreOperation) -> StoreAnswer {
     if let key = operation.key, let refusal = refusal(operation, key) { return .failure(refusal) }
     switch operation {
-    case .store(let key, let payload, let ttl, let locks), .storePieces(let key, let payload, let ttl, let locks):
+    case .store(let key, let payload, let ttl, let locks):
+      store(key, payload, ttl, locks, mayPack: true)
+      return .done
+    case .storePieces(let key, let payload, let ttl, let locks):
       store(key, payload, ttl, locks)
       return .done
     case .storeVisibly(let key, let payload, let ttl, let locks):
@@ -138,7 +146,7 @@ extension StoreModel {
       store(key, payload, ttl, locks)
       return .size(Int64(payload.count))
     case .storeExtended(let key, let payload, let data):
-      store(key, payload, nil, .none, data)
+      store(key, payload, nil, .none, data, mayPack: true)
       return .done
     case .setExtendedData(let key, let data): return setExtendedData(data, key)
     case .extendedData(let key): return reading(key) { .data($0.flatMap(Self.extendedData)) }
@@ -205,7 +213,8 @@ extension StoreModel {
   }
 
   private mutating func store(
-    _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locks: BlobStore.LockPolicy, _ extendedData: Data = Data()
+    _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locks: BlobStore.LockPolicy, _ extendedData: Data = Data(),
+    mayPack: Bool = false
   ) {
     var header = RecordHeader(
       refCount: [.one, .keepOrOne].contains(locks) ? 1 : 0, updateTime: UInt64(max(now.seconds, 0)),
@@ -223,7 +232,19 @@ extension StoreModel {
     if !tail.isEmpty { header.extensionEnd = UInt32(tail.count) }
     records[key] = Record(payload: payload, header: header)
     records[key]?.tail = tail
-    makeSubdirectory(of: key)
+    if mayPack, isPacked(path.fileName.utf8.count + payload.count + tail.count) {
+      records[key]?.isPacked = true
+    } else {
+      makeSubdirectory(of: key)
+    }
+  }
+
+  /// Whether a record of so many bytes beside its header is packed by a store.
+  private func isPacked(_ byteCount: Int) -> Bool {
+    guard configuration.format == .checksummed, configuration.layout.naming != .verbatim,
+      case .upTo(let largest) = configuration.packing
+    else { return false }
+    return 40 + byteCount <= largest
   }
 
   private mutating func makeSubdirectory(of key: BlobKey) {
@@ -314,11 +335,11 @@ extension StoreModel {
   private func listing(_ prefix: String) -> [ListedRecord] {
     records.filter { prefix.isEmpty || isTold($0.key, $0.value) && $0.key.hasPrefix(prefix) }.map { key, record in
       ListedRecord(
-        file: BlobKey(path(of: key).relative), key: isTold(key, record) ? key : nil,
+        file: record.isPacked ? ".packs/p-0" : BlobKey(path(of: key).relative), key: isTold(key, record) ? key : nil,
         fileSize: Self.size(of: record), state: state(of: record),
         header: record.damage == .header ? nil : record.header,
         extendedData: record.damage == .header ? nil : Self.extendedData(of: record))
-    }.sorted { BlobKey.precedes($0.file, $1.file) }
+    }.sorted(by: ListedRecord.precedes)
   }
 
   private var usage: BlobStore.Usage {
@@ -332,6 +353,10 @@ extension StoreModel {
         continue
       }
       usage.records += 1
+      if record.isPacked {
+        usage.packedRecords += 1
+        usage.packedBytes += size
+      }
       if state(of: record) == .locked {
         usage.lockedRecords += 1
         usage.lockedBytes += size

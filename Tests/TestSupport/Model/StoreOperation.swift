@@ -137,6 +137,12 @@ package struct ListedRecord: Hashable, Sendable {
   package var state: RecordState
   package var header: RecordHeader?
   package var extendedData: Data?
+
+  /// Packed records share a file.
+  package static func precedes(_ a: ListedRecord, _ b: ListedRecord) -> Bool {
+    guard a.file == b.file else { return BlobKey.precedes(a.file, b.file) }
+    return BlobKey.precedes(a.key ?? "", b.key ?? "")
+  }
 }
 
 /// An answer, and the errors that came with it.
@@ -223,7 +229,7 @@ extension StoreOperation {
             file: BlobKey(entry.file), key: entry.key, fileSize: entry.fileSize, state: entry.state,
             header: entry.header, extendedData: entry.extendedData))
       }
-      return .listing(listing.sorted { BlobKey.precedes($0.file, $1.file) })
+      return .listing(listing.sorted(by: ListedRecord.precedes))
     case .usage:
       var usage = try store.usage()
       // What is recycled is for no model to tell.

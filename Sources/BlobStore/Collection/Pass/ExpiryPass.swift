@@ -157,7 +157,7 @@ final class ExpiryPass {
     else { return false }
     tally.report.examined += 1
     tally.advance()
-    subdirectoryHoldsSomething = true
+    if walk.isInSubdirectory { subdirectoryHoldsSomething = true }
     mark?.add(record.header, byteCount: record.fileSize)
     sizes.measure(
       record.header, record.state, record.size, record.fileState, record.digest, walk.skimmedPath)

@@ -273,7 +273,9 @@ extension SizePass {
 
   /// Whether a dry run that was cut short has counted a record as removed, which is still there.
   private func isCountedAsRemoved(_ entry: RecordEntry) -> Bool {
-    guard let walked = tally.walked, let path = entry.path, walked.contains(path, isPacked: entry.packed != nil) else { return false }
+    guard let walked = tally.walked, let path = entry.path, walked.contains(path, isPacked: entry.packed != nil) else {
+      return false
+    }
     return rule.cause(toRemove: entry) != nil
   }
 

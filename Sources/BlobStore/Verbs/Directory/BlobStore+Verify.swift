@@ -111,8 +111,9 @@ extension StoreCore {
     if let found = try records.findPacked(path, of: open, by: judge(at: now)) {
       return found.header == nil ? nil : entry(of: found, at: now)
     }
-    guard let subdirectory = try open.subdirectory(path.subdirectory), case .record(let found) = records.find(
-      path, in: subdirectory.directory, of: open, by: judge(at: now)), found.header != nil
+    guard let subdirectory = try open.subdirectory(path.subdirectory),
+      case .record(let found) = records.find(
+        path, in: subdirectory.directory, of: open, by: judge(at: now)), found.header != nil
     else { return nil }
     return entry(of: found, at: now)
   }
