@@ -41,9 +41,8 @@ struct Records {
       if let reading = try packed(packs) { return reading }
       let generation = packs.control.generation(of: name.digest)
       let reading = try file()
-      if !packs.mayHold(name), packs.control.generation(of: name.digest) == generation { return reading }
-      // Else another name may have the same tag, which is looked at again.
-      if let reading = try packed(packs) { return reading }
+      // An entry may be another name's, with the same tag.
+      if packs.mayHold(name), let reading = try packed(packs) { return reading }
       if packs.control.generation(of: name.digest) == generation { return reading }
     }
   }
@@ -312,12 +311,8 @@ struct Records {
   /// Removes a record that a commit has put in its place under the same hold.
   func withdraw(
     _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,
-    of open: OpenRoot, _ hold: borrowing KeyHold
+    _ hold: borrowing KeyHold
   ) throws {
-    if var packs = try packs(of: open), let address = try packs.find(name, by: RecordJudge())?.packAddress {
-      if try packs.remove(name, at: address, level, hold) { hold.count(from: size, to: nil) }
-      return
-    }
     try files.withdraw(name, size, level, in: directory, hold)
   }
 
@@ -356,13 +351,10 @@ struct Records {
     _ hold: borrowing KeyHold, _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome? {
     guard var packs = try packs(of: open) else { return nil }
-    do {
-      return try packs.changeHeader(of: name, now, level, hold, change)
-    } catch is IndexIsFull {
-      // It finds no room in a pack with the new header.
-      try moveToFile(name, in: open, hold)
-      return nil
-    }
+    if let outcome = try packs.changeHeader(of: name, now, level, hold, change) { return outcome }
+    // If it is packed, it finds no room in a pack with the new header.
+    try moveToFile(name, in: open, hold)
+    return nil
   }
 
   /// Gives a packed record another extension.
@@ -373,9 +365,7 @@ struct Records {
     _ change: (inout RecordExtension) -> Void
   ) throws -> BlobStore.Outcome? {
     guard var packs = try packs(of: open) else { return nil }
-    do {
-      if let outcome = try packs.changeExtension(of: name, now, hold, change) { return outcome }
-    } catch is IndexIsFull {}
+    if let outcome = try packs.changeExtension(of: name, now, hold, change) { return outcome }
     try moveToFile(name, in: open, hold)
     return nil
   }

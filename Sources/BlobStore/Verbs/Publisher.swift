@@ -256,7 +256,7 @@ struct Publisher {
       let outcome = try commit(
         &draft, as: path, pending.size, replacing: nil, isSureOfName: false, pending.level, of: open, &wait, hold)
       if case .done(let usage) = outcome {
-        try keep(path, pending.size, pending.level, in: draft.subdirectory, of: open, hold, if: condition)
+        try keep(path, pending.size, pending.level, in: draft.subdirectory, hold, if: condition)
         return .done(pending.level, exceeding: usage, generation: hold.generation)
       }
       // Else a file has the name, or there is no room. A record that replaces another may take that one's room.
@@ -288,7 +288,7 @@ struct Publisher {
     {
     case .mustWait(let usage): return .mustWait(usage)
     case .done(let usage):
-      try keep(path, pending.size, needed, in: draft.subdirectory, of: open, hold, if: condition)
+      try keep(path, pending.size, needed, in: draft.subdirectory, hold, if: condition)
       return .done(needed, exceeding: usage, generation: hold.generation)
     case .nameIsTaken: return .done(needed, exceeding: nil, generation: nil)
     }
@@ -326,11 +326,11 @@ struct Publisher {
   /// - Throws: `ConditionFailed`.
   private func keep(
     _ path: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in subdirectory: OpenSubdirectory,
-    of open: OpenRoot, _ hold: borrowing KeyHold, if condition: StoreCondition?
+    _ hold: borrowing KeyHold, if condition: StoreCondition?
   ) throws {
     guard let condition, !condition.stillHolds(in: hold.history) else { return }
     do {
-      try core.records.withdraw(path, size, level, in: subdirectory.directory, of: open, hold)
+      try core.records.withdraw(path, size, level, in: subdirectory.directory, hold)
     } catch {
       throw Published(cause: error)
     }

@@ -201,7 +201,8 @@ extension PackRecords {
   /// A later time of use is noted in the index. The count of locks is written in place where a chunk is for durable records.
   /// Else the record is stored anew.
   ///
-  /// - Returns: nil if no entry leads to a record of the name.
+  /// - Returns: nil, with nothing changed, if no entry leads to a record of the name, or there is no room in a pack for it as
+  ///   it would be.
   /// - Throws: `DamagedRecord`; what the closure throws.
   mutating func changeHeader(
     of name: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold,
@@ -213,8 +214,8 @@ extension PackRecords {
     var header = content.header
     if case .unchanged(let outcome) = try change(&header) { return outcome }
     if try noteUse(found, from: content.header, to: header) { return .done }
-    try rewrite(found, name, from: content, to: PackedContent(header: header, body: content.body), level, hold)
-    return .done
+    let changed = PackedContent(header: header, body: content.body)
+    return try rewrite(found, name, from: content, to: changed, level, hold) ? .done : nil
   }
 
   /// - Returns: nil if no entry leads to a record of the name.
@@ -240,10 +241,11 @@ extension PackRecords {
     return UInt64(clamping: IndexLayout.use(at: packs.index.time(at: found.slot)).seconds) == header.updateTime
   }
 
+  /// - Returns: false, with nothing changed, if it finds no room in a pack.
   private mutating func rewrite(
     _ found: PackedFinding, _ name: RecordPath, from before: PackedContent, to content: PackedContent,
     _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
-  ) throws {
+  ) throws -> Bool {
     let old = RecordSize(bytes: before.header.fileByteCount, isLocked: before.header.isLocked)
     let new = RecordSize(bytes: content.header.fileByteCount, isLocked: content.header.isLocked)
     var counted = before.header
@@ -252,10 +254,10 @@ extension PackRecords {
       try writeInPlace(found, name, refCount: content.header.refCount, level, hold)
     {
       hold.count(from: old, to: new)
-      return
+      return true
     }
     let isDurable = level > .none || content.header.isLocked
-    guard let room = try room(for: content.header, name, isDurable: isDurable) else { throw IndexIsFull() }
+    guard let room = try room(for: content.header, name, isDurable: isDurable) else { return false }
     let found = try find(name, by: RecordJudge())
     let payload = Int(content.header.payloadSize)
     let body = unsafe content.body.span.bytes
@@ -263,6 +265,7 @@ extension PackRecords {
       content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
       replacing: found, level, movesGeneration: before.body != content.body, hold)
     hold.count(from: old, to: new)
+    return true
   }
 
   /// Writes another count of locks over the old one: a sector is written as a whole.
@@ -310,8 +313,7 @@ extension PackRecords {
       PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail.count) != nil
     else { return nil }
     let level = core.configuration.durability.level(concernsLock: content.header.isLocked)
-    try rewrite(found, name, from: content, to: changed, level, hold)
-    return .done
+    return try rewrite(found, name, from: content, to: changed, level, hold) ? .done : nil
   }
 }
 
