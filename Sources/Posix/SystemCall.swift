@@ -10,7 +10,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case volumeStatus, allocate, allocateRange, reserve, punchHole, map, readAttribute, listAttributes
   case workingDirectory, pipe, poll, writeTrigger
   // Steps in memory that processes share, where a test may step in as before a call.
-  case takeStripe, freeStripe
+  case takeStripe, freeStripe, announce, exchangeEntry, markDead
 
   /// The manual page to look the call up in.
   package var manualPage: String {
@@ -45,12 +45,17 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .pipe: "pipe2(2)"
     case .poll: "poll(2)"
     case .writeTrigger: "write(2)"
-    case .takeStripe, .freeStripe: "shared memory"
+    case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead: "shared memory"
     }
   }
 
   /// Whether it is a step in shared memory, and no system call.
-  package var isStep: Bool { self == .takeStripe || self == .freeStripe }
+  package var isStep: Bool {
+    switch self {
+    case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead: true
+    default: false
+    }
+  }
 
   /// Whether the call may wait for a disk, a lock or another process, on a local file system.
   ///

@@ -108,7 +108,7 @@ extension StoreCore {
     }
     guard policy != .report else { return }
     do {
-      guard let hold = try stripes.holdIfAvailable(path.digest), case .damaged(let settled) = try verifyRecord(path),
+      guard let hold = try holdIfAvailable(path.digest), case .damaged(let settled) = try verifyRecord(path),
         settled == error
       else { return }
       try discard(path, policy, hold)

@@ -69,17 +69,6 @@ struct Records {
     try packs(of: open)?.mayHold(name) ?? false
   }
 
-  /// Looks for a record in the packs alone, the key held.
-  func findPacked(
-    _ name: RecordPath, of open: OpenRoot, by judge: RecordJudge, _ hold: borrowing KeyHold
-  ) throws
-    -> FoundRecord?
-  {
-    guard var packs = try packs(of: open) else { return nil }
-    try packs.finish(hold)
-    return try packs.find(name, by: judge)
-  }
-
   /// Looks for a record in the packs alone, without a lock.
   ///
   /// - Parameter comparesPayload: whether the payload is compared with its checksum, too.
@@ -199,7 +188,6 @@ struct Records {
   /// Gives a packed record a file of its own; nothing if it is not packed.
   func moveToFile(_ name: RecordPath, in open: OpenRoot, _ hold: borrowing KeyHold) throws {
     guard var packs = try packs(of: open) else { return }
-    try packs.finish(hold)
     guard let found = try packs.find(name, by: RecordJudge()), let address = found.packAddress,
       let bytes = try packs.asFile(name)
     else { return }
@@ -273,11 +261,16 @@ struct Records {
       return try files.commit(
         &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
     }
-    // What a dead holder has announced must not be overwritten.
-    try packs.finish(hold)
     hold.announce(.old, StripeIntent(.toFile, at: address))
-    let outcome = try files.commit(
-      &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+    let outcome: CommitOutcome
+    do {
+      outcome = try files.commit(
+        &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+    } catch {
+      // The file may have its name all the same. Which record counts is not left to the next change.
+      try packs.finish(hold)
+      throw error
+    }
     guard case .done = outcome else {
       hold.announce(.old, nil)
       return outcome
@@ -379,15 +372,11 @@ struct Records {
     of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
     if let address = found.packAddress, var packs = try packs(of: open) {
-      // What a dead holder has announced must not be overwritten.
-      try packs.finish(hold)
-      guard try packs.remove(found.name, at: address, level, hold) else { return false }
-      hold.count(from: found.size, to: nil)
-      // What others have put there shows once the packed record is gone.
+      // First: what others have put there would show once the packed record is gone.
       if !hold.hasNoFiles {
         _ = try open.subdirectory(found.name.subdirectory)?.directory.unlink(found.name.fileName)
       }
-      return true
+      return try packs.remove(found.name, at: address, level, counting: found.size, hold)
     }
     return try files.remove(found, level, recycling: recycling, in: directory, of: open, hold)
   }

@@ -17,7 +17,7 @@ extension Publisher {
     try placed.draft.synchronize(level)
     keeper?.willStore(path.digest)
     while true {
-      switch try complete(placed, from: stream, to: header, level, &wait, core.stripes.hold(path.digest)) {
+      switch try complete(placed, from: stream, to: header, level, &wait, core.hold(path.digest)) {
       case .nameIsTaken: throw BlobStoreError(.overtaken, "the key was stored or removed while the blob was written")
       case .mustWait(let usage): try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
       case .done(let usage):
@@ -47,14 +47,14 @@ extension Publisher {
   /// Gives a record another header before it is whole. Under the key's hold, as others look at the old one there before
   /// they call it damaged.
   func rewrite(_ placed: borrowing PlacedDraft, to header: RecordHeader) throws {
-    try core.records.rewriteStream(placed.draft, to: header, core.stripes.hold(placed.path.digest))
+    try core.records.rewriteStream(placed.draft, to: header, core.hold(placed.path.digest))
   }
 
   /// Removes a record that is given up before it is whole. What cannot be removed now, a collection takes: its writer
   /// is gone.
   func withdraw(_ placed: borrowing PlacedDraft) {
     do {
-      let hold = try core.stripes.hold(placed.path.digest)
+      let hold = try core.hold(placed.path.digest)
       // In another directory the counters are another's.
       guard let open = try core.root.opened(), open.ownership.isSameDirectory(as: placed.root.ownership) else { return }
       try core.records.withdrawStream(placed.draft, at: placed.path, hold)

@@ -87,7 +87,7 @@ extension StoreCore {
     of key: BlobKey, _ change: (inout RecordExtension) -> Void
   ) throws -> BlobStore.Outcome {
     let name = try path(for: key)
-    let hold = try stripes.hold(name.digest)
+    let hold = try hold(name.digest)
     guard let open = try root.opened() else { return .notFound }
     let path = open.placed(name)
     if let outcome = try records.changePackedExtension(of: path, in: open, configuration.now(), hold, change) {

@@ -37,7 +37,7 @@ extension BlobStore {
     let result = try withErrorContext("withExclusiveAccess", key) {
       let digest = try core.path(for: key).digest
       // An error of the closure goes to the caller as it is, and is no error of the store.
-      let hold = try core.stripes.hold(digest)
+      let hold = try core.hold(digest)
       defer { extendLifetime(hold) }
       if let open = try core.root.opened() {
         try core.records.moveToFile(open.placed(try core.path(for: key)), in: open, hold)

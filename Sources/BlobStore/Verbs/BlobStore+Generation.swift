@@ -78,7 +78,7 @@ extension BlobStore {
     try withErrorContext("load", key) {
       let path = try core.path(for: key)
       _ = try core.root.openedOrMade()
-      return try core.stripes.hold(path.digest).history
+      return try core.hold(path.digest).history
     }
   }
 

@@ -150,7 +150,7 @@ extension StoreCore {
   ) throws -> BlobStore.Outcome {
     let path = try path(for: key)
     // The hold ends with this line: what is synced is synced beside others.
-    let written = try writeHeader(at: path, now, level, stripes.hold(path.digest), change)
+    let written = try writeHeader(at: path, now, level, hold(path.digest), change)
     switch consume written {
     case .none(let outcome): return outcome
     case .packed(let outcome): return outcome
@@ -218,7 +218,7 @@ extension StoreCore {
   ///
   /// - Returns: the header as it is then; nil if it was not written.
   func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
-    guard let hold = try stripes.holdIfAvailable(path.digest) else { return nil }
+    guard let hold = try holdIfAvailable(path.digest) else { return nil }
     var stamped: RecordHeader?
     // The change of generation makes memory read the new time.
     let change = hold.beginPayloadChange(.none)
@@ -240,7 +240,7 @@ extension StoreCore {
   /// - Returns: the record's update time afterwards; nil if it is not known.
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) -> UnixTime? {
     do {
-      guard let hold = try stripes.holdIfAvailable(path.digest) else { return nil }
+      guard let hold = try holdIfAvailable(path.digest) else { return nil }
       var update: UnixTime?
       var mustWrite = false
       let written = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { header in

@@ -127,7 +127,7 @@ extension StoreCore {
     case .damaged: break
     }
     var reading = try readAtStableGeneration(look, isFirst: false, &place)
-    if case .damaged = reading, let hold = try stripes.holdIfAvailable(look.path.digest) {
+    if case .damaged = reading, let hold = try holdIfAvailable(look.path.digest) {
       defer { extendLifetime(hold) }
       reading = try readAtStableGeneration(look, isFirst: false, &place)
     }

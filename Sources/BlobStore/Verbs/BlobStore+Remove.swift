@@ -137,7 +137,7 @@ extension StoreCore {
     }
     // Without a control file, no production for the directory is under way.
     if mustTell, try controlFiles.controlFile(of: open, makesIt: false) != nil {
-      try stripes.hold(path.digest).noteChange()
+      try hold(path.digest).noteChange()
     }
     return .notFound
   }
@@ -145,9 +145,9 @@ extension StoreCore {
   /// - Returns: false if the key has no record in a pack.
   private func removePacked(_ path: RecordPath, of open: OpenRoot, if condition: StoreCondition?) throws -> Bool {
     guard try records.packs(of: open) != nil else { return false }
-    let hold = try stripes.hold(path.digest)
+    let hold = try hold(path.digest)
     let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
-    guard let found = try records.findPacked(path, of: open, by: judge, hold) else { return false }
+    guard let found = try records.findPacked(path, of: open, by: judge) else { return false }
     if let condition, !condition.holds(in: hold.history) || !condition.allows(found.liveHeader) {
       throw ConditionFailed()
     }
@@ -164,7 +164,7 @@ extension StoreCore {
     _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if condition: StoreCondition?
   ) throws -> BlobStore.Durability.Level? {
-    let hold = try stripes.hold(path.digest)
+    let hold = try hold(path.digest)
     let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
     guard let found = try recordToRemove(at: path, in: directory, of: open, by: judge) else {
       // A producer may be at it, and must learn that it was removed.
@@ -350,7 +350,7 @@ extension StoreCore {
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
-    guard let hold = try stripes.holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
+    guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
     let now = configuration.now()
     guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)) else {
       return .stays

@@ -85,7 +85,7 @@ extension Publisher {
         guard let room = try records.room(for: header, path, isDurable: isDurable) else { return nil }
         let placed = try place(
           room, &records, payload, tail, header, locks, at: path, of: open, if: &condition, &wait,
-          core.stripes.hold(path.digest))
+          core.hold(path.digest))
         switch placed {
         case .done(let header, let usage, let generation):
           didStore(header, at: path, of: open, exceeding: usage)
@@ -144,7 +144,7 @@ extension Publisher {
     isInPlace = true
     if let condition, !condition.stillHolds(in: hold.history) {
       // A wipe may have passed the place before.
-      if try records.remove(path, at: room.address.rawValue, level, hold) { hold.count(from: size, to: nil) }
+      _ = try records.remove(path, at: room.address.rawValue, level, counting: size, hold)
       throw ConditionFailed()
     }
     return .done(header, exceeding: exceeding, generation: hold.generation)
@@ -155,7 +155,6 @@ extension Publisher {
     at path: RecordPath, _ records: inout PackRecords, of open: OpenRoot, by judge: RecordJudge,
     _ hold: borrowing KeyHold
   ) throws -> FoundRecord? {
-    try records.finish(hold)
     if let found = try records.find(path, by: judge) {
       if case .unreadable(let error) = found.content { throw error }
       return found

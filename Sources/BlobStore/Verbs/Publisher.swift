@@ -206,7 +206,7 @@ struct Publisher {
         pending.syncs += 1
       }
       let publication = try place(
-        &draft, &pending, at: path, of: open, if: &condition, &wait, core.stripes.hold(path.digest))
+        &draft, &pending, at: path, of: open, if: &condition, &wait, core.hold(path.digest))
       switch publication {
       case .mustSync(let needed):
         pending.level = needed

@@ -47,6 +47,19 @@ package struct FaultScript: Sendable, CustomStringConvertible {
       store("abc", 302, locks: .one), store("abc", 303, locks: .keep), .operation(.load("abc", touching: true)),
     ])
 
+  /// Records that move between file and pack, where packs take records of up to 1000 bytes.
+  package static let packs = FaultScript(
+    name: "packs",
+    steps: [
+      store("a", 100), store("abc", 300), store("abc", 3000), store("abc", 200, locks: .keep), .operation(.lock("abc")),
+      .operation(.lock("abc")), store("abc", 3001, locks: .keep), store("abc", 201, locks: .keep),
+      .operation(.unlock("abc", force: false)), .advance(1), .operation(.touch("a")),
+      .operation(.load("a", touching: true)), .operation(.read("abc", touching: true)),
+      .operation(.storePieces("abc", payload(302), ttl: nil, locks: .none)), store("abc", 50, ttl: 60),
+      .operation(.setExtendedData("abc", payload(30))), .operation(.header("abc")), .operation(.contains("abc")),
+      .operation(.remove("abc")), .operation(.remove("abc")), .operation(.remove("a")),
+    ])
+
   private static let locks = FaultScript(
     name: "locks",
     steps: [

@@ -18,10 +18,10 @@ struct PackedContent {
 extension PackRecords {
   /// Sets room aside for a record.
   ///
-  /// - Returns: nil if it cannot be packed, or all packs are full.
+  /// - Returns: nil if it cannot be packed, all packs are full, or the word of the sequence is damaged.
   func room(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
     let (payload, tail) = (Int(clamping: header.payloadSize), Int(header.extensionEnd ?? 0))
-    guard
+    guard control.packSequence >> PackedHeader.sequenceBitCount == 0,
       let byteCount = PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail),
       PackedHeader(header, nameDigest: name.digest, nameByteCount: name.fileName.utf8.count, sequence: 0) != nil
     else { return nil }
@@ -120,11 +120,14 @@ extension PackRecords {
         let entry = IndexEntry(tag: index.tag(of: name.digest), byteCount: byteCount, address: address)
         let time = IndexLayout.time(of: update)
         if let old, let (slot, current) = index.find(name.digest, at: old) {
-          index.setTime(time, at: slot)
+          control.willStep(.exchangeEntry)
           guard index.compareExchange(at: slot, current, entry) else { continue }
+          // Afterwards: before it, the old record would seem to be used. The new one is read with its update until then.
+          index.setTime(time, at: slot)
           try countDead(current)
-        } else if index.insert(entry, name.digest, time: time) == nil {
-          throw IndexIsFull()
+        } else {
+          control.willStep(.exchangeEntry)
+          guard index.insert(entry, name.digest, time: time) != nil else { throw IndexIsFull() }
         }
       }
       atomicMemoryFence(ordering: .sequentiallyConsistent)
@@ -150,6 +153,7 @@ extension PackRecords {
 
   private func markDead(_ address: PackAddress) throws {
     guard let pack = try packs.files.pack(address.pack) else { return }
+    control.willStep(.markDead)
     pack.deadBits(ofChunk: address.chunk).set(address, isDead: true)
   }
 }
@@ -159,20 +163,24 @@ extension PackRecords {
 extension PackRecords {
   /// Removes a record.
   ///
-  /// - Parameter kind: why, for whoever takes the stripe if this process dies in between.
+  /// - Parameters:
+  ///   - kind: why, for whoever takes the stripe if this process dies in between.
+  ///   - size: by which the counters fall; nil if they have been changed before.
   /// - Returns: false if it is not there any more.
+  /// - Throws: where it cannot be said to be on the medium, it is removed all the same.
   mutating func remove(
     _ name: RecordPath, at address: UInt64, _ level: BlobStore.Durability.Level, as kind: StripeIntent.Kind = .record,
-    _ hold: borrowing KeyHold
+    counting size: RecordSize? = nil, _ hold: borrowing KeyHold
   ) throws -> Bool {
     let address = PackAddress(rawValue: address)
     hold.announce(.old, StripeIntent(kind, at: address.rawValue))
     let change = hold.beginPayloadChange(level)
     defer { hold.end(change) }
     let isRemoved = try takeAway(name, address)
+    if isRemoved, let size { hold.count(from: size, to: nil) }
     // In all packs, because an older record of the key may lie in another one, whose bit is not on the medium yet.
-    if level == .full { try packs.files.synchronize() }
     hold.announce(.old, nil)
+    if level == .full { try packs.files.synchronize() }
     return isRemoved
   }
 
@@ -180,6 +188,7 @@ extension PackRecords {
     var isRemoved = false
     while true {
       if let (slot, entry) = packs.index.find(name.digest, at: address) {
+        control.willStep(.exchangeEntry)
         guard packs.index.compareExchange(at: slot, entry, .empty) else { continue }
         isRemoved = true
         try countDead(entry)
@@ -208,7 +217,6 @@ extension PackRecords {
     of name: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome? {
-    try finish(hold)
     guard let (found, content) = try content(of: name) else { return nil }
     guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
     var header = content.header
@@ -251,9 +259,10 @@ extension PackRecords {
     var counted = before.header
     counted.refCount = content.header.refCount
     if counted == content.header, before.body == content.body,
-      try writeInPlace(found, name, refCount: content.header.refCount, level, hold)
+      let pack = try writeInPlace(found, name, refCount: content.header.refCount, level, hold)
     {
       hold.count(from: old, to: new)
+      if level > .none { try pack.synchronize() }
       return true
     }
     let isDurable = level > .none || content.header.isLocked
@@ -270,15 +279,16 @@ extension PackRecords {
 
   /// Writes another count of locks over the old one: a sector is written as a whole.
   ///
-  /// - Returns: false for a record in a chunk of another class, of which an older copy may be on the medium.
-  private func writeInPlace(
+  /// - Returns: the pack, which is to be synced; nil for a record in a chunk of another class, of which an older copy may be
+  ///   on the medium.
+  private mutating func writeInPlace(
     _ found: PackedFinding, _ name: RecordPath, refCount: UInt32, _ level: BlobStore.Durability.Level,
     _ hold: borrowing KeyHold
-  ) throws -> Bool {
+  ) throws -> PackFile? {
     let address = found.entry.address
     guard let pack = try packs.files.pack(address.pack), pack.entry(ofChunk: address.chunk).chunkClass == .durable,
       let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
-    else { return false }
+    else { return nil }
     var header = found.header
     header.refCount = refCount
     hold.willChange(level)
@@ -288,8 +298,9 @@ extension PackRecords {
       let head = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<PackLayout.recordHeaderByteCount])
       try pack.write(unsafe RawSpan(_unsafeBytes: head), at: address)
     }
-    if level > .none { try pack.synchronize() }
-    return true
+    // An index that was made anew meanwhile may lack a record whose header it has read half written.
+    try publish(header.byteCount, at: address, name, over: nil, found.lastUse)
+    return pack
   }
 
   /// Gives a record another extension. Its payload stays.
@@ -298,7 +309,6 @@ extension PackRecords {
   mutating func changeExtension(
     of name: RecordPath, _ now: UnixTime, _ hold: borrowing KeyHold, _ change: (inout RecordExtension) -> Void
   ) throws -> BlobStore.Outcome? {
-    try finish(hold)
     guard let (found, content) = try content(of: name) else { return nil }
     guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
     let payload = Int(content.header.payloadSize)
@@ -340,21 +350,18 @@ extension PackRecords {
   private mutating func finish(_ intent: StripeIntent, _ hold: borrowing KeyHold) throws {
     let address = PackAddress(rawValue: intent.address)
     guard let kind = intent.kind, address.canHoldRecord, let pack = try packs.files.pack(address.pack) else { return }
-    let bits = pack.deadBits(ofChunk: address.chunk)
     // Before the header: a collector passes over a dead record without its stripe, and its chunk may be used anew since.
-    guard !bits.isDead(address), let fileName = try fileName(of: pack, address, hold),
+    guard !pack.deadBits(ofChunk: address.chunk).isDead(address), let fileName = try fileName(of: pack, address, hold),
       let path = core.layout(of: open).path(ofFileName: fileName)
     else { return }
     while true {
       let isCurrent = packs.index.find(path.digest, at: address) != nil
-      switch kind {
-      case .record:
-        if !isCurrent { bits.set(address, isDead: true) }
-      case .fromFile:
-        if isCurrent { removeFile(path) } else { bits.set(address, isDead: true) }
-      case .toFile:
-        if isCurrent, try hasFile(path) { _ = try takeAway(path, address) }
-        if packs.index.find(path.digest, at: address) == nil { bits.set(address, isDead: true) }
+      let isReplaced = try kind == .toFile && isCurrent && hasFile(path)
+      if !isCurrent || isReplaced {
+        // Also out of an index that was made anew since the look: no entry leads to a dead record.
+        _ = try takeAway(path, address)
+      } else if kind == .fromFile {
+        removeFile(path)
       }
       atomicMemoryFence(ordering: .sequentiallyConsistent)
       if packs.isInForce { return }

@@ -38,10 +38,9 @@ struct PackRecovery {
       let entry = pack.entry(ofChunk: number)
       let state = entry.state
       guard state.kind != .free else { continue }
+      let hasOwner = try control.isOwn(state.owner) || control.isAlive(state.owner)
       // One whose process has died takes no more.
-      if state.kind == .open, !control.isOwn(state.owner), try !control.isAlive(state.owner) {
-        _ = entry.seal(owner: state.owner)
-      }
+      if state.kind == .open, !hasOwner { _ = entry.seal(owner: state.owner) }
       let salts = pack.salts(ofChunk: number)
       let start = PackAddress(pack: pack.number, chunk: number, offset: 0)
       let count = try unsafe pack.read(into: bytes, at: start)
@@ -49,7 +48,9 @@ struct PackRecovery {
       let bits = pack.deadBits(ofChunk: number)
       var walk = ChunkWalk(pack: pack.number, chunk: number, salts: salts)
       while let record = walk.next(in: chunk) {
-        rebuild.add(record, isDead: bits.isDead(record.address), in: chunk)
+        // One whose writer lives may be half written. That is no damage.
+        let isHalf = hasOwner && entry.inFlight > 0 && !record.hasSoundPayload(in: chunk)
+        rebuild.add(record, isDead: isHalf || bits.isDead(record.address), in: chunk)
       }
     }
   }

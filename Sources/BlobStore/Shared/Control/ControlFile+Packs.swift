@@ -1,3 +1,4 @@
+internal import Posix
 internal import Synchronization
 
 // What processes share of the packs: Spec/ControlFile.md, "Packs".
@@ -31,6 +32,13 @@ extension ControlFile {
   func raisePackSequence(to sequence: UInt64) {
     file.withWord(at: ControlLayout.packSequenceOffset, as: UInt64.self) { _ = $0.max(sequence, ordering: .relaxed) }
   }
+}
+
+// MARK: - Steps
+
+extension ControlFile {
+  /// Comes before a step in memory that cannot fail. A test may step in.
+  func willStep(_ step: SystemCall) { try? file.willStep(step) }
 }
 
 // MARK: - Intents

@@ -107,8 +107,12 @@ extension KeyHold {
   /// What the stripe's holder has announced; of a new hold, what a dead one has left unfinished.
   func intent(_ word: ControlLayout.IntentWord) -> StripeIntent? { memory?.intent(word, of: stripeNumber) }
 
+  /// Whether anything is announced that has not ended.
+  var hasIntents: Bool { intent(.new) != nil || intent(.old) != nil }
+
   /// Announces a step, or takes back what was announced.
   func announce(_ word: ControlLayout.IntentWord, _ intent: StripeIntent?) {
+    memory?.willStep(.announce)
     memory?.setIntent(word, of: stripeNumber, to: intent)
   }
 

@@ -71,7 +71,7 @@ extension StoreCore {
   private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> BlobStore.VerificationFinding? {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
     do {
-      guard let hold = try stripes.holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
+      guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
       guard case .damaged = try verifyRecord(path) else { return .record(entry) }
       try discard(path, policy, hold)
       return .repaired(entry)
@@ -88,7 +88,7 @@ extension StoreCore {
     do {
       var reading = try verifyRecord(path)
       if case .damaged = reading { reading = try verifyRecord(path) }
-      if case .damaged = reading, let hold = try stripes.holdIfAvailable(path.digest) {
+      if case .damaged = reading, let hold = try holdIfAvailable(path.digest) {
         defer { extendLifetime(hold) }
         reading = try verifyRecord(path)
       }

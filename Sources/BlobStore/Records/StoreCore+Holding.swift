@@ -1,0 +1,27 @@
+internal import Posix
+
+// A key is held by these alone, so that each change begins where the one before has ended.
+extension StoreCore {
+  /// Holds a key, and finishes what a dead holder of its stripe has announced.
+  ///
+  /// - Throws: as `StripeLocks.hold`; what keeps a change from being finished.
+  func hold(_ digest: UInt64) throws -> KeyHold {
+    let hold = try stripes.hold(digest)
+    try finish(hold)
+    return hold
+  }
+
+  /// Holds a key as `hold` does, if that can be done at once.
+  ///
+  /// - Returns: nil if another change of the key is under way.
+  func holdIfAvailable(_ digest: UInt64, makesControlFile: Bool = false) throws -> KeyHold? {
+    guard let hold = try stripes.holdIfAvailable(digest, makesControlFile: makesControlFile) else { return nil }
+    try finish(hold)
+    return hold
+  }
+
+  private func finish(_ hold: borrowing KeyHold) throws {
+    guard hold.hasIntents, let open = try root.opened(), var packs = try records.packs(of: open) else { return }
+    try packs.finish(hold)
+  }
+}

@@ -1,0 +1,36 @@
+import BlobStore
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Every call of every operation on packed records fails in turn: what is reported is what failed, and nothing else has
+/// happened.
+@Suite(.serialized) struct PackFaultTests {
+  static let scripts =
+    FaultScript.all.filter { ["stores", "locks"].contains($0.name) } + [FaultScript.packs]
+
+  @Test(.timeLimit(.minutes(10)), arguments: scripts, [BlobStore.Durability.automatic, .full])
+  func everyFailedCallIsHarmless(script: FaultScript, durability: BlobStore.Durability) throws {
+    let seed = SeededGenerator.announcedSeed(for: "PackFaultTests")
+    var generator = SeededGenerator(seed: seed)
+    var unharmed = try PackFaultRun(script, durability)
+    #expect(try unharmed.play(makesIndexAnew: true) == [])
+    // A byte that cannot be unlocked stays locked while the process lives. Steps in memory do not fail.
+    let kinds = Set(SystemCall.allCases.filter { ($0 == .takeStripe || !$0.isStep) && $0 != .unlockByte })
+    for call in 1...unharmed.callCount {
+      let errors =
+        FaultTests.isLong ? FaultTests.errors : [FaultTests.errors.randomElement(using: &generator) ?? .ioError]
+      for errno in errors {
+        // Interrupted for ever is tried again for ever.
+        let isOnce = errno == .interrupted || Bool.random(using: &generator)
+        var run = try PackFaultRun(script, durability)
+        run.plan.arm(FaultPlan.Fault(errno, call: call, of: kinds, isOnce ? .once : .fromThenOn))
+        let mismatches = try run.play(makesIndexAnew: call.isMultiple(of: 8))
+        #expect(mismatches.isEmpty, "seed \(seed), \(script) at \(durability): call \(call), \(errno), once: \(isOnce)")
+        // One is enough to look into.
+        guard mismatches.isEmpty else { return }
+      }
+    }
+  }
+}

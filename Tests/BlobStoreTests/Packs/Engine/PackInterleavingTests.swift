@@ -1,0 +1,181 @@
+import BlobRecord
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+@testable import BlobStore
+
+/// What happens between two steps of an operation on a packed record.
+@Suite struct PackInterleavingTests: BetweenCalls {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private static func packing(_ configuration: inout BlobStore.Configuration) { configuration.packing = .upTo(1000) }
+
+  private func audit() throws -> PackAudit { try PackAudit(of: cache.root) }
+
+  // MARK: A load
+
+  enum Replacement: CaseIterable { case none, elsewhere }
+
+  /// A chunk is freed and filled anew between the look at the index and the read.
+  @Test(arguments: Replacement.allCases) func aLoadMeetsAChunkOfAnotherLife(replacement: Replacement) throws {
+    let store = try tracedStore(Self.packing)
+    try store.store(payload(100, 1), for: "key")
+    let cache = cache
+    before(.read, at: "/.packs/p-0") {
+      // Another process removes the record, or moves it to a durable chunk. A third one takes its chunk.
+      let other = try cache.store(Self.packing)
+      if replacement == .none {
+        try other.remove("key")
+      } else {
+        try other.store(payload(100, 2), for: "key", locks: .one)
+      }
+      let packs = try #require(try other.core.packs())
+      let pack = try #require(try packs.files.pack(0))
+      let chunk = pack.entry(ofChunk: 0)
+      #expect(chunk.seal(owner: chunk.state.owner))
+      #expect(chunk.beginCollection())
+      #expect(chunk.free())
+      // It has a record at the same place, of the same size.
+      try cache.store(Self.packing).store(payload(100, 3), for: "yek")
+      #expect(chunk.state.kind == .open)
+    }
+    #expect(try store.load("key")?.payload == (replacement == .none ? nil : payload(100, 2)))
+    #expect(try store.load("yek")?.payload == payload(100, 3))
+    #expect(try audit().flaws == [])
+  }
+
+  /// A record is removed and stored anew at another place, or as a file, just before it is read.
+  @Test(arguments: [100, 2000]) func aLoadMeetsAReplacement(byteCount: Int) throws {
+    let store = try tracedStore(Self.packing)
+    try store.store(payload(100, 1), for: "key")
+    let cache = cache
+    before(.read, at: "/.packs/p-0") { try cache.store(Self.packing).store(payload(byteCount, 2), for: "key") }
+    #expect(try store.load("key")?.payload == payload(byteCount, 2))
+  }
+
+  /// A record moves from its file to a pack after the index was looked at.
+  @Test func aLoadMeetsAMove() throws {
+    let store = try tracedStore(Self.packing)
+    try store.store(payload(50), for: "another")
+    try store.store(payload(2000, 1), for: "key")
+    _ = try store.load("another")
+    let cache = cache
+    before(.openBeneath, at: "key") { try cache.store(Self.packing).store(payload(100, 2), for: "key") }
+    #expect(try store.load("key")?.payload == payload(100, 2))
+  }
+
+  // MARK: A store
+
+  /// Room counts as in flight until its record is published.
+  @Test(arguments: [SystemCall.write, .exchangeEntry, .freeStripe]) func aStoreInFlightIsCounted(
+    call: SystemCall
+  ) throws {
+    let store = try tracedStore(Self.packing)
+    try store.store(payload(10), for: "another")
+    let chunk = try #require(try store.core.packs()?.files.pack(0)).entry(ofChunk: 0)
+    before(call, at: call == .write ? "/.packs/p-0" : "") { #expect(chunk.inFlight == 1) }
+    try store.store(payload(100), for: "key")
+    #expect(chunk.inFlight == 0)
+  }
+
+  /// Two threads of one process put records into one chunk.
+  @Test(arguments: [SystemCall.write, .announce, .exchangeEntry, .markDead]) func twoThreadsShareAChunk(
+    call: SystemCall
+  ) throws {
+    let store = try tracedStore(Self.packing)
+    try store.store(payload(100, 1), for: "key")
+    before(call, at: call == .write ? "/.packs/p-0" : "") {
+      let isDone = Gate()
+      Thread.detachNewThread {
+        #expect(throws: Never.self) { try store.store(payload(200, 2), for: "another") }
+        isDone.open()
+      }
+      #expect(isDone.wait())
+    }
+    try store.store(payload(300, 3), for: "key")
+    #expect(try store.load("key")?.payload == payload(300, 3))
+    #expect(try store.load("another")?.payload == payload(200, 2))
+    let audit = try audit()
+    #expect(audit.flaws == [] && audit.announced.isEmpty)
+    #expect(audit.records.count == 3 && audit.current.count == 2)
+  }
+
+  // MARK: An index that is made anew
+
+  enum Change: CaseIterable { case storesNew, replaces, locks, locksInPlace, unlocks, removes, storesFile }
+
+  /// Another process makes the index anew before each step of a change.
+  @Test(arguments: Change.allCases) func aChangeMeetsAnotherIndex(change: Change) throws {
+    for step in 1...40 {
+      let bench = try PackInterleavingTests()
+      guard try bench.change(change, withAnotherIndexBefore: step) else {
+        #expect(step > 3)
+        return
+      }
+    }
+    Issue.record("more steps than any change has")
+  }
+
+  /// - Returns: false if there was no such step.
+  private func change(_ change: Change, withAnotherIndexBefore step: Int) throws -> Bool {
+    let store = try tracedStore(Self.packing)
+    try store.store(payload(100, 1), for: "another")
+    switch change {
+    case .storesNew: break
+    case .replaces, .locks, .removes, .storesFile: try store.store(payload(100, 1), for: "key")
+    case .locksInPlace, .unlocks: try store.store(payload(100, 1), for: "key", locks: .one)
+    }
+    let (cache, trace) = (cache, trace)
+    let count = CallCount()
+    trace.onCall { call, path in
+      guard call.isStep || path.string.contains("/.packs/") else { return nil }
+      count.add(1)
+      guard count.value == step else { return nil }
+      trace.onCall(nil)
+      #expect(throws: Never.self) {
+        try FileManager.default.removeItem(atPath: cache.path(".packs/index"))
+        _ = try cache.store(Self.packing).load("another")
+      }
+      return nil
+    }
+    var locks: UInt32 = 0
+    var expected: Data? = payload(100, 1)
+    switch change {
+    case .storesNew, .replaces:
+      expected = payload(200, 2)
+      try store.store(payload(200, 2), for: "key")
+    case .storesFile:
+      expected = payload(2000, 2)
+      try store.store(payload(2000, 2), for: "key")
+    case .locks, .locksInPlace:
+      locks = change == .locks ? 1 : 2
+      #expect(try store.lock("key") == .done)
+    case .unlocks: #expect(try store.unlock("key") == .done)
+    case .removes:
+      expected = nil
+      #expect(try store.remove("key") == .done)
+    }
+    trace.onCall(nil)
+    let event: Comment = "\(change) with another index before step \(step)"
+    for reader in [store, try cache.store()] {
+      let blob = try reader.load("key", touching: false)
+      #expect(blob?.payload == expected, event)
+      #expect(blob?.header.refCount ?? 0 == locks, event)
+      #expect(try reader.load("another", touching: false)?.payload == payload(100, 1), event)
+    }
+    let audit = try audit()
+    #expect(audit.flaws == [] && audit.announced.isEmpty, event)
+    return count.value >= step
+  }
+}
+
+extension StoreCore {
+  /// The packs that are open.
+  fileprivate func packs() throws -> Packs? { try root.opened().flatMap { try records.packs(of: $0)?.packs } }
+}
