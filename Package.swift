@@ -191,7 +191,7 @@ let package = Package(
     .target(
       name: "FaultOperations",
       dependencies: [
-        "BlobStore", "BlobRecord", "Posix",
+        "BlobStore", "BlobRecord", "Posix", "Locks",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "SystemPackage", package: "swift-system"),
       ],

@@ -16,11 +16,16 @@ public struct StoreSettings: Sendable {
   public var recycles = true
   /// Whether the store has made a change before: the first change takes nothing from the recycling bin.
   public var warmsUp = false
+  /// Whether small records lie in packs.
+  public var packs = false
   /// Where a test that watches the calls does so.
   package var files = Files()
 
   /// The Unix seconds at which tests happen that say nothing else.
   public static let standardTime: Int64 = 1_700_000_000
+
+  /// What a record takes at the most that is packed, where any is.
+  public static let largestPackedByteCount = 4096
 
   public init(directory: FilePath) {
     self.directory = directory
@@ -32,6 +37,7 @@ public struct StoreSettings: Sendable {
     configuration.access.lockTimeout = lockTimeout
     configuration.format = format
     configuration.limits.freeSpaceFloor = 0
+    if packs { configuration.packing = .upTo(Self.largestPackedByteCount) }
     configuration.recycling = recycles ? .automatic : .off
     configuration.logger = Logger(label: "faults", factory: { _ in SwiftLogNoOpLogHandler() })
     let now = now

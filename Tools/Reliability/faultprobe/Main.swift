@@ -88,7 +88,8 @@ enum FaultProbe {
     let result = planted ?? operation.run(arguments.settings, thenWhileOpen: look)
     let (seconds, attoseconds) = duration.components
     let report = ProbeReport(
-      result: result, held: held, seconds: Double(seconds) + Double(attoseconds) / 1e18)
+      result: result, held: held, seconds: Double(seconds) + Double(attoseconds) / 1e18,
+      steps: arguments.lifespan?.steps)
     try write(report, to: arguments.resultFile)
     switch result.outcome {
     case .done: return 0

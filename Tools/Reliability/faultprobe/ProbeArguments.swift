@@ -8,6 +8,8 @@ struct ProbeArguments {
   var settings: StoreSettings
   var resultFile: String?
   var plant: PlantedBug?
+  /// Counts the steps, and may kill the process before one.
+  var lifespan: Lifespan?
   var isInspection = false
   /// Whether operations come in one after the other.
   var isService = false
@@ -15,7 +17,9 @@ struct ProbeArguments {
 
   static let usage = """
     usage: faultprobe DIR [--now SECONDS] [--durability automatic|none|barrier|full] [--timeout MILLISECONDS]
-                      [--recycles true|false] [--warms-up true|false] [--result FILE] [--plant NAME] OPERATION [WORD...]
+                      [--recycles true|false] [--warms-up true|false] [--packs true|false] [--kill-at STEP]
+                      [--result FILE] [--plant NAME] OPERATION [WORD...]
+    --kill-at: the number of the call, or the step in shared memory, before which it is killed; 0 to list them
     operations: inspect | store KEY TAG BYTES [one|keep|keepOrOne] | load KEY [touching] | touch KEY | lock KEY |
       unlock KEY [force] | remove KEY | removeAll all|locked|unlocked | collect [evicting] | verify | quarantine KEY |
       serve: operations from standard input, one a line, and a line with the result of each
@@ -46,6 +50,12 @@ struct ProbeArguments {
       case "--warms-up":
         guard let warmsUp = Bool(value) else { return nil }
         settings.warmsUp = warmsUp
+      case "--packs":
+        guard let packs = Bool(value) else { return nil }
+        settings.packs = packs
+      case "--kill-at":
+        guard let step = Int(value) else { return nil }
+        lifespan = Lifespan(endsBefore: step > 0 ? step : nil)
       case "--result": resultFile = value
       case "--plant":
         guard let named = PlantedBug(rawValue: value) else { return nil }
@@ -53,6 +63,7 @@ struct ProbeArguments {
       default: return nil
       }
     }
+    if let lifespan { settings.files = lifespan.files }
     if rest.elementsEqual(["inspect"]) {
       isInspection = true
     } else if rest.elementsEqual(["serve"]) {

@@ -1,0 +1,35 @@
+internal import Locks
+package import Posix
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#elseif canImport(Android)
+  internal import Android
+#endif
+
+/// Counts the system calls of a process and its steps in shared memory, and kills it before one of them.
+package final class Lifespan: Sendable {
+  private let seen = Lock<[SystemCall]>([])
+  private let last: Int?
+
+  /// - Parameter last: the step before which it is killed, counted from 1; nil for a process that lives on.
+  package init(endsBefore last: Int? = nil) { self.last = last }
+
+  /// The names of what was made so far, in order.
+  package var steps: [String] { seen.withLock { $0.map(\.rawValue) } }
+
+  package var files: Files {
+    Files { [self] call, _ in
+      let count = seen.withLock { steps in
+        steps.append(call)
+        return steps.count
+      }
+      if count == last { kill(getpid(), SIGKILL) }
+      return nil
+    }
+  }
+}
