@@ -134,19 +134,19 @@ extension StoreModel {
     if let key = operation.key, let refusal = refusal(operation, key) { return .failure(refusal) }
     switch operation {
     case .store(let key, let payload, let ttl, let locks):
-      store(key, payload, ttl, locks, mayPack: true)
+      store(key, payload, ttl, locks)
       return .done
     case .storePieces(let key, let payload, let ttl, let locks):
-      store(key, payload, ttl, locks)
+      store(key, payload, ttl, locks, isStream: true)
       return .done
     case .storeVisibly(let key, let payload, let ttl, let locks):
-      store(key, payload, ttl, locks)
+      store(key, payload, ttl, locks, isStream: true, mayPack: false)
       return .data(payload)
     case .storeContents(let key, let payload, let ttl, let locks):
-      store(key, payload, ttl, locks)
+      store(key, payload, ttl, locks, isStream: true)
       return .size(Int64(payload.count))
     case .storeExtended(let key, let payload, let data):
-      store(key, payload, nil, .none, data, mayPack: true)
+      store(key, payload, nil, .none, data)
       return .done
     case .setExtendedData(let key, let data): return setExtendedData(data, key)
     case .extendedData(let key): return reading(key) { .data($0.flatMap(Self.extendedData)) }
@@ -214,7 +214,7 @@ extension StoreModel {
 
   private mutating func store(
     _ key: BlobKey, _ payload: Data, _ ttl: Duration?, _ locks: BlobStore.LockPolicy, _ extendedData: Data = Data(),
-    mayPack: Bool = false
+    isStream: Bool = false, mayPack: Bool = true
   ) {
     var header = RecordHeader(
       refCount: [.one, .keepOrOne].contains(locks) ? 1 : 0, updateTime: UInt64(max(now.seconds, 0)),
@@ -232,11 +232,10 @@ extension StoreModel {
     if !tail.isEmpty { header.extensionEnd = UInt32(tail.count) }
     records[key] = Record(payload: payload, header: header)
     records[key]?.tail = tail
-    if mayPack, isPacked(path.fileName.utf8.count + payload.count + tail.count) {
-      records[key]?.isPacked = true
-    } else {
-      makeSubdirectory(of: key)
-    }
+    let isPacked = mayPack && isPacked(path.fileName.utf8.count + payload.count + tail.count)
+    records[key]?.isPacked = isPacked
+    // A stream writes to a file first, also what is packed in the end.
+    if isStream || !isPacked { makeSubdirectory(of: key) }
   }
 
   /// Whether a record of so many bytes beside its header is packed by a store.
