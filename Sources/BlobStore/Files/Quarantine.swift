@@ -123,7 +123,7 @@ extension StoreCore {
     guard policy != .report, let open = try root.opened() else { return }
     let place = open.placed(path)
     let level = configuration.durability.level(concernsLock: false)
-    if let found = try records.findPacked(place, of: open, by: RecordJudge(), hold) {
+    if let found = try records.findPacked(place, of: open, by: RecordJudge()) {
       guard policy == .quarantine else {
         _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, hold)
         return

@@ -365,9 +365,9 @@ extension StoreCore {
     at path: RecordPath, of open: OpenRoot, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval? {
     guard try records.mayBePacked(path, of: open) else { return nil }
-    guard let hold = try stripes.holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
+    guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
     let now = configuration.now()
-    guard let found = try records.findPacked(path, of: open, by: judge(at: now), hold) else { return nil }
+    guard let found = try records.findPacked(path, of: open, by: judge(at: now)) else { return nil }
     return try remove(found, entry(of: found, at: now), in: open.directory, of: open, recycling: false, hold, if: isDue)
   }
 

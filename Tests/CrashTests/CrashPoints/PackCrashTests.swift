@@ -34,7 +34,7 @@ import Testing
       for step in run.stepsInMemory {
         for sequel in Self.sequels { for second in 1...60 { cases.append((step, sequel, second)) } }
       }
-      let chosen = cases.sampled(6, long: 600, &generator)
+      let chosen = cases.sampled(2, long: 600, &generator)
       let found = try chosen.flatMap { try run.check(killedBefore: $0.0, then: $0.1, killedBefore: $0.2) }
       return FaultRuns.Outcome(runs: chosen.count, violations: found)
     }

@@ -96,7 +96,7 @@ extension PackIndex {
     // What was read of the record, in memory and by calls, must not be read after the entry: a chunk that was taken anew
     // in between would show its new bytes under the old entry.
     atomicMemoryFence(ordering: .acquiring)
-    return word(slot.entryOffset, UInt64.self) { $0.load(ordering: .relaxed) } == entry.rawValue && successor == 0
+    return word(slot.entryOffset, UInt64.self) { $0.load(ordering: .relaxed) } == entry.rawValue
   }
 }
 
