@@ -11,7 +11,8 @@ extension OpenRoot {
       return file
     }
     let name = names.next()
-    let file = try directory.createFile(name, permissions: .ownerReadWrite)
+    let permissions = FilePermissions.ownerReadWrite
+    let file = try directory.createFile(name, permissions: permissions)
     _ = try directory.unlink(name)
     try file.write(unsafe bytes.span.bytes, at: 0)
     return file

@@ -89,7 +89,7 @@ extension PackIndex {
     IndexEntry(rawValue: word(slot.entryOffset, UInt64.self) { $0.load(ordering: .acquiring) })
   }
 
-  /// Whether an entry is still the one that was read, in an index that is still in force.
+  /// Whether an entry is still the one that was read.
   ///
   /// It proves that the record was the current one at this moment, whatever has become of its chunk since it was read.
   func isUnchanged(_ entry: IndexEntry, at slot: IndexSlot) -> Bool {
