@@ -10,9 +10,7 @@ internal import Posix
 
 extension StoreCore {
   /// The largest record that is packed; nil where none is, as where SPTPersistentCache may share the directory.
-  private var packingBound: Int? {
-    configuration.format == .checksummed && configuration.layout.naming != .verbatim ? configuration.packing.bound : nil
-  }
+  private var packingBound: Int? { hasOwnFormat ? configuration.packing.bound : nil }
 
   /// Whether a record with so large a payload may be small enough to be packed.
   func mayPack(payloadOf byteCount: Int64) -> Bool { packingBound.map { byteCount <= $0 } ?? false }
