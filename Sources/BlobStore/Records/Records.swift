@@ -105,8 +105,7 @@ struct Records {
   /// Opens a record, judges it by its header and its extension, and keeps it open for reads of its payload.
   func openLive(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<OpenRecord> {
     try read(name, in: open) {
-      guard case .live(let header, let found) = try openPacked(name, $0, in: open, at: now) else { return nil }
-      return .live(header, found.record)
+      try openPacked(name, $0, in: open, at: now)?.whole
     } file: {
       try files.openLive(name, in: open, at: now)
     }
@@ -157,9 +156,8 @@ struct Records {
   ///
   /// - Throws: `notCached` where they have to be looked for.
   private func knownPacks(of open: OpenRoot) throws(CachedLookFailure) -> PackRecords? {
-    guard let control = open.openedControlFile else { return nil }
-    switch core.packHolder.known(of: control) {
-    case .none: return nil
+    switch open.openedControlFile.map(core.packHolder.known) {
+    case nil, .some(.none): return nil
     case .open(let packs): return PackRecords(packs, of: core, in: open)
     case .unknown: throw .notCached
     }

@@ -152,7 +152,7 @@ extension StoreCore {
       throw ConditionFailed()
     }
     let level = configuration.durability.level(concernsLock: found.mayBeLocked)
-    guard try records.remove(found, level, recycling: false, in: open.directory, of: open, hold) else { return false }
+    _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, hold)
     if level == .full, !hold.hasNoFiles {
       try recordSubdirectory(of: path, open)?.directory.synchronize()
     }

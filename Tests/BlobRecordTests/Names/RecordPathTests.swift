@@ -16,4 +16,13 @@ import Testing
     #expect(separated != flat)
     #expect(separated.relative == "ab/abc" && flat.relative == "abc")
   }
+
+  /// A packed record says its name, and not where a file of the name would lie.
+  @Test func aFileNameTellsThePath() throws {
+    for arrangement in RecordArrangement.allCases {
+      let layout = RecordLayout(arrangement: arrangement)
+      #expect(try layout.path(ofFileName: "key%2F1") == layout.path(for: "key/1"))
+      #expect(layout.path(ofFileName: "key%zz") == nil)
+    }
+  }
 }

@@ -25,16 +25,23 @@ struct FollowedRecord {
   let stream: FileIdentity?
 }
 
+extension Reading<FollowedRecord> {
+  /// The same of a record that is whole.
+  var whole: Reading<OpenRecord> {
+    switch self {
+    case .live(let header, let found): .live(header, found.record)
+    case .damaged(let error): .damaged(error)
+    case .absent: .absent
+    }
+  }
+}
+
 extension FileRecords {
   /// Opens a record, judges it by its header and its extension, and keeps it open.
   func openLive(
     _ name: RecordPath, in open: OpenRoot, at now: UnixTime
   ) throws -> Reading<OpenRecord> {
-    switch try openFollowed(name, in: open, at: now, streams: false) {
-    case .live(let header, let found): .live(header, found.record)
-    case .damaged(let error): .damaged(error)
-    case .absent: .absent
-    }
+    try openFollowed(name, in: open, at: now, streams: false).whole
   }
 
   /// Opens a record as `openLive` does, also one that is being written.

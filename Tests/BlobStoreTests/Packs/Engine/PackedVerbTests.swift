@@ -1,6 +1,7 @@
 import BlobRecord
 import BlobStore
 import Foundation
+import Posix
 import TestSupport
 import Testing
 
@@ -182,5 +183,87 @@ extension PackedVerbTests {
     #expect(try store.header(for: "key")?.refCount == 1)
     #expect(try cache.exists("ke/key") != isPacked)
     #expect(try !cache.files().contains { $0.contains(".tmp") })
+  }
+}
+
+extension PackedVerbTests {
+  private func packing(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
+    try cache.store {
+      $0.packing = .upTo(8192)
+      change(&$0)
+    }
+  }
+
+  @Test func aReaderTellsExpiryAndDamage() throws {
+    let store = try packing()
+    try store.store(payload(500), for: "old", ttl: .seconds(10))
+    cache.clock.advance(by: 11)
+    #expect(try store.openReader(for: "old") == nil)
+    try store.store(payload(500), for: "sound", extendedData: payload(20))
+    let address = try #require(try store.records(prefix: "sound").first { _ in true }?.packed)
+    let start = PackLayout.fileOffset(ofChunk: address.chunk) + address.offset
+    // The last byte of the extension, then one of the header.
+    for offset in [start + 40 + 5 + 500 + 20 + 16 - 1, start + 20] {
+      try flipBit(of: ".packs/p-0", at: offset)
+      expect(.damaged) { _ = try store.openReader(for: "sound") }
+    }
+  }
+
+  /// In place: the file is mapped.
+  private func flipBit(of file: String, at offset: Int) throws {
+    let byte = try cache.bytes(file)[offset] ^ 1
+    let handle = try FileHandle(forUpdating: URL(filePath: cache.path(file)))
+    try handle.seek(toOffset: UInt64(offset))
+    try handle.write(contentsOf: [byte])
+    try handle.close()
+  }
+
+  @Test func aRemovalWhoseConditionDoesNotHoldRemovesNothing() throws {
+    let store = try packing()
+    try store.store(payload(5), for: "key")
+    #expect(try store.remove("key", if: StoreCondition(onRecord: { $0 == nil })) == nil)
+    #expect(try store.load("key")?.payload == payload(5))
+    #expect(try store.remove("key", if: StoreCondition(onRecord: { $0 != nil })) == .done)
+  }
+
+  @Test func removalsAndMovesThatLast() throws {
+    let store = try packing { $0.durability = .full }
+    try store.store(payload(9000), for: "key")
+    try store.store(payload(5), for: "key")
+    #expect(try store.remove("key") == .done)
+    #expect(try store.load("key") == nil)
+    try store.store(payload(5), for: "key")
+    try store.withExclusiveAccess(to: "key") { _ in }
+    #expect(try cache.exists("ke/key"))
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// A look that never waits notes the use at once: there is nothing to write.
+  @Test func aLookThatNeverWaitsNotesTheUse() throws {
+    guard SystemCall.hasCachedLooks else { return }
+    let store = try packing()
+    try store.store(payload(5), for: "key")
+    _ = try store.load("key")
+    cache.clock.advance(by: 100)
+    var receipt = LoadReceipt()
+    let path = try store.path(of: "key", for: "load")
+    guard case .known(let blob) = store.loadIfCached("key", at: path, touching: true, &receipt) else {
+      Issue.record("it would wait")
+      return
+    }
+    #expect(blob?.payload == payload(5))
+    #expect(receipt.owedTouch == nil)
+    #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
+  }
+
+  @Test func aPackedRecordThatIsBusyIsToldByAWipe() throws {
+    let store = try packing { $0.access.lockTimeout = .zero }
+    try store.store(payload(5), for: "key")
+    let locks = try HeldLocks(in: cache)
+    #expect(try locks.take(BlobKey("key").stripe))
+    expect(.busy) { try store.removeAll(.all) }
+    try locks.giveBack(BlobKey("key").stripe)
+    try store.removeAll(.all)
+    #expect(try store.load("key") == nil)
   }
 }
