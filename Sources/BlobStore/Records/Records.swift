@@ -147,9 +147,7 @@ struct Records {
       return try files.readCached(name, of: key, in: open, at: now)
     }
     if let reading = try packs.readCached(name, of: key, at: now) { return reading }
-    let reading = try files.readCached(name, of: key, in: open, at: now)
-    guard !packs.mayHold(name) else { throw .notCached }
-    return reading
+    return try packs.unlessMoved(name, files.readCached(name, of: key, in: open, at: now))
   }
 
   /// The packs, without a system call.
@@ -171,9 +169,7 @@ struct Records {
       return try files.readCachedHeader(of: name, in: open, at: now)
     }
     if let reading = try packs.readCachedHeader(of: name, at: now) { return reading }
-    let reading = try files.readCachedHeader(of: name, in: open, at: now)
-    guard !packs.mayHold(name) else { throw .notCached }
-    return reading
+    return try packs.unlessMoved(name, files.readCachedHeader(of: name, in: open, at: now))
   }
 
   /// Opens what lies at a name, if it is a file of the cache's.
@@ -213,11 +209,12 @@ struct Records {
     _ found: borrowing FoundRecord, to directory: OpenSubdirectory, _ level: BlobStore.Durability.Level,
     of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws {
-    guard let address = found.packAddress, let packs = try packs(of: open),
-      let bytes = try packs.copy(of: found.name, at: PackAddress(rawValue: address))
-    else { return }
-    var draft = try draft(of: bytes, in: directory, of: open)
-    try draft.replace(found.name.fileName)
+    if let address = found.packAddress,
+      let bytes = try packs(of: open)?.copy(of: found.name, at: PackAddress(rawValue: address))
+    {
+      var draft = try draft(of: bytes, in: directory, of: open)
+      try draft.replace(found.name.fileName)
+    }
     _ = try remove(found, level, recycling: false, in: open.directory, of: open, hold)
   }
 

@@ -15,6 +15,12 @@ extension PackRecords {
     try cached { records throws in try records.readHeader(of: name, at: now, isCached: true) }
   }
 
+  /// What the file of a name says, if no entry may lead to a record of the name by now.
+  func unlessMoved<Result>(_ name: RecordPath, _ reading: Result) throws(CachedLookFailure) -> Result {
+    guard !mayHold(name) else { throw .notCached }
+    return reading
+  }
+
   private func cached<Result>(_ read: (PackRecords) throws -> Result) throws(CachedLookFailure) -> Result {
     do {
       return try read(self)

@@ -117,7 +117,7 @@ extension KeyHold {
   }
 
   /// Whether no record of the stripe is a file, as far as this library has made them.
-  var hasNoFiles: Bool { memory?.hasNoFiles(ofStripe: stripeNumber) ?? false }
+  var hasNoFiles: Bool { memory?.hasNoFiles(ofStripe: stripeNumber) == true }
 
   /// A file is about to get its name.
   func willMakeFile() { memory?.noteFiles(ofStripe: stripeNumber, hasNone: false) }

@@ -206,6 +206,8 @@ extension PackedVerbTests {
     for offset in [start + 40 + 5 + 500 + 20 + 16 - 1, start + 20] {
       try flipBit(of: ".packs/p-0", at: offset)
       expect(.damaged) { _ = try store.openReader(for: "sound") }
+      let entry = try store.records(prefix: "").first { $0.key == "sound" || $0.state == .damaged }
+      #expect(entry?.state == .damaged)
     }
   }
 
@@ -253,7 +255,20 @@ extension PackedVerbTests {
     }
     #expect(blob?.payload == payload(5))
     #expect(receipt.owedTouch == nil)
+    guard case .known(let header?) = store.headerIfCached(for: "key") else {
+      Issue.record("the header would wait")
+      return
+    }
+    #expect(header.payloadSize == 5)
     #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
+  }
+
+  @Test func aStoreThatHasTheDirectoryForItselfPacksToo() throws {
+    let store = try packing { $0.access.sharing = .exclusive }
+    try store.store(payload(5), for: "key")
+    #expect(try store.lock("key") == .done)
+    #expect(try store.load("key")?.payload == payload(5))
+    #expect(try !cache.exists("ke/key"))
   }
 
   @Test func aPackedRecordThatIsBusyIsToldByAWipe() throws {
