@@ -2,7 +2,7 @@ internal import Posix
 internal import SystemPackage
 
 extension OpenRoot {
-  /// A file without a name that holds these bytes, for what reads files.
+  /// A file without a name, with these bytes as its content.
   ///
   /// System calls: `memfd_create(2)`, `fchmod(2)`, `pwrite(2)`; on Darwin, those that make a temporary file and unlink it.
   func memoryFile(_ bytes: [UInt8], names: TemporaryNames) throws -> OpenFile {

@@ -12,11 +12,11 @@ extension ControlFile {
   ///
   /// - Returns: false if a living process holds a stripe by its word: try again.
   static func void(_ file: borrowing OpenFile, _ status: Stat) throws -> Bool {
-    // An earlier version had no words, and what lies behind the end of a file that was cut binds nobody.
+    // An earlier version had no words. In a file that was cut, no process can reach the words behind its end.
     guard status.size > Int64(ControlLayout.sessionsOffset) else { return true }
     try file.write(unsafe [UInt64(0)].span.bytes, at: Int64(ControlLayout.magicOffset))
     atomicMemoryFence(ordering: .sequentiallyConsistent)
-    // Read, because a mapping of what others may cut short would end this process.
+    // By a call: others may cut the file, and then a read of a mapping would end this process.
     var words = [UInt64](repeating: 0, count: (ControlLayout.byteCount - ControlLayout.sessionsOffset) / 8)
     try unsafe words.withUnsafeMutableBytes { bytes in
       _ = try unsafe file.read(into: bytes, at: Int64(ControlLayout.sessionsOffset))

@@ -25,28 +25,28 @@ internal import SystemPackage
     case endOfSubdirectory(String)
   }
 
-  private let open: OpenRoot
-  private let layout: RecordLayout
+  let open: OpenRoot
+  let layout: RecordLayout
   private let defaultExpiration: Int64
   private let now: UnixTime
-  private let fileNamePrefix: String
-  private let fileNamePrefixBytes: [UInt8]
+  let fileNamePrefix: String
+  let fileNamePrefixBytes: [UInt8]
   /// Called with each sound record whose name is plain, before anything is allocated for it. True if the record is done
   /// with; else the walk meets it.
   var skim: ((RecordGlance) throws -> Bool)?
   /// Asked before a subdirectory is entered, by its name.
   var enters: ((String) throws -> Bool)?
   /// Receives what is read of a file that is skimmed.
-  private let head = UnsafeMutableRawBufferPointer.allocate(byteCount: RecordHeader.byteCount, alignment: 8)
+  let head = UnsafeMutableRawBufferPointer.allocate(byteCount: RecordHeader.byteCount, alignment: 8)
 
   private let start: WalkPosition?
   /// How many entries of a subdirectory an ordered walk must have met to be left in its middle.
   var smallestPart = Int.max
-  private var entriesOfSubdirectory = 0
+  var entriesOfSubdirectory = 0
   /// Whether the beginning of the current subdirectory is left out, because an earlier walk has met it.
   private(set) var leavesOutBeginning = false
   /// Whether that was so for any subdirectory.
-  private(set) var hasLeftOutBeginning = false
+  var hasLeftOutBeginning = false
 
   private var rootStream: DirectoryStream?
   /// The root's entries in order, where an order is wanted.
@@ -56,23 +56,23 @@ internal import SystemPackage
   private var digestBegun: UInt64?
   private var subdirectory: Directory?
   private(set) var subdirectoryName = ""
-  private var subdirectoryBytes: [UInt8] = []
+  var subdirectoryBytes: [UInt8] = []
   private var subdirectoryStream: DirectoryStream?
   /// The item of an only subdirectory that cannot be listed.
   private var pending: Item?
 
   /// nil without packs.
-  private let packs: PackWalk?
-  private var part = Part.files
+  let packs: PackWalk?
+  var part = Part.files
   /// Whether packed records may have moved since they were walked over.
-  private var mustSweepPacks = false
+  var mustSweepPacks = false
   /// The packed record in hand.
-  private var packed: PackWalk.Met?
+  var packed: PackWalk.Met?
   /// Whether an earlier walk was left in the middle of the packs.
-  private let goesOnInPacks: Bool
+  let goesOnInPacks: Bool
 
   /// What is walked over.
-  private enum Part {
+  enum Part {
     case packs, files
     /// Once more the packs, in the end.
     case movedToPacks
@@ -362,135 +362,15 @@ internal import SystemPackage
     }
   }
 
-  private func recordEntry(of found: borrowing FoundRecord) -> RecordEntry {
+  func recordEntry(of found: borrowing FoundRecord) -> RecordEntry {
     RecordEntry(found, layout.naming, now: now, defaultExpiration: defaultExpiration)
   }
 
-  private var judge: RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
-}
-
-// MARK: - Packed records
-
-extension RecordWalk {
-  /// Whether the item that was met last lies in a pack.
-  var isInPacks: Bool { part != .files }
-
-  /// Whether the walk is where packed records have their place in the order.
-  private var isAmongPacked: Bool { part == .packs }
-
-  private static func isLeft(in packs: PackRecords, _ start: WalkPosition?) throws(FileError) -> Bool {
-    guard let start, start.inode != 0, start.digest == OrderedEntries.digestOfPacks else { return false }
-    return try packs.directoryNumber == start.inode
-  }
-
-  private func enterPacks() {
-    guard packs != nil else { return }
-    part = .packs
-    entriesOfSubdirectory = 0
-    if goesOnInPacks { hasLeftOutBeginning = true } else { mustSweepPacks = true }
-  }
-
-  /// - Returns: nil at the end of the packs.
-  private func nextPacked() throws -> Item? {
-    guard let packs else { return nil }
-    do {
-      while let met = try packs.next() {
-        packed = met
-        entriesOfSubdirectory += 1
-        if let item = try item(for: met, in: packs) { return item }
-      }
-      return nil
-    } catch let error as ChunkFailure {
-      // One chunk that cannot be read does not end the walk over the others.
-      return .record(RecordEntry(unreadable: packs.file, BlobStoreError(error.cause, operation: "read", key: nil)))
-    }
-  }
-
-  private func item(for met: PackWalk.Met, in packs: PackWalk) throws -> Item? {
-    let prefix = fileNamePrefixBytes
-    let (isWanted, isPlain) = packs.withName(of: met) { name in
-      (name.starts(with: prefix), layout.isPlain(fileName: name))
-    }
-    guard isWanted else { return nil }
-    if let skim, isPlain, let finding = met.finding,
-      let glance = RecordGlance(finding, digest: met.digest, by: judge), try skim(glance)
-    {
-      return nil
-    }
-    guard let path = packedPath else {
-      return fileNamePrefix.isEmpty ? .foreign(packs.file + "/" + (packs.name(of: met) ?? "")) : nil
-    }
-    guard let found = try packs.found(met, at: path, by: judge) else { return nil }
-    return .record(recordEntry(of: found))
-  }
-
-  private var packedPath: RecordPath? {
-    guard let packs, let packed else { return nil }
-    return packs.name(of: packed).flatMap { layout.path(ofFileName: $0) }
-  }
+  var judge: RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
 }
 
 extension Span<UInt8> {
-  fileprivate func starts(with prefix: [UInt8]) -> Bool {
+  func starts(with prefix: [UInt8]) -> Bool {
     count >= prefix.count && prefix.indices.allSatisfy { self[$0] == prefix[$0] }
   }
-}
-
-// MARK: - Skimming
-
-extension RecordWalk {
-  private enum Skimmed {
-    case done
-    case item(Item)
-    /// It is something else than a sound record with a plain name, or of interest.
-    case toBeMet
-  }
-
-  private func skimEntry(
-    of stream: borrowing DirectoryStream, in directory: borrowing Directory
-  ) throws -> Skimmed {
-    guard let skim, stream.entryKind == .regular else { return .toBeMet }
-    let layout = layout
-    let subdirectory = subdirectoryBytes
-    let digest = stream.withEntryName { name in
-      let digest = NameDigest.digest(ofFileName: name)
-      return layout.isPlain(fileName: name, digest: digest, in: subdirectory.span) ? digest : nil
-    }
-    guard let digest, packs?.records.mayHold(nameDigest: digest) != true else { return .toBeMet }
-    let start: FileStart
-    do {
-      start = try unsafe directory.readStart(of: stream, into: head)
-    } catch {
-      let path = skimmedPath
-      let status = directory.statusOfUnreadable(stream.entry.name)
-      if let status, !open.mayBeRecord(status) { return .toBeMet }
-      return .item(
-        .record(
-          RecordEntry(
-            unreadable: path?.relative ?? stream.entry.name, path: path, status: status,
-            BlobStoreError(error, operation: "read", key: nil))))
-    }
-    switch start {
-    case .absent: return .done
-    case .notRegular: return .toBeMet
-    case .regular(let status, let byteCount):
-      guard open.ownership.owns(status), !open.ownership.owners.expose(status),
-        let glance = unsafe RecordGlance(RawSpan(_unsafeBytes: head[..<byteCount]), status, digest: digest, by: judge)
-      else { return .toBeMet }
-      return try skim(glance) ? .done : .toBeMet
-    }
-  }
-}
-
-extension Directory {
-  /// The status of a file that cannot be read; nil if the system refuses that too.
-  fileprivate func statusOfUnreadable(_ name: String) -> Stat? {
-    // Why it cannot be read is reported already.
-    (try? status(of: name)) ?? nil
-  }
-}
-
-extension OpenRoot {
-  /// Whether a file that cannot be read may be a record all the same.
-  fileprivate func mayBeRecord(_ status: Stat) -> Bool { status.type == .regular && ownership.owns(status) }
 }

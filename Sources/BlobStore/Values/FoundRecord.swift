@@ -73,14 +73,16 @@ struct FoundRecord: ~Copyable {
 
   /// A record in a pack, whose header was read.
   ///
-  /// - Parameter payloadBreach: nil also where the payload was not compared with its checksum.
+  /// - Parameters:
+  ///   - extension: nil of a record without one, and of one whose extension is damaged.
+  ///   - payloadBreach: nil also where the payload was not compared with its checksum.
   init(
     _ name: RecordPath, packed header: RecordHeader, _ file: FileFacts, at place: PackedPlace, by judge: RecordJudge,
     _ extension: RecordExtension?, payloadBreach: RecordError? = nil
   ) {
     let stored = StoredHeader(header)
     var facts = RecordFacts(fileSize: file.byteCount, nameDigest: name.digest)
-    if header.extensionEnd != nil { facts.hasWholeExtension = `extension` != nil ? true : nil }
+    if header.extensionEnd != nil { facts.hasWholeExtension = `extension` != nil }
     self.name = name
     self.file = file
     version = nil

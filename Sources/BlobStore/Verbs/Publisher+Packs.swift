@@ -15,7 +15,7 @@ extension StoreCore {
   /// Whether a record with so large a payload may be small enough to be packed.
   func mayPack(payloadOf byteCount: Int64) -> Bool { packingBound.map { byteCount <= $0 } ?? false }
 
-  /// Whether a record is to be packed.
+  /// Whether a store packs the record.
   fileprivate func packs(_ header: RecordHeader, _ path: RecordPath) -> Bool {
     guard let packingBound, !header.flags.contains(.streamIncomplete),
       let payload = Int(exactly: header.payloadSize),
@@ -120,7 +120,7 @@ extension Publisher {
     // A try that fails, and is made again, changes the generation too.
     defer { condition?.noteOwnChange(hold.generation) }
     let judge = condition?.judge == nil ? RecordJudge() : core.judge(at: core.configuration.now())
-    let found = try recordToReplace(at: path, &records, of: open, by: judge, hold)
+    let found = try recordToReplace(at: path, records, of: open, by: judge, hold)
     let before = Predecessor(found)
     if let condition, !condition.allows(before?.liveHeader) { throw ConditionFailed() }
     var header = asked
@@ -150,13 +150,10 @@ extension Publisher {
 
   /// The record that a packed one replaces: in a pack, or a file.
   private func recordToReplace(
-    at path: RecordPath, _ records: inout PackRecords, of open: OpenRoot, by judge: RecordJudge,
+    at path: RecordPath, _ records: PackRecords, of open: OpenRoot, by judge: RecordJudge,
     _ hold: borrowing KeyHold
   ) throws -> FoundRecord? {
-    if let found = try records.find(path, by: judge) {
-      if case .unreadable(let error) = found.content { throw error }
-      return found
-    }
+    if let found = try records.find(path, by: judge) { return found }
     guard !hold.hasNoFiles, let subdirectory = try core.recordSubdirectory(of: path, open) else { return nil }
     return try recordToReplace(at: path, in: subdirectory.directory, of: open, by: judge)
   }

@@ -26,7 +26,7 @@ struct FollowedRecord {
 }
 
 extension Reading<FollowedRecord> {
-  /// The same of a record that is whole.
+  /// The reading without its stream: the record is whole.
   var whole: Reading<OpenRecord> {
     switch self {
     case .live(let header, let found): .live(header, found.record)

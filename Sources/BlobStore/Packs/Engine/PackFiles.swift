@@ -31,7 +31,7 @@ final class PackFiles: Sendable {
   ///
   /// System calls: none, once it is open.
   ///
-  /// - Returns: nil if there is none of the number.
+  /// - Returns: nil if no pack has the number.
   /// - Throws: as `PackFile.open`.
   func pack(_ number: Int) throws -> PackFile? {
     if let pack = openedPack(number) { return pack }
@@ -69,7 +69,7 @@ final class PackFiles: Sendable {
     let pack: PackFile?
   }
 
-  /// - Returns: nil if there is none of the number.
+  /// - Returns: nil if no pack has the number.
   private func usable(_ number: Int) throws -> Usable? {
     do {
       return try pack(number).map { Usable(pack: $0) }

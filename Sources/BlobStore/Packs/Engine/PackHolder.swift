@@ -132,7 +132,7 @@ final class PackHolder: Sendable {
     case .unusable(let reason):
       throw BlobStoreError(
         .foreignFile, "the index of the packs cannot be used: \(reason)",
-        path: files.directory.subdirectory.directory.path.appending(PackIndex.name))
+        path: files.directory.path.appending(PackIndex.name))
     }
   }
 }

@@ -8,13 +8,6 @@ internal import Synchronization
 /// The index has no room for another name, so its record has to be a file.
 struct IndexIsFull: Error {}
 
-/// What a packed record consists of, apart from its name.
-struct PackedContent {
-  var header: RecordHeader
-  /// Payload and extension.
-  var body: [UInt8]
-}
-
 extension PackRecords {
   /// Sets room aside for a record.
   ///
@@ -97,7 +90,9 @@ extension PackRecords {
     let (pack, address) = (room.pack, room.address)
     try unsafe withUnsafeTemporaryAllocation(byteCount: packed.byteCount, alignment: 8) { buffer in
       var bytes = unsafe MutableRawSpan(_unsafeBytes: buffer)
-      name.fileName.withUTF8Span { packed.encode(name: $0, at: address, salt: salt, into: &bytes) }
+      unsafe name.fileName.withContiguousUTF8 {
+        packed.encode(name: unsafe $0.span.bytes, at: address, salt: salt, into: &bytes)
+      }
       func part(_ range: Range<Int>) -> UnsafeMutableRawBufferPointer {
         unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[range])
       }
@@ -164,7 +159,7 @@ extension PackRecords {
   /// Removes a record.
   ///
   /// - Parameters:
-  ///   - kind: why, for whoever takes the stripe if this process dies in between.
+  ///   - kind: what the stripe announces meanwhile.
   ///   - size: by which the counters fall; nil if they have been changed before.
   /// - Returns: false if it is not there any more.
   /// - Throws: where it cannot be said to be on the medium, it is removed all the same.
@@ -221,26 +216,13 @@ extension PackRecords {
     guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
     var header = content.header
     if case .unchanged(let outcome) = try change(&header) { return outcome }
-    if try noteUse(found, from: content.header, to: header) { return .done }
+    if noteUse(found, from: content.header, to: header) { return .done }
     let changed = PackedContent(header: header, body: content.body)
     return try rewrite(found, name, from: content, to: changed, level, hold) ? .done : nil
   }
 
-  /// - Returns: nil if no entry leads to a record of the name.
-  private func content(of name: RecordPath) throws -> (PackedFinding, PackedContent)? {
-    let search = unsafe try search(name) { _, found, bytes in
-      let body = found.header.payloadRange.lowerBound..<found.header.extensionRange.upperBound
-      return (found, PackedContent(header: found.recordHeader(name), body: unsafe Array(bytes[body])))
-    }
-    switch search {
-    case .absent: return nil
-    case .found(let result): return result
-    case .broken(let error, let address): throw DamagedRecord(error: error, path: packs.path(of: address))
-    }
-  }
-
   /// - Returns: whether the index alone can say what has changed.
-  private func noteUse(_ found: PackedFinding, from before: RecordHeader, to header: RecordHeader) throws -> Bool {
+  private func noteUse(_ found: PackedFinding, from before: RecordHeader, to header: RecordHeader) -> Bool {
     var used = before
     used.updateTime = header.updateTime
     guard header == used, header.ttl == 0, header.updateTime >= found.header.updateTime else { return false }
@@ -279,8 +261,8 @@ extension PackRecords {
 
   /// Writes another count of locks over the old one: a sector is written as a whole.
   ///
-  /// - Returns: the pack, which is to be synced; nil for a record in a chunk of another class, of which an older copy may be
-  ///   on the medium.
+  /// - Returns: the pack, which the caller syncs. nil for a record in a chunk of another class: the medium may have an older
+  ///   copy of it.
   private mutating func writeInPlace(
     _ found: PackedFinding, _ name: RecordPath, refCount: UInt32, _ level: BlobStore.Durability.Level,
     _ hold: borrowing KeyHold
@@ -294,7 +276,9 @@ extension PackRecords {
     hold.willChange(level)
     try unsafe withUnsafeTemporaryAllocation(byteCount: header.nameRange.upperBound, alignment: 8) { buffer in
       var bytes = unsafe MutableRawSpan(_unsafeBytes: buffer)
-      name.fileName.withUTF8Span { header.encode(name: $0, at: address, salt: salt, into: &bytes) }
+      unsafe name.fileName.withContiguousUTF8 {
+        header.encode(name: unsafe $0.span.bytes, at: address, salt: salt, into: &bytes)
+      }
       let head = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<PackLayout.recordHeaderByteCount])
       try pack.write(unsafe RawSpan(_unsafeBytes: head), at: address)
     }
@@ -312,6 +296,7 @@ extension PackRecords {
     guard let (found, content) = try content(of: name) else { return nil }
     guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
     let payload = Int(content.header.payloadSize)
+    // One that is damaged gives way to the new one.
     let kept = try? RecordExtension(decoding: unsafe content.body.span.bytes.extracting(droppingFirst: payload))
     var new = kept ?? RecordExtension()
     change(&new)
@@ -324,14 +309,6 @@ extension PackRecords {
     else { return nil }
     let level = core.configuration.durability.level(concernsLock: content.header.isLocked)
     return try rewrite(found, name, from: content, to: changed, level, hold) ? .done : nil
-  }
-}
-
-extension String {
-  /// Calls a closure with the text's UTF-8.
-  fileprivate func withUTF8Span(_ body: (RawSpan) -> Void) {
-    var text = self
-    text.withUTF8 { unsafe body(RawSpan(_unsafeBytes: UnsafeRawBufferPointer($0))) }
   }
 }
 

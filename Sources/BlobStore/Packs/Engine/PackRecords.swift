@@ -37,7 +37,7 @@ struct PackRecords {
 }
 
 extension Packs {
-  var path: FilePath { files.directory.subdirectory.directory.path }
+  var path: FilePath { files.directory.path }
 
   /// The pack that an entry leads to, for messages.
   func path(of address: PackAddress) -> FilePath { path.appending(PackFile.name(address.pack)) }
@@ -72,6 +72,13 @@ extension PackedPlace {
       pack: address.pack, chunk: address.chunk, offset: address.offset, sequence: sequence, address: address.rawValue,
       file: PackDirectory.name + "/" + PackFile.name(address.pack))
   }
+}
+
+/// What a packed record consists of, apart from its name.
+struct PackedContent {
+  var header: RecordHeader
+  /// Payload and extension.
+  var body: [UInt8]
 }
 
 /// What a search for a name in the packs comes to.
@@ -201,9 +208,8 @@ extension PackRecords {
         guard header.payloadSize <= core.configuration.limits.payload else {
           throw core.tooLarge(header, packs.path(of: found.entry.address))
         }
-        let body = found.header.payloadRange.lowerBound..<found.header.extensionRange.upperBound
         let reading = unsafe FileRecords(core: core).live(
-          header, UnsafeRawBufferPointer(rebasing: bytes[body]), name, key)
+          header, UnsafeRawBufferPointer(rebasing: bytes[found.header.bodyRange]), name, key)
         guard case .live(let header, var content) = reading else { return reading }
         content.use = PackedUse(index: packs.index, found)
         return .live(header, content)
@@ -233,15 +239,22 @@ extension PackRecords {
   /// - Returns: nil if no entry leads to a record of the name.
   /// - Throws: `DamagedRecord`.
   func asFile(_ name: RecordPath) throws -> [UInt8]? {
-    let found = unsafe try search(name) { _, found, bytes in
-      let body = found.header.payloadRange.lowerBound..<found.header.extensionRange.upperBound
-      return found.recordHeader(name).withEncodedBytes { head in
-        unsafe head.withUnsafeBytes { unsafe Array($0) } + bytes[body]
-      }
+    try content(of: name).map { _, content in
+      content.header.withEncodedBytes { head in unsafe head.withUnsafeBytes { unsafe Array($0) } + content.body }
     }
-    switch found {
+  }
+
+  /// What a record consists of, copied.
+  ///
+  /// - Returns: nil if no entry leads to a record of the name.
+  /// - Throws: `DamagedRecord`.
+  func content(of name: RecordPath) throws -> (PackedFinding, PackedContent)? {
+    let search = unsafe try search(name) { _, found, bytes in
+      (found, PackedContent(header: found.recordHeader(name), body: unsafe Array(bytes[found.header.bodyRange])))
+    }
+    switch search {
     case .absent: return nil
-    case .found(let bytes): return bytes
+    case .found(let result): return result
     case .broken(let error, let address): throw DamagedRecord(error: error, path: packs.path(of: address))
     }
   }

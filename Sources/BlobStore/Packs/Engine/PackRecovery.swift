@@ -82,7 +82,7 @@ struct PackRecovery {
       guard case .index(let index) = try PackIndex.open(in: files.directory) else {
         throw BlobStoreError(
           .internalInconsistency, "the index of the packs is gone or changed",
-          path: files.directory.subdirectory.directory.path.appending(PackIndex.name))
+          path: files.directory.path.appending(PackIndex.name))
       }
       let isWhole = rebuild.entries.allSatisfy { record in
         let entry = IndexEntry(

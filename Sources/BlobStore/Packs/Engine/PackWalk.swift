@@ -159,7 +159,7 @@ extension PackWalk {
     }
   }
 
-  /// - Returns: false if there is none.
+  /// - Returns: false after the last one.
   private func readNextChunk() throws -> Bool {
     while packs.indices.contains(nextPack) {
       let pack = packs[nextPack]
@@ -173,7 +173,7 @@ extension PackWalk {
     return false
   }
 
-  /// - Returns: false if nothing is to be met in the chunk.
+  /// - Returns: false for a chunk without records, and in a sweep for one without new ones.
   private func read(_ number: Int, of pack: PackFile) throws -> Bool {
     let entry = pack.entry(ofChunk: number)
     let state = entry.state

@@ -23,7 +23,7 @@ struct DeadBits: Sendable {
     PackLayout.salt(in: saltWord(ofQuarter: quarter))
   }
 
-  /// The word of a salt, whatever it holds.
+  /// The word of a salt, which may hold any number.
   func saltWord(ofQuarter quarter: Int) -> UInt64 {
     // Acquires the empty bits that were written before the salt.
     pack.head.withWord(at: saltOffset(quarter), as: UInt64.self) { $0.load(ordering: .acquiring) }

@@ -6,6 +6,7 @@ final class PackDirectory: Sendable {
   static let name = ".packs"
 
   let subdirectory: OpenSubdirectory
+  var path: FilePath { subdirectory.directory.path }
   /// Whose files are packs.
   let ownership: FileOwnership
 

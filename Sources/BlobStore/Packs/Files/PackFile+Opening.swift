@@ -34,7 +34,7 @@ extension PackFile {
     case .notRegular:
       throw BlobStoreError(
         .foreignFile, "something that is no file lies where a pack belongs",
-        path: packs.subdirectory.directory.path.appending(name))
+        path: packs.path.appending(name))
     case .regular(let file, let status):
       let path = file.location.path
       switch try SharedFile.Content(of: file, status, format(number), packs.ownership) {

@@ -38,7 +38,7 @@ struct PackIndexGrowth: Sendable {
     case .absent, .damaged, .unusable:
       throw BlobStoreError(
         .internalInconsistency, "the index in the making is gone or changed",
-        path: packs.subdirectory.directory.path.appending(PackIndex.nextName))
+        path: packs.path.appending(PackIndex.nextName))
     }
   }
 

@@ -92,6 +92,9 @@ extension PackedHeader {
     return start..<(start + Int(payloadByteCount))
   }
 
+  /// Payload and extension: what a record file has behind its header.
+  package var bodyRange: Range<Int> { payloadRange.lowerBound..<extensionRange.upperBound }
+
   package var extensionRange: Range<Int> {
     let start = payloadRange.upperBound
     return start..<(start + Int(extensionByteCount))

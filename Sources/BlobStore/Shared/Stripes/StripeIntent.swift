@@ -1,5 +1,5 @@
-/// What a change of a packed record announces in its stripe, so that whoever takes the stripe from the dead can finish it
-/// (Spec/Packs.md).
+/// The announcement of a change of a packed record, in its stripe. A process that takes the stripe from a dead one finishes
+/// the change by it (Spec/Packs.md).
 struct StripeIntent: RawRepresentable, Hashable, Sendable {
   let rawValue: UInt64
 

@@ -206,6 +206,8 @@ extension PackedVerbTests {
     for offset in [start + 40 + 5 + 500 + 20 + 16 - 1, start + 20] {
       try flipBit(of: ".packs/p-0", at: offset)
       expect(.damaged) { _ = try store.openReader(for: "sound") }
+      let entry = try store.records(prefix: "").first { $0.key != "old" }
+      #expect(entry?.state == .damaged)
     }
   }
 
