@@ -108,6 +108,18 @@ import Testing
     #expect(try cache.store().header(for: "key")?.refCount == 2)
   }
 
+  /// Another program writes to it after the look at its magic, and before the word is taken.
+  @Test func aControlFileThatIsOverwrittenAsAWordIsTakenBindsNobody() throws {
+    let store = try tracedStore()
+    let control = try control()
+    before(.takeStripe) {
+      try control.write(unsafe [UInt8](repeating: 7, count: 16).span.bytes, at: 0)
+    }
+    #expect(try store.lock("key") == .done)
+    #expect(try cache.bytes(".blobcache").starts(with: Array("BLOBCTL\0".utf8)))
+    #expect(try store.header(for: "key")?.refCount == 1)
+  }
+
   /// The holder has it mapped since before the damage, and may be in the middle of a change.
   @Test func aDamagedControlFileStaysWhileAWordIsHeld() throws {
     let locks = try HeldLocks(in: cache)

@@ -70,6 +70,42 @@ import Testing
     #expect(try store.load("key")?.payload == payload(100, 2))
   }
 
+  /// The file is gone, and the packs do not have the record yet or any more: the generation tells.
+  @Test func aLoadMeetsAMoveThereAndARemoval() throws {
+    let other = try cache.store(Self.packing)
+    try other.store(payload(50), for: "another")
+    try other.store(payload(2000), for: "key")
+    before(.openBeneath, at: "ke/key") {
+      try other.store(payload(5), for: "key")
+      try other.remove("key")
+    }
+    #expect(try tracedStore(Self.packing).load("key") == nil)
+  }
+
+  /// A record moves to a pack after the index was looked at: the missing file is no answer.
+  @Test(.enabled(if: SystemCall.hasCachedLooks), arguments: [false, true])
+  func aLookThatNeverWaitsMeetsAMove(isOfHeader: Bool) throws {
+    let store = try tracedStore(Self.packing)
+    try store.store(payload(50), for: "another")
+    try store.store(payload(2000, 1), for: "key")
+    _ = (try store.load("another"), try store.load("key"))
+    let (cache, hasMoved) = (cache, CallCount())
+    before(.openCached, at: "key") {
+      try cache.store(Self.packing).store(payload(100, 2), for: "key")
+      hasMoved.add(1)
+    }
+    var receipt = LoadReceipt()
+    let path = try store.path(of: "key", for: "load")
+    if isOfHeader {
+      if case .known = store.headerIfCached(for: "key") { Issue.record("the header of a file that is gone") }
+    } else {
+      if case .known = store.loadIfCached("key", at: path, touching: false, &receipt) {
+        Issue.record("a file that is gone")
+      }
+    }
+    #expect(hasMoved.value == 1)
+  }
+
   // MARK: A store
 
   /// Room counts as in flight until its record is published.

@@ -168,13 +168,11 @@ import Testing
       #expect(try store.load(BlobKey("key \(number)"))?.payload == expected, "\(number)")
     }
   }
-}
 
-extension PackedVerbTests {
   /// A stream is packed once it has ended and stayed small.
   @Test(arguments: [(10, true), (8000, true), (8200, false), (300_000, false)])
   func aStreamThatStaysSmallIsPacked(byteCount: Int, isPacked: Bool) throws {
-    let store = try cache.store { $0.packing = .upTo(8192) }
+    let store = try store()
     var writer = try store.openWriter(for: "key", ttl: .seconds(50), locks: .one)
     try writer.append(payload(byteCount).prefix(7))
     try writer.append(payload(byteCount).dropFirst(7))
@@ -184,18 +182,9 @@ extension PackedVerbTests {
     #expect(try cache.exists("ke/key") != isPacked)
     #expect(try !cache.files().contains { $0.contains(".tmp") })
   }
-}
-
-extension PackedVerbTests {
-  private func packing(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
-    try cache.store {
-      $0.packing = .upTo(8192)
-      change(&$0)
-    }
-  }
 
   @Test func aReaderTellsExpiryAndDamage() throws {
-    let store = try packing()
+    let store = try store()
     try store.store(payload(500), for: "old", ttl: .seconds(10))
     cache.clock.advance(by: 11)
     #expect(try store.openReader(for: "old") == nil)
@@ -221,7 +210,7 @@ extension PackedVerbTests {
   }
 
   @Test func aRemovalWhoseConditionDoesNotHoldRemovesNothing() throws {
-    let store = try packing()
+    let store = try store()
     try store.store(payload(5), for: "key")
     #expect(try store.remove("key", if: StoreCondition(onRecord: { $0 == nil })) == nil)
     #expect(try store.load("key")?.payload == payload(5))
@@ -229,7 +218,7 @@ extension PackedVerbTests {
   }
 
   @Test func removalsAndMovesThatLast() throws {
-    let store = try packing { $0.durability = .full }
+    let store = try store { $0.durability = .full }
     try store.store(payload(9000), for: "key")
     try store.store(payload(5), for: "key")
     #expect(try store.remove("key") == .done)
@@ -243,7 +232,7 @@ extension PackedVerbTests {
   /// A look that never waits notes the use at once: there is nothing to write.
   @Test func aLookThatNeverWaitsNotesTheUse() throws {
     guard SystemCall.hasCachedLooks else { return }
-    let store = try packing()
+    let store = try store()
     try store.store(payload(5), for: "key")
     _ = try store.load("key")
     cache.clock.advance(by: 100)
@@ -264,7 +253,7 @@ extension PackedVerbTests {
   }
 
   @Test func aStoreThatHasTheDirectoryForItselfPacksToo() throws {
-    let store = try packing { $0.access.sharing = .exclusive }
+    let store = try store { $0.access.sharing = .exclusive }
     try store.store(payload(5), for: "key")
     #expect(try store.lock("key") == .done)
     #expect(try store.load("key")?.payload == payload(5))
@@ -272,7 +261,7 @@ extension PackedVerbTests {
   }
 
   @Test func aPackedRecordThatIsBusyIsToldByAWipe() throws {
-    let store = try packing { $0.access.lockTimeout = .zero }
+    let store = try store { $0.access.lockTimeout = .zero }
     try store.store(payload(5), for: "key")
     let locks = try HeldLocks(in: cache)
     #expect(try locks.take(BlobKey("key").stripe))
@@ -280,5 +269,37 @@ extension PackedVerbTests {
     try locks.giveBack(BlobKey("key").stripe)
     try store.removeAll(.all)
     #expect(try store.load("key") == nil)
+  }
+
+  @Test func aPackThatCannotBeReadIsAnErrorOfTheStore() throws {
+    try store().store(payload(5), for: "key")
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files)
+    trace.onCall { call, path in call == .read && path.string.hasSuffix("p-0") ? .fail(.ioError) : nil }
+    expect(.fileSystem) { try store.store(payload(9000), for: "key") }
+    expect(.fileSystem) { _ = try store.load("key") }
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// 2^40 seconds are the most that a packed header has room for.
+  @Test func aRecordThatFitsNoPackAnyMoreBecomesAFile() throws {
+    let store = try store()
+    try store.store(payload(5), for: "key", ttl: .never)
+    cache.clock.advance(by: 1 << 41)
+    #expect(try store.renew("key") == .done)
+    #expect(try cache.exists("ke/key"))
+    #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  @Test func anExtensionThatFitsNoPackMakesAFile() throws {
+    let store = try cache.store { $0.packing = .upTo(BlobStore.Packing.largestBound) }
+    try store.store(payload(32_000), for: "key")
+    #expect(try !cache.exists("ke/key"))
+    #expect(try store.setExtendedData(payload(4000), for: "key") == .done)
+    #expect(try cache.exists("ke/key"))
+    #expect(try store.extendedData(for: "key") == payload(4000))
+    #expect(try store.load("key")?.payload == payload(32_000))
   }
 }
