@@ -10,7 +10,7 @@ package enum SystemCall: String, CaseIterable, Sendable {
   case volumeStatus, allocate, allocateRange, reserve, punchHole, map, readAttribute, listAttributes
   case workingDirectory, pipe, poll, writeTrigger
   // Steps in memory that processes share, where a test may step in as before a call.
-  case takeStripe, freeStripe, announce, exchangeEntry, markDead
+  case takeStripe, freeStripe, announce, exchangeEntry, markDead, growIndex
 
   /// The manual page to look the call up in.
   package var manualPage: String {
@@ -45,14 +45,14 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .pipe: "pipe2(2)"
     case .poll: "poll(2)"
     case .writeTrigger: "write(2)"
-    case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead: "shared memory"
+    case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead, .growIndex: "shared memory"
     }
   }
 
   /// Whether it is a step in shared memory, and no system call.
   package var isStep: Bool {
     switch self {
-    case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead: true
+    case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead, .growIndex: true
     default: false
     }
   }

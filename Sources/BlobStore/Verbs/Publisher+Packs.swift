@@ -87,12 +87,13 @@ extension Publisher {
         switch placed {
         case .done(let header, let usage, let generation):
           didStore(header, at: path, of: open, exceeding: usage)
+          _ = records.growIfDue()
           return StoreReceipt(header: header, generation: generation)
         case .mustWait(let usage): try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
         case .mustBeDurable: isDurable = true
         }
       } catch is IndexIsFull {
-        return nil
+        guard let packs = try core.records.packs(of: open), packs.growIfDue() else { return nil }
       } catch is Session.Obstacle {
         // Whoever takes the stripe for the file says what is in the way.
         return nil

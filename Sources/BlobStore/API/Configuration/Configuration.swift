@@ -20,6 +20,8 @@ extension BlobStore {
     public var recycling = Recycling.automatic
     /// Which records lie many to a file, where SPTPersistentCache does not share the directory.
     public var packing = Packing.off
+    /// For how many records a new index of the packs has room: a mebibyte. It grows with more.
+    package var leastPackIndexEntryCount = 60_000
     /// The fate of a damaged file that a load has met. The load throws too.
     public var damagePolicy = DamagePolicy.report
     public var logger = Logger(label: "BlobStore")

@@ -11,8 +11,10 @@ final class PackHolder: Sendable {
   private let logger: Logger
   private let timeout: Duration
   private let naming: RecordNaming
+  private let leastEntryCount: Int
   private let opened = Lock<Packs?>(nil)
-  private let isOpening = Atomic(false)
+  /// Whether a thread opens or makes an index. One does at a time: those of a process share the lock of the byte.
+  private let isBusy = Atomic(false)
 
   init(_ stripes: StripeLocks, names: TemporaryNames, _ configuration: BlobStore.Configuration) {
     self.stripes = stripes
@@ -20,6 +22,7 @@ final class PackHolder: Sendable {
     logger = configuration.logger
     timeout = configuration.access.lockTimeout
     naming = configuration.layout.naming
+    leastEntryCount = configuration.leastPackIndexEntryCount
   }
 
   /// The packs of a directory, and the index in force.
@@ -67,9 +70,8 @@ final class PackHolder: Sendable {
     }
     var backoff = Backoff(timeout: timeout, longestSleep: .milliseconds(50))
     repeat {
-      // One thread at a time: those of a process share the lock of the byte.
-      guard !isOpening.exchange(true, ordering: .acquiring) else { continue }
-      defer { isOpening.store(false, ordering: .releasing) }
+      guard !isBusy.exchange(true, ordering: .acquiring) else { continue }
+      defer { isBusy.store(false, ordering: .releasing) }
       guard let files = try files(in: open, control, makesThem: makesThem) else {
         control.hasNoPacks.store(true, ordering: .relaxed)
         return nil
@@ -78,9 +80,11 @@ final class PackHolder: Sendable {
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
       guard try control.file.tryLock(ControlLayout.packByte) else { continue }
       defer { control.file.unlock(ControlLayout.packByte) }
-      // Another process may have made it meanwhile.
+      // Another process may have made it meanwhile, or died before a larger one was in force.
+      try settleGrowth(files, control)
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
-      let recovery = PackRecovery(files: files, control: control, boot: boot, names: names)
+      let recovery = PackRecovery(
+        files: files, control: control, boot: boot, names: names, leastEntryCount: leastEntryCount)
       return keep(Packs(try recovery.run(), files, control))
     } while backoff.wait()
     throw BlobStoreError(
@@ -126,7 +130,7 @@ final class PackHolder: Sendable {
   private func indexInForce(_ files: PackFiles, _ control: ControlFile, _ boot: SIMD2<UInt64>) throws -> PackIndex? {
     let number = control.packIndexNumber
     guard number != 0 else { return nil }
-    switch try PackIndex.openInForce(in: files.directory) {
+    switch try PackIndex.open(number: number, in: files.directory) {
     case .index(let index): return index.number == number && index.boot == boot ? index : nil
     case .absent, .damaged: return nil
     case .unusable(let reason):
@@ -134,5 +138,35 @@ final class PackHolder: Sendable {
         .foreignFile, "the index of the packs cannot be used: \(reason)",
         path: files.directory.path.appending(PackIndex.name))
     }
+  }
+}
+
+// MARK: - Growth
+
+extension PackHolder {
+  /// Runs a closure while no other thread and no other process makes an index. A growth that was cut off is ended before.
+  ///
+  /// - Returns: nil if one does.
+  func withoutOtherMakers<Result>(
+    of files: PackFiles, _ control: ControlFile, _ body: () throws -> Result
+  ) throws -> Result? {
+    guard !isBusy.exchange(true, ordering: .acquiring) else { return nil }
+    defer { isBusy.store(false, ordering: .releasing) }
+    guard try control.file.tryLock(ControlLayout.packByte) else { return nil }
+    defer { control.file.unlock(ControlLayout.packByte) }
+    try settleGrowth(files, control)
+    return try body()
+  }
+
+  /// A larger index has come into force.
+  func didGrow(_ packs: Packs) { _ = keep(packs) }
+
+  /// Ends a growth whose process has died, and gives the index in force its name. The caller has the byte.
+  private func settleGrowth(_ files: PackFiles, _ control: ControlFile) throws {
+    control.settleGrowth()
+    guard case .index(let next) = try PackIndex.open(PackIndex.nextName, in: files.directory),
+      next.number == control.packIndexNumber
+    else { return }
+    try PackIndexGrowth.takeName(in: files.directory)
   }
 }

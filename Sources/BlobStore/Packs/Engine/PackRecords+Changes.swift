@@ -51,6 +51,12 @@ extension PackRecords {
         hold.willChange(level)
         try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
       }
+    } catch let error as IndexIsFull {
+      // No index leads to it: there is nothing to settle, and a growth goes on.
+      try markDead(room.address)
+      hold.announce(.old, nil)
+      hold.announce(.new, nil)
+      throw error
     } catch {
       try finish(hold)
       throw error
@@ -104,30 +110,44 @@ extension PackRecords {
     }
   }
 
+  /// The indexes in which a change is made, one after the other.
+  ///
+  /// - Returns: the one that is being filled, if one is, and the one in force.
+  private mutating func indexes() throws -> (growing: PackIndex?, inForce: PackIndex) {
+    while true {
+      // Before the index in force: the other way round, this one could come in force in between, and be missed.
+      let growing = try packs.growingIndex()
+      if packs.isInForce { return (growing, packs.index) }
+      try follow()
+    }
+  }
+
   /// Exchanges the entry, in the index that is in force.
   private mutating func publish(
     _ byteCount: Int, at address: PackAddress, _ name: RecordPath, over old: PackAddress?, _ update: UnixTime
   ) throws {
+    let (control, time) = (control, IndexLayout.time(of: update))
+    func publish(in index: PackIndex) -> PackIndex.Publication {
+      control.willStep(.exchangeEntry)
+      return index.publish(byteCount, at: address, name.digest, over: old, time: time)
+    }
     while true {
-      let index = packs.index
-      // It may be there already: an index that was made anew meanwhile has found the record.
-      if index.find(name.digest, at: address) == nil {
-        let entry = IndexEntry(tag: index.tag(of: name.digest), byteCount: byteCount, address: address)
-        let time = IndexLayout.time(of: update)
-        if let old, let (slot, current) = index.find(name.digest, at: old) {
-          control.willStep(.exchangeEntry)
-          guard index.compareExchange(at: slot, current, entry) else { continue }
-          // Afterwards: before it, the old record would seem to be used. The new one is read with its update until then.
-          index.setTime(time, at: slot)
-          try countDead(current)
-        } else {
-          control.willStep(.exchangeEntry)
-          guard index.insert(entry, name.digest, time: time) != nil else { throw IndexIsFull() }
-        }
+      let (growing, inForce) = try indexes()
+      if let growing, case .isFull = publish(in: growing) {
+        // It is too small: its growth is begun again.
+        control.settleGrowth()
+        continue
+      }
+      switch publish(in: inForce) {
+      // An index that was made anew meanwhile has found the record.
+      case .isThere, .published(over: nil): break
+      case .published(let replaced?): try countDead(replaced)
+      case .isFull:
+        _ = growing?.remove(name.digest, at: address)
+        throw IndexIsFull()
       }
       atomicMemoryFence(ordering: .sequentiallyConsistent)
       if packs.isInForce { return }
-      try follow()
     }
   }
 
@@ -180,19 +200,23 @@ extension PackRecords {
   }
 
   private mutating func takeAway(_ name: RecordPath, _ address: PackAddress) throws -> Bool {
-    var isRemoved = false
+    var (isRemoved, isMarked) = (false, false)
     while true {
-      if let (slot, entry) = packs.index.find(name.digest, at: address) {
+      let (growing, inForce) = try indexes()
+      if let growing {
         control.willStep(.exchangeEntry)
-        guard packs.index.compareExchange(at: slot, entry, .empty) else { continue }
+        _ = growing.remove(name.digest, at: address)
+      }
+      control.willStep(.exchangeEntry)
+      if let entry = inForce.remove(name.digest, at: address) {
         isRemoved = true
         try countDead(entry)
       }
-      // After the entry: no bit lies on a record that the index points at.
-      try markDead(address)
+      // After the entry: no bit lies on a record that the index points at. Once: its chunk may be used anew from then on.
+      if !isMarked { try markDead(address) }
+      isMarked = true
       atomicMemoryFence(ordering: .sequentiallyConsistent)
       if packs.isInForce { return isRemoved }
-      try follow()
     }
   }
 }
@@ -216,19 +240,25 @@ extension PackRecords {
     guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
     var header = content.header
     if case .unchanged(let outcome) = try change(&header) { return outcome }
-    if noteUse(found, from: content.header, to: header) { return .done }
+    if try noteUse(found, name, from: content.header, to: header) { return .done }
     let changed = PackedContent(header: header, body: content.body)
     return try rewrite(found, name, from: content, to: changed, level, hold) ? .done : nil
   }
 
   /// - Returns: whether the index alone can say what has changed.
-  private func noteUse(_ found: PackedFinding, from before: RecordHeader, to header: RecordHeader) -> Bool {
+  private mutating func noteUse(
+    _ found: PackedFinding, _ name: RecordPath, from before: RecordHeader, to header: RecordHeader
+  ) throws -> Bool {
     var used = before
     used.updateTime = header.updateTime
     guard header == used, header.ttl == 0, header.updateTime >= found.header.updateTime else { return false }
-    packs.index.setTime(IndexLayout.time(of: header.lastUpdate), at: found.slot)
+    let time = IndexLayout.time(of: header.lastUpdate)
     // A time that the index cannot say is written.
-    return UInt64(clamping: IndexLayout.use(at: packs.index.time(at: found.slot)).seconds) == header.updateTime
+    guard UInt64(clamping: IndexLayout.use(at: time).seconds) == header.updateTime else { return false }
+    let (growing, inForce) = try indexes()
+    growing?.setTime(time, of: name.digest, at: found.entry.address)
+    inForce.setTime(time, of: name.digest, at: found.entry.address)
+    return true
   }
 
   /// - Returns: false, with nothing changed, if it finds no room in a pack.
@@ -319,6 +349,8 @@ extension PackRecords {
   mutating func finish(_ hold: borrowing KeyHold) throws {
     for word in [ControlLayout.IntentWord.new, .old] {
       guard let intent = hold.intent(word) else { continue }
+      // An exchange may have been made in one of two indexes only.
+      control.settleGrowth()
       try finish(intent, hold)
       hold.announce(word, nil)
     }
@@ -332,6 +364,7 @@ extension PackRecords {
       let path = core.layout(of: open).path(ofFileName: fileName)
     else { return }
     while true {
+      if !packs.isInForce { try follow() }
       let isCurrent = packs.index.find(path.digest, at: address) != nil
       let isReplaced = try kind == .toFile && isCurrent && hasFile(path)
       if !isCurrent || isReplaced {
@@ -342,7 +375,6 @@ extension PackRecords {
       }
       atomicMemoryFence(ordering: .sequentiallyConsistent)
       if packs.isInForce { return }
-      try follow()
     }
   }
 

@@ -10,8 +10,8 @@ struct PackRecovery {
   let boot: SIMD2<UInt64>
   let names: TemporaryNames
 
-  /// Room for so many records at least, so that a new index does not grow at once: a mebibyte.
-  static let leastEntryCount = 60_000
+  /// Room for so many records at least, so that a new index does not grow at once.
+  let leastEntryCount: Int
 
   /// - Returns: the new index, which is in force.
   /// - Complexity: all chunks in use are read: O(*n*) for *n* bytes of packs; memory O(*m*) for *m* records.
@@ -74,7 +74,7 @@ struct PackRecovery {
   }
 
   private func filledIndex(by rebuild: PackRebuild) throws -> PackIndex {
-    var bucketCount = PackIndex.bucketCount(forEntries: max(Self.leastEntryCount, rebuild.count + rebuild.count / 2))
+    var bucketCount = PackIndex.bucketCount(forEntries: max(leastEntryCount, rebuild.count + rebuild.count / 2))
     while true {
       _ = try files.directory.subdirectory.directory.unlink(PackIndex.name)
       try PackIndexGrowth.giveUp(in: files.directory)

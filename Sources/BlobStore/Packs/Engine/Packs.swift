@@ -1,10 +1,16 @@
+internal import Locks
 internal import Posix
+internal import Synchronization
 
 /// The packs of a directory and the index in force, as a process has them open.
 final class Packs: Sendable {
   let index: PackIndex
   let files: PackFiles
   let control: ControlFile
+  /// The index that was being filled at the last look.
+  private let growing = Lock<PackIndex?>(nil)
+  /// A growth that has failed is not begun again before it was due so often.
+  private let refusals = Atomic(0)
 
   init(_ index: PackIndex, _ files: PackFiles, _ control: ControlFile) {
     self.index = index
@@ -14,4 +20,33 @@ final class Packs: Sendable {
 
   /// Whether the index is still in force. If not, what was read by it, or changed in it, does not count.
   var isInForce: Bool { control.packIndexNumber == index.number }
+}
+
+// MARK: - Growth
+
+extension Packs {
+  /// The index that is being filled to take this one's place, in which each change must be made first; nil if none is.
+  ///
+  /// System calls: none, once it is open.
+  func growingIndex() throws -> PackIndex? {
+    while let growing = control.growingIndex, growing.number != index.number {
+      if let known = self.growing.withLock({ $0 }), known.number == growing.number { return known }
+      if case .index(let found) = try PackIndex.open(number: growing.number, in: files.directory) {
+        self.growing.withLock { $0 = found }
+        return found
+      }
+      // It was given up meanwhile, or others have removed it.
+      if control.growingIndex == growing { control.settleGrowth() }
+    }
+    return nil
+  }
+
+  /// Whether a larger index is due, and none is being filled by a process that is known to live.
+  var mayGrow: Bool {
+    guard index.isDueForGrowth || control.growingIndex != nil else { return false }
+    return refusals.load(ordering: .relaxed) <= 0 || refusals.wrappingSubtract(1, ordering: .relaxed).oldValue <= 0
+  }
+
+  /// A growth has failed. It may have waited for a process that is stopped, and not each store shall wait so long.
+  func postponeGrowth() { refusals.store(100, ordering: .relaxed) }
 }

@@ -40,6 +40,21 @@ extension PackIndex {
     }
   }
 
+  /// Opens the index of a number, also while it has not yet taken the name of the one before.
+  ///
+  /// - Returns: what lies under the name of the index in force, if it is another one.
+  static func open(number: UInt64, in packs: PackDirectory) throws -> Opened {
+    var named = Opened.absent
+    // It may take its name between both looks.
+    for _ in 0..<3 {
+      named = try open(in: packs)
+      if case .index(let index) = named, index.number == number { break }
+      let next = try open(nextName, in: packs)
+      if case .index(let index) = next, index.number == number { return next }
+    }
+    return named
+  }
+
   /// Makes an index without entries.
   ///
   /// - Parameters:
@@ -78,7 +93,7 @@ extension PackIndex {
         var words = [UInt64](repeating: 0, count: IndexLayout.entriesInUseOffset / 8)
         words[0] = IndexLayout.magic
         words[IndexLayout.versionOffset / 8] = IndexLayout.version
-        words[IndexLayout.numberOffset / 8] = .random(in: 1 ... .max)
+        words[IndexLayout.numberOffset / 8] = .random(in: PackIndex.numbers)
         words[IndexLayout.bucketCountOffset / 8] = UInt64(bucketCount)
         words[IndexLayout.seedOffset / 8] = .random(in: 0 ... .max)
         words[IndexLayout.bootOffset / 8] = boot.x

@@ -11,6 +11,7 @@ internal import Synchronization
 final class PackIndex: Sendable {
   /// Random: it tells the index from others.
   let number: UInt64
+  static let numbers: ClosedRange<UInt64> = 1...1 << 63 - 1
   let seed: UInt64
   let bucketCount: Int
   let identity: FileIdentity
@@ -23,7 +24,8 @@ final class PackIndex: Sendable {
     }
     number = word(IndexLayout.numberOffset, map)
     seed = word(IndexLayout.seedOffset, map)
-    guard bucketCount > 0, number != 0, word(IndexLayout.bucketCountOffset, map) == UInt64(bucketCount) else {
+    guard bucketCount > 0, Self.numbers ~= number, word(IndexLayout.bucketCountOffset, map) == UInt64(bucketCount)
+    else {
       return nil
     }
     self.bucketCount = bucketCount
@@ -91,12 +93,14 @@ extension PackIndex {
 
   /// Whether an entry is still the one that was read.
   ///
-  /// It proves that the record was the current one at this moment, whatever has become of its chunk since it was read.
+  /// If the index is in force afterwards, the record was the current one at this moment, whatever has become of its chunk
+  /// since it was read.
   func isUnchanged(_ entry: IndexEntry, at slot: IndexSlot) -> Bool {
     // What was read of the record, in memory and by calls, must not be read after the entry: a chunk that was taken anew
     // in between would show its new bytes under the old entry.
     atomicMemoryFence(ordering: .acquiring)
-    return word(slot.entryOffset, UInt64.self) { $0.load(ordering: .relaxed) } == entry.rawValue
+    // Acquiring, so that what says which index is in force is read after it.
+    return word(slot.entryOffset, UInt64.self) { $0.load(ordering: .acquiring) } == entry.rawValue
   }
 }
 
@@ -158,6 +162,58 @@ extension PackIndex {
   }
 }
 
+// MARK: - Changing under a stripe
+
+extension PackIndex {
+  /// What comes of leading a name to a record.
+  enum Publication {
+    case isThere
+    /// With the entry that it has taken the place of.
+    case published(over: IndexEntry?)
+    /// The index must grow.
+    case isFull
+  }
+
+  /// Leads a name to a record, in the place of another one if an entry leads there.
+  ///
+  /// The caller holds the stripe of the name.
+  ///
+  /// - Parameters:
+  ///   - byteCount: what the record takes in its chunk.
+  ///   - old: where the other record lies.
+  ///   - time: of the last use.
+  func publish(
+    _ byteCount: Int, at address: PackAddress, _ digest: UInt64, over old: PackAddress?, time: UInt32
+  ) -> Publication {
+    if find(digest, at: address) != nil { return .isThere }
+    let entry = IndexEntry(tag: tag(of: digest), byteCount: byteCount, address: address)
+    while let old, let (slot, current) = find(digest, at: old) {
+      guard compareExchange(at: slot, current, entry) else { continue }
+      // Afterwards: before it, the old record would seem to be used. The new one is read with its update until then.
+      setTime(time, at: slot)
+      return .published(over: current)
+    }
+    return insert(entry, digest, time: time) == nil ? .isFull : .published(over: nil)
+  }
+
+  /// Removes the entry that leads a name to a record.
+  ///
+  /// The caller holds the stripe of the name.
+  ///
+  /// - Returns: nil if no entry does.
+  func remove(_ digest: UInt64, at address: PackAddress) -> IndexEntry? {
+    while let (slot, entry) = find(digest, at: address) {
+      if compareExchange(at: slot, entry, .empty) { return entry }
+    }
+    return nil
+  }
+
+  /// Sets the time of the last use of a record, if an entry leads to it.
+  func setTime(_ time: UInt32, of digest: UInt64, at address: PackAddress) {
+    if let (slot, _) = find(digest, at: address) { setTime(time, at: slot) }
+  }
+}
+
 // MARK: - Times of use
 
 // Relaxed: a time is a hint. One that is lost, or of a record that stood there before, costs a use.
@@ -173,22 +229,6 @@ extension PackIndex {
 // MARK: - Growth
 
 extension PackIndex {
-  /// The number of the index that has taken this one's place; 0 while it is in force.
-  var successor: UInt64 {
-    // Acquires the other index, which was whole before.
-    word(IndexLayout.successorOffset, UInt64.self) { $0.load(ordering: .acquiring) }
-  }
-
-  /// Another index is in force from now on.
-  ///
-  /// - Returns: false if there is one already.
-  func setSuccessor(_ number: UInt64) -> Bool {
-    word(IndexLayout.successorOffset, UInt64.self) {
-      // Releases the other index, with all that it says.
-      $0.compareExchange(expected: 0, desired: number, ordering: .releasing).exchanged
-    }
-  }
-
   /// How many entries are in use, about: what a killed process did not count stays uncounted.
   var entryCount: Int {
     max(0, Int(word(IndexLayout.entriesInUseOffset, Int64.self) { $0.load(ordering: .relaxed) }))

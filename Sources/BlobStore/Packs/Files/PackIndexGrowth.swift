@@ -3,11 +3,11 @@ internal import SystemPackage
 
 /// A larger index in the making: filled beside the one in force, while changes go on.
 ///
-/// The caller has the directory's growth to itself, and each change knows of it. From then on a change holds the stripe
+/// No other process makes an index meanwhile, and each change knows of this one. From then on a change holds the stripe
 /// of its name, and makes the same change first in the new index, then in the one in force. So the new one never lacks
 /// what the other has once its record was copied.
 struct PackIndexGrowth: Sendable {
-  /// In force until `finish`.
+  /// In force meanwhile.
   let old: PackIndex
   let new: PackIndex
 
@@ -22,14 +22,12 @@ struct PackIndexGrowth: Sendable {
     case isFull
   }
 
-  /// Makes the new index under a name of its own, in the place of one whose maker has died.
+  /// Makes the new index under a name of its own, in the place of one that was given up.
   ///
   /// - Parameter bucketCount: nil for half as many again.
-  /// - Returns: nil if the index has a successor already: `PackIndex.openInForce` finds it.
   static func begin(
     of old: PackIndex, bucketCount: Int? = nil, in packs: PackDirectory, names: TemporaryNames
-  ) throws -> PackIndexGrowth? {
-    guard old.successor == 0 else { return nil }
+  ) throws -> PackIndexGrowth {
     try giveUp(in: packs)
     _ = try PackIndex.make(
       PackIndex.nextName, bucketCount: bucketCount ?? old.grownBucketCount, boot: old.boot, in: packs, names: names)
@@ -38,13 +36,19 @@ struct PackIndexGrowth: Sendable {
     case .absent, .damaged, .unusable:
       throw BlobStoreError(
         .internalInconsistency, "the index in the making is gone or changed",
-        path: packs.path.appending(PackIndex.nextName))
+        path: packs.subdirectory.directory.path.appending(PackIndex.nextName))
     }
   }
 
   /// Unlinks an index whose growth has ended without it. It must not be in force.
   static func giveUp(in packs: PackDirectory) throws(FileError) {
     _ = try packs.subdirectory.directory.unlink(PackIndex.nextName)
+  }
+
+  /// Gives a new index that is in force the name that it should have.
+  static func takeName(in packs: PackDirectory) throws(FileError) {
+    let subdirectory = packs.subdirectory
+    try subdirectory.directory.rename(PackIndex.nextName, to: PackIndex.name, in: subdirectory.directory)
   }
 
   /// Whether an entry in force leads to a record. If not, none ever will, and its stripe need not be taken.
@@ -66,42 +70,5 @@ struct PackIndexGrowth: Sendable {
     if new.find(digest, at: address) != nil { return .isThere }
     let copied = IndexEntry(tag: new.tag(of: digest), byteCount: entry.byteCount, address: address)
     return new.insert(copied, digest, time: old.time(at: slot)) == nil ? .isFull : .copied
-  }
-
-  /// Puts the new index in force: one word, by which all processes go over.
-  ///
-  /// Killed behind that, the new index still has its own name, under which `openInForce` finds it.
-  ///
-  /// - Returns: false if another index has come into force.
-  func finish(in packs: PackDirectory) throws(FileError) -> Bool {
-    guard old.setSuccessor(new.number) else { return false }
-    try Self.takeName(in: packs)
-    return true
-  }
-
-  /// Gives an index in force the name that it should have, unless another process has done so.
-  fileprivate static func takeName(in packs: PackDirectory) throws(FileError) {
-    let subdirectory = packs.subdirectory
-    do {
-      try subdirectory.directory.rename(PackIndex.nextName, to: PackIndex.name, in: subdirectory.directory)
-    } catch {
-      guard error.errno == .noSuchFileOrDirectory else { throw error }
-    }
-  }
-}
-
-extension PackIndex {
-  /// Opens the index in force, also where a growth was cut off before the new index had its name.
-  static func openInForce(in packs: PackDirectory) throws -> Opened {
-    // More growths than that do not end while one process looks.
-    for _ in 0..<8 {
-      let opened = try open(in: packs)
-      guard case .index(let index) = opened, index.successor != 0 else { return opened }
-      // Otherwise the new one has its name by now.
-      guard case .index(let next) = try open(nextName, in: packs), next.number == index.successor else { continue }
-      try PackIndexGrowth.takeName(in: packs)
-      return .index(next)
-    }
-    return .damaged(reason: "its successor is missing")
   }
 }

@@ -7,14 +7,12 @@ package enum IndexLayout {
   package static let version: UInt64 = 1
 
   package static let versionOffset = 8
-  /// Random, and not 0: it tells this index from the one after it.
+  /// Random, below 2^63, and not 0: it tells this index from the one after it.
   package static let numberOffset = 16
   package static let bucketCountOffset = 24
   package static let seedOffset = 32
   /// Sixteen bytes: the boot of the system under which the index was last believed.
   package static let bootOffset = 40
-  /// The number of the index that takes this one's place; 0 while it is in force.
-  package static let successorOffset = 56
   /// How many entries are in use: a hint.
   package static let entriesInUseOffset = 64
   package static let headerByteCount = 4096

@@ -72,9 +72,11 @@ package enum ControlLayout {
   package static let nextInodeOffset = 408
   package static let nextOffsetOffset = 416
 
-  // The packs: the number of the index in force, 0 for none known; and the last sequence that was given to a record.
+  // The packs: the number of the index in force, 0 for none known; the last sequence that was given to a record; and the
+  // index that is being filled, 0 for none.
   package static let packIndexOffset = 512
   package static let packSequenceOffset = 520
+  package static let growingIndexOffset = 528
 
   /// What was asked of a tier that other machines share: a sum of each kind.
   package static let remoteTrafficOffset = 960
@@ -152,7 +154,7 @@ package enum ControlLayout {
   package static let stripeBytes: Range<Int64> = 0..<Int64(stripeCount)
   package static let collectorByte = Int64(stripeCount)
 
-  /// The byte whose lock says which process makes the index of the packs anew.
+  /// The byte whose lock says which process makes an index of the packs: anew, or a larger one.
   package static let packByte = collectorByte + 1..<collectorByte + 2
 
   package static let lockedBytes = stripeBytes.lowerBound..<(collectorByte + 1)

@@ -43,7 +43,7 @@ import Testing
     }
     let index = try bench.index(buckets: 3)
     #expect(index.bucketCount == 3 && index.number != 0 && index.boot == [1, 2] && index.entryCount == 0)
-    #expect(index.successor == 0 && !index.isDueForGrowth && Self.found(5, in: index) == [])
+    #expect(!index.isDueForGrowth && Self.found(5, in: index) == [])
     let content = try bytes(ofFile: bench.path("index"))
     #expect(content.count == 4096 + 3 * 64 && content.starts(with: Array("BLOBINDX".utf8) + [1, 0, 0, 0, 0, 0, 0, 0]))
     #expect(content[48...].allSatisfy { $0 == 0 } == false && content[56...].allSatisfy { $0 == 0 })
@@ -156,12 +156,30 @@ import Testing
     #expect(index.insert(Self.entry(1, in: index), 1, time: 0) != nil)
   }
 
-  @Test func anIndexHasOneSuccessor() throws {
-    let (index, other) = try (bench.index(), bench.index())
-    let slot = try #require(index.insert(Self.entry(1, in: index), 1, time: 0))
-    #expect(other.isUnchanged(Self.entry(1, in: index), at: slot))
-    #expect(index.setSuccessor(5) && !other.setSuccessor(6))
-    #expect(other.successor == 5)
+  /// A change that is made twice, because the index in force was another one, changes nothing the second time.
+  @Test func aNameLeadsToOneRecord() throws {
+    let index = try bench.index(buckets: 1)
+    let places = (0..<7).map { PackAddress(pack: 1, chunk: 2, offset: 512 * $0) }
+    func publish(_ digest: UInt64, _ place: Int, over old: Int? = nil) -> String {
+      switch index.publish(80, at: places[place], digest, over: old.map { places[$0] }, time: UInt32(place)) {
+      case .isThere: "is there"
+      case .isFull: "is full"
+      case .published(over: nil): "new"
+      case .published(let replaced?): "over \(replaced.address.offset / 512)"
+      }
+    }
+    #expect(publish(9, 0) == "new" && publish(9, 0) == "is there")
+    #expect(publish(9, 1, over: 0) == "over 0" && publish(9, 1, over: 0) == "is there")
+    #expect(index.find(9, at: places[0]) == nil && index.entryCount == 1)
+    // The other one is not there: a larger index has not got it yet.
+    #expect(publish(10, 3, over: 2) == "new")
+    index.setTime(77, of: 10, at: places[3])
+    index.setTime(78, of: 10, at: places[4])
+    #expect(try index.time(at: #require(index.find(10, at: places[3])).slot) == 77)
+    for digest in 11..<14 { #expect(publish(UInt64(digest), 4) == "new") }
+    #expect(publish(20, 5) == "is full" && publish(9, 6, over: 1) == "over 1")
+    #expect(index.remove(9, at: places[6])?.byteCount == 80 && index.remove(9, at: places[6]) == nil)
+    #expect(index.entryCount == 4)
   }
 
   /// Any bytes for buckets: searches and insertions end, and lead anywhere.
@@ -193,7 +211,8 @@ import Testing
           #expect(index.entry(at: slot) == Self.entry(digest, in: index))
         }
       }
-      _ = (index.isDueForGrowth, index.setSuccessor(1))
+      _ = (index.isDueForGrowth, index.publish(80, at: PackAddress(rawValue: 0), 7, over: nil, time: 0))
+      _ = index.remove(7, at: PackAddress(rawValue: 0))
     }
   }
 
