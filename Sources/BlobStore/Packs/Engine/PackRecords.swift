@@ -155,6 +155,7 @@ extension PackRecords {
     guard byteCount > 0, let pack = try pack(address.pack, isCached: isCached) else { return .ofAnother }
     return try unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { buffer in
       let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
+      let time = packs.index.time(at: slot)
       let count =
         try unsafe isCached ? pack.readCached(into: buffer, at: address) : pack.read(into: buffer, at: address)
       let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
@@ -168,9 +169,10 @@ extension PackRecords {
         return packs.index.isUnchanged(entry, at: slot) ? .ofAnother : .changed
       }
       let found = PackedFinding(
-        slot: slot, entry: entry, header: header, lastUse: IndexLayout.use(at: packs.index.time(at: slot)))
+        slot: slot, entry: entry, header: header, lastUse: IndexLayout.use(at: time))
       let result = try unsafe body(packs, found, bytes)
-      return packs.index.isUnchanged(entry, at: slot) ? .found(result) : .changed
+      // A header that is written in place leaves the entry as it was. It would be told with a later time of use.
+      return packs.index.isUnchanged(entry, at: slot) && packs.index.time(at: slot) == time ? .found(result) : .changed
     }
   }
 

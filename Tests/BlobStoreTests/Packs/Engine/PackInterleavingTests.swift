@@ -106,6 +106,26 @@ import Testing
     #expect(hasMoved.value == 1)
   }
 
+  /// The header may have been written in place meanwhile: it is told with no time of use that is later.
+  @Test func aLoadReadsAgainWhatIsUsedMeanwhile() throws {
+    let other = try cache.store(Self.packing)
+    try other.store(payload(50), for: "key", locks: .one)
+    cache.clock.advance(by: 100)
+    let reads = CallCount()
+    let (trace, clock) = (trace, cache.clock)
+    let store = try tracedStore(Self.packing)
+    // So that its packs are open.
+    _ = try store.header(for: "key")
+    trace.onCall { call, path in
+      guard call == .read, path.string.hasSuffix("p-0") else { return nil }
+      reads.add(1)
+      if reads.value == 1 { #expect(throws: Never.self) { try other.touch("key") } }
+      return nil
+    }
+    #expect(try store.header(for: "key")?.lastUpdate == clock.now)
+    #expect(reads.value == 2)
+  }
+
   // MARK: A store
 
   /// Room counts as in flight until its record is published.
