@@ -22,6 +22,8 @@ struct RunOptions: ParsableArguments {
   @Option(help: "Bytes that the collector leaves.") var sizeLimit: Int64?
   @Flag(help: "Have a cache with its memory tier in front of each store.") var memory = false
   @Flag(help: "Try each load, header and contains without waiting first.") var looks = false
+  @Flag(help: "Have records of up to 2 KiB in packs: about half, so that they move between packs and files.")
+  var packing = false
   @Option(help: "A fault that workers are to have.") var plant: Plant?
 
   func validate() throws {
@@ -50,6 +52,7 @@ extension RunOptions {
     if let sizeLimit { arguments += ["--size-limit", "\(sizeLimit)"] }
     if memory { arguments.append("--memory") }
     if looks { arguments.append("--looks") }
+    if packing { arguments.append("--packing") }
     if let plant { arguments += ["--plant", plant.rawValue] }
     return arguments
   }
@@ -92,6 +95,7 @@ extension RunOptions {
     configuration.durability = .none
     configuration.expiry.defaultTimeToLive = .seconds(Self.defaultTTL)
     configuration.now = { clock.now }
+    if packing { configuration.packing = .upTo(2048) }
     if collects {
       configuration.limits.size = sizeLimit
       configuration.limits.freeSpaceFloor = 0

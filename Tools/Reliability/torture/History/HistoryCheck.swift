@@ -55,7 +55,9 @@ extension HistoryCheck {
       }
       for operation in parts {
         if operation.isOnAllKeys {
-          for key in operations.indices { operations[key].append(operation) }
+          // It may meet a key twice: a record in a pack, and a file that is stored meanwhile (Semantics, I9).
+          let copies = Array(repeating: operation, count: options.packing ? 2 : 1)
+          for key in operations.indices { operations[key] += copies }
         } else {
           operations[Int(entry.key)].append(operation)
         }
