@@ -96,7 +96,7 @@ extension PackIndex {
   /// If the index is in force afterwards, the record was the current one at this moment, whatever has become of its chunk
   /// since it was read.
   func isUnchanged(_ entry: IndexEntry, at slot: IndexSlot) -> Bool {
-    // What was read of the record, in memory and by calls, must not be read after the entry: a chunk that was taken anew
+    // What was read of the record, in memory and by calls, must not be read after the entry. A chunk that was taken anew
     // in between would show its new bytes under the old entry.
     atomicMemoryFence(ordering: .acquiring)
     // Acquiring, so that what says which index is in force is read after it.

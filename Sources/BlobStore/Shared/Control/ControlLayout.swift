@@ -72,8 +72,8 @@ package enum ControlLayout {
   package static let nextInodeOffset = 408
   package static let nextOffsetOffset = 416
 
-  // The packs: the number of the index in force, 0 for none known; the last sequence that was given to a record; and the
-  // index that is being filled, 0 for none.
+  // The packs: the number of the index in force, 0 for none known, and the last sequence that was given to a record. Then
+  // the index that is being filled, 0 for none.
   package static let packIndexOffset = 512
   package static let packSequenceOffset = 520
   package static let growingIndexOffset = 528
