@@ -369,7 +369,8 @@ struct Records {
     if let address = found.packAddress, var packs = try packs(of: open) {
       // First: what others have put there would show once the packed record is gone.
       if !hold.hasNoFiles {
-        _ = try open.subdirectory(found.name.subdirectory)?.directory.unlink(found.name.fileName)
+        let name = found.name
+        _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
       }
       return try packs.remove(found.name, at: address, level, counting: found.size, hold)
     }

@@ -122,19 +122,15 @@ extension StoreCore {
     guard let open = try root.opened() else { return .notFound }
     let path = open.placed(name)
     if try removePacked(path, of: open, if: condition) { return .done }
-    var mayLookAgain = true
     var mustTell = true
-    while let subdirectory = try recordSubdirectory(of: path, open) {
-      let level = try remove(path, in: subdirectory.directory, of: open, recycling: recycling, if: condition)
-      if let level {
-        if level == .full { try subdirectory.directory.synchronize() }
-        return .done
-      }
+    let outcome = try lookInSubdirectory(of: path, open) { directory throws -> BlobStore.Outcome? in
       mustTell = false
-      // One that is remembered may have been removed, and made again with a record in it.
-      guard mayLookAgain, try open.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory) else { break }
-      mayLookAgain = false
+      let level = try remove(path, in: directory, of: open, recycling: recycling, if: condition)
+      guard let level else { return nil }
+      if level == .full { try directory.synchronize() }
+      return .done
     }
+    if let outcome { return outcome }
     // Without a control file, no production for the directory is under way.
     if mustTell, try controlFiles.controlFile(of: open, makesIt: false) != nil {
       try hold(path.digest).noteChange()

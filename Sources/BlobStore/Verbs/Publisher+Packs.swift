@@ -155,7 +155,9 @@ extension Publisher {
     _ hold: borrowing KeyHold
   ) throws -> FoundRecord? {
     if let found = try records.find(path, by: judge) { return found }
-    guard !hold.hasNoFiles, let subdirectory = try core.recordSubdirectory(of: path, open) else { return nil }
-    return try recordToReplace(at: path, in: subdirectory.directory, of: open, by: judge)
+    guard !hold.hasNoFiles else { return nil }
+    return try core.lookInSubdirectory(of: path, open) { directory in
+      try recordToReplace(at: path, in: directory, of: open, by: judge)
+    }
   }
 }

@@ -15,6 +15,21 @@ extension StoreCore {
     }
   }
 
+  /// Looks for something in the directory that a record lies in. One that is remembered may have been removed, and made again
+  /// with a record in it: then the look is repeated there.
+  ///
+  /// - Returns: nil if the look has found nothing.
+  func lookInSubdirectory<Found: ~Copyable>(
+    of path: RecordPath, _ open: OpenRoot, _ look: (borrowing Directory) throws -> Found?
+  ) throws -> Found? {
+    guard let subdirectory = try recordSubdirectory(of: path, open) else { return nil }
+    if let found = try look(subdirectory.directory) { return found }
+    guard try open.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory),
+      let current = try recordSubdirectory(of: path, open)
+    else { return nil }
+    return try look(current.directory)
+  }
+
   /// The record at a path, sound or not; nil if the path leads to no record.
   func recordToRemove(
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge

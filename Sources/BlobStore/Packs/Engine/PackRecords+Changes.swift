@@ -154,7 +154,7 @@ extension PackRecords {
   /// The record's file has lost to its record in a pack.
   private func removeFile(_ name: RecordPath) {
     do {
-      _ = try open.subdirectory(name.subdirectory)?.directory.unlink(name.fileName)
+      _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
     } catch {
       // The pack's record counts all the same.
       core.configuration.logger.warning("\(BlobStoreError(error, operation: "remove", key: nil))")
@@ -393,6 +393,7 @@ extension PackRecords {
   }
 
   private func hasFile(_ name: RecordPath) throws -> Bool {
-    try open.subdirectory(name.subdirectory)?.directory.status(of: name.fileName)?.type == .regular
+    let status = try core.lookInSubdirectory(of: name, open) { try $0.status(of: name.fileName) }
+    return status?.type == .regular
   }
 }

@@ -10,8 +10,7 @@ extension BlobStore {
       let name = try core.path(for: key)
       guard let open = try core.root.opened() else { return nil }
       let path = open.placed(name)
-      guard let subdirectory = try core.recordSubdirectory(of: path, open) else { return nil }
-      return try open.foreignRecord(at: path, in: subdirectory.directory)
+      return try core.lookInSubdirectory(of: path, open) { try open.foreignRecord(at: path, in: $0) }
     }
   }
 }

@@ -111,11 +111,12 @@ extension StoreCore {
     if let found = try records.findPacked(path, of: open, by: judge(at: now)) {
       return found.header == nil ? nil : entry(of: found, at: now)
     }
-    guard let subdirectory = try open.subdirectory(path.subdirectory),
-      case .record(let found) = records.find(
-        path, in: subdirectory.directory, of: open, by: judge(at: now)), found.header != nil
-    else { return nil }
-    return entry(of: found, at: now)
+    return try lookInSubdirectory(of: path, open) { directory in
+      guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)),
+        found.header != nil
+      else { return nil }
+      return entry(of: found, at: now)
+    }
   }
 
   /// Reads a whole record of any age, in pieces. A payload without a checksum is judged only by its size.

@@ -2,6 +2,7 @@ import BlobRecord
 import BlobStore
 import Foundation
 import Posix
+import SystemPackage
 import TestSupport
 import Testing
 
@@ -283,6 +284,32 @@ import Testing
   }
 
   /// 2^40 seconds are the most that a packed header has room for.
+  /// A collection removes a subdirectory without files, and the next file makes it again.
+  @Test(arguments: [false, true])
+  func aFileInASubdirectoryThatWasMadeAgainGoes(isReplaced: Bool) throws {
+    let (store, other) = try (store(), store())
+    let large = Data(repeating: 1, count: 20_000)
+    try store.store(large, for: "key")
+    let file = try store.filePath(for: "key")
+    let subdirectory = file.removingLastComponent()
+    if isReplaced {
+      try other.remove("key")
+      try #require(rmdir(subdirectory.string) == 0)
+      try other.store(large, for: "key")
+      try store.store(Data([2]), for: "key")
+    } else {
+      try store.store(Data([2]), for: "key")
+      try #require(rmdir(subdirectory.string) == 0)
+      // A program that knows no packs puts it there.
+      try #require(mkdir(subdirectory.string, 0o700) == 0)
+      try large.write(to: URL(filePath: file.string))
+    }
+    #expect(try store.load("key")?.payload == Data([2]))
+    try store.remove("key")
+    #expect(try store.load("key") == nil)
+    #expect(!FileManager.default.fileExists(atPath: file.string))
+  }
+
   @Test func aRecordThatFitsNoPackAnyMoreBecomesAFile() throws {
     let store = try store()
     try store.store(payload(5), for: "key", ttl: .never)
