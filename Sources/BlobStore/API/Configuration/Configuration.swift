@@ -22,6 +22,8 @@ extension BlobStore {
     public var packing = Packing.off
     /// For how many records a new index of the packs has room: a mebibyte. It grows with more.
     package var leastPackIndexEntryCount = 60_000
+    /// Bytes of a chunk of a pack that are filled; nil for all. With few, chunks are used again soon.
+    package var packChunkByteCount: Int?
     /// The fate of a damaged file that a load has met. The load throws too.
     public var damagePolicy = DamagePolicy.report
     public var logger = Logger(label: "BlobStore")

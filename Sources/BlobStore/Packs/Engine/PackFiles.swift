@@ -6,6 +6,8 @@ internal import SystemPackage
 /// The packs of a directory that this process has open, and the chunks that it fills.
 final class PackFiles: Sendable {
   let directory: PackDirectory
+  /// Bytes of a chunk that are filled.
+  let chunkByteCount: Int
   private let names: TemporaryNames
   private let logger: Logger
   /// By number; nil of those that are not open.
@@ -21,8 +23,9 @@ final class PackFiles: Sendable {
     var entry: ChunkEntry { pack.entry(ofChunk: number) }
   }
 
-  init(_ directory: PackDirectory, names: TemporaryNames, _ logger: Logger) {
+  init(_ directory: PackDirectory, chunkByteCount: Int, names: TemporaryNames, _ logger: Logger) {
     self.directory = directory
+    self.chunkByteCount = chunkByteCount
     self.names = names
     self.logger = logger
   }
@@ -107,22 +110,30 @@ extension PackFiles {
   ///   - byteCount: what the record takes in its chunk.
   ///   - owner: the token of this process.
   ///   - sequence: the last one that was given to a record.
+  ///   - spare: an empty chunk of the collection, which is used where the volume has no room for another.
   /// - Returns: nil if all packs are full.
   /// - Throws: where the volume has no room for a chunk.
-  func room(for byteCount: Int, in chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) throws -> PackRoom? {
+  func room(
+    for byteCount: Int, in chunkClass: ChunkClass, owner: UInt64, sequence: UInt64, spare: Spare? = nil
+  ) throws -> PackRoom? {
     let place = try filled.withLock { chunks throws -> (PackFile, PackAddress)? in
       let index = Int(chunkClass.rawValue)
       while true {
         if let chunk = chunks[index], chunk.owner == owner {
-          if let offset = chunk.entry.reserve(byteCount, owner: owner) {
+          if let offset = chunk.entry.reserve(byteCount, owner: owner, within: chunkByteCount) {
             return (chunk.pack, PackAddress(pack: chunk.pack.number, chunk: chunk.number, offset: offset))
           }
           // Full, or taken away by a collection that took this process for dead.
           _ = chunk.entry.seal(owner: owner)
         }
         chunks[index] = nil
-        guard let next = try takeChunk(for: chunkClass, owner: owner, sequence: sequence) else { return nil }
-        chunks[index] = next
+        do {
+          guard let next = try takeChunk(for: chunkClass, owner: owner, sequence: sequence) else { return nil }
+          chunks[index] = next
+        } catch let error as FileError where error.isLackOfRoom {
+          guard let spare, spare.entry.takeSpare(for: chunkClass, owner: owner, sequence: sequence) else { throw error }
+          chunks[index] = FilledChunk(pack: spare.pack, number: spare.chunk, owner: owner)
+        }
       }
     }
     return place.map { PackRoom(pack: $0.0, address: $0.1, byteCount: byteCount, chunkClass: chunkClass) }
@@ -130,6 +141,13 @@ extension PackFiles {
 
   /// A free chunk, which has its blocks.
   private func takeChunk(for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) throws -> FilledChunk? {
+    for pack in try all() {
+      // They need no room of the volume.
+      while let chunk = pack.firstFreeChunk(hasBlocks: true) {
+        guard pack.entry(ofChunk: chunk).take(for: chunkClass, owner: owner, sequence: sequence) else { continue }
+        return FilledChunk(pack: pack, number: chunk, owner: owner)
+      }
+    }
     for number in 0..<PackLayout.packCount {
       guard let pack = try usable(number) ?? made(number) else { continue }
       guard let pack = pack.pack else { continue }
@@ -146,6 +164,37 @@ extension PackFiles {
       }
     }
     return nil
+  }
+
+  /// An empty chunk that only collections use.
+  struct Spare {
+    let pack: PackFile
+    let chunk: Int
+
+    fileprivate var entry: ChunkEntry { pack.entry(ofChunk: chunk) }
+  }
+
+  /// Sets a free chunk aside, with its blocks, for the next collection.
+  ///
+  /// - Throws: where the volume has no room for it.
+  func keepSpare() throws {
+    let packs = try all()
+    for hasBlocks in [true, false] {
+      for pack in packs {
+        while let chunk = pack.firstFreeChunk(hasBlocks: hasBlocks) {
+          let entry = pack.entry(ofChunk: chunk)
+          guard entry.compareExchange(.free, ChunkState(.collecting, owner: 0)) else { continue }
+          guard !hasBlocks else { return }
+          do throws(FileError) {
+            try pack.allocate(chunk: chunk)
+          } catch {
+            _ = entry.free()
+            throw error
+          }
+          return
+        }
+      }
+    }
   }
 
   private func made(_ number: Int) throws -> Usable? {

@@ -51,6 +51,7 @@ struct PackRecovery {
         // One whose writer lives may be half written. That is no damage.
         let isHalf = hasOwner && entry.inFlight > 0 && !record.hasSoundPayload(in: chunk)
         rebuild.add(record, isDead: isHalf || bits.isDead(record.address), in: chunk)
+        entry.noteEnd(record.range.upperBound)
       }
     }
   }

@@ -176,8 +176,7 @@ extension PackWalk {
   /// - Returns: false for a chunk without records, and in a sweep for one without new ones.
   private func read(_ number: Int, of pack: PackFile) throws -> Bool {
     let entry = pack.entry(ofChunk: number)
-    let state = entry.state
-    guard state.kind != .free else { return false }
+    guard entry.state.kind != .free else { return false }
     let begin = PackAddress(pack: pack.number, chunk: number, offset: 0)
     let look = ChunkLook(entry)
     if isSweep, let before = looks[begin], before == look, before.isQuiet { return false }
@@ -188,10 +187,8 @@ extension PackWalk {
     }
     (packNumber, chunkNumber, byteCount, end) = (pack.number, number, 0, 0)
     let salts = pack.salts(ofChunk: number)
-    // The end of a chunk that a power cut has left open may be an old one: those are sealed by now.
-    let wanted = state.kind == .open ? look.end : PackLayout.chunkByteCount
     do throws(FileError) {
-      byteCount = try unsafe pack.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]), at: begin)
+      byteCount = try unsafe pack.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<look.end]), at: begin)
     } catch {
       throw ChunkFailure(cause: error)
     }

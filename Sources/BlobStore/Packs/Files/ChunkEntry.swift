@@ -54,8 +54,21 @@ extension ChunkEntry {
   ///   - sequence: the last one that was given to a record.
   /// - Returns: false if it is not free any more.
   func take(for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) -> Bool {
+    take(.free, for: chunkClass, owner: owner, sequence: sequence)
+  }
+
+  /// Takes an empty chunk that a collection has kept for itself.
+  ///
+  /// - Returns: false if it is none.
+  func takeSpare(for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) -> Bool {
+    take(.collecting, for: chunkClass, owner: owner, sequence: sequence)
+  }
+
+  private func take(
+    _ kind: ChunkState.Kind, for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64
+  ) -> Bool {
     let state = state
-    guard state.kind == .free, compareExchange(state, ChunkState(.open, owner: owner)) else { return false }
+    guard state.kind == kind, compareExchange(state, ChunkState(.open, owner: owner)) else { return false }
     pack.deadBits(ofChunk: chunk).renew()
     word(Field.classOffset, UInt32.self) { $0.store(chunkClass.rawValue, ordering: .relaxed) }
     word(Field.liveByteCountOffset, Int32.self) { $0.store(0, ordering: .relaxed) }
@@ -98,9 +111,14 @@ extension ChunkEntry {
   func free() -> Bool {
     let state = state
     guard state.kind == .collecting else { return false }
+    empty()
+    return compareExchange(state, .free)
+  }
+
+  /// Forgets the records of a chunk that is being collected. No record of it counts from here on.
+  func empty() {
     close()
     pack.deadBits(ofChunk: chunk).forget()
-    return compareExchange(state, .free)
   }
 }
 
@@ -151,12 +169,14 @@ extension ChunkEntry {
   /// - Parameters:
   ///   - byteCount: what the record takes in its chunk.
   ///   - owner: the caller's token. Another session's chunk gives it nothing.
+  ///   - limit: bytes that a chunk with more than one record may take.
   /// - Returns: the offset in the chunk; nil if the chunk is full, or is not open for the caller.
-  func reserve(_ byteCount: Int, owner: UInt64) -> Int? {
+  func reserve(_ byteCount: Int, owner: UInt64, within limit: Int = PackLayout.chunkByteCount) -> Int? {
     guard state == ChunkState(.open, owner: owner) else { return nil }
     var place: Int?
     let isReserved = changeRoom { room in
       place = room.isClosed ? nil : PackLayout.place(after: Int(room.end), byteCount: byteCount)
+      if let first = place, first > 0, first + byteCount > limit { place = nil }
       return place.map { ChunkRoom(inFlight: room.inFlight &+ 1, end: UInt32($0 + byteCount)) }
     }
     guard isReserved else { return nil }
@@ -180,6 +200,14 @@ extension ChunkEntry {
     _ = changeRoom { $0.isClosed ? nil : ChunkRoom(inFlight: $0.inFlight, end: $0.end | ChunkRoom.closed) }
   }
 
+  /// Counts bytes as given out in which a record was found. After a power cut, the table may say less than the chunk has.
+  func noteEnd(_ offset: Int) {
+    _ = changeRoom { room in
+      guard Int(room.end & ~ChunkRoom.closed) < offset else { return nil }
+      return ChunkRoom(inFlight: room.inFlight, end: UInt32(offset) | room.end & ChunkRoom.closed)
+    }
+  }
+
   /// The records that have room and are not yet published. Those of a dead owner stay counted.
   var inFlight: Int { Int(room.inFlight) }
 
@@ -197,6 +225,13 @@ extension ChunkEntry {
 
   /// The last sequence that was given to a record before the chunk was taken.
   var openingSequence: UInt64 { word(Field.openingSequenceOffset, UInt64.self) { $0.load(ordering: .relaxed) } }
+
+  /// Whether the volume has set its blocks aside.
+  var hasBlocks: Bool { word(Field.blocksOffset, UInt32.self) { $0.load(ordering: .relaxed) } != 0 }
+
+  func noteBlocks(_ hasBlocks: Bool) {
+    word(Field.blocksOffset, UInt32.self) { $0.store(hasBlocks ? 1 : 0, ordering: .relaxed) }
+  }
 
   /// No record expires later, in Unix seconds; 0 if none expires.
   var latestExpiry: UInt64 { word(Field.latestExpiryOffset, UInt64.self) { $0.load(ordering: .relaxed) } }

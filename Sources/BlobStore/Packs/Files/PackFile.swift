@@ -43,9 +43,13 @@ extension PackFile {
 
   /// The free chunk of the lowest number, as far as that can be told without taking it.
   ///
+  /// - Parameter hasBlocks: true for one that has its blocks.
   /// - Complexity: a cache line for each chunk before it.
-  func firstFreeChunk() -> Int? {
-    (0..<PackLayout.chunkCount).first { entry(ofChunk: $0).state.kind == .free }
+  func firstFreeChunk(hasBlocks: Bool = false) -> Int? {
+    (0..<PackLayout.chunkCount).first {
+      let entry = entry(ofChunk: $0)
+      return entry.state.kind == .free && (!hasBlocks || entry.hasBlocks)
+    }
   }
 }
 
@@ -88,14 +92,21 @@ extension PackFile {
   /// file system sets nothing aside, a write may find the volume full.
   ///
   /// System call: `fallocate(2)`.
-  func allocate(chunk: Int) throws(FileError) { _ = try file.allocate(range(ofChunk: chunk)) }
+  func allocate(chunk: Int) throws(FileError) {
+    _ = try file.allocate(range(ofChunk: chunk))
+    entry(ofChunk: chunk).noteBlocks(true)
+  }
 
   /// Gives the blocks of a free chunk back to the volume.
   ///
   /// System call: `fallocate(2)`. It may wait for the file system's journal, so it is for packs that shrink.
   ///
   /// - Returns: false where the file system keeps them.
-  func punchHole(chunk: Int) throws(FileError) -> Bool { try file.punchHole(range(ofChunk: chunk)) }
+  func punchHole(chunk: Int) throws(FileError) -> Bool {
+    guard try file.punchHole(range(ofChunk: chunk)) else { return false }
+    entry(ofChunk: chunk).noteBlocks(false)
+    return true
+  }
 
   /// Brings records, salts and dead bits to the medium: they are of one file.
   ///

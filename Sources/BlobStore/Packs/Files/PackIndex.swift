@@ -162,6 +162,22 @@ extension PackIndex {
   }
 }
 
+// MARK: - All entries
+
+extension PackIndex {
+  /// Calls a closure with each entry in use.
+  ///
+  /// - Complexity: O(*n*) for *n* buckets.
+  func forEachEntry(_ body: (IndexEntry) -> Void) {
+    for bucket in 0..<bucketCount {
+      for index in 0..<IndexLayout.entriesPerBucket {
+        let entry = entry(at: IndexSlot(bucket: bucket, index))
+        if !entry.isEmpty { body(entry) }
+      }
+    }
+  }
+}
+
 // MARK: - Changing under a stripe
 
 extension PackIndex {

@@ -44,6 +44,8 @@ extension PackLayout {
     package static let liveByteCountOffset = 16
     package static let liveRecordCountOffset = 20
     package static let classOffset = 24
+    /// 1 once the chunk has its blocks, as far as that is known.
+    package static let blocksOffset = 28
     /// Unix seconds.
     package static let latestExpiryOffset = 32
     package static let openingSequenceOffset = 40

@@ -95,7 +95,12 @@ extension RunOptions {
     configuration.durability = .none
     configuration.expiry.defaultTimeToLive = .seconds(Self.defaultTTL)
     configuration.now = { clock.now }
-    if packing { configuration.packing = .upTo(2048) }
+    if packing {
+      configuration.packing = .upTo(2048)
+      // Chunks are used again, and the index grows, within one run.
+      configuration.packChunkByteCount = 16 << 10
+      configuration.leastPackIndexEntryCount = 1
+    }
     if collects {
       configuration.limits.size = sizeLimit
       configuration.limits.freeSpaceFloor = 0

@@ -1,0 +1,251 @@
+internal import BlobRecord
+internal import Posix
+
+/// Makes chunks of the packs free again: those without live records, and the emptiest others, whose records it moves.
+///
+/// The caller has the collector's lock. Each record is judged under its stripe. What else happens meanwhile is left alone:
+/// chunks that are being filled, and records in flight of processes that live.
+struct PackCompaction {
+  /// Chunks in use may take so much more than live records do.
+  private static let allowance = 1.25
+  /// So many free chunks keep their blocks at least.
+  private static let leastReserve = 3
+
+  private var records: PackRecords
+  private let isStopped: () -> Bool
+  private let didFail: (any Error) -> Void
+  /// All packs, by number; nil for one that cannot be used.
+  private var packs: [PackFile?] = []
+  private var chunks: [CompactedChunk] = []
+  /// An empty chunk with its blocks, which only collections use: so a full volume can be cleaned.
+  private var spare: CompactedChunk?
+
+  /// - Parameter didFail: called for a chunk that could not be emptied; the others are, all the same.
+  init(of records: PackRecords, isStopped: @escaping () -> Bool, didFail: @escaping (any Error) -> Void) {
+    self.records = records
+    self.isStopped = isStopped
+    self.didFail = didFail
+  }
+
+  private var control: ControlFile { records.control }
+  private var files: PackFiles { records.packs.files }
+
+  /// - Complexity: O(*n*) for *n* entries of the index, and the bytes of the chunks that are emptied.
+  mutating func run() throws {
+    for pack in try files.all() {
+      while packs.count <= pack.number { packs.append(nil) }
+      packs[pack.number] = pack
+    }
+    try findChunks()
+    guard !chunks.isEmpty else { return }
+    // After the look at what is in flight: what is published by then is in the index.
+    try countLive()
+    // The one that was kept has no salts. What a killed collection has left has.
+    spare = chunks.first { $0.isLeftBehind && $0.live.records == 0 && !$0.hasSalts }
+    for index in chosen() where !isStopped() {
+      do {
+        chunks[index] = try emptied(chunks[index])
+      } catch let error as FileError where error.isLackOfRoom {
+        // What was moved so far makes room.
+        break
+      } catch {
+        didFail(error)
+      }
+    }
+    try free()
+    try keepSpare()
+    try punchHole()
+  }
+}
+
+/// A chunk that takes no more records, and has none in flight.
+private struct CompactedChunk {
+  let pack: PackFile
+  let number: Int
+  /// Whether a collection was at it, and was killed or kept it.
+  let isLeftBehind: Bool
+  var live = LiveRecords()
+  /// Whether no change can still be at one of its records that can be read.
+  var isSettled = false
+  /// Whether it may have others.
+  var hasGaps = false
+
+  var entry: ChunkEntry { pack.entry(ofChunk: number) }
+  var hasSalts: Bool {
+    (0..<PackLayout.quarterCount).contains { pack.deadBits(ofChunk: number).salt(ofQuarter: $0) != nil }
+  }
+  /// Among the chunks of all packs.
+  var index: Int { pack.number * PackLayout.chunkCount + number }
+}
+
+/// The records of a chunk to which entries of the index lead.
+private struct LiveRecords {
+  var records = 0
+  var bytes = 0
+}
+
+// MARK: - What is there
+
+extension PackCompaction {
+  private mutating func findChunks() throws {
+    for case let pack? in packs {
+      for number in 0..<PackLayout.chunkCount {
+        let entry = pack.entry(ofChunk: number)
+        let owner = entry.state.owner
+        // What a process that has died was filling takes no more.
+        if entry.state.kind == .open, try !isAlive(owner) { _ = entry.seal(owner: owner) }
+        let state = entry.state
+        guard state.kind == .sealed || state.kind == .collecting else { continue }
+        guard try entry.inFlight == 0 || !isAlive(state.owner) else { continue }
+        chunks.append(CompactedChunk(pack: pack, number: number, isLeftBehind: state.kind == .collecting))
+      }
+    }
+  }
+
+  private func isAlive(_ owner: UInt64) throws -> Bool { try control.isOwn(owner) || control.isAlive(owner) }
+
+  /// Counts what the index leads to in each chunk.
+  private mutating func countLive() throws {
+    var live: [LiveRecords]
+    repeat {
+      if !records.packs.isInForce { try records.follow() }
+      live = [LiveRecords](repeating: LiveRecords(), count: packs.count * PackLayout.chunkCount)
+      records.packs.index.forEachEntry { entry in
+        let index = entry.address.pack * PackLayout.chunkCount + entry.address.chunk
+        guard live.indices.contains(index) else { return }
+        live[index].records += 1
+        live[index].bytes += entry.byteCount
+      }
+    } while !records.packs.isInForce
+    for index in chunks.indices { chunks[index].live = live[chunks[index].index] }
+  }
+}
+
+// MARK: - The choice
+
+extension PackCompaction {
+  /// Indices of the chunks to empty: those without live records, and so many others that the allowance is kept.
+  private func chosen() -> [Int] {
+    let unused = chunks.indices.filter { chunks[$0].live.records == 0 && chunks[$0].index != spare?.index }
+    let used = chunks.indices.filter { chunks[$0].live.records > 0 }
+    let chunkByteCount = Int64(files.chunkByteCount)
+    let liveByteCount = used.reduce(0) { $0 + Int64(chunks[$1].live.bytes) }
+    let allowed = (Self.allowance * Double(liveByteCount) / Double(chunkByteCount)).rounded(.up)
+    let ages = ages(of: used)
+    // The passes of the collection have removed what the limits take. What is left moves.
+    let plan = PackEvictionPlan(
+      used.map { index in
+        let bytes = chunks[index].live.bytes
+        return PackEvictionPlan.Chunk(
+          number: index, liveByteCount: Int64(bytes), stayingByteCounts: SIMD16(repeating: UInt32(clamping: bytes)),
+          age: ages[index] ?? 1, isOver: false)
+      },
+      PackEvictionPlan.Demand(
+        liveByteCount: liveByteCount, limitByteCount: .max, chunkByteCount: chunkByteCount, freeChunkCount: 0,
+        wantedChunkCount: max(0, used.count - Int(allowed))))
+    return unused + plan.emptied
+  }
+
+  /// How many chunks were taken since each.
+  private func ages(of used: [Int]) -> [Int: Int] {
+    let byAge = used.sorted { chunks[$0].entry.openingSequence > chunks[$1].entry.openingSequence }
+    return Dictionary(uniqueKeysWithValues: byAge.enumerated().map { ($1, $0) })
+  }
+}
+
+// MARK: - Emptying
+
+extension PackCompaction {
+  /// Takes the stripe of each record that is not marked as dead, and moves the record if it is live.
+  ///
+  /// A record without an entry may not be marked yet. Its change must end first: the mark would fall on what comes there
+  /// after it.
+  ///
+  /// - Returns: the chunk, with what has become known of it.
+  private mutating func emptied(_ chunk: CompactedChunk) throws -> CompactedChunk {
+    guard chunk.entry.beginCollection() else { return chunk }
+    let content = try ChunkContent(of: chunk.pack, chunk.number)
+    let bits = chunk.pack.deadBits(ofChunk: chunk.number)
+    let spare = spare.map { PackFiles.Spare(pack: $0.pack, chunk: $0.number) }
+    var chunk = chunk
+    chunk.isSettled = true
+    chunk.hasGaps = content.hasGaps
+    for record in content.records where !bits.isDead(record.address) {
+      if isStopped() {
+        chunk.isSettled = false
+        break
+      }
+      guard let name = String(validating: content.name(of: record), as: UTF8.self),
+        let path = records.core.layout(of: records.open).path(ofFileName: name),
+        let hold = try records.core.stripes.holdIfAvailable(path.digest)
+      else {
+        chunk.isSettled = false
+        continue
+      }
+      try records.move(path, from: record.address, spare: spare, hold)
+    }
+    return chunk
+  }
+
+  /// Frees the chunks to which no entry leads, and at which no change is.
+  private mutating func free() throws {
+    try countLive()
+    // The one that was kept before may have been used.
+    for chunk in chunks where chunk.index != spare?.index {
+      guard chunk.live.records == 0, chunk.isSettled, try release(chunk) else {
+        chunk.entry.endCollection()
+        continue
+      }
+    }
+  }
+
+  /// Frees a chunk, or keeps it for the next collection.
+  ///
+  /// - Returns: false for one that has to wait.
+  private mutating func release(_ chunk: CompactedChunk) throws -> Bool {
+    let isKept = spare == nil
+    func release() { if isKept { chunk.entry.empty() } else { _ = chunk.entry.free() } }
+    if chunk.hasGaps {
+      // What cannot be read has no stripe that could be asked for. So no change at all may be under way.
+      guard try records.core.stripes.whileNothingChanges(in: control, release) != nil else { return false }
+    } else {
+      release()
+    }
+    if isKept { spare = chunk }
+    return true
+  }
+}
+
+// MARK: - Room for the next time
+
+extension PackCompaction {
+  private mutating func keepSpare() throws {
+    if let spare, spare.entry.state.kind == .collecting { return }
+    do {
+      try files.keepSpare()
+    } catch let error as FileError where error.isLackOfRoom {
+      // The next pass may find room.
+    }
+  }
+
+  /// Gives the blocks of one chunk back where there are many more free ones than a while's stores take.
+  private func punchHole() throws {
+    var (free, used) = ([(pack: PackFile, number: Int)](), 0)
+    for case let pack? in packs {
+      for number in 0..<PackLayout.chunkCount {
+        let entry = pack.entry(ofChunk: number)
+        if entry.state.kind != .free {
+          used += 1
+        } else if entry.hasBlocks {
+          free.append((pack, number))
+        }
+      }
+    }
+    guard free.count > used / 4 + Self.leastReserve, let last = free.last else { return }
+    let entry = last.pack.entry(ofChunk: last.number)
+    // Nothing is written there meanwhile.
+    guard entry.compareExchange(.free, ChunkState(.collecting, owner: 0)) else { return }
+    defer { _ = entry.free() }
+    _ = try last.pack.punchHole(chunk: last.number)
+  }
+}

@@ -1,0 +1,44 @@
+internal import BlobRecord
+internal import Posix
+
+// What a collection does with records of chunks that it empties.
+extension PackRecords {
+  /// Moves a record to another chunk, as it is.
+  ///
+  /// Payload and generation stay. Its time of use becomes its update time where it has no time to live. It stays where it is
+  /// if it is damaged, or the packs have no room.
+  ///
+  /// - Parameters:
+  ///   - address: where it lies. A record that lies elsewhere by now is left alone.
+  ///   - spare: a chunk to use where the volume is full.
+  mutating func move(
+    _ name: RecordPath, from address: PackAddress, spare: PackFiles.Spare?, _ hold: borrowing KeyHold
+  ) throws {
+    try finish(hold)
+    guard let (found, content) = try soundContent(of: name), found.entry.address == address,
+      let source = try packs.files.pack(address.pack)
+    else { return }
+    let isDurable = source.entry(ofChunk: address.chunk).chunkClass == .durable
+    guard
+      let room = try packs.files.room(
+        for: found.header.byteCount, in: isDurable ? .durable : .survivors, owner: control.session.token(in: control),
+        sequence: control.packSequence, spare: spare)
+    else { return }
+    let old = try find(name, by: RecordJudge())
+    let payload = Int(content.header.payloadSize)
+    let body = unsafe content.body.span.bytes
+    // A record that is durable stays so: its copy is on the medium before the record is marked as dead.
+    try commit(
+      content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
+      replacing: old, isDurable ? .barrier : .none, movesGeneration: false, hold)
+  }
+
+  /// - Returns: nil also for a damaged record.
+  private func soundContent(of name: RecordPath) throws -> (PackedFinding, PackedContent)? {
+    do {
+      return try content(of: name)
+    } catch is DamagedRecord {
+      return nil
+    }
+  }
+}
