@@ -368,7 +368,7 @@ struct Records {
   ) throws -> Bool {
     if let address = found.packAddress, var packs = try packs(of: open) {
       // First: what others have put there would show once the packed record is gone.
-      if !hold.hasNoFiles {
+      if try files.core.mayHaveFile(found.name, in: open, hold) {
         let name = found.name
         _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
       }

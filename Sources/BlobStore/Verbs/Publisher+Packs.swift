@@ -155,7 +155,7 @@ extension Publisher {
     _ hold: borrowing KeyHold
   ) throws -> FoundRecord? {
     if let found = try records.find(path, by: judge) { return found }
-    guard !hold.hasNoFiles else { return nil }
+    guard try core.mayHaveFile(path, in: open, hold) else { return nil }
     return try core.lookInSubdirectory(of: path, open) { directory in
       try recordToReplace(at: path, in: directory, of: open, by: judge)
     }

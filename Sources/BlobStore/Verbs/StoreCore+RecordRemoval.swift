@@ -15,6 +15,20 @@ extension StoreCore {
     }
   }
 
+  /// Whether a key may have a file, beside its record in a pack or instead of it. Nothing that is remembered is asked, but for
+  /// the stripe's bit.
+  ///
+  /// System call: `fstatat(2)`; none where the stripe has no files.
+  func mayHaveFile(_ path: RecordPath, in open: OpenRoot, _ hold: borrowing KeyHold) throws -> Bool {
+    guard !hold.hasNoFiles else { return false }
+    do throws(FileError) {
+      return try open.directory.status(of: path.relative) != nil
+    } catch {
+      guard error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels else { throw error }
+      return false
+    }
+  }
+
   /// Looks for something in the directory that a record lies in. One that is remembered may have been removed, and made again
   /// with a record in it: then the look is repeated there.
   ///

@@ -141,16 +141,14 @@ extension PackFiles {
 
   /// A free chunk, which has its blocks.
   private func takeChunk(for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) throws -> FilledChunk? {
-    for pack in try all() {
+    for number in 0..<PackLayout.packCount {
+      guard let pack = try usable(number) ?? made(number) else { continue }
+      guard let pack = pack.pack else { continue }
       // They need no room of the volume.
       while let chunk = pack.firstFreeChunk(hasBlocks: true) {
         guard pack.entry(ofChunk: chunk).take(for: chunkClass, owner: owner, sequence: sequence) else { continue }
         return FilledChunk(pack: pack, number: chunk, owner: owner)
       }
-    }
-    for number in 0..<PackLayout.packCount {
-      guard let pack = try usable(number) ?? made(number) else { continue }
-      guard let pack = pack.pack else { continue }
       while let chunk = pack.firstFreeChunk() {
         let entry = pack.entry(ofChunk: chunk)
         guard entry.take(for: chunkClass, owner: owner, sequence: sequence) else { continue }
