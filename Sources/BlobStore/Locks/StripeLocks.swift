@@ -108,7 +108,7 @@ final class StripeLocks: Sendable {
       return try control.file.tryLock(ControlLayout.stripeByte(of: digest), in: open.directory)
     }
     do {
-      return try control.tryTakeWord(of: ControlLayout.stripe(of: digest), in: open.directory)
+      return try control.tryTakeWord(of: ControlLayout.stripe(of: digest))
     } catch is Session.Obstacle {
       return false
     }

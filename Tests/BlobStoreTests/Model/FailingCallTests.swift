@@ -19,14 +19,19 @@ import Testing
 
   /// Fails one call, once it is told which.
   final class FailingCall: Sendable {
+    private let refusesMaps = Lock(false)
     private let choose = Lock<(@Sendable (SystemCall, FilePath) -> Bool)?>(nil)
 
     func failNext(_ isChosen: @escaping @Sendable (SystemCall, FilePath) -> Bool) {
       choose.withLock { $0 = isChosen }
     }
 
+    /// Memory is not shared from now on.
+    func refuseMaps() { refusesMaps.withLock { $0 = true } }
+
     func interception(of call: SystemCall, _ path: FilePath) -> Files.Interception? {
-      choose.withLock { choose in
+      if call == .map, refusesMaps.withLock({ $0 }) { return .fail(.operationNotSupportedByDevice) }
+      return choose.withLock { choose in
         guard let isChosen = choose, isChosen(call, path) else { return nil }
         choose = nil
         return .fail(.ioError)
@@ -45,8 +50,9 @@ import Testing
       files: Files(intercepting: { plan.interception(of: $0, $1.path) }))
   }
 
-  /// The stripe stayed locked for as long as the process lived, and other processes' changes of the key were `busy`.
+  /// The stripe's byte stayed locked for as long as the process lived, and other processes' changes of the key were `busy`.
   @Test func statusOfTheControlFileThatFailsLeavesNoLock() throws {
+    plan.refuseMaps()
     let first = try store()
     try first.store(Data([1]), for: "key")
     plan.failNext { call, path in call == .status && path.lastComponent == ".blobcache" }

@@ -17,7 +17,9 @@ import Testing
     path = directory.path.appending("cache")
   }
 
-  func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
+  func store(
+    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
     configuration.layout.arrangement = .prefix
     configuration.durability = .none
@@ -25,7 +27,7 @@ import Testing
     let clock = clock
     configuration.now = { clock.now }
     change(&configuration)
-    return try BlobStore(directory: path, configuration: configuration)
+    return try BlobStore(directory: path, configuration: configuration, files: files)
   }
 
   private func controlFile() throws -> OpenFile {
@@ -116,10 +118,14 @@ import Testing
     #expect(try store { $0.access.sharing = .exclusive }.lock("key") == .done)
   }
 
-  @Test func aDeletedControlFileIsMadeAgain() throws {
-    let store = try store()
+  /// Where memory is not shared, it is missed at once.
+  @Test(arguments: [true, false]) func aDeletedControlFileIsMadeAgain(isMapped: Bool) throws {
+    let files = Files(intercepting: { call, _ in call == .map && !isMapped ? .fail(.operationNotSupportedByDevice) : nil
+    })
+    let store = try store(files: files)
     try store.store(Data("payload".utf8), for: "key")
     try FileManager.default.removeItem(atPath: path.appending(".blobcache").string)
+    if isMapped { store.lookAtRoot() }
     #expect(try store.lock("key") == .done)
     #expect(try directory.names(in: "cache").contains(".blobcache"))
     // The new one is the one that counts.

@@ -7,11 +7,12 @@ extension ControlFile {
   ///
   /// One that a dead process left behind is taken over. A living process keeps its stripes, however long it is stopped.
   ///
-  /// System calls: `fstat(2)`; `fcntl(2)` if another process has the stripe.
+  /// System calls: none; `fcntl(2)` if another process has the stripe. A file that was deleted or moved away is noticed by the
+  /// root's look at it, once a second: this library voids a file before it replaces it.
   ///
-  /// - Returns: nil if the file was deleted, replaced or overwritten, so that the words bind no other process: open it again.
+  /// - Returns: nil if the file was voided or overwritten, so that the words bind no other process: open it again.
   /// - Throws: `Session.Obstacle`; `FileError`.
-  func tryTakeWord(of stripe: Int, in directory: borrowing Directory) throws -> Bool? {
+  func tryTakeWord(of stripe: Int) throws -> Bool? {
     // First, because no session can begin where others found the file damaged, and lock its bytes.
     guard hasMagic else { return nil }
     let token = try session.token(in: self)
@@ -22,13 +23,12 @@ extension ControlFile {
       return false
     }
     guard try exchangeWord(of: stripe, for: token) else { return isIntact(for: token) ? false : nil }
-    var isTaken = false
-    // A word that is not handed out must not stay, also if the look at the file throws.
-    defer { if !isTaken { freeWord(of: stripe) } }
     // After the exchange: who voids the file takes the magic first, and then looks at the words.
-    guard isIntact(for: token) else { return nil }
-    isTaken = try file.isCurrent(in: directory, isTrusted: true)
-    return isTaken ? true : nil
+    guard isIntact(for: token) else {
+      freeWord(of: stripe)
+      return nil
+    }
+    return true
   }
 
   private func exchangeWord(of stripe: Int, for token: UInt64) throws(FileError) -> Bool {
