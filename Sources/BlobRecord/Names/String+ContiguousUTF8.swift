@@ -9,6 +9,13 @@ extension String {
     return copy.withUTF8 { unsafe body($0) }
   }
 
+  /// The same without a result. What is generic asks the runtime for its types, where it is called from another module.
+  package func withContiguousUTF8(_ body: (UnsafeBufferPointer<UInt8>) -> Void) {
+    if unsafe utf8.withContiguousStorageIfAvailable({ unsafe body($0) }) != nil { return }
+    var copy = self
+    copy.withUTF8 { unsafe body($0) }
+  }
+
   /// Whether two texts are the same bytes. Equal texts may be spelt with others.
   package func hasSameBytes(as other: String) -> Bool {
     unsafe withContiguousUTF8 { first in

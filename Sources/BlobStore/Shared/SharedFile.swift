@@ -128,6 +128,9 @@ extension SharedFile {
     map!.withWord(at: offset, as: type, body)
   }
 
+  /// Asks the processor for a line of a file that is mapped.
+  func prefetch(at offset: Int) { map!.prefetch(at: offset) }
+
   /// Runs a closure on words that follow each other, of a file that is mapped.
   func withWords<Result>(at offset: Int, count: Int, _ body: (UnsafePointer<Atomic<UInt64>>) -> Result) -> Result {
     unsafe map!.withWords(at: offset, count: count, body)

@@ -140,7 +140,8 @@ extension StoreCore {
 
   /// - Returns: false if the key has no record in a pack.
   private func removePacked(_ path: RecordPath, of open: OpenRoot, if condition: StoreCondition?) throws -> Bool {
-    guard try records.packs(of: open) != nil else { return false }
+    guard let packs = try records.packs(of: open) else { return false }
+    packs.packs.prefetch(forChangeOf: path.digest)
     let hold = try hold(path.digest)
     let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
     guard let found = try records.findPacked(path, of: open, by: judge) else { return false }

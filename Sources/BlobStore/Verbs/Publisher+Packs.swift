@@ -79,6 +79,7 @@ extension Publisher {
         guard let control = try core.controlFiles.controlFile(of: open, makesIt: true),
           let packs = try core.packHolder.packs(of: open, control, makesThem: true)
         else { return nil }
+        packs.prefetch(forChangeOf: path.digest)
         var records = PackRecords(packs, of: core, in: open)
         guard let room = try records.room(for: header, path, isDurable: isDurable) else { return nil }
         let placed = try place(

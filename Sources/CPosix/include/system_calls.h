@@ -134,4 +134,7 @@ int blob_create_memory_file(void);
 /// kern.bootsessionuuid on Darwin.
 int blob_boot_identifier(char text[37]);
 
+/// Asks the processor for a cache line that is about to be needed. It waits for nothing, and any address will do.
+static inline void blob_prefetch(const void *address) { __builtin_prefetch(address); }
+
 #endif

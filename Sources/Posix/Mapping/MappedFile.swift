@@ -32,6 +32,12 @@ public import Synchronization
     return unsafe body((base + offset).assumingMemoryBound(to: Atomic<Word>.self).pointee)
   }
 
+  /// Asks the processor for the cache line at an offset: lines that are asked for together come together.
+  package func prefetch(at offset: Int) {
+    precondition(offset >= 0 && offset < byteCount, "a line at \(offset) of a mapping of \(byteCount) bytes")
+    unsafe blob_prefetch(base + offset)
+  }
+
   /// Calls `body` with several words that follow each other, which are looked up once.
   ///
   /// - Parameter body: receives the first; it touches no more than `count`.

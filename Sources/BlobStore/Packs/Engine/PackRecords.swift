@@ -111,10 +111,11 @@ extension PackRecords {
       guard let result = unsafe try searchOnce(name, isCached: true, body) else { throw CachedLookFailure.notCached }
       return result
     }
+    if let result = unsafe try searchOnce(name, isCached: false, body) { return result }
     var records = self
     while true {
-      if let result = unsafe try records.searchOnce(name, isCached: false, body) { return result }
       if !records.packs.isInForce { try records.follow() }
+      if let result = unsafe try records.searchOnce(name, isCached: false, body) { return result }
     }
   }
 
@@ -228,8 +229,8 @@ extension PackRecords {
   }
 
   /// - Returns: nil if no entry leads to a record of the name: a file may.
-  private func reading<Content>(_ search: PackSearch<Reading<Content>>) -> Reading<Content>? {
-    switch search {
+  private func reading<Content>(_ search: consuming PackSearch<Reading<Content>>) -> Reading<Content>? {
+    switch consume search {
     case .absent: nil
     case .found(let reading): reading
     case .broken(let error, _): .damaged(error)

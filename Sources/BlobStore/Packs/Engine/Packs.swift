@@ -20,6 +20,14 @@ final class Packs: Sendable {
 
   /// Whether the index is still in force. If not, what was read by it, or changed in it, does not count.
   var isInForce: Bool { control.packIndexNumber == index.number }
+
+  /// Asks the processor for the lines that a change of a key needs. They lie in tables of mebibytes, where the digest says, and
+  /// one miss after the other would cost as much as the change.
+  func prefetch(forChangeOf digest: UInt64) {
+    index.prefetch(digest)
+    control.file.prefetch(at: ControlLayout.generationOffset(of: digest))
+    control.file.prefetch(at: ControlLayout.stripeOffset(ControlLayout.stripe(of: digest)))
+  }
 }
 
 // MARK: - Growth

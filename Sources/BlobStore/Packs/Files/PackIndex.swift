@@ -47,6 +47,11 @@ extension PackIndex {
   /// A search for a name by its digest.
   func probe(_ digest: UInt64) -> IndexProbe { IndexProbe(IndexHash(digest: digest, seed: seed), of: self) }
 
+  /// Asks the processor for the bucket in which a search for a name begins.
+  func prefetch(_ digest: UInt64) {
+    map.prefetch(at: IndexLayout.bucketOffset(firstBucket(of: IndexHash(digest: digest, seed: seed))))
+  }
+
   /// The most buckets that a search or an insertion looks at.
   var longestSearch: Int { min(IndexLayout.longestSearch, bucketCount) }
 
