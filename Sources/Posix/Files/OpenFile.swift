@@ -223,6 +223,16 @@ package struct OpenFile: ~Copyable, Sendable {
     return unsafe MappedFile(adopting: base!, byteCount: byteCount)
   }
 
+  /// Maps the start of the file to be read. The file may be shorter, and grow.
+  package func mapForReading(byteCount: Int) throws(FileError) -> MappedBytes {
+    var base: UnsafeMutableRawPointer?
+    try files.perform(.map, location) {
+      unsafe base = mmap(nil, byteCount, PROT_READ, MAP_SHARED, descriptor, 0)
+      return unsafe base == MAP_FAILED ? -1 : 0
+    }
+    return unsafe MappedBytes(adopting: base!, byteCount: byteCount)
+  }
+
   package func setPermissions(_ permissions: FilePermissions) throws(FileError) {
     try files.perform(.setPermissions, location) { fchmod(descriptor, permissions.rawValue) }
   }

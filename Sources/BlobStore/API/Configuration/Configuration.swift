@@ -20,6 +20,8 @@ extension BlobStore {
     public var recycling = Recycling.automatic
     /// Which records lie many to a file, where SPTPersistentCache does not share the directory.
     public var packing = Packing.off
+    /// How loads read packed records.
+    public var packReads = PackReads.byCalls
     /// For how many records a new index of the packs has room: a mebibyte. It grows with more.
     package var leastPackIndexEntryCount = 60_000
     /// Bytes of a chunk of a pack that are filled; nil for all. With few, chunks are used again soon.

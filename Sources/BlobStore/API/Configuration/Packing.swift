@@ -12,6 +12,17 @@ extension BlobStore {
   }
 }
 
+extension BlobStore {
+  /// How loads read packed records.
+  public enum PackReads: Hashable, Sendable {
+    /// By one system call each. A broken medium is an error of the load.
+    case byCalls
+    /// From memory, in half of the time. Packs take a gibibyte of address space each. Where the medium cannot be read, or another
+    /// program cuts a pack off, the system ends the process by SIGBUS: this is for an application that may end so.
+    case mapped
+  }
+}
+
 extension BlobStore.Packing {
   /// The largest bound: what the eleven bits of a size in the index can say, 2047 times 16.
   public static let largestBound = 32_752

@@ -8,6 +8,7 @@ final class PackFiles: Sendable {
   let directory: PackDirectory
   /// Bytes of a chunk that are filled.
   let chunkByteCount: Int
+  private let isMapped: Bool
   private let names: TemporaryNames
   private let logger: Logger
   /// By number; nil of those that are not open.
@@ -23,7 +24,8 @@ final class PackFiles: Sendable {
     var entry: ChunkEntry { pack.entry(ofChunk: number) }
   }
 
-  init(_ directory: PackDirectory, chunkByteCount: Int, names: TemporaryNames, _ logger: Logger) {
+  init(_ directory: PackDirectory, chunkByteCount: Int, isMapped: Bool, names: TemporaryNames, _ logger: Logger) {
+    self.isMapped = isMapped
     self.directory = directory
     self.chunkByteCount = chunkByteCount
     self.names = names
@@ -38,7 +40,7 @@ final class PackFiles: Sendable {
   /// - Throws: as `PackFile.open`.
   func pack(_ number: Int) throws -> PackFile? {
     if let pack = openedPack(number) { return pack }
-    return try PackFile.open(number, in: directory).map(remember)
+    return try PackFile.open(number, in: directory, isMapped: isMapped).map(remember)
   }
 
   /// A pack that is open already.

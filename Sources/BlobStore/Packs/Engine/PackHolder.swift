@@ -13,6 +13,7 @@ final class PackHolder: Sendable {
   private let naming: RecordNaming
   private let leastEntryCount: Int
   private let chunkByteCount: Int
+  private let isMapped: Bool
   private let opened = Lock<Packs?>(nil)
   /// Whether a thread opens or makes an index. One does at a time: those of a process share the lock of the byte.
   private let isBusy = Atomic(false)
@@ -24,6 +25,7 @@ final class PackHolder: Sendable {
     timeout = configuration.access.lockTimeout
     naming = configuration.layout.naming
     leastEntryCount = configuration.leastPackIndexEntryCount
+    isMapped = configuration.packReads == .mapped
     chunkByteCount = configuration.packChunkByteCount ?? PackLayout.chunkByteCount
   }
 
@@ -105,11 +107,11 @@ final class PackHolder: Sendable {
       return packs.files
     }
     if let directory = try PackDirectory.open(in: open, makesIt: false) {
-      return PackFiles(directory, chunkByteCount: chunkByteCount, names: names, logger)
+      return PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)
     }
     guard makesThem, let directory = try PackDirectory.open(in: open, makesIt: true) else { return nil }
     try noteThatNoFilesAreThere(in: open, control)
-    return PackFiles(directory, chunkByteCount: chunkByteCount, names: names, logger)
+    return PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)
   }
 
   /// Spares stores the look for a file of the same key, in a directory that had no records before its packs.

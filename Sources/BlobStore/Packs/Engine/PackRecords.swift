@@ -158,7 +158,7 @@ extension PackRecords {
       let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
       let time = packs.index.time(at: slot)
       let count =
-        try unsafe isCached ? pack.readCached(into: buffer, at: address) : pack.read(into: buffer, at: address)
+        try unsafe isCached ? pack.readCached(into: buffer, at: address) : pack.readRecord(into: buffer, at: address)
       let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
       let span = unsafe RawSpan(_unsafeBytes: bytes)
       guard let salt, let header = PackedHeader(decoding: span, at: address, salt: salt), header.byteCount <= count

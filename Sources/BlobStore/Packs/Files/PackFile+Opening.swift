@@ -24,10 +24,13 @@ extension PackFile {
   /// - Parameters:
   ///   - number: 0 to 1023.
   ///   - identifier: what it must be, where that is known.
+  ///   - isMapped: whether records are read from memory. Where the system maps no more, they are read by calls.
   /// - Returns: nil if there is none of the number.
   /// - Throws: `damaged` if its head is no pack's, or another's; `foreignFile` if it is another user's, or cannot be
   ///   mapped; `laterVersion`.
-  static func open(_ number: Int, in packs: PackDirectory, identifier: UInt64? = nil) throws -> PackFile? {
+  static func open(
+    _ number: Int, in packs: PackDirectory, identifier: UInt64? = nil, isMapped: Bool = false
+  ) throws -> PackFile? {
     let name = name(number)
     switch try packs.subdirectory.directory.openFile(name, for: .readWrite) {
     case .absent: return nil
@@ -50,8 +53,11 @@ extension PackFile {
         if let flaw = found.flaw(number: number, identifier: identifier) {
           throw BlobStoreError.damagedPack(at: path, flaw)
         }
+        // Calls do as well where there is no room for so large a mapping.
+        let content =
+          isMapped ? try? file.mapForReading(byteCount: PackLayout.fileOffset(ofChunk: PackLayout.chunkCount)) : nil
         return PackFile(
-          number, identifier: found.identifier, FileIdentity(status), file, head: head)
+          number, identifier: found.identifier, FileIdentity(status), file, head: head, content: content)
       }
     }
   }

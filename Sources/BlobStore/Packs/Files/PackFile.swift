@@ -1,9 +1,11 @@
 internal import Posix
+internal import Synchronization
 internal import SystemPackage
 
 /// A pack, `.packs/p-N`: a head that is mapped, and chunks of records that are read and written by calls.
 ///
-/// No chunk is mapped. So a broken medium, or a pack that was cut off, is an error of a call, never a signal.
+/// Unless the application wants it, no chunk is mapped. So a broken medium, or a pack that was cut off, is an error of a call,
+/// never a signal.
 final class PackFile: Sendable {
   /// 0 to 1023: its part of each address.
   let number: Int
@@ -12,15 +14,21 @@ final class PackFile: Sendable {
   let identity: FileIdentity
   let head: MappedFile
   private let file: OpenFile
+  /// The whole pack, for loads that read from memory; nil for loads that read by calls.
+  private let content: MappedBytes?
+  /// The length of the file at the last look. It only grows.
+  private let knownByteCount = Atomic(0)
 
   init(
-    _ number: Int, identifier: UInt64, _ identity: FileIdentity, _ file: consuming OpenFile, head: consuming MappedFile
+    _ number: Int, identifier: UInt64, _ identity: FileIdentity, _ file: consuming OpenFile,
+    head: consuming MappedFile, content: MappedBytes?
   ) {
     self.number = number
     self.identifier = identifier
     self.identity = identity
     self.file = file
     self.head = head
+    self.content = content
   }
 
   static func name(_ number: Int) -> String { "p-\(number)" }
@@ -65,6 +73,21 @@ extension PackFile {
   ///   written.
   func read(into buffer: UnsafeMutableRawBufferPointer, at address: PackAddress) throws(FileError) -> Int {
     try unsafe file.read(into: buffer, at: Int64(address.fileOffset))
+  }
+
+  /// As `read`, from memory where the pack is mapped.
+  ///
+  /// System call: `pread(2)`. Where the pack is mapped none, but for an `fstat(2)` once the pack has grown.
+  func readRecord(into buffer: UnsafeMutableRawBufferPointer, at address: PackAddress) throws(FileError) -> Int {
+    guard let content else { return try unsafe read(into: buffer, at: address) }
+    let end = address.fileOffset + buffer.count
+    if end > knownByteCount.load(ordering: .relaxed) {
+      let byteCount = Int(clamping: try file.status().size)
+      knownByteCount.store(byteCount, ordering: .relaxed)
+      guard end <= byteCount else { return try unsafe read(into: buffer, at: address) }
+    }
+    unsafe content.copy(from: address.fileOffset, into: buffer)
+    return buffer.count
   }
 
   /// As `read`, without waiting for the disk.

@@ -34,6 +34,28 @@ import Testing
     #expect(try cache.store().load("key")?.payload == payload(byteCount))
   }
 
+  /// The pack grows while it is mapped, and another process replaces what is read.
+  @Test func loadsMayReadFromMemory() throws {
+    let (writer, trace) = (try store(), CallTrace())
+    try writer.store(payload(10), for: "first")
+    let reader = try cache.store(files: trace.files) {
+      $0.packing = .upTo(8192)
+      $0.packReads = .mapped
+    }
+    #expect(try reader.load("first")?.payload == payload(10))
+    _ = trace.take()
+    func bytes(_ number: Int, _ seed: UInt64) -> Data { payload(number * 3, seed) }
+    for number in 0..<2000 { try writer.store(bytes(number, 1), for: BlobKey("key \(number)")) }
+    for number in 0..<2000 { #expect(try reader.load(BlobKey("key \(number)"))?.payload == bytes(number, 1)) }
+    for number in 0..<2000 { try writer.store(bytes(number, 2), for: BlobKey("key \(number)")) }
+    for number in 0..<2000 { #expect(try reader.load(BlobKey("key \(number)"))?.payload == bytes(number, 2)) }
+    #expect(trace.count(.read) == 0)
+    // Once a chunk, where records come one after the other.
+    #expect(trace.count(.status) < 30)
+    try flipBit(of: ".packs/p-0", at: 2_166_784 + 50)
+    #expect(throws: BlobStoreError.self) { try reader.load("first") }
+  }
+
   @Test func aLargeBlobIsAFile() throws {
     try store().store(payload(8193), for: "key")
     #expect(try cache.files() == ["ke/key"])
