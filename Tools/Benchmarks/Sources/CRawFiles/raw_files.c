@@ -40,12 +40,13 @@ static uint64_t mixed(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-void raw_make_keys(uint64_t first, size_t count, raw_key *keys) {
+void raw_make_keys(uint64_t first, size_t count, size_t digits, raw_key *keys) {
   for (size_t i = 0; i < count; i++) {
     uint64_t a = mixed(first + i), b = mixed(a), c = mixed(b);
     snprintf(
       keys[i].text, sizeof keys[i].text, "%016llx%016llx%08llx", (unsigned long long)a, (unsigned long long)b,
       (unsigned long long)(c >> 32));
+    if (digits < sizeof keys[i].text) memset(keys[i].text + digits, 0, sizeof keys[i].text - digits);
   }
 }
 

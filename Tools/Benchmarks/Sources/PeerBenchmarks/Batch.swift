@@ -12,6 +12,10 @@ struct Entry: Sendable {
   let payload: Payload
   /// Which of the payloads it is.
   let payloadNumber: Int
+
+  func withKeyBytes<Answer>(_ body: (UnsafeRawBufferPointer) throws -> Answer) rethrows -> Answer {
+    try withUnsafeBytes(of: raw) { try body(UnsafeRawBufferPointer(rebasing: $0.prefix(name.utf8.count))) }
+  }
 }
 
 /// What a turn works on: the same for all.
@@ -53,10 +57,13 @@ struct Payload: Sendable {
 /// Payloads of one size, as images and music are: nothing compresses them.
 struct Payloads: Sendable {
   let size: Int
+  /// Of each key.
+  private let keyByteCount: Int
   private let all: [Payload]
 
-  init(size: Int) {
+  init(size: Int, keyByteCount: Int = Keys.longest) {
     self.size = size
+    self.keyByteCount = keyByteCount
     // So many different ones that a block of a database holds none twice, nor a window that a compressor looks back on.
     let count = max(min((256 << 10) / max(size, 1), 2048), 4)
     var generator = SplitMix(seed: UInt64(size))
@@ -70,13 +77,20 @@ struct Payloads: Sendable {
 
   /// The entries number `first` to `first + count` of an endless sequence without repetitions.
   func entries(from first: Int, count: Int) -> [Entry] {
-    let keys = Keys(from: first, count: count)
+    let keys = Keys(from: first, count: count, byteCount: keyByteCount)
     return (0..<count).map { index in
       let number = (first + index) % all.count
       return Entry(
         key: keys.blob[index], raw: keys.raw[index], name: "\(keys.blob[index])", payload: all[number],
         payloadNumber: number)
     }
+  }
+
+  /// Entries of a range that lie anywhere in it, each time others; one may be among them twice.
+  func entries(
+    scatteredOver range: Range<Int>, count: Int, using generator: inout SplitMix
+  ) -> [Entry] {
+    (0..<count).flatMap { _ in entries(from: Int.random(in: range, using: &generator), count: 1) }
   }
 
   /// One after the other, for other processes to read.

@@ -11,7 +11,9 @@ protocol Contender: AnyObject {
   /// - Returns: microseconds, from the first thread's start to the last one's end.
   func perform(_ work: Work, _ batch: Batch, threads: Int) throws -> Double
   /// Stores the entries that must be there before a measurement.
-  func fill(_ entries: [Entry]) throws
+  ///
+  /// - Parameter notesUses: whether a load of them has to note the use, where there is such a thing.
+  func fill(_ entries: [Entry], notesUses: Bool) throws
   /// Leaves the directory as it is between two runs of a program.
   func close() throws
 }
@@ -33,7 +35,7 @@ extension Engine {
 protocol Session: AnyObject, Sendable {
   func store(_ entry: Entry) throws
   /// Leaves what a store of a new key leaves, as fast as it can.
-  func fill(_ entry: Entry) throws
+  func fill(_ entry: Entry, notesUses: Bool) throws
   func replace(_ entry: Entry) throws
   func load(_ entry: Entry) throws -> Data?
   /// A load that notes the use.
@@ -42,7 +44,7 @@ protocol Session: AnyObject, Sendable {
 }
 
 extension Session {
-  func fill(_ entry: Entry) throws { try store(entry) }
+  func fill(_ entry: Entry, notesUses: Bool) throws { try store(entry) }
   func replace(_ entry: Entry) throws { try store(entry) }
   func loadTouching(_ entry: Entry) throws -> Data? { throw BenchmarkFailure("\(Self.self) notes no uses") }
 }
@@ -71,9 +73,9 @@ final class EngineContender: Contender {
     }
   }
 
-  func fill(_ entries: [Entry]) throws {
+  func fill(_ entries: [Entry], notesUses: Bool) throws {
     let session = try sessions(1)[0]
-    for entry in entries { try session.fill(entry) }
+    for entry in entries { try session.fill(entry, notesUses: notesUses) }
     engine?.forget()
   }
 

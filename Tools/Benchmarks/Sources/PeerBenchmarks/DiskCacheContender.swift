@@ -48,7 +48,7 @@ final class DiskCacheContender: Contender {
     return try ask(request)
   }
 
-  func fill(_ entries: [Entry]) throws { _ = try perform(.store, Batch(entries), threads: 1) }
+  func fill(_ entries: [Entry], notesUses: Bool) throws { _ = try perform(.store, Batch(entries), threads: 1) }
 
   func close() throws {
     _ = try ask(Request(work: "close", keys: [], payloads: [], leaving: [], threads: 1, verify: false))

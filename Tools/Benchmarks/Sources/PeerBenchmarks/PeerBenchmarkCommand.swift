@@ -23,15 +23,27 @@ struct PeerBenchmarkCommand: ParsableCommand {
   @Option(help: "Measure below this directory, on its file system; 3 GiB at the most. (default: $TMPDIR, else .build)")
   var directory: String?
 
-  @Option(help: "Rounds, each of which gives one ratio. (default: 11; with --quick 2)")
+  @Option(help: "Rounds, each of which gives one ratio. (default: 11; with --scattered 60; with --quick 2)")
   var rounds: Int?
 
   @Option(
     help: """
       Operations a turn, of small payloads. With less than the default there are turns in which SQLite has no checkpoint, \
-      which comes with every thousandth page. (default: 500; with --quick 20)
+      which comes with every thousandth page. (default: 500; with --scattered 200; with --quick 20)
       """)
   var operations: Int?
+
+  @Option(help: "Entries that each cache holds while it is worked on, up to 160 MiB. (default: 4000 up to 64 MiB)")
+  var residents: Int?
+
+  @Option(help: "Bytes of a key.")
+  var keyBytes = Keys.longest
+
+  @Flag(help: "Load and replace residents that are chosen at random, not what was stored a moment ago.")
+  var scattered = false
+
+  @Flag(help: "Sync nothing between turns: for peers that never sync.")
+  var unsynced = false
 
   @Option(parsing: .upToNextOption, help: "Payload sizes in bytes.")
   var sizes: [Int] = [128, 4 << 10, 64 << 10, 1 << 20]
@@ -82,6 +94,9 @@ struct PeerBenchmarkCommand: ParsableCommand {
     guard !sizes.isEmpty, sizes.allSatisfy({ (1...(16 << 20)).contains($0) }) else {
       throw ValidationError("sizes are between 1 and 16 MiB")
     }
+    guard (residents ?? 1) > 0, (16...Keys.longest).contains(keyBytes) else {
+      throw ValidationError("residents are above zero, and keys of 16 to \(Keys.longest) bytes")
+    }
     guard !threads.isEmpty, threads.allSatisfy({ (1...16).contains($0) }) else {
       throw ValidationError("threads are between 1 and 16")
     }
@@ -106,13 +121,16 @@ struct PeerBenchmarkCommand: ParsableCommand {
     let (jsonFile, svgFile) = (try json.map(Self.openOutput), try svg.map(Self.openOutput))
     if let user { try ServiceUser.become(user, owning: workspace.path) }
     let plan = Plan(
-      directory: workspace.path, rounds: rounds ?? (quick ? 2 : 11), operations: operations ?? (quick ? 20 : 500),
+      directory: workspace.path, rounds: rounds ?? (quick ? 2 : scattered ? 60 : 11),
+      operations: operations ?? (quick ? 20 : scattered ? 200 : 500),
       sizes: sizes, threads: threads, peers: Peer.allCases.filter(peers.contains), filter: Set(filter),
       python: python.flatMap { python in pythonScript.map { Python(interpreter: python, script: $0) } },
       manyEntries: quick ? 200 : 100_000,
-      residentBytes: quick ? 2 << 20 : 64 << 20, residentEntries: quick ? 50 : 4000,
+      residentBytes: quick ? 2 << 20 : residents == nil ? 64 << 20 : 160 << 20,
+      residentEntries: quick ? 50 : residents ?? 4000,
       formerBytes: quick ? 2 << 20 : 80 << 20, formerEntries: quick ? 50 : 4096,
-      filledBytes: quick ? 4 << 20 : 256 << 20, filledEntries: quick ? 200 : 20_000, separates: !quick)
+      filledBytes: quick ? 4 << 20 : 256 << 20, filledEntries: quick ? 200 : 20_000,
+      keyByteCount: keyBytes, scatters: scattered, separates: !quick && !unsynced)
     var conditions = Conditions(
       fileSystem: fileSystem(of: workspace.path), rounds: plan.rounds, operations: plan.operations,
       loadBefore: Conditions.load())

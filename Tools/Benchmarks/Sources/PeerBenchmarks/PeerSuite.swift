@@ -1,5 +1,6 @@
 import CRawFiles
 import Foundation
+import Measuring
 import SystemPackage
 import Workbench
 
@@ -22,8 +23,13 @@ struct Plan {
   let formerBytes, formerEntries: Int
   /// What the caches that `disk` measures are filled with.
   let filledBytes, filledEntries: Int
+  /// Of each key.
+  let keyByteCount: Int
+  /// Whether loads and replacements are of any residents, not of what was stored a moment ago. That lies in what a
+  /// log-structured peer has in memory.
+  let scatters: Bool
   /// Whether a `sync` puts the bytes of the other peers on the medium before a peer that syncs is timed. It takes a
-  /// while.
+  /// while. After it each mapped page is written to as if for the first time, which costs a page fault.
   let separates: Bool
 
   func includes(_ work: Work) -> Bool { filter.isEmpty || filter.contains(work) }
@@ -105,25 +111,30 @@ struct PeerSuite {
 
   private func rounds(_ peers: [Peer], size: Int) throws -> [Measurement] {
     progress("\(size) bytes")
-    let payloads = Payloads(size: size)
+    let payloads = Payloads(size: size, keyByteCount: plan.keyByteCount)
     // A cache that has been used for a while has its subdirectories.
     _ = try RawFilesEngine(directory: plan.directory.appending("rounds-\(Peer.blobStore.rawValue)"))
     let contenders = try peers.map { try contender($0, "rounds", payloads) }
     // A turn writes 4 MiB or so at the most, lest it be the disk's queue that is measured.
     let count = max(min(plan.operations, (4 << 20) / size), 4)
-    let residents = max(min(plan.residentEntries, plan.residentBytes / size), count)
+    // `churn` takes the oldest, and the others last.
+    let leaving = plan.scatters ? plan.threads.count * (plan.rounds + 1) * count : 0
+    let residents = max(min(plan.residentEntries, plan.residentBytes / size), count, 2 * leaving)
+    let lasting = FirstKey.residents + leaving..<FirstKey.residents + residents
     let former = payloads.entries(
       from: FirstKey.former, count: max(min(plan.formerEntries, plan.formerBytes / size), 1))
     for contender in contenders {
-      try contender.fill(former)
-      try contender.fill(payloads.entries(from: FirstKey.residents, count: residents))
+      try contender.fill(former, notesUses: true)
+      try contender.fill(payloads.entries(from: FirstKey.residents, count: residents), notesUses: !plan.scatters)
       _ = try contender.perform(.remove, Batch(former), threads: 1)
     }
+    if plan.scatters { try sync() }
     let isOfLifecycle = Work.lifecycle.contains(where: plan.includes)
     let lifecycle = isOfLifecycle ? Work.lifecycle.filter { plan.includes($0) || $0.changesWhatIsThere } : []
     let works = lifecycle + (plan.includes(.churn) ? [.churn] : [])
     var values: [Place: Measurement] = [:]
     var passes = 0
+    var generator = SplitMix(seed: UInt64(size))
     // The first round warms up, and looks at every byte that is loaded.
     for round in 0...plan.rounds {
       for threads in plan.threads {
@@ -135,6 +146,9 @@ struct PeerSuite {
           switch work {
           case .miss:
             batch = Batch(payloads.entries(from: FirstKey.absent + passes * count, count: count))
+          case .load where plan.scatters, .replace where plan.scatters:
+            batch = Batch(
+              payloads.entries(scatteredOver: lasting, count: count, using: &generator), isVerified: verifies)
           case .churn:
             let oldest = FirstKey.residents + passes * count
             batch = Batch(
@@ -167,12 +181,12 @@ struct PeerSuite {
   /// A few keys, each loaded by a cache that is opened for it.
   private func opening(_ peers: [Peer]) throws -> Measurement {
     let size = 128
-    let payloads = Payloads(size: size)
+    let payloads = Payloads(size: size, keyByteCount: plan.keyByteCount)
     let all = payloads.entries(from: FirstKey.residents, count: plan.manyEntries)
     let contenders = try peers.map { peer in
       progress("filling \(peer.title) with \(all.count) entries")
       let contender = try contender(peer, "open", payloads)
-      try contender.fill(all)
+      try contender.fill(all, notesUses: true)
       return contender
     }
     progress("opening")
@@ -192,13 +206,13 @@ struct PeerSuite {
   /// One cache after the other, so that no more than one lies on the disk.
   private func disk(_ peers: [Peer], size: Int) throws -> Measurement {
     progress("bytes on disk of \(size) bytes")
-    let payloads = Payloads(size: size)
+    let payloads = Payloads(size: size, keyByteCount: plan.keyByteCount)
     let count = max(min(plan.filledEntries, plan.filledBytes / size), 1)
     let entries = payloads.entries(from: FirstKey.residents, count: count)
     var measurement = Measurement(place: Place(work: .disk, bytes: size, threads: 1))
     for peer in peers {
       let contender = try contender(peer, "disk", payloads)
-      try contender.fill(entries)
+      try contender.fill(entries, notesUses: true)
       try contender.close()
       // Some file systems give blocks only when they write.
       try sync()

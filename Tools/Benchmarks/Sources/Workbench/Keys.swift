@@ -6,13 +6,18 @@ package struct Keys {
   package let raw: [raw_key]
   package let blob: [BlobKey]
 
-  /// - Parameter first: keys of disjoint ranges are different.
-  package init(from first: Int, count: Int) {
+  /// The digits of the longest keys.
+  package static let longest = 40
+
+  /// - Parameters:
+  ///   - first: keys of disjoint ranges are different.
+  ///   - byteCount: of each key, 16 to 40.
+  package init(from first: Int, count: Int, byteCount: Int = longest) {
     var raw = [raw_key](repeating: raw_key(), count: count)
-    raw_make_keys(UInt64(first), count, &raw)
+    raw_make_keys(UInt64(first), count, byteCount, &raw)
     self.raw = raw
     blob = raw.map { key in
-      withUnsafeBytes(of: key.text) { BlobKey(String(decoding: $0.dropLast(), as: UTF8.self)) }
+      withUnsafeBytes(of: key.text) { BlobKey(String(decoding: $0.prefix(byteCount), as: UTF8.self)) }
     }
   }
 

@@ -13,13 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Forty hexadecimal digits, like a SHA-1.
+/// Forty hexadecimal digits at the most, like a SHA-1, and zeros.
 typedef struct raw_key {
   char text[41];
 } raw_key;
 
-/// The keys number `first` to `first + count` of an endless sequence without repetitions.
-void raw_make_keys(uint64_t first, size_t count, raw_key *keys);
+/// The keys number `first` to `first + count` of an endless sequence, cut to so many digits. From sixteen digits on it
+/// has no repetitions.
+void raw_make_keys(uint64_t first, size_t count, size_t digits, raw_key *keys);
 
 /// Makes the directory and the 256 subdirectories that keys name, and opens it.
 int raw_open_root(const char *path);

@@ -26,6 +26,8 @@ final class BlobStoreEngine: Engine, Session {
 
   func store(_ entry: Entry) throws { try store.store(entry.payload.bytes, for: entry.key) }
 
+  func fill(_ entry: Entry, notesUses: Bool) throws { try notesUses ? store(entry) : replace(entry) }
+
   func replace(_ entry: Entry) throws {
     try store.store(entry.payload.bytes, for: entry.key, ttl: .seconds(Int64.max))
   }

@@ -31,7 +31,7 @@ final class FoundationEngine: Engine, Session, @unchecked Sendable {
   }
 
   /// An atomic write syncs, and a hundred thousand of them take minutes.
-  func fill(_ entry: Entry) throws { try store(entry, []) }
+  func fill(_ entry: Entry, notesUses: Bool) throws { try store(entry, []) }
 
   private func store(_ entry: Entry, _ options: Data.WritingOptions) throws {
     try FileManager.default.createDirectory(atPath: subdirectory(of: entry), withIntermediateDirectories: true)

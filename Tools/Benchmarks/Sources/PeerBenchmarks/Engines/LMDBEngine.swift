@@ -85,8 +85,8 @@
     private static func withKey<Answer>(
       _ entry: Entry, _ body: (UnsafeMutablePointer<MDB_val>) throws -> Answer
     ) throws -> Answer {
-      try withUnsafeBytes(of: entry.raw) { bytes in
-        var key = MDB_val(mv_size: bytes.count - 1, mv_data: UnsafeMutableRawPointer(mutating: bytes.baseAddress))
+      try entry.withKeyBytes { bytes in
+        var key = MDB_val(mv_size: bytes.count, mv_data: UnsafeMutableRawPointer(mutating: bytes.baseAddress))
         return try body(&key)
       }
     }

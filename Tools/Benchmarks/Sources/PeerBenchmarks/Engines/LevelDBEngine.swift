@@ -59,7 +59,7 @@
     }
 
     private static func withKey<Answer>(_ entry: Entry, _ body: (UnsafePointer<CChar>?, Int) -> Answer) -> Answer {
-      withUnsafeBytes(of: entry.raw) { body($0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count - 1) }
+      entry.withKeyBytes { body($0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count) }
     }
 
     private static func check(_ error: UnsafeMutablePointer<CChar>?, _ what: String) throws {

@@ -126,8 +126,8 @@
     private func run<Answer>(
       _ statement: OpaquePointer, _ entry: Entry, _ body: (OpaquePointer) throws -> Answer
     ) throws -> Answer {
-      try withUnsafeBytes(of: entry.raw) { key in
-        sqlite3_bind_text(statement, 1, key.baseAddress?.assumingMemoryBound(to: CChar.self), CInt(key.count - 1), nil)
+      try entry.withKeyBytes { key in
+        sqlite3_bind_text(statement, 1, key.baseAddress?.assumingMemoryBound(to: CChar.self), CInt(key.count), nil)
         defer { sqlite3_reset(statement) }
         return try body(statement)
       }
