@@ -66,6 +66,15 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .executableTarget(
+      name: "PackBenchmarks",
+      dependencies: [
+        "CRawFiles", "Measuring", "Workbench",
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .executableTarget(
       name: "StreamBenchmarks",
       dependencies: [
         "CRawFiles", "Measuring", "Workbench",

@@ -88,6 +88,23 @@ const char *raw_file_system(int root) {
   return name;
 }
 
+int raw_lock_bytes(int file, size_t count) {
+#if defined(F_OFD_SETLK)
+  for (size_t i = 0; i < count; i++) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(i % 4096), .l_len = 1};
+    struct stat status;
+    if (fcntl(file, F_OFD_SETLK, &lock) != 0 || fstat(file, &status) != 0) return -1;
+    lock.l_type = F_UNLCK;
+    if (fcntl(file, F_OFD_SETLK, &lock) != 0) return -1;
+  }
+  return 0;
+#else
+  (void)file, (void)count;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
 int raw_sync(int root) {
 #if defined(__linux__)
   return syncfs(root);

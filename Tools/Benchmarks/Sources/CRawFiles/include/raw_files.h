@@ -65,6 +65,10 @@ int64_t raw_range(const char *path, size_t count, uint64_t offset);
 /// Reads `count` bytes at an offset of an open file into memory allocated for them, and frees it.
 int64_t raw_pread(int file, size_t count, uint64_t offset);
 
+/// What a stripe costs that is a byte: locks one of 4096 bytes, asks for the file's status, and unlocks the byte, `count`
+/// times. The locks are the open file's. ENOSYS where there are none.
+int raw_lock_bytes(int file, size_t count);
+
 /// Writes what the volume that holds the directory has in memory to its medium; on macOS, asks for it.
 int raw_sync(int root);
 

@@ -1,0 +1,40 @@
+import BlobStore
+import SystemPackage
+import Workbench
+
+/// Stores of new keys with durability `full`: in a pack, and each in a file of its own.
+struct FullStores {
+  private static let operations = 8
+
+  private let packed, files: BlobStore
+  private let rounds: Int
+
+  init(_ plan: PackPlan) throws {
+    func store(_ name: String, isPacked: Bool) throws -> BlobStore {
+      var configuration = PackPlan.configuration(isPacked: isPacked)
+      configuration.durability = .full
+      return try BlobStore(directory: plan.directory.appending(name), configuration: configuration)
+    }
+    packed = try store("full-packed", isPacked: true)
+    files = try store("full-files", isPacked: false)
+    rounds = plan.rounds
+  }
+
+  func measured() throws -> [PackFigure] {
+    let stores = [packed, files]
+    var times: [[Double]] = [[], []]
+    for round in 0...rounds {
+      let keys = PackPlan.keys(from: round * Self.operations, count: Self.operations)
+      for index in turns(of: stores.count, in: round) {
+        let duration = try time { for key in keys { try stores[index].store(PackPlan.payload, for: key) } }
+        // The first makes what all later ones find.
+        if round > 0 { times[index].append(duration / Double(Self.operations)) }
+      }
+    }
+    return [
+      PackFigure("fullStore", "full store, to one of a file", zip(times[0], times[1]).map { $0 / $1 }),
+      PackFigure("fullStorePacked", "full store", times[0], "us"),
+      PackFigure("fullStoreFile", "full store of a file", times[1], "us"),
+    ]
+  }
+}

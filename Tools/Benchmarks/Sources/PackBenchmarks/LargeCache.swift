@@ -1,0 +1,104 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Measuring
+import SystemPackage
+import Workbench
+
+/// A cache of very many packed records: what it takes on disk, how long it takes to open, also after a boot, and to
+/// collect.
+struct LargeCache {
+  private let plan: PackPlan
+  private let directory, few: FilePath
+
+  init(_ plan: PackPlan) {
+    self.plan = plan
+    directory = plan.directory.appending("large")
+    few = plan.directory.appending("few")
+  }
+
+  func measured() throws -> [PackFigure] {
+    try PackPlan.fill(open(few), count: 10)
+    // The smaller number first, in the same directory.
+    let first = plan.records / 10
+    try PackPlan.fill(open(directory), count: first)
+    var figures = try space("tenth", records: first)
+    try PackPlan.fill(open(directory), from: first, count: plan.records - first)
+    figures += try space("all", records: plan.records)
+    return figures + [try opening()] + (try afterBoot()) + [try pass()]
+  }
+
+  private func open(_ directory: FilePath) throws -> BlobStore {
+    try BlobStore(directory: directory, configuration: PackPlan.configuration())
+  }
+
+  private func space(_ name: String, records: Int) throws -> [PackFigure] {
+    // Some file systems give blocks only when they write.
+    try synchronizeFileSystem(of: directory)
+    let allocated = try AllocatedBytes(below: directory)
+    let logical = Double(records * PackPlan.logicalByteCount)
+    return [
+      PackFigure(
+        "space-\(name)", "bytes on disk per logical byte, \(records) records, of packs and index",
+        [Double(allocated.packs) / logical]),
+      PackFigure("spaceInAll-\(name)", "the same, with the control file", [Double(allocated.all) / logical]),
+    ]
+  }
+
+  /// Opened, and one record loaded.
+  private func opening() throws -> PackFigure {
+    var generator = SplitMix(seed: 3)
+    var ratios: [Double] = []
+    for round in 0...plan.rounds {
+      var times = [0.0, 0.0]
+      for index in turns(of: 2, in: round) {
+        let (path, records) = index == 0 ? (few, 10) : (directory, plan.records)
+        let key = PackPlan.key(Int.random(in: 0..<records, using: &generator))
+        times[index] = try time { try openAndLoad(path, key) }
+      }
+      // The first finds colder caches.
+      if round > 0 { ratios.append(times[1] / times[0]) }
+    }
+    return PackFigure("opening", "opening and first load, to a cache of 10 records", ratios)
+  }
+
+  private func openAndLoad(_ directory: FilePath, _ key: BlobKey) throws {
+    let isThere = try open(directory).load(key) != nil
+    try BenchmarkFailure.require(isThere, "\(key) is not there")
+  }
+
+  /// As if the system had been started since. All is in the page cache.
+  private func afterBoot() throws -> [PackFigure] {
+    let times = try (0..<(plan.isQuick ? 1 : 3)).map { number in
+      try forgetBoot()
+      return try time { try openAndLoad(directory, PackPlan.key(number)) } / 1e6
+    }
+    return [
+      PackFigure("openingAfterBoot", "opening and first load after a boot", times, "s")
+    ]
+  }
+
+  /// Makes the index one that was believed last under another boot: Spec/PackFormat.md, 6.
+  private func forgetBoot() throws {
+    let index = directory.appending(".packs").appending("index")
+    let file = try FileHandle(forUpdating: URL(fileURLWithPath: index.string))
+    defer { try? file.close() }
+    try file.seek(toOffset: 40)
+    try file.write(contentsOf: Data((0..<16).map { _ in UInt8.random(in: 0 ... .max) }))
+  }
+
+  /// A collection that finds nothing to do.
+  private func pass() throws -> PackFigure {
+    let store = try open(directory)
+    // The first looks at everything.
+    _ = try store.collect()
+    let times = try (0..<(plan.isQuick ? 1 : 7)).map { _ in
+      try time {
+        let report = try store.collect()
+        try BenchmarkFailure.require(
+          report.recordsAfter == plan.records && report.evicted == 0, "a collection has left \(report.recordsAfter)")
+      } / 1e3
+    }
+    return PackFigure("pass", "a collection that finds nothing", times, "ms")
+  }
+}

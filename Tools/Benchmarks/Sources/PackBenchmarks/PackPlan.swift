@@ -1,0 +1,50 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Measuring
+import SystemPackage
+import Workbench
+
+/// How much is measured, where, and with which records.
+struct PackPlan {
+  let directory: FilePath
+  let rounds: Int
+  /// Of the large cache.
+  let records: Int
+  let isQuick: Bool
+
+  static let payloadByteCount = 128
+  static let keyByteCount = 24
+  /// What a record counts against a size limit.
+  static let logicalByteCount = payloadByteCount + RecordHeader.byteCount
+  /// A payload that nothing compresses.
+  static let payload: Data = {
+    var generator = SplitMix(seed: 1)
+    return Data((0..<payloadByteCount).map { _ in UInt8.random(in: 0 ... .max, using: &generator) })
+  }()
+
+  static func keys(from first: Int, count: Int) -> [BlobKey] {
+    Keys(from: first, count: count, byteCount: keyByteCount).blob
+  }
+
+  static func key(_ number: Int) -> BlobKey { keys(from: number, count: 1)[0] }
+
+  /// No durability, no limit, nothing that expires.
+  static func configuration(isPacked: Bool = true) -> BlobStore.Configuration {
+    var configuration = BlobStore.Configuration()
+    configuration.packing = isPacked ? .upTo(8 << 10) : .off
+    configuration.durability = .none
+    configuration.limits.freeSpaceFloor = 0
+    configuration.expiry.defaultTimeToLive = .seconds(Int64.max)
+    return configuration
+  }
+
+  static func fill(_ store: BlobStore, from first: Int = 0, count: Int) throws {
+    // A part at a time, so that the keys of a million do not lie in memory.
+    for part in stride(from: first, to: first + count, by: 10_000) {
+      for key in keys(from: part, count: min(10_000, first + count - part)) {
+        try store.store(payload, for: key, ttl: .seconds(Int64.max))
+      }
+    }
+  }
+}
