@@ -186,14 +186,39 @@ struct Records {
       let bytes = try packs.asFile(name)
     else { return }
     let level = core.configuration.durability.level(concernsLock: found.isLocked)
-    let subdirectory = OpenSubdirectory(try open.openOrMakeSubdirectory(name.subdirectory))
-    var draft = try draft(of: bytes, in: subdirectory, of: open)
-    try draft.synchronize(level)
     hold.willMakeFile()
-    hold.announce(.old, StripeIntent(.toFile, at: address))
-    try draft.replace(name.fileName)
-    if level == .full { try subdirectory.directory.synchronize() }
+    try makeFile(of: bytes, as: name, level, over: address, of: &packs, in: open, hold)
     _ = try packs.remove(name, at: address, level, as: .toFile, hold)
+  }
+
+  /// Puts a copy of a packed record into a file of its own, and announces that this one counts.
+  private func makeFile(
+    of bytes: [UInt8], as name: RecordPath, _ level: BlobStore.Durability.Level, over address: UInt64,
+    of packs: inout PackRecords, in open: OpenRoot, _ hold: borrowing KeyHold
+  ) throws {
+    var attempts = DraftAttempts(mayRecycle: false, canWriteAgain: true)
+    while true {
+      var kind: FileDraft.Kind?
+      do {
+        let subdirectory = OpenSubdirectory(try open.openOrMakeSubdirectory(name.subdirectory))
+        var draft = try draft(of: bytes, in: subdirectory, of: open)
+        kind = draft.kind
+        try draft.synchronize(level)
+        hold.announce(.old, StripeIntent(.toFile, at: address))
+        do {
+          try draft.replace(name.fileName)
+          if level == .full { try subdirectory.directory.synchronize() }
+        } catch {
+          // The file may have its name all the same. Which record counts is not left to the next change.
+          try packs.finish(hold)
+          throw error
+        }
+        return
+      } catch {
+        // A collection removes subdirectories that are empty, as this one may be until the file is in it.
+        guard case .lookAgain = attempts.step(after: error, of: kind, refusesUnnamed: false) else { throw error }
+      }
+    }
   }
 
   private func draft(of bytes: [UInt8], in subdirectory: OpenSubdirectory, of open: OpenRoot) throws -> FileDraft {
