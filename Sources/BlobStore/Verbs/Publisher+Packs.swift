@@ -10,13 +10,13 @@ internal import Posix
 
 extension StoreCore {
   /// The largest record that is packed; nil where none is, as where SPTPersistentCache may share the directory.
-  private var packingBound: Int? { hasOwnFormat ? configuration.packing.bound : nil }
+  var packingBound: Int? { hasOwnFormat ? configuration.packing.bound : nil }
 
   /// Whether a record with so large a payload may be small enough to be packed.
   func mayPack(payloadOf byteCount: Int64) -> Bool { packingBound.map { byteCount <= $0 } ?? false }
 
   /// Whether a store packs the record.
-  fileprivate func packs(_ header: RecordHeader, _ path: RecordPath) -> Bool {
+  func packs(_ header: RecordHeader, _ path: RecordPath) -> Bool {
     guard let packingBound, !header.flags.contains(.streamIncomplete),
       let payload = Int(exactly: header.payloadSize),
       let byteCount = PackLayout.recordByteCount(

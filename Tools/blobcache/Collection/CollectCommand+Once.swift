@@ -10,6 +10,8 @@ extension CollectCommand {
     for directory in plan.directories {
       do {
         let store = try directory.store(options)
+        let movedAll = try moveRecords(of: directory, store, &output)
+        if !movedAll { answer = .failed }
         let report = try collect(directory, store)
         if options.json {
           output.line(JSONObject(report))
@@ -38,6 +40,28 @@ extension CollectCommand {
     }
     if !dryRun, !metrics.write() { answer = .failed }
     return answer
+  }
+
+  /// Moves records into packs, or out of them, where that is asked for.
+  ///
+  /// - Returns: whether none has failed.
+  private func moveRecords(
+    of directory: CollectionPlan.Directory, _ store: BlobStore, _ output: inout Output
+  ) throws -> Bool {
+    guard pack || unpack else { return true }
+    guard !pack || store.configuration.packing != .off else {
+      throw CommandFailure(
+        "collect: \(directory.path): packing is off; `blobcache configure \(directory.path) --packing 8KiB` turns it on"
+      )
+    }
+    let report = pack ? try store.packRecords() : try store.unpackRecords()
+    let name = pack ? "pack" : "unpack"
+    if options.json {
+      output.line(JSONObject(report, name, directory.path))
+    } else if !options.quiet {
+      output.line("\(directory.path.string.printable): \(report.text(pack ? "packed" : "unpacked"))")
+    }
+    return report.failed == 0
   }
 
   /// Says what a pass that was made could not do.

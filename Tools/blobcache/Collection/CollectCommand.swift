@@ -57,6 +57,12 @@ struct CollectCommand: Subcommand {
   @Flag(help: "Wait for another collection of the directory to end, rather than leave it to that one.")
   var wait = false
 
+  @Flag(help: "Before the pass, move small records into packs, as the directory's setting packing has it.")
+  var pack = false
+
+  @Flag(help: "Before the pass, give each packed record a file to itself.")
+  var unpack = false
+
   @OptionGroup(title: "Options of a service") var schedule: ScheduleOptions
 
   @OptionGroup var options: DirectoryOptions
@@ -65,7 +71,10 @@ struct CollectCommand: Subcommand {
     if directories.isEmpty, schedule.config == nil {
       throw ValidationError("Missing expected argument '<dir> ...', or --config with directories.")
     }
+    if pack, unpack { throw ValidationError("--pack is one way, --unpack the other.") }
+    if dryRun, pack || unpack { throw ValidationError("A dry run moves nothing.") }
     guard schedule.every != nil else { return }
+    if pack || unpack { throw ValidationError("--pack and --unpack are for one pass.") }
     if schedule.once { throw ValidationError("--once is one pass, --every is many.") }
     if dryRun { throw ValidationError("A dry run is one pass.") }
     if emptyBin { throw ValidationError("A schedule empties the recycling bin of what is old.") }
@@ -76,7 +85,7 @@ struct CollectCommand: Subcommand {
   /// Whether an option for one pass is on the command line.
   ///
   /// It overrides an interval from elsewhere.
-  private var isForOnePass: Bool { schedule.once || dryRun || emptyBin || wait || options.now != nil }
+  private var isForOnePass: Bool { schedule.once || dryRun || emptyBin || wait || pack || unpack || options.now != nil }
 
   func answer(_ output: inout Output) throws -> Answer {
     EnvironmentNames.reportUnknown()
@@ -121,8 +130,8 @@ struct ScheduleOptions: ParsableArguments {
 
   @Flag(
     help: """
-      Make one pass, though the environment or the configuration file says every; so do --dry-run, --empty-bin, --wait \
-      and --now.
+      Make one pass, though the environment or the configuration file says every; so do --dry-run, --empty-bin, --wait, \
+      --pack, --unpack and --now.
       """)
   var once = false
 
