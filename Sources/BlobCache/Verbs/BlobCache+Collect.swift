@@ -59,6 +59,14 @@ extension BlobCache {
     let engine = try openEngine()
     return try await engine.lanes.reads.run { _ in try engine.store.usageEstimate() }
   }
+
+  /// What the packs of the directory take, without a look at a record. Zeros where it has none.
+  ///
+  /// - Complexity: O(*n*) for *n* packs, once they are open.
+  public func packUsage() async throws -> BlobStore.PackUsage {
+    let engine = try openEngine()
+    return try await engine.lanes.reads.run { _ in try engine.store.packUsage() }
+  }
 }
 
 // MARK: - Schedule

@@ -20,18 +20,29 @@ extension BlobResponder {
       metrics.family(name, .counter, counter.help)
       metrics.series(name, directory, counter.value)
     }
+    var gauges: [(name: String, help: String, value: Int64)] = []
     // Not known before the first collection, nor where processes cannot share memory.
     if let usage = try await cache.usageEstimate() {
-      let gauges: [(name: String, help: String, value: Int64)] = [
+      gauges += [
         ("records", "Records in the directory.", usage.records),
         ("bytes", "Bytes of their files.", usage.bytes),
         ("locked_records", "Records that are locked.", usage.lockedRecords),
         ("locked_bytes", "Bytes of their files.", usage.lockedBytes),
       ]
-      for gauge in gauges {
-        metrics.family("blobcache_" + gauge.name, .gauge, gauge.help)
-        metrics.series("blobcache_" + gauge.name, directory, gauge.value)
-      }
+    }
+    let packs = try await cache.packUsage()
+    if packs.packs > 0 {
+      gauges += [
+        ("packs", "Files that hold many small records each.", packs.packs),
+        ("packed_records", "Records in them, about.", packs.records),
+        ("pack_live_bytes", "Bytes that those take there, about.", packs.liveBytes),
+        ("pack_dead_bytes", "Bytes there of records that were replaced or removed, about.", packs.deadBytes),
+        ("pack_medium_bytes", "Bytes that the packs take on the medium.", packs.mediumBytes),
+      ]
+    }
+    for gauge in gauges {
+      metrics.family("blobcache_" + gauge.name, .gauge, gauge.help)
+      metrics.series("blobcache_" + gauge.name, directory, gauge.value)
     }
     if let remote = cache.remoteStatus { metrics.add(remote, directory) }
     let name = "blobcache_http_requests_total"

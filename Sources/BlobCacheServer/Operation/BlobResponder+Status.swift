@@ -5,6 +5,7 @@ extension BlobResponder {
   /// What the directory holds and has done, and what its remote tier does: a line of JSON each.
   func status() async throws -> ServerResponse {
     let (traffic, usage) = (try await cache.traffic(), try await cache.usageEstimate())
+    let packs = try await cache.packUsage()
     var line = JSONLine(type: "status")
     line.add("directory", cache.directory.string)
     line.add("records", usage?.records)
@@ -17,6 +18,11 @@ extension BlobResponder {
     line.add("bytesServed", traffic.bytesServed)
     line.add("stores", traffic.stores)
     line.add("bytesStored", traffic.bytesStored)
+    line.add("packs", packs.packs)
+    line.add("packedRecords", packs.records)
+    line.add("packLiveBytes", packs.liveBytes)
+    line.add("packDeadBytes", packs.deadBytes)
+    line.add("packMediumBytes", packs.mediumBytes)
     var text = line.text
     if let remote = cache.remoteStatus { text += Self.line(remote) }
     return ServerResponse(

@@ -146,7 +146,8 @@ import Testing
           "collectedBytes": 0, "collectionSeconds": 0, "lastCollectionAt": .null, "lastCollectionBy": .null,
           "recycledFiles": 0, "recycledBytes": 0,
           "foreignRecords": 0, "foreignRecordBytes": 0, "foreignRecordUser": .null,
-          "temporaryBytes": 11,
+          "temporaryBytes": 11, "packedRecords": 0, "packedBytes": 0, "packs": 0, "packMediumBytes": 0,
+          "packLiveBytes": 0, "packDeadBytes": 0,
         ]
       ])
     let text = try await tool.run("usage", "cache").text

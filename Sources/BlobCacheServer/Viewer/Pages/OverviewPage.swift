@@ -10,7 +10,7 @@ extension BlobResponder {
     let usage = try await cache.usageEstimate()
     let traffic = try await cache.traffic()
     let page = OverviewPage(
-      usage: usage, traffic: traffic, collections: try await cache.statistics(),
+      usage: usage, packs: try await cache.packUsage(), traffic: traffic, collections: try await cache.statistics(),
       passes: try await cache.recentPasses(),
       samples: viewer.samples.add(.init(time: now, traffic: traffic, usage: usage)),
       survey: try await survey(of: usage, isAsked: target.parameter("survey") != nil),
@@ -28,6 +28,7 @@ extension BlobResponder {
 
 struct OverviewPage {
   let usage: BlobStore.UsageEstimate?
+  let packs: BlobStore.PackUsage
   let traffic: BlobStore.Traffic
   let collections: BlobStore.CollectionStatistics
   let passes: [BlobStore.RecentPass]
@@ -71,7 +72,16 @@ struct OverviewPage {
       \(Self.tile("Locked", usage.map { "\(Quantities.count($0.lockedRecords))" } ?? "–", lockNote))
       \(Self.tile("Hit ratio", "\(ratio)", loads))
       \(Self.tile("Removed", "\(Quantities.count(collections.expired + collections.evicted))", removed))
+      \(packed)
       """
+  }
+
+  /// Shown where there are packs.
+  private var packed: HTML {
+    guard packs.packs > 0 else { return "" }
+    let note: HTML =
+      "\(HTML.bytes(packs.liveBytes)), \(HTML.bytes(packs.deadBytes)) dead, \(HTML.bytes(packs.mediumBytes)) on the medium"
+    return Self.tile("Packed", "\(Quantities.count(packs.records))", note)
   }
 
   static func tile(_ name: String, _ value: HTML, _ note: HTML) -> HTML {

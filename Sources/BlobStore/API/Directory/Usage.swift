@@ -12,6 +12,8 @@ extension BlobStore {
     /// Those of the records that lie in packs, many to a file.
     public var packedRecords: Int64 = 0
     public var packedBytes: Int64 = 0
+    /// The packs themselves.
+    public var packs = PackUsage()
     public var damagedFiles: Int64 = 0
     public var damagedBytes: Int64 = 0
     public var quarantinedFiles: Int64 = 0

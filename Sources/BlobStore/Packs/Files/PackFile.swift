@@ -40,6 +40,13 @@ final class PackFile: Sendable {
   }
 }
 
+extension PackFile {
+  /// Bytes that the file takes on the medium.
+  ///
+  /// System call: `fstat(2)`.
+  func mediumByteCount() throws(FileError) -> Int64 { try file.status().sizeAllocated }
+}
+
 // MARK: - Parts of the head
 
 extension PackFile {

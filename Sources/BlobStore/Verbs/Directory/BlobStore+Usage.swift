@@ -11,6 +11,13 @@ extension BlobStore {
     try withErrorContext("usage") { try core.usage() }
   }
 
+  /// What the packs of the directory take, without a look at a record. Zeros where it has none.
+  ///
+  /// - Complexity: O(*n*) for *n* packs, once they are open.
+  public func packUsage() throws(BlobStoreError) -> PackUsage {
+    try withErrorContext("packUsage") { try core.packUsage() }
+  }
+
   /// The content of the directory by its counters, which every change keeps, without a look at a record.
   ///
   /// - Returns: nil if they are not known: before the first whole collection, or where there is no control file.
@@ -21,6 +28,24 @@ extension BlobStore {
 }
 
 extension StoreCore {
+  fileprivate func packUsage() throws -> BlobStore.PackUsage {
+    var usage = BlobStore.PackUsage()
+    guard let open = try root.opened(), let packs = try records.packs(of: open) else { return usage }
+    for pack in try packs.packs.files.all() {
+      usage.packs += 1
+      usage.mediumBytes.saturatingAdd(try pack.mediumByteCount())
+      for number in 0..<PackLayout.chunkCount {
+        let entry = pack.entry(ofChunk: number)
+        guard entry.state.kind != .free else { continue }
+        let live = max(0, entry.liveByteCount)
+        usage.records += Int64(max(0, entry.liveRecordCount))
+        usage.liveBytes += Int64(live)
+        usage.deadBytes += Int64(max(0, entry.end - live))
+      }
+    }
+    return usage
+  }
+
   fileprivate func usage() throws -> BlobStore.Usage {
     var usage = BlobStore.Usage()
     guard let walk = try walk() else { return usage }
@@ -45,6 +70,7 @@ extension StoreCore {
       case .endOfSubdirectory: break
       }
     }
+    usage.packs = try packUsage()
     do {
       for file in try quarantine()?.files() ?? [] {
         usage.quarantinedFiles += 1

@@ -69,19 +69,21 @@ struct UsageCommand: DirectorySubcommand {
   }
 
   private static func lines(_ usage: BlobStore.Usage) -> [String] {
-    let rows: [(name: String, count: Int64, bytes: Int64?)] = [
+    let rows: [(name: String, count: Int64?, bytes: Int64?)] = [
       ("records", usage.records, usage.recordBytes),
-      ("  locked", usage.lockedRecords, usage.lockedBytes), ("  expired", usage.expiredRecords, usage.expiredBytes),
+      ("  packed", usage.packedRecords, usage.packedBytes), ("  locked", usage.lockedRecords, usage.lockedBytes),
+      ("  expired", usage.expiredRecords, usage.expiredBytes),
       ("damaged files", usage.damagedFiles, usage.damagedBytes),
       ("quarantined files", usage.quarantinedFiles, usage.quarantinedBytes),
       ("recycled files", usage.recycledFiles, usage.recycledBytes),
       ("temporary files", usage.temporaryFiles, usage.temporaryBytes), ("foreign files", usage.foreignFiles, nil),
       ("  others' records", usage.foreignRecords.files, usage.foreignRecords.bytes),
+      ("packs on medium", usage.packs.packs, usage.packs.mediumBytes), ("  dead in them", nil, usage.packs.deadBytes),
       ("all bytes", usage.bytes, usage.bytes),
     ]
     return rows.map { row in
       let bytes = row.bytes.map { "  " + ByteCount($0).description.padded(to: 9, .right) } ?? ""
-      return row.name.padded(to: 17) + "  " + String(row.count).padded(to: 12, .right) + bytes
+      return row.name.padded(to: 17) + "  " + (row.count.map { String($0) } ?? "").padded(to: 12, .right) + bytes
     }
   }
 }
@@ -126,5 +128,11 @@ extension JSONObject {
     add("recycledBytes", usage.recycledBytes)
     add(usage.foreignRecords)
     add("temporaryBytes", usage.temporaryBytes)
+    add("packedRecords", usage.packedRecords)
+    add("packedBytes", usage.packedBytes)
+    add("packs", usage.packs.packs)
+    add("packMediumBytes", usage.packs.mediumBytes)
+    add("packLiveBytes", usage.packs.liveBytes)
+    add("packDeadBytes", usage.packs.deadBytes)
   }
 }
