@@ -12,5 +12,5 @@ public struct PackedPlace: Hashable, Sendable {
   /// Pack, chunk and offset in one word.
   let address: UInt64
   /// The pack's path relative to the root.
-  let file: String
+  public let file: String
 }

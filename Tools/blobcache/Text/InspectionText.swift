@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
 
-/// The inspection of one record file, for people.
+/// The inspection of one record, for people.
 struct InspectionText {
   let inspection: RecordInspection
   let now: UnixTime
@@ -39,7 +39,7 @@ struct InspectionText {
       ("state", style(inspection.state.rawValue, inspection.state.colour)),
       ("expiry", expiryText),
       ("payload", payloadText),
-    ]
+    ] + (inspection.packed.map { [("packed", $0.text)] } ?? [])
   }
 
   private var expiryText: String {
@@ -110,6 +110,10 @@ struct InspectionText {
     let text = String(value, radix: 16, uppercase: true)
     return String(repeating: "0", count: max(0, digits - text.count)) + text
   }
+}
+
+extension PackedPlace {
+  fileprivate var text: String { "pack \(pack), chunk \(chunk), offset \(offset), sequence \(sequence)" }
 }
 
 extension RecordField {

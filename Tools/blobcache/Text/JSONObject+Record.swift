@@ -9,6 +9,7 @@ extension JSONObject {
       damage: entry.damage)
     add(extendedData: entry.extendedData)
     if entry.isStampedAhead { add("stampedAhead", true) }
+    add(packed: entry.packed)
   }
 
   /// - Parameter header: nil where the file has fewer than 64 bytes.
@@ -29,6 +30,15 @@ extension JSONObject {
     let hasExpiry = state == .live || state == .expired
     add("expiresAt", hasExpiry ? expiry?.seconds : nil)
     if let damage { add(damage) }
+  }
+
+  /// Where a packed record lies.
+  mutating func add(packed place: PackedPlace?) {
+    guard let place else { return }
+    add("pack", place.pack)
+    add("chunk", place.chunk)
+    add("offset", place.offset)
+    add("sequence", place.sequence)
   }
 
   /// The rule that a damaged record breaks.

@@ -67,6 +67,8 @@ struct PackedFinding {
 }
 
 extension PackedPlace {
+  init(_ found: PackedFinding) { self.init(found.entry.address, sequence: found.header.sequence) }
+
   init(_ address: PackAddress, sequence: UInt64) {
     self.init(
       pack: address.pack, chunk: address.chunk, offset: address.offset, sequence: sequence, address: address.rawValue,
@@ -79,6 +81,11 @@ struct PackedContent {
   var header: RecordHeader
   /// Payload and extension.
   var body: [UInt8]
+
+  /// The record as its file would be.
+  var fileBytes: [UInt8] {
+    header.withEncodedBytes { head in unsafe head.withUnsafeBytes { unsafe Array($0) } + body }
+  }
 }
 
 /// What a search for a name in the packs comes to.
@@ -242,9 +249,7 @@ extension PackRecords {
   /// - Returns: nil if no entry leads to a record of the name.
   /// - Throws: `DamagedRecord`.
   func asFile(_ name: RecordPath) throws -> [UInt8]? {
-    try content(of: name).map { _, content in
-      content.header.withEncodedBytes { head in unsafe head.withUnsafeBytes { unsafe Array($0) } + content.body }
-    }
+    try content(of: name)?.1.fileBytes
   }
 
   /// What a record consists of, copied.
@@ -319,7 +324,7 @@ extension PackRecords {
     let facts = FileFacts(
       packed: header, byteCount: header.fileByteCount, owner: open.ownership.ownerOfNewFiles, found.fileState)
     return FoundRecord(
-      name, packed: header, facts, at: PackedPlace(found.entry.address, sequence: found.header.sequence), by: judge,
+      name, packed: header, facts, at: PackedPlace(found), by: judge,
       parts.kept, payloadBreach: parts.payloadBreach)
   }
 

@@ -8,11 +8,16 @@ public import SystemPackage
   public import Foundation
 #endif
 
-/// A record file in detail: each field of its header judged by itself, and the payload.
+/// A record in detail: each field of its header judged by itself, and the payload.
+///
+/// A packed record is shown as the file that it would be.
 ///
 /// It is for looks into a cache. A load would report only the first broken rule, `damage`.
 public struct RecordInspection: Sendable {
+  /// Of the file: for a packed record, that of its pack.
   public let path: FilePath
+  /// Where the record lies in its pack; nil of one that has a file to itself.
+  public let packed: PackedPlace?
   /// nil where neither the file name nor the record tells it.
   public let key: BlobKey?
   /// What was stored beside the payload; nil for nothing.
@@ -68,11 +73,20 @@ extension BlobStore {
     _ path: FilePath, checkingUpTo byteCount: UInt64
   ) throws(BlobStoreError) -> RecordInspection {
     try withErrorContext("inspect") {
-      let limit = min(byteCount, UInt64(clamping: core.configuration.limits.payload))
-      let inspection = try RecordInspection(path, of: core, checkingUpTo: limit)
-      // A header that is changed in place may be seen half done.
-      return inspection.damage == nil ? inspection : try RecordInspection(path, of: core, checkingUpTo: limit)
+      try core.inspection(of: path, checkingUpTo: core.inspectionLimit(byteCount))
     }
+  }
+}
+
+extension StoreCore {
+  /// - Parameter byteCount: what is asked for.
+  /// - Returns: the largest payload that is compared with its checksum.
+  func inspectionLimit(_ byteCount: UInt64) -> UInt64 { min(byteCount, UInt64(clamping: configuration.limits.payload)) }
+
+  func inspection(of path: FilePath, checkingUpTo limit: UInt64) throws -> RecordInspection {
+    let inspection = try RecordInspection(path, of: self, checkingUpTo: limit)
+    // A header that is changed in place may be seen half done.
+    return inspection.damage == nil ? inspection : try RecordInspection(path, of: self, checkingUpTo: limit)
   }
 }
 
@@ -90,11 +104,15 @@ extension RecordInspection {
     }
   }
 
-  private init(
-    _ path: FilePath, named name: String, _ file: borrowing OpenFile, _ status: Stat, of store: StoreCore,
-    checkingUpTo limit: UInt64
+  /// - Parameters:
+  ///   - name: the file name of the record.
+  ///   - place: where it lies in a pack, if that is what the file was made of.
+  init(
+    _ path: FilePath, named name: String, at place: PackedPlace? = nil, _ file: borrowing OpenFile, _ status: Stat,
+    of store: StoreCore, checkingUpTo limit: UInt64
   ) throws {
     self.path = path
+    packed = place
     let naming = store.configuration.layout.naming
     fileSize = status.size
     now = store.configuration.now()
@@ -136,6 +154,28 @@ extension RecordInspection {
       (header, damage, state) = (sound, breach, RecordState(breach))
     }
     expiry = header?.expiry(defaultExpiration: store.defaultExpiration)
+  }
+}
+
+extension RecordInspection {
+  /// A packed record whose header is damaged: it makes no file.
+  init(
+    _ path: FilePath, damagedAt place: PackedPlace, _ error: RecordError, key: BlobKey?, _ bytes: [UInt8],
+    of store: StoreCore
+  ) {
+    self.path = path
+    packed = place
+    self.key = key
+    extendedData = nil
+    fileSize = Int64(bytes.count)
+    headerBytes = []
+    storedHeader = nil
+    damage = error
+    state = RecordState(error)
+    expiry = nil
+    payloadKind = .unknown
+    facts = RecordFacts(fileSize: fileSize)
+    now = store.configuration.now()
   }
 }
 

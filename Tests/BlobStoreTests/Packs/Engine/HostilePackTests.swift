@@ -95,7 +95,9 @@ import Testing
       try bench.change(part, &generator)
       let store = try open ?? bench.packing()
       bench.checkLoads(store, "seed \(seed), \(part), round \(round)")
+      bench.checkLooks(store, "seed \(seed), \(part), round \(round)")
       bench.checkChanges(store, "seed \(seed), \(part), round \(round)")
+      bench.checkMoves(store, "seed \(seed), \(part), round \(round)")
     }
   }
 
@@ -117,6 +119,25 @@ import Testing
     }
   }
 
+  /// Looks that load nothing.
+  private func checkLooks(_ store: BlobStore, _ event: Comment) {
+    func look(_ body: () throws(BlobStoreError) -> Void) {
+      do throws(BlobStoreError) {
+        try body()
+      } catch {
+        let isAbsent = error.errno == .noSuchFileOrDirectory || error.errno == .notDirectory
+        #expect(Self.expectedCodes.contains(error.code) || isAbsent, "\(event): \(error)")
+      }
+    }
+    for key in Self.keys.prefix(5) { look { () throws(BlobStoreError) in _ = try store.inspectRecord(of: key) } }
+    look { () throws(BlobStoreError) in _ = try store.packUsage() }
+    look { () throws(BlobStoreError) in _ = try store.usage() }
+    look { () throws(BlobStoreError) in
+      let pack = try store.inspectPack(FilePath(cache.path(".packs/p-0")))
+      for number in 0..<3 { _ = try pack?.chunk(number) }
+    }
+  }
+
   private func checkChanges(_ store: BlobStore, _ event: Comment) {
     for (number, key) in Self.keys.enumerated() {
       do throws(BlobStoreError) {
@@ -134,6 +155,21 @@ import Testing
     }
   }
 
+  /// What can be moved is, and has the payload that it had.
+  private func checkMoves(_ store: BlobStore, _ event: Comment) {
+    let before = Self.keys.map { try? store.load($0)?.payload }
+    do throws(BlobStoreError) {
+      _ = try store.unpackRecords()
+      _ = try store.packRecords()
+    } catch {
+      #expect(Self.expectedCodes.contains(error.code), "\(event): \(error)")
+    }
+    for (key, payload) in zip(Self.keys, before) {
+      guard let payload, let after = try? store.load(key)?.payload else { continue }
+      #expect(after == payload, "\(event), \(key)")
+    }
+  }
+
   // MARK: Files that are not what they should be
 
   enum Odd: CaseIterable {
@@ -147,6 +183,7 @@ import Testing
     try plant(odd)
     let store = try packing()
     checkLoads(store, "\(odd)")
+    checkLooks(store, "\(odd)")
     checkChanges(store, "\(odd)")
     // Without an index, it cannot be known of any key whether it is packed. Else the rest goes on.
     do throws(BlobStoreError) {

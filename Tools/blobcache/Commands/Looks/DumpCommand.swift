@@ -6,10 +6,11 @@ internal import SystemPackage
 
 struct DumpCommand: Subcommand {
   static let configuration = CommandConfiguration(
-    commandName: "dump", abstract: "Print the header of record files field by field, each with a verdict.",
+    commandName: "dump", abstract: "Print the header of records field by field, each with a verdict.",
     discussion: """
-      What lies in a subdirectory of a cache is judged as the cache's program has it. The exit status is 1 if any of the \
-      records is damaged.
+      A packed record is shown as the file that it would be. Of a pack, .packs/p-0, the chunks are printed, and the records \
+      in them, dead ones too. What lies in a subdirectory of a cache is judged as the cache's program has it. The exit \
+      status is 1 if any of the records is damaged, or there is none of a key.
       """)
 
   static let examples = [
@@ -17,8 +18,13 @@ struct DumpCommand: Subcommand {
     Example("The same without the bytes, for a program to read", "blobcache dump cache --json"),
   ]
 
-  @Argument(help: ArgumentHelp("Record files, or directories for every record below them.", valueName: "path"))
+  @Argument(help: ArgumentHelp("Record files, packs, or directories for every record below them.", valueName: "path"))
   var paths: [FilePath]
+
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Of caches' directories, the record of this key alone.", valueName: "key"))
+  var key: String?
 
   @Flag(name: .customLong("hex"), help: "Print the bytes of the header too, by field.")
   var printsBytes = false
@@ -40,10 +46,12 @@ struct DumpCommand: Subcommand {
   }
 
   private func dump(_ path: FilePath, _ output: inout Output) throws -> Answer {
+    if let key { return try dump(key, of: path, &output) }
     guard try Files().status(of: path)?.type == .directory else {
       let parent = path.removingLastComponent()
       let place = try CachePlace(of: parent.isEmpty ? "." : parent)
       let store = try options.store(at: place.root)
+      if let pack = try store.inspectPack(path) { return try print(pack, store, &output) }
       return print(try store.inspect(path), file: path.string, store, &output)
     }
     let place = try CachePlace(of: path)
@@ -58,7 +66,9 @@ struct DumpCommand: Subcommand {
       isEmpty = false
       do {
         if let error = entry.accessError { throw error }
-        answer.worsen(to: print(try store.inspect(path.appending(file)), file: file, store, &output))
+        // nil if it was removed since it was listed.
+        let inspection = entry.packed == nil ? try store.inspect(path.appending(file)) : try store.inspect(entry)
+        if let inspection { answer.worsen(to: print(inspection, file: file, store, &output)) }
       } catch let error as BlobStoreError where error.errno == .noSuchFileOrDirectory {
         // Removed since it was listed.
       } catch {
@@ -67,6 +77,35 @@ struct DumpCommand: Subcommand {
       }
     }
     if isEmpty, !options.quiet { StandardError.report("\(path): no records") }
+    return answer
+  }
+
+  private func dump(_ key: String, of directory: FilePath, _ output: inout Output) throws -> Answer {
+    let store = try options.store(at: directory)
+    guard let inspection = try store.inspectRecord(of: BlobKey(key)) else {
+      if !options.quiet { StandardError.report("\(key): not found") }
+      return .no
+    }
+    var file = inspection.path
+    _ = file.removePrefix(store.directory)
+    return print(inspection, file: file.string, store, &output)
+  }
+
+  private func print(_ pack: PackInspection, _ store: BlobStore, _ output: inout Output) throws -> Answer {
+    let text = PackInspectionText(pack: pack, now: store.configuration.now(), style: output.style)
+    var answer: Answer = pack.flaw == nil ? .done : .no
+    if options.json { output.line(JSONObject(pack)) } else { text.head.forEach { output.line($0) } }
+    for number in 0..<PackInspection.chunkCount {
+      guard let chunk = try pack.chunk(number) else { continue }
+      if options.json {
+        output.line(JSONObject(chunk, of: pack))
+        for record in chunk.records { output.line(JSONObject(record)) }
+      } else {
+        text.lines(of: chunk).forEach { output.line($0) }
+      }
+      if chunk.records.contains(where: { $0.isDamaged }) { answer = .no }
+    }
+    if !options.json { output.line("") }
     return answer
   }
 
@@ -92,6 +131,7 @@ extension JSONObject {
     add("path", inspection.path.string)
     add("fileSize", inspection.fileSize)
     add("payloadKind", inspection.payloadKind.rawValue)
+    add(packed: inspection.packed)
     add("fields", RecordField.allCases.compactMap { JSONObject(field: $0, of: inspection) })
   }
 

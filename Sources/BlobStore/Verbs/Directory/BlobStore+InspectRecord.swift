@@ -1,0 +1,71 @@
+public import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+extension BlobStore {
+  /// Inspects the record of a key, whether it lies in a pack or has a file to itself. It is not touched.
+  ///
+  /// - Returns: nil if there is none.
+  /// - Throws: as `inspect`; `invalidKey`.
+  /// - Complexity: as `inspect`; one read of a packed record.
+  public func inspectRecord(of key: BlobKey) throws(BlobStoreError) -> RecordInspection? {
+    try inspectRecord(of: key, checkingUpTo: .max)
+  }
+
+  /// As `inspectRecord`, where no larger payload is compared with its checksum than of so many bytes.
+  package func inspectRecord(
+    of key: BlobKey, checkingUpTo byteCount: UInt64
+  ) throws(BlobStoreError) -> RecordInspection? {
+    try withErrorContext("inspect", key) { try core.inspection(at: core.path(for: key), checkingUpTo: byteCount) }
+  }
+
+  /// Inspects a record that an enumeration has met.
+  ///
+  /// - Returns: nil if it is there no more.
+  /// - Throws: as `inspect`; what kept the enumeration from reading the record.
+  public func inspect(_ entry: RecordEntry) throws(BlobStoreError) -> RecordInspection? {
+    try inspect(entry, checkingUpTo: .max)
+  }
+
+  /// As `inspect`, where no larger payload is compared with its checksum than of so many bytes.
+  package func inspect(
+    _ entry: RecordEntry, checkingUpTo byteCount: UInt64
+  ) throws(BlobStoreError) -> RecordInspection? {
+    if let error = entry.accessError { throw error }
+    guard let path = entry.path else { return nil }
+    return try withErrorContext("inspect") { try core.inspection(at: path, checkingUpTo: byteCount) }
+  }
+}
+
+extension StoreCore {
+  fileprivate func inspection(at path: RecordPath, checkingUpTo byteCount: UInt64) throws -> RecordInspection? {
+    guard let open = try root.opened() else { return nil }
+    let (path, limit) = (open.placed(path), inspectionLimit(byteCount))
+    if let inspection = try packedInspection(of: path, in: open, limit) { return inspection }
+    do {
+      return try inspection(of: root.path.appending(path.relative), checkingUpTo: limit)
+    } catch let error as FileError where error.errno == .noSuchFileOrDirectory || error.errno == .notDirectory {
+      // It may have moved to a pack since the look there.
+      return try packedInspection(of: path, in: open, limit)
+    }
+  }
+
+  private func packedInspection(
+    of name: RecordPath, in open: OpenRoot, _ limit: UInt64
+  ) throws -> RecordInspection? {
+    guard let packs = try records.packs(of: open) else { return nil }
+    do {
+      guard let (found, content) = try packs.content(of: name) else { return nil }
+      let file = try open.memoryFile(content.fileBytes, names: temporaryNames)
+      return try RecordInspection(
+        root.path.appending(PackedPlace(found).file), named: name.fileName, at: PackedPlace(found), file,
+        file.status(), of: self, checkingUpTo: limit)
+    } catch let damaged as DamagedRecord {
+      guard let found = try packs.find(name, by: RecordJudge()), let place = found.packed else { return nil }
+      let bytes = try packs.copy(of: name, at: PackAddress(rawValue: place.address)) ?? []
+      let key = configuration.layout.naming.key(ofFileName: name.fileName)
+      return RecordInspection(
+        root.path.appending(place.file), damagedAt: place, damaged.error, key: key, bytes, of: self)
+    }
+  }
+}
