@@ -51,6 +51,26 @@ extension BlobCache {
     return try await engine.lanes.scans.run { _ in try engine.store.inspect(path, checkingUpTo: byteCount) }
   }
 
+  /// The record of a key in detail, as `BlobStore.inspectRecord`, else as `inspect`.
+  ///
+  /// - Returns: nil if there is none.
+  package func inspectRecord(
+    of key: BlobKey, checkingUpTo byteCount: UInt64
+  ) async throws -> RecordInspection? {
+    let engine = try openEngine()
+    return try await engine.lanes.scans.run { _ in
+      try engine.store.inspectRecord(of: key, checkingUpTo: byteCount)
+    }
+  }
+
+  /// A record that an enumeration has met in detail, else as `inspect`.
+  ///
+  /// - Returns: nil if it is there no more.
+  package func inspect(_ entry: RecordEntry, checkingUpTo byteCount: UInt64) async throws -> RecordInspection? {
+    let engine = try openEngine()
+    return try await engine.lanes.scans.run { _ in try engine.store.inspect(entry, checkingUpTo: byteCount) }
+  }
+
   /// The records of a directory, one enumeration for each iterator.
   public struct Records: AsyncSequence, Sendable {
     fileprivate let cache: BlobCache

@@ -62,6 +62,36 @@ import Testing
     #expect(cache.remoteStatus?.misses == 1)
   }
 
+  /// Small blobs lie in packs on each machine, and travel as any other: whole, in parts and as streams.
+  @Test(arguments: [0, 5, 5000, 9000]) func smallBlobsOfTheTierArePacked(byteCount: Int) async throws {
+    func node(_ machine: TestCache) throws -> BlobCache {
+      try machine.node(engine) { $0.store.packing = .upTo(8192) }
+    }
+    let (one, other) = (try node(first), try node(second))
+    let isPacked = byteCount < 8192
+    try await one.store(payload(byteCount), for: "key", ttl: .seconds(60), extendedData: Data([1, 2]))
+    #expect(try one.store.usage().packedRecords == (isPacked ? 1 : 0))
+    let blob = try #require(try await other.load("key"))
+    #expect(blob.payload == payload(byteCount))
+    #expect(blob.extendedData == Data([1, 2]))
+    #expect(try other.store.usage().packedRecords == (isPacked ? 1 : 0))
+    #expect(try await other.header(for: "key")?.payloadSize == UInt64(byteCount))
+    if byteCount > 4 {
+      let reader = try #require(try await other.openReader(for: "key"))
+      #expect(try await reader.read(1..<4) == payload(byteCount)[1..<4])
+    }
+    // A stream that has stayed small in the end.
+    let writer = try await one.openWriter(for: "stream", ttl: .seconds(60))
+    try await writer.append(payload(byteCount))
+    try await writer.commit()
+    #expect(try one.store.usage().packedRecords == (isPacked ? 2 : 0))
+    #expect(try await other.load("stream")?.payload == payload(byteCount))
+    #expect(try other.store.usage().packedRecords == (isPacked ? 2 : 0))
+    let (here, there) = try await other.removeEverywhere("key")
+    #expect(here == .done && there == .done)
+    for cache in [other, try node(try TestCache())] { #expect(try await cache.load("key") == nil) }
+  }
+
   /// T2: the time to live of a record without one is the storing machine's.
   @Test func aDefaultExpirationIsMadeExplicit() async throws {
     let cache = try first.node(engine) { $0.store.expiry.defaultTimeToLive = .seconds(77) }

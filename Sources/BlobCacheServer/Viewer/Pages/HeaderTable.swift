@@ -8,7 +8,7 @@ struct HeaderTable {
 
   var markup: HTML {
     """
-    <section class="card header"><h2>The header, byte by byte</h2>
+    <section class="card header"><h2>The header\(inspection.packed == nil ? "" : " that its file would have"), byte by byte</h2>
     \(bytes)
     <div class="scroll"><table><thead><tr><th class="number">Offset</th><th class="number">Size</th><th>Field</th>\
     <th>Value</th><th>Meaning</th><th>Verdict</th></tr></thead><tbody>\(rows)</tbody></table></div></section>
@@ -17,7 +17,7 @@ struct HeaderTable {
 
   private var bytes: HTML {
     let bytes = inspection.headerBytes
-    guard !bytes.isEmpty else { return "<p class=\"empty\">The file is empty.</p>" }
+    guard !bytes.isEmpty else { return "<p class=\"empty\">\(nothing)</p>" }
     var lines: HTML = ""
     for start in stride(from: 0, to: bytes.count, by: 16) {
       let cells = bytes[start..<min(start + 16, bytes.count)].enumerated().map { index, byte in
@@ -27,6 +27,11 @@ struct HeaderTable {
     }
     return
       "<div class=\"scroll\"><table class=\"bytes\" aria-label=\"Bytes of the header\"><tbody>\(lines)</tbody></table></div>"
+  }
+
+  /// Why there are no bytes to show.
+  private var nothing: HTML {
+    inspection.packed == nil ? "The file is empty." : "The header in the pack is damaged, so it makes no file."
   }
 
   private static func cell(_ byte: UInt8, at offset: Int) -> HTML {
@@ -39,7 +44,9 @@ struct HeaderTable {
 
   private var rows: [HTML] {
     guard let header = inspection.storedHeader else {
-      return ["<tr><td colspan=\"6\">The file has fewer bytes than a header.</td></tr>"]
+      return [
+        "<tr><td colspan=\"6\">\(inspection.packed == nil ? "The file has fewer bytes than a header." : nothing)</td></tr>"
+      ]
     }
     return RecordField.allCases.map { field in
       let value = "0x" + Quantities.hexadecimal(field.value(in: header), digits: 2 * field.byteCount)

@@ -12,7 +12,7 @@ extension BlobResponder {
     let known = found.key.map { RecordReference.key($0.string) } ?? reference
     let preview = try await Preview(of: found, known, cache)
     let page = RecordPage(
-      reference: known, file: try file(of: reference), inspection: found, preview: preview,
+      reference: known, file: try found.packed.map(\.file) ?? file(of: reference), inspection: found, preview: preview,
       done: target.parameter("done").flatMap(RecordAction.init(rawValue:)), wasCheckedWhole: checksAll,
       tokenField: tokenField, now: now)
     return self.page(page.title, .records, page.content)
@@ -22,10 +22,15 @@ extension BlobResponder {
   private func inspect(
     _ reference: RecordReference, checkingUpTo byteCount: UInt64
   ) async throws -> RecordInspection {
+    let missing = Refusal(404, "there is no such record; it may have been removed since it was listed")
+    if case .key(let key) = reference {
+      guard let found = try await cache.inspectRecord(of: BlobKey(key), checkingUpTo: byteCount) else { throw missing }
+      return found
+    }
     do {
       return try await cache.inspect(cache.directory.appending(try file(of: reference)), checkingUpTo: byteCount)
     } catch let error as BlobStoreError where [.noSuchFileOrDirectory, .notDirectory].contains(error.errno) {
-      throw Refusal(404, "there is no such record; it may have been removed since it was listed")
+      throw missing
     }
   }
 
@@ -122,9 +127,18 @@ struct RecordPage {
       ("Payload", payloadSize), ("Type", "\(type)"), ("Updated", moment(header.map { $0.fields.lastUpdate })),
       ("Expires", expiry), ("Time to live", "\(timeToLive)"), ("Locks", locks),
       ("Flags", "\(header?.flags.description ?? "–")"),
-      ("File", "<code>\(HTML.visible(file))</code>"), ("File size", HTML.bytes(inspection.fileSize)),
+      ("File", "<code>\(HTML.visible(file))</code>\(place)"),
+      (inspection.packed == nil ? "File size" : "Size as a file", HTML.bytes(inspection.fileSize)),
     ]
     return "<dl>\(rows.map { "<dt>\($0.name)</dt><dd>\($0.value)</dd>" as HTML })</dl>"
+  }
+
+  /// Where a packed record lies.
+  private var place: HTML {
+    guard let place = inspection.packed else { return "" }
+    return """
+       <small>packed: chunk \(place.chunk), offset \(place.offset), sequence \(Quantities.count(Int64(clamping: place.sequence)))</small>
+      """
   }
 
   private var payloadSize: HTML {

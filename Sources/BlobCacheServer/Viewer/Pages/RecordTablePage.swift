@@ -197,12 +197,15 @@ struct RecordTablePage {
       case .key(let key): .visible(key)
       case .file(let file): "<span class=\"file\">\(HTML.visible(file))</span>"
       }
+    // A packed record that does not tell its key has no page.
+    let hasPage = if case .file(let file) = row.reference { !file.hasPrefix(".") } else { true }
+    let linked: HTML = hasPage ? "<a href=\"\(ViewerLink.record(row.reference))\">\(name)</a>" : name
     let note = row.damage ?? row.mediaType
     let noted: HTML = note.map { " <small>\($0)</small>" } ?? ""
     let expires: HTML = row.expiry.map { .time($0, now: now) } ?? (row.lockCount > 0 ? "never" : "–")
     return """
       <tr><td><span class="state \(row.state.rawValue)">\(row.state.rawValue)</span></td>\
-      <td class="key"><a href="\(ViewerLink.record(row.reference))">\(name)</a>\(noted)</td>\
+      <td class="key">\(linked)\(noted)</td>\
       <td class="number">\(HTML.bytes(row.byteCount))</td>\
       <td class="number">\(row.updated.map { HTML.time($0, now: now) } ?? "–")</td><td class="number">\(expires)</td>\
       <td class="number">\(row.lockCount > 0 ? "\(row.lockCount)" : "")</td>\(more)\

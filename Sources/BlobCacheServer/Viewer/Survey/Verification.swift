@@ -54,7 +54,8 @@ final class Verification: Sendable {
     var row = RecordRow(entry, useCount: nil)
     if [.live, .locked, .expired].contains(entry.state) {
       do {
-        let found = try await cache.inspect(cache.directory.appending(entry.file), checkingUpTo: .max)
+        // nil if it was removed since it was met.
+        guard let found = try await cache.inspect(entry, checkingUpTo: .max) else { return }
         row = RecordRow(entry, useCount: nil, found: found)
       } catch let error as BlobStoreError where error.errno == .noSuchFileOrDirectory {
         // Removed since it was met.
