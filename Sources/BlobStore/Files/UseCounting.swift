@@ -89,6 +89,18 @@ extension StoreCore {
     count(load, of: digest, isUse: isUse, at: now, in: control, open)
   }
 
+  /// Asks the processor for the lines of shared tables that a load of a key looks at. They lie where the digest says, and one
+  /// miss after the other would cost as much as the read.
+  ///
+  /// - Complexity: no system call.
+  func prefetch(forLoadOf digest: UInt64, in control: ControlFile) {
+    guard control.isMapped, control.packIndexNumber != 0 else { return }
+    packHolder.prefetch(digest, control)
+    control.file.prefetch(at: ControlLayout.generationOffset(of: digest))
+    let number = control.word(at: ControlLayout.usesNumberOffset)
+    if number != 0 { _ = control.uses.withKnownSketch(number) { $0.prefetch(digest) } }
+  }
+
   /// Counts a load in files that are open.
   func count(
     _ load: CountedLoad, of digest: UInt64, isUse: Bool, at now: UnixTime, in control: ControlFile, _ open: OpenRoot

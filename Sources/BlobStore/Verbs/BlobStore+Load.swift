@@ -156,6 +156,7 @@ extension StoreCore {
     guard let control = open.controlFileOfLoads(configuration.logger) else {
       return try look.readingOrForeign(from: self, in: open, isFirst: isFirst)
     }
+    prefetch(forLoadOf: look.path.digest, in: control)
     var triesLeft = 3
     while true {
       let generation = control.generation(of: look.path.digest)

@@ -66,6 +66,13 @@ final class PackHolder: Sendable {
     return .open(packs)
   }
 
+  /// Asks the processor for the bucket of a name in the index that was in force at the last look.
+  func prefetch(_ digest: UInt64, _ control: ControlFile) {
+    opened.withLock { packs in
+      if let packs, packs.control === control { packs.index.prefetch(digest) }
+    }
+  }
+
   @inline(never)
   private func find(in open: OpenRoot, _ control: ControlFile, makesThem: Bool) throws -> Packs? {
     guard let boot = SystemBoot.identifier else {

@@ -55,6 +55,9 @@ final class UseSketch: Sendable {
     if ages { ageSome(at: now) }
   }
 
+  /// Asks the processor for the line of a key.
+  func prefetch(_ digest: UInt64) { file.prefetch(at: layout.offset(ofBlock: UseCells(digest).block(of: layout))) }
+
   func uses(of digest: UInt64) -> Uses {
     let cells = UseCells(digest)
     let offset = layout.offset(ofBlock: cells.block(of: layout))
