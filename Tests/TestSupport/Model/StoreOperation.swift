@@ -232,6 +232,8 @@ extension StoreOperation {
       return .listing(listing.sorted(by: ListedRecord.precedes))
     case .usage:
       var usage = try store.usage()
+      // The model knows which records are packed, and not where.
+      usage.packs = BlobStore.PackUsage()
       // What is recycled is for no model to tell.
       usage.bytes -= usage.recycledBytes
       (usage.recycledFiles, usage.recycledBytes) = (0, 0)
