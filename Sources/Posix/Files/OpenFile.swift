@@ -215,22 +215,21 @@ package struct OpenFile: ~Copyable, Sendable {
   ///
   /// The file must be as long and stay so.
   package func map(byteCount: Int) throws(FileError) -> MappedFile {
-    var base: UnsafeMutableRawPointer?
-    try files.perform(.map, location) {
-      unsafe base = mmap(nil, byteCount, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
-      return unsafe base == MAP_FAILED ? -1 : 0
-    }
-    return unsafe MappedFile(adopting: base!, byteCount: byteCount)
+    unsafe MappedFile(adopting: try map(byteCount, PROT_READ | PROT_WRITE), byteCount: byteCount)
   }
 
   /// Maps the start of the file to be read. The file may be shorter, and grow.
   package func mapForReading(byteCount: Int) throws(FileError) -> MappedBytes {
+    unsafe MappedBytes(adopting: try map(byteCount, PROT_READ), byteCount: byteCount)
+  }
+
+  private func map(_ byteCount: Int, _ protection: CInt) throws(FileError) -> UnsafeMutableRawPointer {
     var base: UnsafeMutableRawPointer?
     try files.perform(.map, location) {
-      unsafe base = mmap(nil, byteCount, PROT_READ, MAP_SHARED, descriptor, 0)
+      unsafe base = mmap(nil, byteCount, protection, MAP_SHARED, descriptor, 0)
       return unsafe base == MAP_FAILED ? -1 : 0
     }
-    return unsafe MappedBytes(adopting: base!, byteCount: byteCount)
+    return unsafe base!
   }
 
   package func setPermissions(_ permissions: FilePermissions) throws(FileError) {

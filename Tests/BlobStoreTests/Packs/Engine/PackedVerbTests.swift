@@ -56,6 +56,32 @@ import Testing
     #expect(throws: BlobStoreError.self) { try reader.load("first") }
   }
 
+  /// A store that finds the pack shorter than an entry says reads by a call, and tells the damage.
+  @Test func whatWasCutOffIsNotReadFromMemory() throws {
+    try store().store(payload(100), for: "key")
+    try #require(truncate(cache.path(".packs/p-0"), 2_166_784 + 20) == 0)
+    let reader = try cache.store {
+      $0.packing = .upTo(8192)
+      $0.packReads = .mapped
+    }
+    #expect(throws: BlobStoreError.self) { try reader.load("key") }
+  }
+
+  /// Something that is no directory lies where the subdirectory of the key's file would be.
+  @Test func aFileInThePlaceOfASubdirectoryIsNoRecord() throws {
+    let store = try store()
+    // The keys' stripes may have files from here on.
+    try store.store(payload(9000), for: "key")
+    let subdirectory = try store.filePath(for: "key").removingLastComponent()
+    try store.remove("key")
+    try #require(rmdir(subdirectory.string) == 0)
+    try Data([1]).write(to: URL(filePath: subdirectory.string))
+    try store.store(payload(100), for: "key")
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(try store.remove("key") == .done)
+    #expect(try store.load("key") == nil)
+  }
+
   @Test func aLargeBlobIsAFile() throws {
     try store().store(payload(8193), for: "key")
     #expect(try cache.files() == ["ke/key"])
