@@ -59,8 +59,8 @@ final class Coordinator {
     try awaitReady()
     // Every worker has the control file open by now. Without it they must find a new one, before any operation.
     try FileManager.default.removeItem(atPath: options.cachePath.appending(".blobcache").string)
-    // Memory tiers look once a second.
-    if options.memory { TortureClock.sleep(milliseconds: 1100) }
+    // Stores look for it once a second.
+    TortureClock.sleep(milliseconds: 1100)
     let began = TortureClock.nanoseconds
     guard FileManager.default.createFile(atPath: options.path("go"), contents: nil) else {
       throw TortureFailure("no go file")
