@@ -23,25 +23,30 @@ public enum LockOrder {
     /// Whether one may be taken within another.
     ///
     /// A mutex may be taken within that of another type, which calls nothing else. So may the gate of another
-    /// directory's collection, which a caller's closure starts, and which waits for none.
-    @usableFromInline var isNestable: Bool { self == .mutex || self == .collection }
+    /// directory's collection, which a caller's closure starts, and which waits for none. Stores of many keys hold many
+    /// stripes: within one, another is only tried (`willWait`).
+    @usableFromInline var isNestable: Bool { self != .listing && self != .touches }
   }
 
   /// The locks that a thread holds: a count for each rank.
   public struct Held: Equatable, Sendable {
-    /// A byte for each rank.
+    /// Twelve bits for each rank.
     @usableFromInline var counts: UInt64 = 0
+    private static let bitCount = 12
 
     public init() {}
 
     /// Whether the order allows a lock of the rank now.
     public func allows(_ rank: Rank) -> Bool {
-      let refusing = UInt64.max << UInt64(8 * (rank.rawValue + (rank.isNestable ? 1 : 0)))
+      let refusing = UInt64.max << UInt64(Self.bitCount * (rank.rawValue + (rank.isNestable ? 1 : 0)))
       return counts & refusing == 0
     }
 
-    public mutating func take(_ rank: Rank) { counts += 1 << UInt64(8 * rank.rawValue) }
-    public mutating func free(_ rank: Rank) { counts -= 1 << UInt64(8 * rank.rawValue) }
+    /// Whether the thread may wait for a lock of the rank: it holds none of it, and none of a higher one.
+    public func allowsWait(for rank: Rank) -> Bool { counts >> UInt64(Self.bitCount * rank.rawValue) == 0 }
+
+    public mutating func take(_ rank: Rank) { counts += 1 << UInt64(Self.bitCount * rank.rawValue) }
+    public mutating func free(_ rank: Rank) { counts -= 1 << UInt64(Self.bitCount * rank.rawValue) }
   }
 }
 
@@ -54,6 +59,14 @@ public enum LockOrder {
       let held = held
       precondition(held.allows(rank), "a lock of rank \(rank) is out of order: \(held)")
       self.held.take(rank)
+    }
+
+    /// Notes that the thread waits for a lock which others only try.
+    ///
+    /// Traps where the order does not allow it.
+    public static func willWait(for rank: Rank) {
+      let held = held
+      precondition(held.allowsWait(for: rank), "a wait for a lock of rank \(rank) is out of order: \(held)")
     }
 
     public static func willFree(_ rank: Rank) { held.free(rank) }
@@ -80,6 +93,7 @@ public enum LockOrder {
 #else
   extension LockOrder {
     @inlinable @inline(__always) public static func didTake(_ rank: Rank) {}
+    @inlinable @inline(__always) public static func willWait(for rank: Rank) {}
     @inlinable @inline(__always) public static func willFree(_ rank: Rank) {}
     @inlinable @inline(__always) public static func outside<Result: ~Copyable, Failure: Error>(
       _ body: () throws(Failure) -> Result

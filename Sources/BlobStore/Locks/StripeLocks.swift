@@ -1,3 +1,4 @@
+internal import Locks
 internal import Posix
 internal import SystemPackage
 
@@ -24,6 +25,7 @@ final class StripeLocks: Sendable {
   ///
   /// - Throws: `busy` if others were changing the key until the deadline.
   func hold(_ digest: UInt64) throws -> KeyHold {
+    LockOrder.willWait(for: .stripe)
     var backoff = Backoff(timeout: timeout)
     repeat {
       if let hold = try holdIfAvailable(digest, makesControlFile: true) { return hold }

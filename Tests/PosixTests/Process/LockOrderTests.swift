@@ -11,7 +11,9 @@ import Testing
     #expect(locks.allows(next))
     locks.take(held)
     #expect(
-      locks.allows(next) == (held.rawValue < next.rawValue || (held == next && [.mutex, .collection].contains(next))))
+      locks.allows(next)
+        == (held.rawValue < next.rawValue || (held == next && [.mutex, .collection, .stripe].contains(next))))
+    #expect(locks.allowsWait(for: next) == (held.rawValue < next.rawValue))
     locks.free(held)
     #expect(locks == LockOrder.Held())
   }
@@ -26,6 +28,18 @@ import Testing
     locks.free(.mutex)
     #expect(!locks.allows(.touches))
     #expect(locks.allows(.mutex))
+  }
+
+  /// As a store of many keys does.
+  @Test func aThreadMayHoldManyStripes() {
+    var locks = LockOrder.Held()
+    for _ in 0..<256 {
+      #expect(locks.allows(.stripe))
+      locks.take(.stripe)
+    }
+    #expect(locks.allows(.mutex) && !locks.allows(.touches) && !locks.allowsWait(for: .stripe))
+    for _ in 0..<256 { locks.free(.stripe) }
+    #expect(locks == LockOrder.Held())
   }
 
   /// A thread's locks are its own, and a caller's code runs as if it held none: else these would trap in a debug build.
