@@ -41,6 +41,40 @@ extension BlobStore {
     }
   }
 
+  /// Stores blobs, one after the other. Where small ones are packed, up to 256 of them are written by one call.
+  ///
+  /// Each store is whole for itself: readers may see some of the blobs before others, and one that fails leaves the others
+  /// stored. Of two with the same key, the later one stays.
+  ///
+  /// - Parameters:
+  ///   - ttl: as that of a store of one.
+  ///   - locks: as those of a store of one.
+  /// - Returns: what became of each, in the order of the blobs.
+  public func store(
+    _ blobs: some Sequence<(key: BlobKey, payload: Data)>, ttl: Duration? = nil, locks: LockPolicy = .none
+  ) -> [KeyResult] {
+    let blobs = Array(blobs)
+    var results: [KeyResult] = []
+    results.reserveCapacity(blobs.count)
+    while results.count < blobs.count {
+      let batch = blobs[results.count..<min(results.count + PackedBatch.greatestCount, blobs.count)]
+      let together = publisher.storeTogether(batch, ttl: ttl, locks: locks)
+      let stored = Set(together.stored.map(\.index))
+      for (index, blob) in zip(batch.indices, batch) {
+        do {
+          if let failure = together.failed.first(where: { $0.index == index }) { throw failure.error }
+          if !stored.contains(index) { try store(blob.payload, for: blob.key, ttl: ttl, locks: locks) }
+          results.append(KeyResult(key: blob.key, result: .success(.done)))
+        } catch {
+          results.append(
+            KeyResult(
+              key: blob.key, result: .failure(BlobStoreError(anything: error, operation: "store", key: blob.key))))
+        }
+      }
+    }
+    return results
+  }
+
   /// Stores a blob, and tells what lies on disk now.
   ///
   /// - Parameters:

@@ -104,6 +104,60 @@ extension Publisher {
     }
   }
 
+  /// Stores small blobs together, as far as that can be done at once.
+  ///
+  /// - Returns: what became of those that were published. The others have to be stored alone, which tells what is wrong with
+  ///   them.
+  func storeTogether(
+    _ blobs: ArraySlice<(key: BlobKey, payload: Data)>, ttl: Duration?, locks: BlobStore.LockPolicy
+  ) -> PackedBatch.Outcome {
+    guard core.configuration.packing != .off, blobs.count > 1 else { return PackedBatch.Outcome() }
+    do {
+      let open = try madeRoot()
+      let candidates = candidates(blobs, in: open, ttl: ttl, locks: locks)
+      guard let control = try core.controlFiles.controlFile(of: open, makesIt: true),
+        let packs = try core.packHolder.packs(of: open, control, makesThem: true)
+      else { return PackedBatch.Outcome() }
+      var batch = PackedBatch(self, PackRecords(packs, of: core, in: open), in: open)
+      let outcome = try batch.store(candidates, locks: locks)
+      // The keys are free by now: what they cause may need them.
+      for record in outcome.stored { didStore(record.header, at: record.path, of: open, exceeding: record.exceeding) }
+      _ = PackRecords(packs, of: core, in: open).growIfDue()
+      return outcome
+    } catch {
+      // Nothing is published. Each blob's own store meets the failure again, or succeeds.
+      return PackedBatch.Outcome()
+    }
+  }
+
+  private func candidates(
+    _ blobs: ArraySlice<(key: BlobKey, payload: Data)>, in open: OpenRoot, ttl: Duration?,
+    locks: BlobStore.LockPolicy
+  ) -> [PackedBatch.Candidate] {
+    zip(blobs.indices, blobs).compactMap { index, blob in
+      // What is wrong with a blob is told by its own store.
+      guard core.mayPack(payloadOf: Int64(blob.payload.count)), let path = try? core.path(for: blob.key) else {
+        return nil
+      }
+      return try? candidate(index, blob.key, blob.payload, open.placed(path), ttl: ttl, locks: locks)
+    }
+  }
+
+  /// - Returns: nil for a blob that is not packed.
+  private func candidate(
+    _ index: Int, _ key: BlobKey, _ payload: Data, _ path: RecordPath, ttl: Duration?, locks: BlobStore.LockPolicy
+  ) throws -> PackedBatch.Candidate? {
+    try core.checkSize(Int64(payload.count))
+    var header = try newHeader(ttl: ttl, locks: locks)
+    header.payloadSize = UInt64(payload.count)
+    header.payloadChecksum = CRC32.checksum(of: payload.bytes)
+    header.keyDigest = path.digest
+    let tail = try core.newExtension(of: key, at: path, nil)?.encoded ?? []
+    header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
+    guard core.packs(header, path) else { return nil }
+    return PackedBatch.Candidate(index: index, path: path, header: header, payload: payload, tail: tail)
+  }
+
   /// The outcome of one try to publish under the key's hold.
   private enum PackedPublication {
     case done(RecordHeader, exceeding: BlobStore.UsageEstimate?, generation: UInt64?)
@@ -151,7 +205,7 @@ extension Publisher {
   }
 
   /// The record that a packed one replaces: in a pack, or a file.
-  private func recordToReplace(
+  func recordToReplace(
     at path: RecordPath, _ records: PackRecords, of open: OpenRoot, by judge: RecordJudge,
     _ hold: borrowing KeyHold
   ) throws -> FoundRecord? {

@@ -8,6 +8,18 @@ internal import Synchronization
 /// The index has no room for another name, so its record has to be a file.
 struct IndexIsFull: Error {}
 
+/// What a packed record takes the place of.
+struct PackedPredecessor {
+  /// Where it lies, if it is packed.
+  let address: PackAddress?
+  let isFile: Bool
+
+  init(_ found: borrowing FoundRecord?) {
+    address = FoundRecord.packAddress(of: found).map { PackAddress(rawValue: $0) }
+    isFile = found != nil && address == nil
+  }
+}
+
 extension PackRecords {
   /// Sets room aside for a record.
   ///
@@ -35,18 +47,39 @@ extension PackRecords {
     replacing found: borrowing FoundRecord?, _ level: BlobStore.Durability.Level, movesGeneration: Bool = true,
     _ hold: borrowing KeyHold
   ) throws {
-    let old = FoundRecord.packAddress(of: found).map { PackAddress(rawValue: $0) }
-    let replacesFile = found != nil && old == nil
-    hold.announce(.new, StripeIntent(replacesFile ? .fromFile : .record, at: room.address.rawValue))
+    let predecessor = PackedPredecessor(found)
+    announce(room, predecessor, hold)
     do {
       try write(header, payload, tail, as: name, in: room)
       if level > .none { try synchronize(room) }
+    } catch {
+      try finish(hold)
+      throw error
+    }
+    try publishWritten(
+      header, as: name, in: room, replacing: predecessor, level, movesGeneration: movesGeneration, hold)
+  }
+
+  /// Says in the stripe that a record is about to be written: whoever takes the stripe from a dead process marks it as dead.
+  func announce(_ room: borrowing PackRoom, _ predecessor: PackedPredecessor, _ hold: borrowing KeyHold) {
+    hold.announce(.new, StripeIntent(predecessor.isFile ? .fromFile : .record, at: room.address.rawValue))
+  }
+
+  /// Publishes a record that was announced and written.
+  ///
+  /// - Throws: as `commit`.
+  mutating func publishWritten(
+    _ header: RecordHeader, as name: RecordPath, in room: borrowing PackRoom, replacing predecessor: PackedPredecessor,
+    _ level: BlobStore.Durability.Level, movesGeneration: Bool = true, _ hold: borrowing KeyHold
+  ) throws {
+    let old = predecessor.address
+    do {
       if let old { hold.announce(.old, StripeIntent(.record, at: old.rawValue)) }
       if movesGeneration {
         let change = hold.beginPayloadChange(level)
         defer { hold.end(change) }
         try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
-        if replacesFile { removeFile(name) }
+        if predecessor.isFile { removeFile(name) }
       } else {
         hold.willChange(level)
         try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
@@ -72,7 +105,7 @@ extension PackRecords {
   }
 
   /// After a failure, nothing more is written where it cannot be known to reach the medium.
-  private func synchronize(_ room: borrowing PackRoom) throws(FileError) {
+  func synchronize(_ room: borrowing PackRoom) throws(FileError) {
     do {
       try room.pack.synchronize()
     } catch {
@@ -84,30 +117,39 @@ extension PackRecords {
   private func write(
     _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom
   ) throws {
+    try unsafe withUnsafeTemporaryAllocation(byteCount: room.byteCount, alignment: 8) { buffer in
+      try unsafe encode(header, payload, tail, as: name, in: room, into: buffer)
+      try room.pack.write(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer)), at: room.address)
+    }
+  }
+
+  /// Makes a record's bytes, and gives it its sequence.
+  ///
+  /// - Parameter buffer: as long as the room.
+  func encode(
+    _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom,
+    into buffer: UnsafeMutableRawBufferPointer
+  ) throws {
     // Under the key's hold: of two records of a key, the younger one has the higher sequence.
     let sequence = control.nextPackSequence()
-    let nameByteCount = name.fileName.utf8.count
+    let address = room.address
     guard
       let packed = PackedHeader(
-        header, nameDigest: name.digest, nameByteCount: nameByteCount, sequence: sequence),
-      let salt = room.pack.deadBits(ofChunk: room.address.chunk).salt(ofQuarter: room.address.quarter),
-      packed.byteCount == room.byteCount
-    else { throw BlobStoreError(.internalInconsistency, "a chunk has no salt", path: packs.path(of: room.address)) }
-    let (pack, address) = (room.pack, room.address)
-    try unsafe withUnsafeTemporaryAllocation(byteCount: packed.byteCount, alignment: 8) { buffer in
-      var bytes = unsafe MutableRawSpan(_unsafeBytes: buffer)
-      unsafe name.fileName.withContiguousUTF8 {
-        packed.encode(name: unsafe $0.span.bytes, at: address, salt: salt, into: &bytes)
-      }
-      func part(_ range: Range<Int>) -> UnsafeMutableRawBufferPointer {
-        unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[range])
-      }
-      unsafe payload.withUnsafeBytes { unsafe part(packed.payloadRange).copyMemory(from: $0) }
-      unsafe tail.withUnsafeBytes { unsafe part(packed.extensionRange).copyMemory(from: $0) }
-      let padding = unsafe part(packed.extensionRange.upperBound..<packed.byteCount)
-      unsafe padding.initializeMemory(as: UInt8.self, repeating: 0)
-      try pack.write(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer)), at: address)
+        header, nameDigest: name.digest, nameByteCount: name.fileName.utf8.count, sequence: sequence),
+      let salt = room.pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter),
+      packed.byteCount == buffer.count
+    else { throw BlobStoreError(.internalInconsistency, "a chunk has no salt", path: packs.path(of: address)) }
+    var bytes = unsafe MutableRawSpan(_unsafeBytes: buffer)
+    unsafe name.fileName.withContiguousUTF8 {
+      packed.encode(name: unsafe $0.span.bytes, at: address, salt: salt, into: &bytes)
     }
+    func part(_ range: Range<Int>) -> UnsafeMutableRawBufferPointer {
+      unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[range])
+    }
+    unsafe payload.withUnsafeBytes { unsafe part(packed.payloadRange).copyMemory(from: $0) }
+    unsafe tail.withUnsafeBytes { unsafe part(packed.extensionRange).copyMemory(from: $0) }
+    let padding = unsafe part(packed.extensionRange.upperBound..<packed.byteCount)
+    unsafe padding.initializeMemory(as: UInt8.self, repeating: 0)
   }
 
   /// The indexes in which a change is made, one after the other.
