@@ -9,6 +9,8 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   case blobStore = "blobstore"
   /// The same with small records in packs.
   case packs
+  /// The same with packs that are read from memory.
+  case packsMapped = "packs-mapped"
   /// The system calls that this library's store makes, in C.
   case calls
   /// System calls in C.
@@ -28,6 +30,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     switch self {
     case .blobStore: "BlobStore"
     case .packs: "with packs"
+    case .packsMapped: "mapped packs"
     case .calls: "its calls in C"
     case .raw: "raw files"
     case .foundation: "Data.write"
@@ -45,6 +48,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
     switch self {
     case .blobStore: "durability none, sharing shared, 8 GiB at most, checksummed: written, and compared by each load"
     case .packs: "as BlobStore, with records of 8 KiB or less in packs"
+    case .packsMapped: "as with packs, which are mapped into memory and read there"
     case .calls: "the system calls of BlobStore, recycling as it does; no checksums, nothing but calls"
     case .raw: "temporary file, write, rename; open, fstat, read; no checksums, no locks"
     case .foundation:
@@ -61,7 +65,7 @@ enum Peer: String, CaseIterable, ExpressibleByArgument {
   /// Whether it has a load that notes the use.
   var notesUses: Bool {
     switch self {
-    case .blobStore, .packs, .calls, .raw, .foundation, .sqliteNormal, .sqliteOff: true
+    case .blobStore, .packs, .packsMapped, .calls, .raw, .foundation, .sqliteNormal, .sqliteOff: true
     case .lmdb, .levelDB, .rocksDB, .diskCache: false
     }
   }
@@ -98,6 +102,10 @@ extension Peer {
     case .blobStore: return try EngineContender(self) { try BlobStoreEngine(directory: directory) }
     case .packs:
       return try EngineContender(self) { try BlobStoreEngine(directory: directory, packing: .upTo(8 << 10)) }
+    case .packsMapped:
+      return try EngineContender(self) {
+        try BlobStoreEngine(directory: directory, packing: .upTo(8 << 10), packReads: .mapped)
+      }
     case .calls:
       #if os(Linux)
         return try EngineContender(self) { try RecycledFilesEngine(directory: directory) }

@@ -57,7 +57,7 @@ struct PeerBenchmarkCommand: ParsableCommand {
   @Option(parsing: .upToNextOption, help: "Only these take part.")
   var peers: [Peer] = Peer.allCases
 
-  @Option(help: "Whose ratios to the others are told: blobstore or packs.")
+  @Option(help: "Whose ratios to the others are told: blobstore, packs or packs-mapped.")
   var subject = Peer.blobStore
 
   @Option(help: "Write the results to this file too, as one JSON object per line.")

@@ -10,9 +10,10 @@ import Workbench
 final class BlobStoreEngine: Engine, Session {
   private let store: BlobStore
 
-  init(directory: FilePath, packing: BlobStore.Packing = .off) throws {
+  init(directory: FilePath, packing: BlobStore.Packing = .off, packReads: BlobStore.PackReads = .byCalls) throws {
     var configuration = BlobStore.Configuration()
     configuration.packing = packing
+    configuration.packReads = packReads
     configuration.durability = .none
     configuration.limits.size = 8 << 30
     // The clock runs ahead, and nothing is to expire.
