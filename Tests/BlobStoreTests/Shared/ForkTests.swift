@@ -48,6 +48,34 @@
       }
     }
 
+    /// The child has a session of its own, and fills chunks of its own.
+    @Test(.timeLimit(.minutes(10))) func packedRecordsOfParentAndChildAreKeptApart() async {
+      await #expect(processExitsWith: .success) {
+        let cache = try Cache()
+        let store = try cache.store { $0.packing = .upTo(1000) }
+        try store.store(payload(10), for: "key", locks: .one)
+        let failures = try inForkedChild {
+          let own = try cache.store { $0.packing = .upTo(1000) }
+          let operations: [() throws -> Void] = [
+            { try store.store(payload(5), for: "key") }, { try store.remove("key") }, { _ = try store.load("key") },
+          ]
+          var failures = operations.count { !throwsForkedChild($0) }
+          for number in 0..<50 { try own.store(payload(20 + number), for: BlobKey("child \(number)")) }
+          try own.lock("key")
+          if try own.load("key")?.payload != payload(10) { failures += 1 }
+          return failures
+        }
+        #expect(failures == 0)
+        for number in 0..<50 { try store.store(payload(30 + number), for: BlobKey("parent \(number)")) }
+        for number in 0..<50 {
+          #expect(try store.load(BlobKey("child \(number)"))?.payload == payload(20 + number))
+          #expect(try store.load(BlobKey("parent \(number)"))?.payload == payload(30 + number))
+        }
+        #expect(try store.header(for: "key")?.refCount == 2)
+        #expect(try store.records().allSatisfy { $0.packed != nil })
+      }
+    }
+
     /// The locks of a process that has died go with it, also where a child of it lives on.
     @Test(.timeLimit(.minutes(10))) func aChildDoesNotHoldTheStripeOfItsDeadParent() async {
       await #expect(processExitsWith: .success) {

@@ -82,6 +82,46 @@ import Testing
     #expect(try store.lock("key") == .done)
   }
 
+  /// A record that would be packed waits for a session, too, and packed ones are read without.
+  @Test func withAllSessionsTakenNothingIsPacked() throws {
+    func packing() throws -> BlobStore {
+      try cache.store {
+        $0.packing = .upTo(1000)
+        $0.access.lockTimeout = .zero
+      }
+    }
+    try packing().store(payload(30), for: "packed")
+    let others = try control()
+    let first = ControlLayout.sessionByte(0).lowerBound
+    let all = first..<first + Int64(ControlLayout.sessionCount)
+    #expect(try becomesFree(all, others))
+    let store = try packing()
+    let error = expect(.busy) { try store.store(payload(40), for: "packed") }
+    #expect(error?.message.contains("1024 processes") == true)
+    expect(.busy) { try store.remove("packed") }
+    #expect(try store.load("packed")?.payload == payload(30))
+    #expect(try store.records().compactMap(\.key?.string).sorted() == ["key", "packed"])
+    try others.unlock(bytes: ControlLayout.sessionByte(1023))
+    try store.store(payload(40), for: "packed")
+    #expect(try store.records().first { $0.key == "packed" }?.packed != nil)
+    #expect(try store.load("packed")?.payload == payload(40))
+  }
+
+  /// The number in the slot is that of a process which lives, as where the system has given it again.
+  @Test func aNumberThatIsUsedAgainSavesNoToken() throws {
+    let locks = try HeldLocks(in: cache)
+    #expect(try locks.take(ControlLayout.stripeBytes))
+    let store = try impatient()
+    expect(.busy) { try store.lock("key") }
+    // Its process has died, and another one of the same number is in another slot.
+    let token = ControlLayout.newToken(for: ControlLayout.sessionNumber(of: locks.token))
+    try control().write(
+      unsafe [token].span.bytes,
+      at: Int64(ControlLayout.sessionTokenOffset(ControlLayout.sessionNumber(of: locks.token))))
+    #expect(try store.lock("key") == .done)
+    withExtendedLifetime(locks) {}
+  }
+
   /// Version 3 of the control file had a byte for each stripe, and so have file systems whose memory is not shared.
   @Test func aProgramThatLocksBytesExcludesSessions() throws {
     let earlier = try control()

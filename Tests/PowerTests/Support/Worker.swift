@@ -11,14 +11,22 @@ final class Worker {
   private let output: FileHandle
   private var unread = Data()
 
-  /// - Parameter plant: a bug, by its name in `faultprobe`.
-  init(_ directory: String, _ durability: BlobStore.Durability, plant: String? = nil) throws {
+  /// - Parameters:
+  ///   - packs: whether small records lie in packs.
+  ///   - plant: a bug, by its name in `faultprobe`.
+  ///   - launcher: a program that starts the worker, with its arguments.
+  init(
+    _ directory: String, _ durability: BlobStore.Durability, packs: Bool = false, plant: String? = nil,
+    by launcher: [String] = []
+  ) throws {
     Self.ignoreBrokenPipes
     let (input, output) = (Pipe(), Pipe())
-    let options = ["--durability", durability.rawValue] + (plant.map { ["--plant", $0] } ?? [])
+    let options =
+      ["--durability", durability.rawValue, "--packs", "\(packs)"] + (plant.map { ["--plant", $0] } ?? [])
     // To die of a signal is no news here.
     process = try ChildProcess(
-      [Programs.built("faultprobe").path, directory] + options + ["serve"], adding: ["SWIFT_BACKTRACE": "enable=no"],
+      launcher + [Programs.built("faultprobe").path, directory] + options + ["serve"],
+      adding: ["SWIFT_BACKTRACE": "enable=no"],
       input: input, output: output, errors: FileHandle.standardError)
     self.input = input.fileHandleForWriting
     self.output = output.fileHandleForReading
