@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// The next change replaces a damaged control file, as a power cut may leave it.
-@Suite(.timeLimit(.minutes(10))) struct ControlFileHealingTests {
+@Suite(.timeLimit(.minutes(30))) struct ControlFileHealingTests {
   static let payload = Data("x".utf8)
 
   private func content(_ cache: HostileCache) throws -> [UInt8] {

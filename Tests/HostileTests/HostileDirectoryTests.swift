@@ -16,7 +16,7 @@ import Testing
     #expect(Set(HostileThing.all.map(\.name)).count == HostileThing.all.count)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: HostileThing.all, HostileOperation.allCases)
+  @Test(.timeLimit(.minutes(30)), arguments: HostileThing.all, HostileOperation.allCases)
   func oddThingsHarmNobody(thing: HostileThing, operation: HostileOperation) throws {
     if thing.needsPermissions, !FileSystemUser.isAvailable { return }
     if thing.needsRoot, !FileSystemUser.isAvailable { return }

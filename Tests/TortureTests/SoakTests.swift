@@ -20,7 +20,7 @@ import Testing
   }
 
   /// A leak that is not found in this many operations says that finding none means nothing.
-  @Test(.timeLimit(.minutes(10)), arguments: ["descriptor", "thread", "memory", "file"])
+  @Test(.timeLimit(.minutes(30)), arguments: ["descriptor", "thread", "memory", "file"])
   func aPlantedLeakIsFound(plant: String) throws {
     let output = try TortureTool.run(["soak", "--operations", "20000", "--seed", "1", "--plant", plant])
     let leaks = try #require(output.report["leaks"] as? [String])

@@ -18,7 +18,7 @@ import Testing
   /// Arguments that name the seed, so that a failing run can be made again.
   func seeded(_ name: String) -> [String] { ["--seed", "\(SeededGenerator.announcedSeed(for: name))"] }
 
-  @Test(.timeLimit(.minutes(10))) func everyKeyIsLinearizableWhileProcessesAreKilledAndStopped() throws {
+  @Test(.timeLimit(.minutes(30))) func everyKeyIsLinearizableWhileProcessesAreKilledAndStopped() throws {
     let output = try TortureTool.run(
       ["run", "--processes", "6", "--operations", "60000", "--seconds", "9", "--kills", "--stops", "--collector"]
         + seeded("everyKeyIsLinearizableWhileProcessesAreKilledAndStopped"))
@@ -32,7 +32,7 @@ import Testing
     #expect(output.count("followed") > 0)
   }
 
-  @Test(.timeLimit(.minutes(10))) func memoryTiersThatLookAtTheGenerationAreLinearizableToo() throws {
+  @Test(.timeLimit(.minutes(30))) func memoryTiersThatLookAtTheGenerationAreLinearizableToo() throws {
     let output = try TortureTool.run(
       ["run", "--operations", "60000", "--seconds", "7", "--kills", "--stops", "--collector", "--memory"]
         + seeded("memoryTiersThatLookAtTheGenerationAreLinearizableToo"))
@@ -41,7 +41,7 @@ import Testing
     #expect(output.count("memoryHits") > 100)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [false, true]) func looksThatNeverWaitAreLinearizableToo(
+  @Test(.timeLimit(.minutes(30)), arguments: [false, true]) func looksThatNeverWaitAreLinearizableToo(
     hasMemory: Bool
   ) throws {
     let output = try TortureTool.run(
@@ -53,7 +53,7 @@ import Testing
   }
 
   /// How long they take, a run at full size tells.
-  @Test(.timeLimit(.minutes(10))) func looksAreMeasuredBesideThreads() throws {
+  @Test(.timeLimit(.minutes(30))) func looksAreMeasuredBesideThreads() throws {
     let output = try TortureTool.run(["looks", "--rounds", "2", "--blobs", "5", "--crowd", "100"])
     #expect(output.exitStatus == 0, "\(output.errors)")
     for name in ["droppedFiles", "crowd", "crowdSeconds", "droppedFileMicroseconds"] {
@@ -61,7 +61,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10))) func evictionsTakeNothingThatIsLocked() throws {
+  @Test(.timeLimit(.minutes(30))) func evictionsTakeNothingThatIsLocked() throws {
     var evicted = 0
     // A collection that meets a stopped process waits for it, so how many there are, no seed decides.
     for attempt in 1...5 where evicted <= 10 {
@@ -75,7 +75,7 @@ import Testing
     #expect(evicted > 10)
   }
 
-  @Test(.timeLimit(.minutes(10))) func readersAndWritersAtFullSpeedSeeOneOrder() throws {
+  @Test(.timeLimit(.minutes(30))) func readersAndWritersAtFullSpeedSeeOneOrder() throws {
     let output = try TortureTool.run(
       ["run", "--processes", "8", "--threads", "1", "--keys", "4", "--operations", "60000", "--seconds", "6"]
         + seeded("readersAndWritersAtFullSpeedSeeOneOrder"))
@@ -85,7 +85,7 @@ import Testing
 
   /// Each of these is a mistake that a store could make; a run that does not see it could not be believed.
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(30)),
     arguments: [
       "unlocked-header", "in-place", "blind-memory", "stale-header", "stale-control-file", "blind-collector",
       "early-end",
@@ -108,7 +108,7 @@ import Testing
       + seeded("aPlantedFaultIsFound(\(plant))")
   }
 
-  @Test(.timeLimit(.minutes(10))) func theLocksOfEightProcessesAreCountedExactlyAndNobodyIsBusy() throws {
+  @Test(.timeLimit(.minutes(30))) func theLocksOfEightProcessesAreCountedExactlyAndNobodyIsBusy() throws {
     let output = try TortureTool.run(["locks", "--processes", "8", "--iterations", "1000"])
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("failures") == 0)
@@ -118,7 +118,7 @@ import Testing
   }
 
   /// The directory is looked at all the time while several processes store more than it may hold.
-  @Test(.timeLimit(.minutes(10)), arguments: [(20_000, 1000), (1_000_000, 100)])
+  @Test(.timeLimit(.minutes(30)), arguments: [(20_000, 1000), (1_000_000, 100)])
   func processesThatStoreAtOnceKeepTheLimit(bytes: Int, operations: Int) throws {
     let output = try TortureTool.run(
       ["limit", "--processes", "4", "--bytes", "\(bytes)", "--operations", "\(operations)"])

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What other processes do to the directory is seen by the next load, though memory had the blob.
-@Suite(.timeLimit(.minutes(10))) struct ProcessTests {
+@Suite(.timeLimit(.minutes(30))) struct ProcessTests {
   let test: TestCache
   let cache: BlobCache
 

@@ -30,7 +30,7 @@ import Testing
     try await until { lane.waitingCount == 0 }
   }
 
-  @Test(.timeLimit(.minutes(10))) func aHundredThousandOperationsTakeNoMoreThreadsThanTheWidth() async throws {
+  @Test(.timeLimit(.minutes(30))) func aHundredThousandOperationsTakeNoMoreThreadsThanTheWidth() async throws {
     let lane = Lane(width: 4)
     let gauge = Gauge()
     // No group: of a hundred thousand children, its `next` now and then misses one (seen with Swift 6.3.1, also where
@@ -134,7 +134,7 @@ import Testing
   }
 
   /// A thread that has waited for long enough is taken all the same, just before it looks.
-  @Test(.timeLimit(.minutes(1))) func aJobIsDoneByAThreadWhoseTimeIsUp() async throws {
+  @Test(.timeLimit(.minutes(30))) func aJobIsDoneByAThreadWhoseTimeIsUp() async throws {
     let (isUp, isTaken) = (Gate(), Gate())
     let lane = Lane(
       width: 1, idleTime: .milliseconds(1),
@@ -161,7 +161,7 @@ import Testing
   }
 
   /// The thread that is being woken finds all of them.
-  @Test(.timeLimit(.minutes(5))) func jobsThatComeMeanwhileWakeNoThread() async throws {
+  @Test(.timeLimit(.minutes(30))) func jobsThatComeMeanwhileWakeNoThread() async throws {
     let (calls, ran, lanes, duringTheFirst) = (Counter(), Counter(), Log<Lane>(), Log<Int>())
     let lane = Lane(
       width: 2,
@@ -185,7 +185,8 @@ import Testing
   }
 
   /// Each of the jobs waits for all: one thread alone would wait without end.
-  @Test(.timeLimit(.minutes(5)), arguments: [2, 4, 16]) func aThreadThatFindsMoreCallsTheNext(width: Int) async throws {
+  @Test(.timeLimit(.minutes(30)), arguments: [2, 4, 16]) func aThreadThatFindsMoreCallsTheNext(width: Int) async throws
+  {
     let lane = Lane(width: width)
     for _ in 0..<20 {
       let (gate, begun) = (Gate(), Counter())

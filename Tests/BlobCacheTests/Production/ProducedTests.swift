@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A22, A23, A24: what producers say of their blobs, how many run at once, and what answers when one fails.
-@Suite(.timeLimit(.minutes(10))) struct ProducedTests {
+@Suite(.timeLimit(.minutes(30))) struct ProducedTests {
   let test: TestCache
 
   struct Unreachable: Error {}

@@ -19,7 +19,7 @@ private struct Refusal: Error, Equatable {
     cache = try test.cache()
   }
 
-  @Test(.timeLimit(.minutes(10))) func tenThousandLoadsRunOneProducer() async throws {
+  @Test(.timeLimit(.minutes(30))) func tenThousandLoadsRunOneProducer() async throws {
     let produced = Counter()
     let latch = Latch()
     let tasks = (0..<10_000).map { _ in
@@ -176,7 +176,7 @@ private struct Refusal: Error, Equatable {
   }
 
   /// Each alone would be in order.
-  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  @Test(.timeLimit(.minutes(30)), arguments: [true, false])
   func producersOfSeveralCallersThatWaitForEachOtherEnd(isCycleOfThree: Bool) async throws {
     let other = try BlobCache(directory: test.outside.path.appending("other"), configuration: test.configuration())
     var places: [(cache: BlobCache, key: BlobKey)] = [(cache, "a"), (cache, "b")]

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// A19: which waits of producers are circles, and which are not.
-@Suite(.timeLimit(.minutes(10))) struct RecursionTests {
+@Suite(.timeLimit(.minutes(30))) struct RecursionTests {
   let test: TestCache
   let cache: BlobCache
 

@@ -10,7 +10,7 @@ private struct Refusal: Error, Equatable {
 }
 
 /// Blobs that are live but old are answered, and produced anew.
-@Suite(.timeLimit(.minutes(10))) struct RefreshTests {
+@Suite(.timeLimit(.minutes(30))) struct RefreshTests {
   let test: TestCache
   let cache: BlobCache
   let options = ProductionOptions(ttl: .seconds(600), locks: .one, refreshesAfter: .seconds(60))

@@ -8,7 +8,7 @@ import Testing
 private struct Refusal: Error {}
 
 /// A18: what was produced takes the place of nothing that came since its production began.
-@Suite(.timeLimit(.minutes(10))) struct StaleFillTests {
+@Suite(.timeLimit(.minutes(30))) struct StaleFillTests {
   /// A change of the key "a" that a production may be overtaken by.
   enum Change: String, CaseIterable {
     case store, storeOfFile, blockingStore, lockedStore, remove, removeMany, purge, blockingRemove, removeAll

@@ -3,7 +3,7 @@ import Locks
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct DeadlineWatchTests {
+@Suite(.timeLimit(.minutes(30))) struct DeadlineWatchTests {
   private let clock = SteppedClock()
   private let alarms = Log<String>()
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// T3c: a load may answer what the engine has before that is stored.
-@Suite(.timeLimit(.minutes(10))) struct EarlyAnswerTests {
+@Suite(.timeLimit(.minutes(30))) struct EarlyAnswerTests {
   let first: TestCache
   let second: TestCache
   let engine = MemoryEngine()

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// What users of other caches complained of, as requirements: R1 to R7 and R12 of Spec/Remote.md.
-@Suite(.timeLimit(.minutes(10))) struct RemoteFaultTests {
+@Suite(.timeLimit(.minutes(30))) struct RemoteFaultTests {
   let first: TestCache
   let second: TestCache
   let engine = MemoryEngine(pieceSize: 16)

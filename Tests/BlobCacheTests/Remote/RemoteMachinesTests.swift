@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/Remote.md, M: what machines that share an engine know of each other.
-@Suite(.timeLimit(.minutes(10))) struct RemoteMachinesTests {
+@Suite(.timeLimit(.minutes(30))) struct RemoteMachinesTests {
   let first: TestCache
   let second: TestCache
   let engine = MemoryEngine()

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What a tool does with a namespace, beside the caches that use it.
-@Suite(.timeLimit(.minutes(10))) struct RemoteRecordsTests {
+@Suite(.timeLimit(.minutes(30))) struct RemoteRecordsTests {
   let machine: TestCache
   let engine = MemoryEngine()
 

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/Remote.md: payloads that go to the engine and come from it piece by piece, and seals.
-@Suite(.timeLimit(.minutes(10))) struct RemoteStreamTests {
+@Suite(.timeLimit(.minutes(30))) struct RemoteStreamTests {
   let first: TestCache
   let second: TestCache
   let engine = MemoryEngine()

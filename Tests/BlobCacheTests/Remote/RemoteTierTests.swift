@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Remote.md: what the verbs mean where a tier lies behind the directory that other machines share.
-@Suite(.timeLimit(.minutes(10))) struct RemoteTierTests {
+@Suite(.timeLimit(.minutes(30))) struct RemoteTierTests {
   let first: TestCache
   let second: TestCache
   let engine = MemoryEngine()

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// A cache that is made while the one before it still writes what was staged.
-@Suite(.timeLimit(.minutes(10))) struct DepartureTests {
+@Suite(.timeLimit(.minutes(30))) struct DepartureTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

@@ -33,7 +33,7 @@ import Testing
   }
 
   /// A14: another process stands still in the middle of a collection; closing does not wait for it, and so for no trim that does.
-  @Test(.timeLimit(.minutes(10)), arguments: [false, true])
+  @Test(.timeLimit(.minutes(30)), arguments: [false, true])
   func closingWaitsForNothingThatWaits(blocking: Bool) async throws {
     let cache = try test.cache { $0.store.access.lockTimeout = .seconds(3600) }
     try await cache.store(payload(10), for: "a")

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Z9 to Z10: which version of an object is there, between caches of several processes.
-@Suite(.timeLimit(.minutes(10))) struct SliceAgreementTests {
+@Suite(.timeLimit(.minutes(30))) struct SliceAgreementTests {
   let test: TestCache
   let cache: BlobCache
   let old = Origin(payload(1000))

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Z: ranges of large remote objects.
-@Suite(.timeLimit(.minutes(10))) struct SliceTests {
+@Suite(.timeLimit(.minutes(30))) struct SliceTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Z8 to Z11: versions of an object, and what becomes of its slices.
-@Suite(.timeLimit(.minutes(10))) struct SliceVersionTests {
+@Suite(.timeLimit(.minutes(30))) struct SliceVersionTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

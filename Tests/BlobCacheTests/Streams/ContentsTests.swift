@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, A40 to A42: files and pipes through the cache.
-@Suite(.timeLimit(.minutes(10))) struct ContentsTests {
+@Suite(.timeLimit(.minutes(30))) struct ContentsTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

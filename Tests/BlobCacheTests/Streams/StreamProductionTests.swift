@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Y and A26: blobs that are read while they are written, through the cache.
-@Suite(.timeLimit(.minutes(10))) struct StreamProductionTests {
+@Suite(.timeLimit(.minutes(30))) struct StreamProductionTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

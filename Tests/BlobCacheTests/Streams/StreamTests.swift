@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Y and A25: blobs in pieces through the cache.
-@Suite(.timeLimit(.minutes(10))) struct StreamTests {
+@Suite(.timeLimit(.minutes(30))) struct StreamTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

@@ -7,7 +7,7 @@ import Testing
 
 /// Spec/Semantics.md, Y13 to Y15 and A26: blobs that are seen while they are written, beside what else the cache has of
 /// their keys.
-@Suite(.timeLimit(.minutes(10))) struct VisibleStoreTests {
+@Suite(.timeLimit(.minutes(30))) struct VisibleStoreTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

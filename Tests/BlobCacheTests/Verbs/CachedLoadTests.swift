@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 
 /// Loads that the disk answers where the caller is, because the kernel has the file in memory.
-@Suite(.enabled(if: SystemCall.hasCachedLooks), .timeLimit(.minutes(10))) struct CachedLoadTests {
+@Suite(.enabled(if: SystemCall.hasCachedLooks), .timeLimit(.minutes(30))) struct CachedLoadTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

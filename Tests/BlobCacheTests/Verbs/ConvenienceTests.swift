@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What spares callers a detour: directories as strings and URLs, dates, errors with text, verbs on many.
-@Suite(.timeLimit(.minutes(10))) struct ConvenienceTests {
+@Suite(.timeLimit(.minutes(30))) struct ConvenienceTests {
   let test: TestCache
 
   init() throws { test = try TestCache() }

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What takes the place of a staged blob, and what becomes of that when it does not.
-@Suite(.timeLimit(.minutes(10))) struct StagedReplacementTests {
+@Suite(.timeLimit(.minutes(30))) struct StagedReplacementTests {
   let test: TestCache
   let cache: BlobCache
 

@@ -11,7 +11,7 @@ import Testing
 /// Spec/Semantics.md, C26, W5, M5: passes over a directory in which a process is stopped that has locks.
 ///
 /// A pass that waited for each record would wait for a minute each, and try thousands of times.
-@Suite(.timeLimit(.minutes(20))) struct BusyRecordTests {
+@Suite(.timeLimit(.minutes(30))) struct BusyRecordTests {
   let cache: Cache
   let trace = CallTrace()
 

@@ -73,7 +73,7 @@ enum Oddity: String, CaseIterable {
   init() throws { cache = try Cache() }
 
   /// F1, R2, S8, W4, C5: every operation, on a thing that is no record, in a subdirectory and at the root.
-  @Test(.timeLimit(.minutes(10)), arguments: Oddity.allCases.filter(\.isPossible), ["ke/key", "k"])
+  @Test(.timeLimit(.minutes(30)), arguments: Oddity.allCases.filter(\.isPossible), ["ke/key", "k"])
   func noOperationTouchesTheForeignOrWaitsForIt(oddity: Oddity, file: String) throws {
     try oddity.make(at: file, in: cache)
     let key = BlobKey(file.split(separator: "/").last.map(String.init) ?? "")
@@ -121,7 +121,7 @@ enum Oddity: String, CaseIterable {
   }
 
   /// F1: the same for an ordinary user, whose loads do not ask what kind of file it is unless it looks odd.
-  @Test(.timeLimit(.minutes(10)), arguments: Oddity.allCases.filter { $0.isPossible && $0 != .ownedByAnother })
+  @Test(.timeLimit(.minutes(30)), arguments: Oddity.allCases.filter { $0.isPossible && $0 != .ownedByAnother })
   func ordinaryUsersLoadNothingForeign(oddity: Oddity) throws {
     try oddity.make(at: "ke/key", in: cache)
     let trace = CallTrace(accessTimeTellsOwner: true)
@@ -134,7 +134,7 @@ enum Oddity: String, CaseIterable {
   }
 
   /// F1: a directory of the control names, or odd ones in place of the temporary files and the quarantine.
-  @Test(.timeLimit(.minutes(10)), arguments: Oddity.allCases.filter { $0.isPossible && $0 != .directory })
+  @Test(.timeLimit(.minutes(30)), arguments: Oddity.allCases.filter { $0.isPossible && $0 != .directory })
   func oddHiddenNamesAreForeign(oddity: Oddity) throws {
     for file in [".quarantine", ".tmp-1", "ke/.tmp-1"] {
       let cache = try Cache()

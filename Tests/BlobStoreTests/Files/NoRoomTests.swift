@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, M6 and M8: a volume that is full, or about to be.
-@Suite(.timeLimit(.minutes(10))) struct NoRoomTests {
+@Suite(.timeLimit(.minutes(30))) struct NoRoomTests {
   let cache: Cache
   let trace = CallTrace()
 

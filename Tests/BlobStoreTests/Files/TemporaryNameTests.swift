@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Temporary files that have names: which stores make them, and what becomes of them when a signal ends the program.
-@Suite(.timeLimit(.minutes(10))) struct TemporaryNameTests {
+@Suite(.timeLimit(.minutes(30))) struct TemporaryNameTests {
   let cache: Cache
   let trace = CallTrace()
 

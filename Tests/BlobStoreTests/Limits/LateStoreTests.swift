@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, M1: a store that exceeds the limits while a collection ends.
-@Suite(.timeLimit(.minutes(10))) struct LateStoreTests {
+@Suite(.timeLimit(.minutes(30))) struct LateStoreTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }

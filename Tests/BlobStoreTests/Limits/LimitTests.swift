@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, M: limits kept by stores.
-@Suite(.timeLimit(.minutes(10))) struct LimitTests {
+@Suite(.timeLimit(.minutes(30))) struct LimitTests {
   let cache: Cache
   static let slack: Int64 = 16 << 20
 

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// A schedule of a directory whose store is opened for each pass.
-@Suite(.timeLimit(.minutes(10))) struct ScheduleOpeningTests {
+@Suite(.timeLimit(.minutes(30))) struct ScheduleOpeningTests {
   private func firstOutcome(
     _ opening: @escaping @Sendable () throws(BlobStoreError) -> BlobStore
   ) async throws -> CollectionSchedule.Outcome? {

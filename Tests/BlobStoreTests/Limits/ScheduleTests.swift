@@ -68,7 +68,7 @@ extension CollectionSchedule.Outcome {
 }
 
 /// Spec/Semantics.md, C20 to C24.
-@Suite(.timeLimit(.minutes(10))) struct ScheduleTests {
+@Suite(.timeLimit(.minutes(30))) struct ScheduleTests {
   let clock = ManualScheduleClock()
 
   /// C20.

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, C27: what is evicted is what a walk has met, and not what has taken its place.
-@Suite(.timeLimit(.minutes(10))) struct VictimTests {
+@Suite(.timeLimit(.minutes(30))) struct VictimTests {
   let cache: Cache
   let trace = CallTrace()
 

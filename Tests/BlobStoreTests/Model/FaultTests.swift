@@ -46,7 +46,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: FaultScript.all, durabilities)
+  @Test(.timeLimit(.minutes(30)), arguments: FaultScript.all, durabilities)
   func everyFailedCallIsReportedAndHarmless(script: FaultScript, durability: BlobStore.Durability) throws {
     let seed = SeededGenerator.announcedSeed(
       for: "everyFailedCallIsReportedAndHarmless", environment: ProcessInfo.processInfo.environment)
@@ -54,7 +54,7 @@ import Testing
   }
 
   /// Failed calls on a kernel without `openat2`, `renameat2` and files without a name.
-  @Test(.timeLimit(.minutes(10)), arguments: FaultScript.all)
+  @Test(.timeLimit(.minutes(30)), arguments: FaultScript.all)
   func everyFailedCallIsReportedAndHarmlessOnOldKernels(script: FaultScript) throws {
     let seed = SeededGenerator.announcedSeed(
       for: "everyFailedCallIsReportedAndHarmlessOnOldKernels", environment: ProcessInfo.processInfo.environment)

@@ -12,7 +12,7 @@ import Testing
   /// Operations of each of the 24 ways to lay out and write records: about 48,000 in all.
   static let operationsPerRun = 2_000
 
-  @Test(.timeLimit(.minutes(10)), arguments: RecordNaming.allCases, [nil] + RecordArrangement.allCases)
+  @Test(.timeLimit(.minutes(30)), arguments: RecordNaming.allCases, [nil] + RecordArrangement.allCases)
   func storeIsADictionaryWithClockAndLocks(naming: RecordNaming, arrangement: RecordArrangement?) throws {
     let seed = SeededGenerator.announcedSeed(
       for: "storeIsADictionaryWithClockAndLocks", environment: ProcessInfo.processInfo.environment)
@@ -29,7 +29,7 @@ import Testing
   }
 
   /// The same where small records lie in packs, and change between a pack and a file.
-  @Test(.timeLimit(.minutes(10)), arguments: [RecordNaming.encoded, .sha256], [600, 8192])
+  @Test(.timeLimit(.minutes(30)), arguments: [RecordNaming.encoded, .sha256], [600, 8192])
   func aStoreThatPacksIsTheSameDictionary(naming: RecordNaming, largest: Int) throws {
     let seed = SeededGenerator.announcedSeed(
       for: "aStoreThatPacksIsTheSameDictionary", environment: ProcessInfo.processInfo.environment)

@@ -59,7 +59,7 @@
 
     /// P9: a store opens a file of the bin while another one is publishing it. It holds no lease on the record, however
     /// long it is held up before it tries to lock the file.
-    @Test(.timeLimit(.minutes(10))) func heldUpStoreHasNoLeaseOnARecord() throws {
+    @Test(.timeLimit(.minutes(30))) func heldUpStoreHasNoLeaseOnARecord() throws {
       let (slowTrace, trace) = (CallTrace(), trace)
       let (slow, store, reader) = try (cache.store(files: slowTrace.files), bench.store(), cache.store())
       // Now they know the control file.
@@ -97,7 +97,7 @@
 
     /// P1, P2, P9: readers, of the same process and through descriptors of their own, while the files of few keys are
     /// overwritten again and again.
-    @Test(.timeLimit(.minutes(10))) func readersNeverSeeAMix() throws {
+    @Test(.timeLimit(.minutes(30))) func readersNeverSeeAMix() throws {
       let stores = try [cache.store(), cache.store()]
       let keys = (0..<3).map { BlobKey("key\($0)") }
       let group = DispatchGroup()

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, M: the counters that limits go by, where they are not what the directory holds.
-@Suite(.timeLimit(.minutes(10))) struct CounterTests {
+@Suite(.timeLimit(.minutes(30))) struct CounterTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }

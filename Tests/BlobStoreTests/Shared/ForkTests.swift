@@ -9,7 +9,7 @@
   /// Spec/Guarantees.md, 2: forked children. Each test forks a process of its own: a fork of this one would have the locks of
   /// its other threads, but not the threads.
   @Suite struct ForkTests {
-    @Test(.timeLimit(.minutes(10))) func aStoreFromBeforeTheForkAnswersWithAnError() async {
+    @Test(.timeLimit(.minutes(30))) func aStoreFromBeforeTheForkAnswersWithAnError() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()
@@ -31,7 +31,7 @@
       }
     }
 
-    @Test(.timeLimit(.minutes(10))) func aStoreOfTheChildsOwnWorks() async {
+    @Test(.timeLimit(.minutes(30))) func aStoreOfTheChildsOwnWorks() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()
@@ -49,7 +49,7 @@
     }
 
     /// The child has a session of its own, and fills chunks of its own.
-    @Test(.timeLimit(.minutes(10))) func packedRecordsOfParentAndChildAreKeptApart() async {
+    @Test(.timeLimit(.minutes(30))) func packedRecordsOfParentAndChildAreKeptApart() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store { $0.packing = .upTo(1000) }
@@ -77,7 +77,7 @@
     }
 
     /// The locks of a process that has died go with it, also where a child of it lives on.
-    @Test(.timeLimit(.minutes(10))) func aChildDoesNotHoldTheStripeOfItsDeadParent() async {
+    @Test(.timeLimit(.minutes(30))) func aChildDoesNotHoldTheStripeOfItsDeadParent() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()
@@ -98,7 +98,7 @@
       }
     }
 
-    @Test(.timeLimit(.minutes(10))) func aChildDoesNotHoldTheCollectorsLockOfItsDeadParent() async {
+    @Test(.timeLimit(.minutes(30))) func aChildDoesNotHoldTheCollectorsLockOfItsDeadParent() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()
@@ -121,7 +121,7 @@
     }
 
     /// Its temporary file is one whose writer is gone.
-    @Test(.timeLimit(.minutes(10))) func aChildDoesNotHoldTheTemporaryFileOfItsDeadParent() async {
+    @Test(.timeLimit(.minutes(30))) func aChildDoesNotHoldTheTemporaryFileOfItsDeadParent() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         let store = try cache.store()
@@ -145,7 +145,7 @@
     }
 
     /// The numbers of the descriptors that a child gives up stay taken: a store from before the fork closes them when it goes.
-    @Test(.timeLimit(.minutes(10))) func aStoreThatGoesInTheChildClosesNothingOfItsOwn() async {
+    @Test(.timeLimit(.minutes(30))) func aStoreThatGoesInTheChildClosesNothingOfItsOwn() async {
       await #expect(processExitsWith: .success) {
         let cache = try Cache()
         var store: BlobStore? = try cache.store()

@@ -11,7 +11,7 @@
   /// Spec/Semantics.md, C15, and Spec/ControlFile.md, "Marks": what processes that are killed leave to the next collection.
   @Suite struct KilledProcessTests {
     /// A change of a header that is on disk, but that its process has not told; a collection came just before.
-    @Test(.timeLimit(.minutes(10))) func aKilledChangeOfAHeaderHidesNothing() async {
+    @Test(.timeLimit(.minutes(30))) func aKilledChangeOfAHeaderHidesNothing() async {
       await #expect(processExitsWith: .success) {
         for change in HeaderChangeScene.allCases {
           let cache = try Cache()
@@ -47,7 +47,7 @@
     }
 
     /// At each of its calls.
-    @Test(.timeLimit(.minutes(20))) func aKilledCollectionHidesNothing() async {
+    @Test(.timeLimit(.minutes(30))) func aKilledCollectionHidesNothing() async {
       await #expect(processExitsWith: .success) {
         let caches = try (0..<150).map { _ in
           let cache = try Cache()

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/ControlFile.md, "Marks": changes of headers against collections, at each system call of either.
-@Suite(.timeLimit(.minutes(20))) struct MarkRaceTests {
+@Suite(.timeLimit(.minutes(30))) struct MarkRaceTests {
   /// More than any of these operations makes.
   private static let mostCalls = 120
 

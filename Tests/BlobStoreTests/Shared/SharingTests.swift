@@ -74,7 +74,7 @@ import Testing
     #expect(try store().unlock("key") == .notLocked)
   }
 
-  @Test(.timeLimit(.minutes(10))) func aChangeWaitsForItsDeadlineAndALoadDoesNotWait() throws {
+  @Test(.timeLimit(.minutes(30))) func aChangeWaitsForItsDeadlineAndALoadDoesNotWait() throws {
     let store = try store { $0.access.lockTimeout = .milliseconds(100) }
     try store.store(Data("payload".utf8), for: "key")
     let holder = try HeldLocks(in: path)

@@ -46,7 +46,7 @@ import Testing
 
   /// On `kept` keys nothing takes the record away, so that each must always be found and every lock counts. On the
   /// others anything goes.
-  @Test(.timeLimit(.minutes(10)), arguments: [true, false])
+  @Test(.timeLimit(.minutes(30)), arguments: [true, false])
   func loadsAreWholeAndLocksAreCounted(separates: Bool) throws {
     let cache = try Cache()
     let store = try cache.store { $0.layout.separatesDirectories = separates }
@@ -107,7 +107,7 @@ import Testing
   }
 
   /// S10: one that only replaces, the others only load.
-  @Test(.timeLimit(.minutes(10))) func replacedBlobIsNeverAbsent() throws {
+  @Test(.timeLimit(.minutes(30))) func replacedBlobIsNeverAbsent() throws {
     let cache = try Cache()
     let store = try cache.store()
     var setup = SeededGenerator(seed: 4)
@@ -128,7 +128,7 @@ import Testing
   }
 
   /// C10, P6: collections that remove subdirectories under stores that need them.
-  @Test(.timeLimit(.minutes(10))) func storesAndCollectionsDoNotDisturbEachOther() throws {
+  @Test(.timeLimit(.minutes(30))) func storesAndCollectionsDoNotDisturbEachOther() throws {
     let cache = try Cache()
     let store = try cache.store()
     inThreads { index in

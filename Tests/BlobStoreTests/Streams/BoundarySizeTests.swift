@@ -10,7 +10,7 @@ import Testing
 #endif
 
 /// Spec/Semantics.md, Y8, Y30: payloads of sizes around every boundary, in and out, whole and by ranges.
-@Suite(.timeLimit(.minutes(10))) struct BoundarySizeTests {
+@Suite(.timeLimit(.minutes(30))) struct BoundarySizeTests {
   let cache: Cache
   var output: FilePath { cache.outside.path.appending("output") }
 

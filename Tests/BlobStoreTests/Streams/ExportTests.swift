@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Y30 to Y32: payloads out of files and into files.
-@Suite(.timeLimit(.minutes(10))) struct ExportTests {
+@Suite(.timeLimit(.minutes(30))) struct ExportTests {
   let cache: Cache
   let trace = CallTrace()
   var output: FilePath { cache.outside.path.appending("output") }

@@ -11,7 +11,7 @@ import Testing
 /// Spec/Semantics.md, Y19 to Y24: blobs that are read while they are written.
 ///
 /// A store of its own stands for another process: it shares nothing but the files.
-@Suite(.timeLimit(.minutes(10))) struct FollowerTests: BetweenCalls {
+@Suite(.timeLimit(.minutes(30))) struct FollowerTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
 

@@ -9,7 +9,7 @@ import Testing
 @testable import BlobStore
 
 /// Spec/Semantics.md, Y19 to Y21: how followers wait, what their looks cost, and what they get beside the payload.
-@Suite(.timeLimit(.minutes(10))) struct FollowerWaitTests: BetweenCalls {
+@Suite(.timeLimit(.minutes(30))) struct FollowerWaitTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
 

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Y9: no operation of this library takes pages from a mapping, nor bytes from a reader.
-@Suite(.timeLimit(.minutes(10))) struct MappedReaderTests {
+@Suite(.timeLimit(.minutes(30))) struct MappedReaderTests {
   let cache: Cache
 
   init() throws { cache = try Cache() }

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Y3a: writers reserve room below the limits.
-@Suite(.timeLimit(.minutes(10))) struct ReservationTests {
+@Suite(.timeLimit(.minutes(30))) struct ReservationTests {
   let cache: Cache
   let trace = CallTrace()
 

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Spec/Semantics.md, Y31 and A41: what payloads are read from.
-@Suite(.timeLimit(.minutes(10))) struct SourceTests {
+@Suite(.timeLimit(.minutes(30))) struct SourceTests {
   let cache: Cache
   let trace = CallTrace()
 

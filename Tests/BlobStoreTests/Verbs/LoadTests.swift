@@ -82,7 +82,7 @@ import Testing
   }
 
   /// L3: another thread is in the middle of a change of the key.
-  @Test(.timeLimit(.minutes(10))) func loadDoesNotWaitForAChange() throws {
+  @Test(.timeLimit(.minutes(30))) func loadDoesNotWaitForAChange() throws {
     let trace = CallTrace()
     let store = try cache.store(files: trace.files)
     try store.store(payload(5), for: "key")

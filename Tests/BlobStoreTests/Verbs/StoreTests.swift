@@ -170,7 +170,7 @@ import Testing
   }
 
   /// S7: what arrives bit by bit.
-  @Test(.timeLimit(.minutes(10))) func storesAPipe() throws {
+  @Test(.timeLimit(.minutes(30))) func storesAPipe() throws {
     let store = try cache.store()
     let (readEnd, writeEnd) = try FileDescriptor.pipe()
     defer { #expect(throws: Never.self) { try readEnd.close() } }
@@ -283,7 +283,7 @@ import Testing
     #expect(try store.load("key")?.payload == payload(700_000))
   }
 
-  @Test(.timeLimit(.minutes(10))) func waitsForInputThatDoesNotBlock() throws {
+  @Test(.timeLimit(.minutes(30))) func waitsForInputThatDoesNotBlock() throws {
     let (reader, writer) = try FileDescriptor.pipe()
     defer { try? reader.close() }
     try check(fcntl(reader.rawValue, F_SETFL, O_NONBLOCK), "fcntl")
@@ -298,7 +298,7 @@ import Testing
   }
 
   /// S7: a blob's time begins when all of it is there.
-  @Test(.timeLimit(.minutes(10))) func slowInputDoesNotExpireMeanwhile() throws {
+  @Test(.timeLimit(.minutes(30))) func slowInputDoesNotExpireMeanwhile() throws {
     let (reader, writer) = try FileDescriptor.pipe()
     defer { try? reader.close() }
     let store = try cache.store()
@@ -318,7 +318,7 @@ import Testing
   }
 
   /// S5: waiting for the input fails.
-  @Test(.timeLimit(.minutes(10))) func inputThatCannotBeWaitedForIsAnError() throws {
+  @Test(.timeLimit(.minutes(30))) func inputThatCannotBeWaitedForIsAnError() throws {
     let (reader, writer) = try FileDescriptor.pipe()
     try reader.closeAfter {
       try writer.closeAfter {

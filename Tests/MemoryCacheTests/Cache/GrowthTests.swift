@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10))) func aGroupThatCannotBeReadIsToldAndTheCacheGrows() throws {
+  @Test(.timeLimit(.minutes(30))) func aGroupThatCannotBeReadIsToldAndTheCacheGrows() throws {
     let system = try FakeSystem(used: 10, limit: 100)
     let isFailing = Atomic(false)
     let told = Lock<[MemoryPressureSource]>([])

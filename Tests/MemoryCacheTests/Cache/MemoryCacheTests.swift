@@ -240,7 +240,7 @@ import Testing
 
   // MARK: - Timer
 
-  @Test(.timeLimit(.minutes(10))) func automaticTrimFreesWhatExpires() async {
+  @Test(.timeLimit(.minutes(30))) func automaticTrimFreesWhatExpires() async {
     await withCheckedContinuation { continuation in
       var configuration = MemoryCacheConfiguration()
       configuration.trimInterval = .milliseconds(1)

@@ -7,7 +7,7 @@ import Testing
 /// Random operations, done to a cache and to a slow model of it: every answer, report, counter and the order agree.
 @Suite struct ModelTests {
   @Test(
-    .timeLimit(.minutes(10)),
+    .timeLimit(.minutes(30)),
     arguments: [
       MemoryCacheLimits(), MemoryCacheLimits(count: 12), MemoryCacheLimits(cost: 60),
       MemoryCacheLimits(cost: 60, maximumCostShare: 0.1), MemoryCacheLimits(count: 1),

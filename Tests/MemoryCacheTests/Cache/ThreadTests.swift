@@ -38,7 +38,7 @@ import Testing
 
   /// Whatever threads do, a value found is its key's, every value that was kept leaves exactly once or is there at
   /// the end, and all are released.
-  @Test(.timeLimit(.minutes(10)), arguments: EvictionPolicy.allCases, [1, 8])
+  @Test(.timeLimit(.minutes(30)), arguments: EvictionPolicy.allCases, [1, 8])
   func everyValueLeavesOnce(policy: EvictionPolicy, shards: Int) throws {
     let seed = SeededGenerator.announcedSeed(
       for: "everyValueLeavesOnce", environment: ProcessInfo.processInfo.environment)
@@ -100,7 +100,7 @@ import Testing
   }
 
   /// A value's deinit and the listener use the cache that they leave, by whatever way they leave it.
-  @Test(.timeLimit(.minutes(10)), arguments: EvictionPolicy.allCases) func valuesLeaveOutsideTheLock(
+  @Test(.timeLimit(.minutes(30)), arguments: EvictionPolicy.allCases) func valuesLeaveOutsideTheLock(
     policy: EvictionPolicy
   ) {
     let clock = TestClock()

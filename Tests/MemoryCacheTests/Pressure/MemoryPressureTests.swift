@@ -92,7 +92,7 @@ import Testing
 
   // MARK: - Watching
 
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isLinux)) func fullGroupIsTold() async throws {
+  @Test(.timeLimit(.minutes(30)), .enabled(if: isLinux)) func fullGroupIsTold() async throws {
     let system = try FakeSystem(membership: "0::/\n")
     try system.write("sys/fs/cgroup/memory.current", "10\n")
     try system.write("sys/fs/cgroup/memory.max", "100\n")
@@ -155,7 +155,7 @@ import Testing
   }
 
   /// The thread and its descriptors go with the last subscription, and come again.
-  @Test(.timeLimit(.minutes(10)), .enabled(if: isLinux)) func watchEndsWithTheLastSubscription() async throws {
+  @Test(.timeLimit(.minutes(30)), .enabled(if: isLinux)) func watchEndsWithTheLastSubscription() async throws {
     let system = try FakeSystem(membership: "0::/\n")
     try system.write("sys/fs/cgroup/memory.current", "1\n")
     try system.write("sys/fs/cgroup/memory.max", "100\n")

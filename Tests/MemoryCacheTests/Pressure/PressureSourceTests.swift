@@ -78,7 +78,7 @@ import Testing
     #expect(failures.first?.failure?.contains("write(2): Operation not permitted") == true)
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [SystemCall.poll, .read])
+  @Test(.timeLimit(.minutes(30)), arguments: [SystemCall.poll, .read])
   func failureOfTheThreadIsTold(call: SystemCall) async throws {
     let system = try FakeSystem(used: 1, limit: 100)
     let isFailing = Lock(call == .poll)

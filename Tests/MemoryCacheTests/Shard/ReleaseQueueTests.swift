@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 /// Values are released on the queue that was chosen for it, however they leave: the thread that made them leave keeps none.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(30)))
 struct ReleaseQueueTests {
   enum Departure: CaseIterable {
     case removeAll, criticalPressure, removeWhere, removeWhereOfOthers, removeBySubscript, replacement, eviction

@@ -41,7 +41,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [nil, .noFunction, .notPermitted] as [Errno?])
+  @Test(.timeLimit(.minutes(30)), arguments: [nil, .noFunction, .notPermitted] as [Errno?])
   func onlyRegularFilesBelowTheRootAreOpenedAndNothingBlocks(refusal: Errno?) throws {
     if let refusal { plan.refuse(.openBeneath, refusal) }
     let directory = try directory()

@@ -68,7 +68,7 @@ import Testing
     #expect(try read("file", tellsOwner: tellsOwner) == "absent")
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: [true, false]) func whatIsNoRegularFileIsForeign(tellsOwner: Bool) throws {
+  @Test(.timeLimit(.minutes(30)), arguments: [true, false]) func whatIsNoRegularFileIsForeign(tellsOwner: Bool) throws {
     let path = temporary.path.string + "/file"
     #expect(mkfifo(path, 0o600) == 0)
     #expect(try read("file", tellsOwner: tellsOwner) == "foreign")

@@ -2,7 +2,7 @@ import Locks
 import Posix
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct MonitorTests {
+@Suite(.timeLimit(.minutes(30))) struct MonitorTests {
   @Test func whoWaitsSeesTheChange() throws {
     let monitor = Monitor(0)
     let answer = Monitor<Int?>(nil)

@@ -2,7 +2,7 @@ import Locks
 import Posix
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct OwnedThreadTests {
+@Suite(.timeLimit(.minutes(30))) struct OwnedThreadTests {
   @Test func whoJoinsWaitsForTheEndOfTheWork() throws {
     let mayEnd = Monitor(false)
     let hasEnded = Lock(false)

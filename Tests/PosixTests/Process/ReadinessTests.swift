@@ -3,7 +3,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(10))) struct ReadinessTests {
+@Suite(.timeLimit(.minutes(30))) struct ReadinessTests {
   private let plan = FaultPlan()
 
   private func withPipe(_ body: (_ readEnd: FileDescriptor, _ writeEnd: FileDescriptor) throws -> Void) throws {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Many tasks that wait for bytes, by one thread.
-@Suite(.timeLimit(.minutes(10))) struct ReadinessWatchTests {
+@Suite(.timeLimit(.minutes(30))) struct ReadinessWatchTests {
   private let plan = FaultPlan()
 
   private func waiting(_ count: Int, _ watch: ReadinessWatch) async throws {

@@ -10,7 +10,7 @@
   import Testing
 
   /// Spec/Performance.md, 1: a real file system of user space, whose server stops in the middle of a load.
-  @Suite(.serialized, .canServeFiles, .timeLimit(.minutes(10))) struct StalledServerTests {
+  @Suite(.serialized, .canServeFiles, .timeLimit(.minutes(30))) struct StalledServerTests {
     private static let payload = Data((0..<5000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
 
     /// What the server does not answer. An opening is asked for even where the kernel has name and bytes in memory.

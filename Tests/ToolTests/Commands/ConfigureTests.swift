@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `configure`, and what other subcommands make of the settings.
-@Suite(.timeLimit(.minutes(10))) struct ConfigureTests {
+@Suite(.timeLimit(.minutes(30))) struct ConfigureTests {
   let tool: Tool
 
   init() throws {

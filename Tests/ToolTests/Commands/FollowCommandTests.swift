@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// `store --visible` and `load --follow`: writers and followers in processes of their own.
-@Suite(.timeLimit(.minutes(10))) struct FollowCommandTests {
+@Suite(.timeLimit(.minutes(30))) struct FollowCommandTests {
   let tool: Tool
   let store: BlobStore
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Spec/CommandLine.md, `load`: payloads of sizes around every boundary, whole and by ranges, to pipes and to files.
-@Suite(.timeLimit(.minutes(10))) struct LoadSizeTests {
+@Suite(.timeLimit(.minutes(30))) struct LoadSizeTests {
   let tool: Tool
 
   init() throws { tool = try Tool() }

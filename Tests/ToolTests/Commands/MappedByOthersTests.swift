@@ -6,7 +6,7 @@ import Testing
 
 /// Spec/Semantics.md, Y9: what another process does to a blob takes no page from a mapping. A page that is gone would end
 /// this process by SIGBUS.
-@Suite(.timeLimit(.minutes(10))) struct MappedByOthersTests {
+@Suite(.timeLimit(.minutes(30))) struct MappedByOthersTests {
   private static func bytes(_ seed: UInt64) -> Data {
     var generator = SeededGenerator(seed: seed)
     return Data(generator.bytes(70_000))

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Packed records, as `dump`, `collect --pack`, `collect --unpack`, `list` and `usage` show and move them.
-@Suite(.timeLimit(.minutes(10))) struct PackedRecordTests {
+@Suite(.timeLimit(.minutes(30))) struct PackedRecordTests {
   let tool: Tool
 
   init() throws {

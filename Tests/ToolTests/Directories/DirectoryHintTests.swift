@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What the tool takes from the hint that a directory's program has left.
-@Suite(.timeLimit(.minutes(10))) struct DirectoryHintTests {
+@Suite(.timeLimit(.minutes(30))) struct DirectoryHintTests {
   let tool: Tool
 
   init() throws {

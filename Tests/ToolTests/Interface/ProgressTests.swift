@@ -14,7 +14,7 @@ import Testing
   import Darwin
 #endif
 
-@Suite(.timeLimit(.minutes(10))) struct ProgressTests {
+@Suite(.timeLimit(.minutes(30))) struct ProgressTests {
   // MARK: The line
 
   private func line(files: Int64, total: Int64?, seconds: Int64 = 10) -> ProgressLine {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Tools/quickstart, with this build in the place of the one it would make.
-@Suite(.timeLimit(.minutes(10))) struct QuickstartTests {
+@Suite(.timeLimit(.minutes(30))) struct QuickstartTests {
   private static let script = Checkout.url("Tools/quickstart")
 
   let tool: Tool

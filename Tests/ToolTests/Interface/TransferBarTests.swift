@@ -15,7 +15,7 @@ import Testing
 #endif
 
 /// Spec/CommandLine.md: a bar for what takes longer than a second. The other side of a pipe waits until it is there.
-@Suite(.timeLimit(.minutes(10))) struct TransferBarTests {
+@Suite(.timeLimit(.minutes(30))) struct TransferBarTests {
   let tool: Tool
   let terminal: PseudoTerminal
 

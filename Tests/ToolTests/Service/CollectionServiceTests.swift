@@ -15,7 +15,7 @@ import Testing
 
 /// `collect --every`, from outside. Intervals are a minute at least, so what is seen here are first passes, and a second one
 /// once; that they come again and again is for `ScheduleTests`.
-@Suite(.timeLimit(.minutes(10))) struct CollectionServiceTests {
+@Suite(.timeLimit(.minutes(30))) struct CollectionServiceTests {
   let tool: Tool
 
   init() throws {

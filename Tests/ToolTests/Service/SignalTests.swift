@@ -14,7 +14,7 @@ import Testing
 #endif
 
 /// Spec/CommandLine.md: a signal ends the tool once what it was writing is gone.
-@Suite(.timeLimit(.minutes(10))) struct SignalTests {
+@Suite(.timeLimit(.minutes(30))) struct SignalTests {
   let tool: Tool
 
   init() throws { tool = try Tool() }

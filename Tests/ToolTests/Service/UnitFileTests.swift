@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What lies in Tools/systemd, held against the tools that read it.
-@Suite(.timeLimit(.minutes(10))) struct UnitFileTests {
+@Suite(.timeLimit(.minutes(30))) struct UnitFileTests {
   private static let units = Checkout.url("Tools/systemd")
   private static let analyzer = "/usr/bin/systemd-analyze"
   private static var canAnalyze: Bool { FileManager.default.isExecutableFile(atPath: analyzer) }

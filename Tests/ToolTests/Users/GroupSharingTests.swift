@@ -15,7 +15,7 @@ import Testing
 
 /// Spec/Semantics.md, P4, P11 and P12: a cache that a group shares. Members and strangers use it, each by processes of
 /// their own, with every verb and in both directions.
-@Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(30)))
 struct GroupSharingTests {
   /// A root, who stores in it, and who meets that.
   struct Case: CustomTestStringConvertible {

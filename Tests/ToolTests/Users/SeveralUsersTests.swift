@@ -14,7 +14,7 @@ import Testing
 #endif
 
 /// Spec/Semantics.md, P and F: owner, group member and stranger, each by processes of their own, over roots of all kinds.
-@Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(30)))
 struct SeveralUsersTests {
   /// P3: a private root is its owner's alone, and the superuser's, whose records are the owner's.
   @Test(arguments: [CacheUser.member, .stranger]) func aPrivateRootIsOfNoUseToOthers(user: CacheUser) async throws {

@@ -17,7 +17,7 @@ import Testing
 
 /// Spec/Semantics.md, P3, P13 and P14, and Spec/ControlFile.md, "Who may write to it": a root in which all users may
 /// make names, and none may take away another's.
-@Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: CacheUser.areAvailable, CacheUser.requirement), .timeLimit(.minutes(30)))
 struct SharedStickyRootTests {
   private func root() throws -> SharedRoot { try SharedRoot(0o1777) }
 
