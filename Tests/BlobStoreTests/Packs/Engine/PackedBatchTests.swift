@@ -182,4 +182,36 @@ import Testing
     }
     #expect(try other.usage().records == 8 && other.usageEstimate()?.records == 8)
   }
+
+  /// The index is made anew meanwhile, and cannot be read: each of the records may be found later.
+  @Test func aFailedPublicationIsTold() throws {
+    let (trace, isFailing) = (CallTrace(), CallCount())
+    let store = try store(files: trace.files)
+    for number in 0..<8 { try store.store(Self.payload(number), for: Self.key(number)) }
+    let control = try #require(
+      try store.core.controlFiles.controlFile(of: store.core.root.openedOrMade(), makesIt: true))
+    trace.onCall { call, path in
+      if call == .write, path.string.hasSuffix("p-0") {
+        control.setPackIndexNumber(0)
+        isFailing.add(1)
+      }
+      return isFailing.value > 0 && ![.write, .close].contains(call) ? .fail(.ioError) : nil
+    }
+    for result in store.store((0..<12).map { (Self.key($0), Self.payload($0, 1)) }) {
+      #expect(throws: BlobStoreError.self) { try result.result.get() }
+    }
+    trace.onCall(nil)
+    for each in [store, try self.store()] {
+      for number in 0..<12 {
+        let loaded = try each.load(Self.key(number))?.payload
+        #expect(loaded == (number < 8 ? Self.payload(number) : nil) || loaded == Self.payload(number, 1), "\(number)")
+      }
+    }
+    for number in 0..<12 {
+      try store.store(Data([3]), for: Self.key(number))
+      #expect(try self.store().load(Self.key(number))?.payload == Data([3]))
+      try store.remove(Self.key(number))
+    }
+    #expect(try store.usage().records == 0)
+  }
 }
