@@ -180,6 +180,29 @@ import Testing
     #expect(try reader.read(0..<500) == payload(500))
   }
 
+  /// The record stays where it is, or is the file: whichever call fails.
+  @Test func aFailedMoveToAFileLosesNothing() throws {
+    for call in 1... {
+      let (cache, plan) = (try Cache(), FaultPlan())
+      let store = try cache.store(files: plan.files()) { $0.packing = .upTo(8192) }
+      try store.store(payload(100), for: "key", ttl: .seconds(100), locks: .one)
+      plan.arm(FaultPlan.Fault(.ioError, call: call))
+      do {
+        try store.withExclusiveAccess(to: "key") { _ in }
+      } catch {
+        #expect((error as? BlobStoreError)?.path != nil && !plan.failed.isEmpty, "call \(call)")
+      }
+      plan.disarm()
+      for each in [store, try cache.store()] {
+        #expect(try each.load("key")?.payload == payload(100), "call \(call)")
+        #expect(try each.header(for: "key")?.refCount == 1)
+      }
+      #expect(try store.remove("key") == .done && store.load("key") == nil, "call \(call)")
+      #expect(try store.usage().records == 0)
+      guard !plan.failed.isEmpty else { return #expect(call > 5) }
+    }
+  }
+
   @Test func exclusiveAccessGivesAFile() throws {
     let store = try store()
     try store.store(payload(50), for: "key", locks: .one)

@@ -113,6 +113,15 @@ import Testing
     #expect(try read(200, at: second, of: pack) == record)
   }
 
+  @Test func aChunkKeepsBlocksThatTheFileSystemDoesNotTakeBack() throws {
+    let plan = FaultPlan()
+    let pack = try PackBench(files: plan.files()).pack()
+    try pack.allocate(chunk: 0)
+    plan.arm(FaultPlan.Fault(.notSupported, call: 1, of: [.punchHole]))
+    #expect(try !pack.punchHole(chunk: 0))
+    #expect(pack.entry(ofChunk: 0).hasBlocks)
+  }
+
   @Test(arguments: [SystemCall.allocateRange, .punchHole, .sync, .write, .read], [Errno.noSpace, .ioError])
   func errorsOfChunksNameThePack(call: SystemCall, errno: Errno) throws {
     let plan = FaultPlan()
