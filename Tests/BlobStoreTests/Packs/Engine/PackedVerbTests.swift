@@ -180,6 +180,26 @@ import Testing
     #expect(try reader.read(0..<500) == payload(500))
   }
 
+  /// Where there were files before packs, a change of a key without a packed record looks for one.
+  @Test(arguments: [Errno.ioError, .tooManySymbolicLinkLevels, .notDirectory])
+  func aLookForAFileThatFailsIsAnErrorOrFindsNone(errno: Errno) throws {
+    try cache.store().store(payload(10), for: "file")
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.packing = .upTo(8192) }
+    try store.store(payload(100), for: "first")
+    trace.onCall { call, path in
+      call == .status && path.string.hasSuffix("/key") ? .fail(errno) : nil
+    }
+    if errno == .ioError {
+      #expect(throws: BlobStoreError.self) { try store.store(payload(200), for: "key") }
+    } else {
+      try store.store(payload(200), for: "key")
+    }
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == (errno == .ioError ? nil : payload(200)))
+    #expect(try store.remove("key") == (errno == .ioError ? .notFound : .done) && store.load("key") == nil)
+  }
+
   /// The record stays where it is, or is the file: whichever call fails.
   @Test func aFailedMoveToAFileLosesNothing() throws {
     for call in 1... {
