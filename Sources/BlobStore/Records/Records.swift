@@ -23,10 +23,25 @@ struct Records {
   ///
   /// - Complexity: no system call, once they are open or known to be missing.
   func packs(of open: OpenRoot) throws -> PackRecords? {
-    guard let control = open.controlFileOfLoads(core.configuration.logger), control.isMapped,
+    guard let control = controlFile(of: open), control.isMapped,
       let packs = try core.packHolder.packs(of: open, control, makesThem: false)
     else { return nil }
     return PackRecords(packs, of: core, in: open)
+  }
+
+  /// The control file, without which no record in a pack is found.
+  ///
+  /// One that is missing or damaged, as after a power cut, is made again where there are packs.
+  private func controlFile(of open: OpenRoot) -> ControlFile? {
+    let logger = core.configuration.logger
+    let found = open.controlFileOfLoads(logger)
+    guard found?.file.isDamaged ?? true, open.mayHavePacks(named: PackDirectory.name) else { return found }
+    do {
+      return try core.controlFiles.controlFile(of: open, makesIt: true)
+    } catch {
+      logger.debug("no packs: \(BlobStoreError(error, operation: "load", key: nil))")
+      return found
+    }
   }
 
   /// Reads a name in the packs, then its file.
@@ -207,7 +222,7 @@ struct Records {
         hold.announce(.old, StripeIntent(.toFile, at: address))
         do {
           try draft.replace(name.fileName)
-          if level == .full { try subdirectory.directory.synchronize() }
+          if level > .none { try synchronizeEntry(of: name, in: subdirectory.directory, of: open) }
         } catch {
           // The file may have its name all the same. Which record counts is not left to the next change.
           try packs.finish(hold)
@@ -219,6 +234,14 @@ struct Records {
         guard case .lookAgain = attempts.step(after: error, of: kind, refusesUnnamed: false) else { throw error }
       }
     }
+  }
+
+  /// Puts the name of a file on the medium, before the packed record that it replaces is marked as dead there.
+  private func synchronizeEntry(
+    of name: RecordPath, in directory: borrowing Directory, of open: OpenRoot
+  ) throws(FileError) {
+    try directory.synchronize()
+    if !name.subdirectory.isEmpty { try open.directory.synchronize() }
   }
 
   private func draft(of bytes: [UInt8], in subdirectory: OpenSubdirectory, of open: OpenRoot) throws -> FileDraft {
@@ -294,6 +317,15 @@ struct Records {
     guard case .done = outcome else {
       hold.announce(.old, nil)
       return outcome
+    }
+    if level > .none {
+      do throws(FileError) {
+        try synchronizeEntry(of: name, in: draft.subdirectory.directory, of: open)
+      } catch {
+        // The file has its name, so it is the record that counts.
+        try packs.finish(hold)
+        throw Published(cause: error)
+      }
     }
     // Published with this: until then, loads find the packed record.
     _ = try packs.remove(name, at: address, level, as: .toFile, hold)

@@ -12,6 +12,8 @@ final class OpenRoot: Sendable {
   let cachedLooks = CachedLooks()
   private let control = Lock<ControlFileState>(.notLookedFor)
   private let isRetired = Atomic(false)
+  /// Whether the look for a directory of packs has found none.
+  private let hasNoPacks = Atomic(false)
   private let bin = Lock<BinState>(.notLookedFor)
   private let subdirectories: OpenSubdirectories
   private let knownArrangement = AtomicArrangement()
@@ -108,9 +110,19 @@ final class OpenRoot: Sendable {
   /// Where it was missing, the next load looks again.
   func forgetControlFileIfReplaced() throws {
     guard let opened = openedControlFile else {
+      hasNoPacks.store(false, ordering: .relaxed)
       return control.withLock { if case .absent = $0 { $0 = .notLookedFor } }
     }
     if try !opened.file.isCurrent(in: directory) { forget(opened) }
+  }
+
+  /// Whether something has the name of the directory of packs; looked at once a second where the control file is missing.
+  func mayHavePacks(named name: String) -> Bool {
+    if hasNoPacks.load(ordering: .relaxed) { return false }
+    // What cannot be looked at is no reason to make a control file.
+    let isThere = (try? directory.status(of: name)) != nil
+    if !isThere { hasNoPacks.store(true, ordering: .relaxed) }
+    return isThere
   }
 
   /// The recycling bin, opened when it is first needed.

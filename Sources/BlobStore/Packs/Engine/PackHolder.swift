@@ -94,6 +94,10 @@ final class PackHolder: Sendable {
       // Another process may have made it meanwhile, or died before a larger one was in force.
       try settleGrowth(files, control)
       if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
+      // What the control file says of files may be older than a power cut.
+      if try files.directory.hasPacks { control.forgetStripesWithoutFiles() }
+      // No change of this boot is under way: all of them need an index.
+      if try isIndexOfAnotherBoot(files, boot) { control.forgetIntents() }
       let recovery = PackRecovery(
         files: files, control: control, boot: boot, names: names, leastEntryCount: leastEntryCount)
       return keep(Packs(try recovery.run(), files, control))
@@ -114,11 +118,18 @@ final class PackHolder: Sendable {
       return packs.files
     }
     if let directory = try PackDirectory.open(in: open, makesIt: false) {
+      if makesThem { try synchronizeName(of: directory, in: open) }
       return PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)
     }
     guard makesThem, let directory = try PackDirectory.open(in: open, makesIt: true) else { return nil }
+    try synchronizeName(of: directory, in: open)
     try noteThatNoFilesAreThere(in: open, control)
     return PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)
+  }
+
+  /// A record that is durable needs a directory that is: its name is on the medium before the first pack has its own.
+  private func synchronizeName(of directory: PackDirectory, in open: OpenRoot) throws {
+    if try !directory.hasPacks { try open.directory.synchronize() }
   }
 
   /// Spares stores the look for a file of the same key, in a directory that had no records before its packs.
@@ -134,6 +145,11 @@ final class PackHolder: Sendable {
       }
       for stripe in 0..<ControlLayout.stripeCount { control.noteFiles(ofStripe: stripe, hasNone: true) }
     }
+  }
+
+  private func isIndexOfAnotherBoot(_ files: PackFiles, _ boot: SIMD2<UInt64>) throws -> Bool {
+    guard case .index(let index) = try PackIndex.open(in: files.directory) else { return false }
+    return index.boot != boot
   }
 
   /// - Returns: nil if the index that is in force is missing, damaged, of another boot, or not the one that the control file

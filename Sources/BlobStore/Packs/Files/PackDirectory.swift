@@ -34,6 +34,11 @@ final class PackDirectory: Sendable {
     }
   }
 
+  /// Whether a pack was made before: the first one stays.
+  var hasPacks: Bool {
+    get throws(FileError) { try subdirectory.directory.status(of: PackFile.name(0)) != nil }
+  }
+
   /// Whether the name in the root still leads to it.
   func isCurrent(in root: OpenRoot) throws(FileError) -> Bool {
     guard let named = try root.directory.status(of: Self.name) else { return false }

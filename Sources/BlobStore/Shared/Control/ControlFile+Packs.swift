@@ -60,6 +60,17 @@ extension ControlFile {
   }
 }
 
+extension ControlFile {
+  /// Drops all announcements. A power cut undoes some changes, and none of those may be finished after it.
+  func forgetIntents() {
+    for stripe in 0..<ControlLayout.stripeCount {
+      for word in [ControlLayout.IntentWord.new, .old] where intent(word, of: stripe) != nil {
+        setIntent(word, of: stripe, to: nil)
+      }
+    }
+  }
+}
+
 // MARK: - Stripes without files
 
 extension ControlFile {
@@ -77,5 +88,10 @@ extension ControlFile {
       let bit = ControlLayout.noFilesBit(stripe)
       _ = hasNone ? $0.bitwiseOr(bit, ordering: .releasing) : $0.bitwiseAnd(~bit, ordering: .releasing)
     }
+  }
+
+  /// Files are looked for in all stripes from now on.
+  func forgetStripesWithoutFiles() {
+    for stripe in 0..<ControlLayout.stripeCount { noteFiles(ofStripe: stripe, hasNone: false) }
   }
 }
