@@ -24,9 +24,14 @@ struct CrashScript: CustomStringConvertible, Sendable {
   var operations: [FaultOperation]
   var durability: BlobStore.Durability
   var format = BlobStore.RecordFormat.checksummed
+  /// Whether small records lie in packs.
+  var packs = false
+  /// Of the subject's payload before.
+  var oldByteCount = 3000
 
   var description: String {
-    "\(durability) from \(start): \(operations.map(\.description).joined(separator: ", "))"
+    let place = packs ? " in \(oldByteCount > 4096 ? "a file beside packs" : "packs")" : ""
+    return "\(durability) from \(start)\(place): \(operations.map(\.description).joined(separator: ", "))"
   }
 
   /// The operations, recorded as they run, and their answers.
@@ -43,6 +48,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     settings.durability = durability
     settings.format = format
     settings.warmsUp = start.isWarm
+    settings.packs = packs
     return settings
   }
 
@@ -51,7 +57,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     let top = directory.path.string
     if start != .nothing { try prepare(top) }
     let before = try DirectoryState(inspecting: settings(top))
-    let recorder = CallRecorder(top: top)
+    let recorder = CallRecorder(top: top, seesMemory: packs)
     var settings = settings(top)
     settings.files = recorder.files
     let results = operations.enumerated().map { number, operation in
@@ -88,9 +94,9 @@ struct CrashScript: CustomStringConvertible, Sendable {
     }
     switch start {
     case .nothing, .absent, .warmAbsent: break
-    case .unlocked, .warmUnlocked: store(Self.subject, 3000, age: 100, locks: 0)
-    case .locked, .warmLocked: store(Self.subject, 3000, age: 100, locks: 1)
-    case .expired: store(Self.subject, 3000, age: 5000, locks: 0)
+    case .unlocked, .warmUnlocked: store(Self.subject, oldByteCount, age: 100, locks: 0)
+    case .locked, .warmLocked: store(Self.subject, oldByteCount, age: 100, locks: 1)
+    case .expired: store(Self.subject, oldByteCount, age: 5000, locks: 0)
     }
   }
 }
@@ -122,12 +128,40 @@ extension CrashScript {
     }
   }
 
+  private static let packed: [FaultOperation] =
+    [BlobStore.LockPolicy.none, .one, .keep].flatMap { locks in
+      [
+        .store(subject, PayloadName("new", 700), locks: locks), .store(subject, PayloadName("new", 5000), locks: locks),
+        .storePieces(subject, PayloadName("new", 700), locks: locks),
+      ]
+    } + single.dropFirst(5)
+
+  /// Every operation on records in packs and beside them, at every durability.
+  static let eachWithPacks: [CrashScript] = BlobStore.Durability.allCases.flatMap { durability in
+    [(Start.nothing, 0), (.absent, 0)].flatMap { scripts(durability, $0.0, $0.1) }
+      + [Start.unlocked, .locked, .expired].flatMap { start in
+        [3000, 5000].flatMap { scripts(durability, start, $0) }
+      }
+  }
+
+  private static func scripts(
+    _ durability: BlobStore.Durability, _ start: Start, _ oldByteCount: Int
+  ) -> [CrashScript] {
+    packed.map {
+      CrashScript(start: start, operations: [$0], durability: durability, packs: true, oldByteCount: oldByteCount)
+    }
+  }
+
   /// Some operations one after the other, chosen by chance.
-  static func random(using generator: inout SeededGenerator) -> CrashScript {
+  static func random(withPacks packs: Bool = false, using generator: inout SeededGenerator) -> CrashScript {
     let durability = BlobStore.Durability.allCases.randomElement(using: &generator) ?? .automatic
     let start = Start.allCases.randomElement(using: &generator) ?? .absent
     let operations = (0..<Int.random(in: 3...7, using: &generator)).map { operation(number: $0, using: &generator) }
-    return CrashScript(start: start, operations: operations, durability: durability)
+    var script = CrashScript(start: start, operations: operations, durability: durability)
+    guard packs else { return script }
+    script.packs = true
+    if Bool.random(using: &generator) { script.oldByteCount = 5000 }
+    return script
   }
 
   private static func operation(number: Int, using generator: inout SeededGenerator) -> FaultOperation {

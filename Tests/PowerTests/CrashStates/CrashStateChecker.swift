@@ -5,25 +5,36 @@ import Foundation
 import SystemPackage
 import TestSupport
 
+/// How closely a script is looked at.
+struct CrashEffort: Sendable {
+  /// How many states a point of the script is worth at the most.
+  var statesPerPoint: Int
+  /// How many of them are looked at, chosen by chance.
+  var mostPerPoint = Int.max
+  /// The part of the points that is looked at, chosen by chance.
+  var pointShare = 1.0
+}
+
 /// Builds every state that a power cut may leave of a script, and looks at it through the library.
 struct CrashStateChecker {
   let script: CrashScript
   let model: DiskModel
-  /// How many states a point of the script is worth at the most.
-  private let statesPerPoint: Int
+  private let effort: CrashEffort
   private(set) var states = 0
   private(set) var violations: [String] = []
 
-  init(_ script: CrashScript, _ model: DiskModel, statesPerPoint: Int) {
-    self.statesPerPoint = statesPerPoint
+  init(_ script: CrashScript, _ model: DiskModel, _ effort: CrashEffort) {
+    self.effort = effort
     self.script = script
     self.model = model
   }
 
   mutating func check(_ run: CrashScript.Run, using generator: inout SeededGenerator) throws {
     let keys = ["subject", "su-neighbour", "su-other", "x", "elsewhere", "gone"]
-    var oracle = PowerCutOracle(script.durability, keys: keys, on: run.before)
-    var disk = CrashStates(of: run.recording.base, under: model, leavingOut: [".blobcache"])
+    var oracle = PowerCutOracle(script.durability, keys: keys, on: run.before, packs: script.packs)
+    // With packs, pages of the control file may be lost, too. Without, it is lost as a whole.
+    let lost: Set<String> = script.packs ? [] : [".blobcache"]
+    var disk = CrashStates(of: run.recording.base, under: model, leavingOut: lost)
     // By what was promised at the time.
     var seen: Set<DiskTree> = []
     let directory = try TemporaryDirectory(inMemory: true)
@@ -37,7 +48,9 @@ struct CrashStateChecker {
         seen = []
         violations += oracle.end(script.operations[operation], run.results[operation]).map { "\(script): \($0)" }
       }
-      for tree in disk.states(limit: statesPerPoint, using: &generator) where seen.insert(tree).inserted {
+      guard effort.pointShare == 1 || .random(in: 0..<1, using: &generator) < effort.pointShare else { continue }
+      for tree in disk.states(limit: effort.statesPerPoint, most: effort.mostPerPoint, using: &generator)
+      where seen.insert(tree).inserted {
         let found = try look(at: tree, oracle, in: directory)
         states += 1
         violations += found.map { "\(model), \(script), behind event \(number), \(event): \($0)" }
@@ -53,13 +66,26 @@ struct CrashStateChecker {
     // What stays goes with the directory it is in.
     defer { try? FileManager.default.removeItem(atPath: top) }
     var settings = script.settings(top)
+    if script.packs { try NextBoot.begin(in: settings.directory.string) }
     let state = try DirectoryState(inspecting: settings)
     var found = oracle.violations(in: state)
     settings.durability = .none
     let store = try settings.makeStore()
     for key in oracle.keys { found += try loadViolations(key, state, store) }
-    if states % 8 == 0 { found += try Sequel.violations(in: state, store, settings) }
+    if states % 8 == 0 {
+      found += try Sequel.violations(in: state, store, settings)
+      if script.packs { found += try secondBootViolations(settings) }
+    }
     return found
+  }
+
+  /// Behind the next boot, with nothing lost, the packs say the same: nothing that was given up comes back.
+  private func secondBootViolations(_ settings: StoreSettings) throws -> [String] {
+    let before = try DirectoryState(inspecting: settings)
+    try NextBoot.begin(in: settings.directory.string)
+    let after = try DirectoryState(inspecting: settings)
+    if before.keys.mapValues(\.withoutTime) == after.keys.mapValues(\.withoutTime) { return [] }
+    return ["behind the second boot, \(after.keys), not \(before.keys)"]
   }
 
   /// A load must answer what an inspection of all bytes has found.

@@ -16,16 +16,23 @@ import Testing
 
   static let seed = SeededGenerator.announcedSeed(for: "CrashStateTests")
   static let states = TestLength.count(short: 20_000, long: 2_000_000)
-  static let statesPerPoint = TestLength.isShort ? 4 : 16
+  static let effort = CrashEffort(statesPerPoint: TestLength.isShort ? 4 : 16)
 
   @Test func everyCrashStateKeepsThePromises() async throws {
+    try await Self.check(
+      CrashScript.each, then: { CrashScript.random(using: &$0) }, states: Self.states, Self.effort, seed: Self.seed)
+  }
+
+  static func check(
+    _ scripts: [CrashScript], then next: (inout SeededGenerator) -> CrashScript, states: Int, _ effort: CrashEffort,
+    seed: UInt64
+  ) async throws {
     let start = ContinuousClock.now
-    var sum = try await Self.check(CrashScript.each, seed: Self.seed)
+    var sum = try await check(scripts, effort, seed: seed)
     var round: UInt64 = 1
-    while sum.states < Self.states {
-      var generator = SeededGenerator(seed: Self.seed &+ round)
-      let scripts = (0..<64).map { _ in CrashScript.random(using: &generator) }
-      let more = try await Self.check(scripts, seed: Self.seed &+ round &* 1_000_003)
+    while sum.states < states {
+      var generator = SeededGenerator(seed: seed &+ round)
+      let more = try await check((0..<64).map { _ in next(&generator) }, effort, seed: seed &+ round &* 1_000_003)
       sum.scripts += more.scripts
       sum.states += more.states
       sum.violations += more.violations
@@ -61,6 +68,9 @@ import Testing
 
   // MARK: - Planted bugs
 
+  /// For one script.
+  static let closeEffort = CrashEffort(statesPerPoint: 48)
+
   static let store = FaultOperation.store(CrashScript.subject, PayloadName("new", 5000))
 
   /// A rename before the data is on the medium costs the old blob.
@@ -86,30 +96,34 @@ import Testing
   @Test func aMissingPayloadChecksumIsFound() throws {
     var script = CrashScript(start: .unlocked, operations: [Self.store], durability: .none)
     script.format = .reference
-    #expect(try !Self.violations(script) { $0 }.isEmpty)
+    #expect(try !Self.violations(script, Self.closeEffort) { $0 }.isEmpty)
     script.format = .checksummed
     try Self.expectNone(script)
   }
 
-  private static func expectFound(_ script: CrashScript, plant: (Recording) -> Recording) throws {
-    #expect(try !violations(script, plant: plant).isEmpty)
+  static func expectFound(
+    _ script: CrashScript, _ effort: CrashEffort = closeEffort, plant: (Recording) -> Recording
+  ) throws {
+    #expect(try !violations(script, effort, plant: plant).isEmpty)
     // Without the bug, nothing: else it would not be the bug that is found.
-    try expectNone(script)
+    try expectNone(script, effort)
   }
 
-  private static func expectNone(_ script: CrashScript, under model: DiskModel = .weak) throws {
-    for violation in try violations(script, under: model, plant: { $0 }).prefix(3) {
+  static func expectNone(
+    _ script: CrashScript, _ effort: CrashEffort = closeEffort, under model: DiskModel = .weak
+  ) throws {
+    for violation in try violations(script, effort, under: model, plant: { $0 }).prefix(3) {
       Issue.record(Comment(rawValue: violation))
     }
   }
 
   private static func violations(
-    _ script: CrashScript, under model: DiskModel = .weak, plant: (Recording) -> Recording
+    _ script: CrashScript, _ effort: CrashEffort, under model: DiskModel = .weak, plant: (Recording) -> Recording
   ) throws -> [String] {
     var run = try script.run()
     run.recording = plant(run.recording)
     var generator = SeededGenerator(seed: 1)
-    var checker = CrashStateChecker(script, model, statesPerPoint: 48)
+    var checker = CrashStateChecker(script, model, effort)
     try checker.check(run, using: &generator)
     return checker.violations
   }
@@ -117,12 +131,12 @@ import Testing
   // MARK: - Running
 
   /// On all cores.
-  private static func check(_ scripts: [CrashScript], seed: UInt64) async throws -> Sum {
+  private static func check(_ scripts: [CrashScript], _ effort: CrashEffort, seed: UInt64) async throws -> Sum {
     try await withCheckedThrowingContinuation { continuation in
       DispatchQueue.global().async {
         let sum = Mutex(Result<Sum, any Error>.success(Sum()))
         DispatchQueue.concurrentPerform(iterations: scripts.count) { index in
-          let result = Result { try check(scripts[index], seed: seed &+ UInt64(index)) }
+          let result = Result { try check(scripts[index], effort, seed: seed &+ UInt64(index)) }
           sum.withLock { sum in
             sum = sum.flatMap { soFar in
               result.map {
@@ -138,12 +152,12 @@ import Testing
     }
   }
 
-  private static func check(_ script: CrashScript, seed: UInt64) throws -> Sum {
+  private static func check(_ script: CrashScript, _ effort: CrashEffort, seed: UInt64) throws -> Sum {
     let run = try script.run()
     var sum = Sum()
     for model in DiskModel.allCases {
       var generator = SeededGenerator(seed: seed)
-      var checker = CrashStateChecker(script, model, statesPerPoint: statesPerPoint)
+      var checker = CrashStateChecker(script, model, effort)
       try checker.check(run, using: &generator)
       sum.states += checker.states
       sum.violations += checker.violations

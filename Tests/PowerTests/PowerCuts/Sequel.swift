@@ -31,6 +31,9 @@ enum Sequel {
     follow(.collect(evicting: false))
     let after = try DirectoryState(inspecting: settings)
     if after.keys != expected.keys { violations.append("after all, \(after.keys), not \(expected.keys)") }
+    // Nothing is beneath it that comes back.
+    follow(.remove(key))
+    follow(.load(key, touching: false))
     if !after.temporary.isEmpty { violations.append("a collection leaves \(after.temporary)") }
     return violations
   }

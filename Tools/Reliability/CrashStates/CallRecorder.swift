@@ -13,12 +13,16 @@ package final class CallRecorder: Sendable {
 
   private let state: Mutex<State>
   private let top: String
+  private let seesMemory: Bool
 
-  /// - Parameter top: a directory, absolute and without links. What it holds now is on the medium.
-  package init(top: String) {
-    var reader = DiskReader(top: top)
+  /// - Parameters:
+  ///   - top: a directory, absolute and without links. What it holds now is on the medium.
+  ///   - seesMemory: whether to look at each step in shared memory, too, and at the control file.
+  package init(top: String, seesMemory: Bool = false) {
+    var reader = DiskReader(top: top, readsControlFile: seesMemory)
     _ = reader.read()
     self.top = top
+    self.seesMemory = seesMemory
     state = Mutex(State(reader: reader, recording: Recording(base: reader.image)))
   }
 
@@ -40,6 +44,7 @@ package final class CallRecorder: Sendable {
 
   private func note(_ event: Recording.Event) {
     state.withLock { state in
+      if seesMemory { state.mayHaveChanged = true }
       look(&state)
       state.recording.events.append(event)
     }
@@ -57,8 +62,11 @@ package final class CallRecorder: Sendable {
         let isDirectory = state.reader.image.directories[number] != nil
         state.recording.events.append(.change(.sync(number, isDirectory: isDirectory)))
       case .open, .openUnnamed, .write, .truncate, .rename, .renameNoReplace, .renameExchange, .link, .linkUnnamed,
-        .unlink, .makeDirectory, .removeDirectory, .allocate, .reserve:
+        .unlink, .makeDirectory, .removeDirectory, .allocate, .allocateRange, .reserve, .punchHole:
         state.mayHaveChanged = true
+      // Stripes that are taken and freed are seen with what comes next. A wipe takes a thousand of them.
+      case .announce, .exchangeEntry, .markDead, .growIndex, .map:
+        if seesMemory { state.mayHaveChanged = true }
       default: break
       }
     }

@@ -33,9 +33,17 @@ package struct CrashStates: Sendable {
     }
   }
 
-  /// What a power cut may leave now: `limit` states at the most, or little more.
-  package func states(limit: Int, using generator: inout some RandomNumberGenerator) -> [DiskTree] {
-    model.survivors(of: pending, limit: limit, using: &generator).map { survivors in
+  /// What a power cut may leave now.
+  ///
+  /// - Parameters:
+  ///   - limit: how many states there are at the most, or little more.
+  ///   - most: how many of them are built, chosen by chance.
+  package func states(
+    limit: Int, most: Int = .max, using generator: inout some RandomNumberGenerator
+  ) -> [DiskTree] {
+    let survivors = model.survivors(of: pending, limit: limit, using: &generator)
+    let chosen = survivors.count <= most ? survivors : Array(survivors.shuffled(using: &generator).prefix(most))
+    return chosen.map { survivors in
       var image = durable
       for index in survivors.sorted() { image.apply(pending[index], dataExtends: model.dataExtends) }
       return image.tree

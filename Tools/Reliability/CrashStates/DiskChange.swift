@@ -26,15 +26,27 @@ package enum DiskChange: Hashable, Sendable {
 
 extension DiskChange {
   /// Cuts what is written where devices and file systems may tear it: behind the first sector, and between blocks.
-  static func data(file: Int, range: Range<Int>, of bytes: [UInt8], extends: Bool) -> [DiskChange] {
+  static func data(file: Int, range: Range<Int>, of content: FileImage, extends: Bool) -> [DiskChange] {
     var changes: [DiskChange] = []
     var start = range.lowerBound
     while start < range.upperBound {
-      let boundary = start < 512 ? 512 : (start / 4096 + 1) * 4096
+      let boundary = start < 512 ? 512 : (start / FileImage.pageByteCount + 1) * FileImage.pageByteCount
       let end = min(boundary, range.upperBound)
-      changes.append(.data(file: file, offset: start, bytes: Array(bytes[start..<end]), extends: extends))
+      changes.append(.data(file: file, offset: start, bytes: content.bytes(in: start..<end), extends: extends))
       start = end
     }
     return changes
+  }
+}
+
+extension DiskChange: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .entries(let entries): "names \(entries.map { "\($0.name) -> \($0.target.map(String.init) ?? "nothing")" })"
+    case .data(let file, let offset, let bytes, _): "\(bytes.count) bytes of file \(file) at \(offset)"
+    case .size(let file, let byteCount): "file \(file) is extended to \(byteCount)"
+    case .cut(let file, let byteCount): "file \(file) is cut to \(byteCount)"
+    case .sync(let number, _): "\(number) is synced"
+    }
   }
 }

@@ -5,7 +5,7 @@ package struct DiskImage: Sendable {
   package static let root = 0
 
   var directories: [Int: [String: Int]] = [root: [:]]
-  var files: [Int: [UInt8]] = [:]
+  var files: [Int: FileImage] = [:]
 
   /// What a call has done that made `next` of this.
   func changes(to next: DiskImage) -> [DiskChange] {
@@ -23,30 +23,42 @@ package struct DiskImage: Sendable {
     }
     var changes: [DiskChange] = entries.isEmpty ? [] : [.entries(entries)]
     for (file, after) in next.files.sorted(by: { $0.key < $1.key }) {
-      changes += Self.changes(of: file, from: files[file] ?? [], to: after)
+      changes += Self.changes(of: file, from: files[file] ?? FileImage(), to: after)
     }
     return changes
   }
 
-  private static func changes(of file: Int, from before: [UInt8], to after: [UInt8]) -> [DiskChange] {
+  private static func changes(of file: Int, from before: FileImage, to after: FileImage) -> [DiskChange] {
     guard before != after else { return [] }
+    let common = min(before.byteCount, after.byteCount)
     var changes: [DiskChange] = []
-    let common = 0..<min(before.count, after.count)
-    if let first = common.first(where: { before[$0] != after[$0] }),
-      let last = common.last(where: { before[$0] != after[$0] })
-    {
-      // In whole sectors: one that is written later holds what earlier calls have written to it, too.
-      let sectors = first / 512 * 512..<min((last / 512 + 1) * 512, common.upperBound)
-      changes += DiskChange.data(file: file, range: sectors, of: after, extends: false)
+    for number in before.pageNumbers.union(after.pageNumbers).sorted() {
+      guard let sectors = changedSectors(before.page(number)[...], after.page(number)[...]) else { continue }
+      let start = number * FileImage.pageByteCount
+      let range = (start + sectors.lowerBound..<start + sectors.upperBound).clamped(to: 0..<common)
+      if !range.isEmpty { changes += DiskChange.data(file: file, range: range, of: after, extends: false) }
     }
-    if after.count < before.count { changes.append(.cut(file: file, byteCount: after.count)) }
-    guard after.count > before.count else { return changes }
-    if after[before.count...].allSatisfy({ $0 == 0 }) {
-      changes.append(.size(file: file, byteCount: after.count))
+    if after.byteCount < before.byteCount { changes.append(.cut(file: file, byteCount: after.byteCount)) }
+    guard after.byteCount > before.byteCount else { return changes }
+    let added = before.byteCount..<after.byteCount
+    if after.isZero(in: added) {
+      changes.append(.size(file: file, byteCount: after.byteCount))
     } else {
-      changes += DiskChange.data(file: file, range: before.count..<after.count, of: after, extends: true)
+      changes += DiskChange.data(file: file, range: added, of: after, extends: true)
     }
     return changes
+  }
+
+  /// From the first that differs to the last. In whole sectors: one that is written later holds what earlier calls have
+  /// written to it, too.
+  ///
+  /// - Returns: bytes of the page; nil if it is the same.
+  private static func changedSectors(_ before: ArraySlice<UInt8>, _ after: ArraySlice<UInt8>) -> Range<Int>? {
+    guard !FileImage.areSame(before, after) else { return nil }
+    let changed = stride(from: 0, to: FileImage.pageByteCount, by: 512).filter {
+      !FileImage.areSame(before[$0..<$0 + 512], after[$0..<$0 + 512])
+    }
+    return changed.first.flatMap { first in changed.last.map { first..<$0 + 512 } }
   }
 
   mutating func leaveOut(_ names: Set<String>) {
@@ -65,22 +77,13 @@ package struct DiskImage: Sendable {
       }
     case .data(let file, let offset, let bytes, let extends):
       // Where sizes are kept apart from data, what lies behind the end is not seen until the size is there too.
-      let end = extends && !dataExtends ? min(offset + bytes.count, files[file]?.count ?? 0) : offset + bytes.count
+      let end = extends && !dataExtends ? min(offset + bytes.count, files[file]?.byteCount ?? 0) : offset + bytes.count
       guard end > offset else { return }
-      extend(file, to: end)
-      files[file]?.replaceSubrange(offset..<end, with: bytes[..<(end - offset)])
-    case .size(let file, let byteCount): extend(file, to: byteCount)
-    case .cut(let file, let byteCount):
-      let surplus = (files[file]?.count ?? 0) - byteCount
-      if surplus > 0 { files[file]?.removeLast(surplus) }
+      files[file, default: FileImage()].replace(at: offset, with: bytes[..<(end - offset)])
+    case .size(let file, let byteCount): files[file, default: FileImage()].extend(to: byteCount)
+    case .cut(let file, let byteCount): files[file]?.cut(to: byteCount)
     case .sync: break
     }
-  }
-
-  private mutating func extend(_ file: Int, to byteCount: Int) {
-    let missing = byteCount - (files[file]?.count ?? 0)
-    // As an array it is copied at once.
-    if missing > 0 { files[file, default: []] += [UInt8](repeating: 0, count: missing) }
   }
 
   /// What can be reached from the root.
@@ -97,7 +100,7 @@ package struct DiskImage: Sendable {
         tree.directories.append(full)
         add(target, at: full, to: &tree)
       } else {
-        tree.files.append(.init(path: full, bytes: files[target] ?? []))
+        tree.files.append(.init(path: full, content: files[target] ?? FileImage()))
       }
     }
   }

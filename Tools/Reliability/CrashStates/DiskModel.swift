@@ -49,7 +49,7 @@ extension DiskModel {
     of pending: [DiskChange], limit: Int, using generator: inout some RandomNumberGenerator
   ) -> [Set<Int>] {
     switch self {
-    case .weak: return Self.subsets(of: Array(pending.indices), limit: limit, using: &generator)
+    case .weak: return Self.subsets(of: Array(pending.indices), among: pending, limit: limit, using: &generator)
     case .ext4:
       let metadata = pending.indices.filter { pending[$0].isMetadata }
       var sets: [Set<Int>] = []
@@ -57,25 +57,32 @@ extension DiskModel {
         let forced = withReplacingData(metadata: last, among: pending)
         let free = pending.indices.filter { !pending[$0].isMetadata && !forced.contains($0) }
         let share = max(limit / (metadata.count + 1), 4)
-        sets += Self.subsets(of: free, limit: share, using: &generator).map { $0.union(forced) }
+        sets += Self.subsets(of: free, among: pending, limit: share, using: &generator).map { $0.union(forced) }
       }
       return sets
     }
   }
 
   private static func subsets(
-    of items: [Int], limit: Int, using generator: inout some RandomNumberGenerator
+    of items: [Int], among pending: [DiskChange], limit: Int, using generator: inout some RandomNumberGenerator
   ) -> [Set<Int>] {
     if items.count < 20, 1 << items.count <= limit {
       return (0..<(1 << items.count)).map { mask in
         Set(items.indices.filter { mask & (1 << $0) != 0 }.map { items[$0] })
       }
     }
-    var sets: [Set<Int>] = [[], Set(items)]
-    for item in items { sets += [[item], Set(items).subtracting([item])] }
-    while sets.count < limit {
-      let density = Double.random(in: 0.1...0.9, using: &generator)
-      sets.append(Set(items.filter { _ in Double.random(in: 0..<1, using: &generator) < density }))
+    let all = Set(items)
+    var sets: [Set<Int>] = [[], all]
+    // Of very many, some.
+    for item in items.shuffled(using: &generator).prefix(limit) { sets += [[item], all.subtracting([item])] }
+    for _ in 0..<limit {
+      // Some files are written back as a whole, some not at all, some in part.
+      var densities: [Int: Double] = [:]
+      for file in Set(items.map { pending[$0].place }).sorted() {
+        densities[file] = [0, 1, Double.random(in: 0.1...0.9, using: &generator)].randomElement(using: &generator)
+      }
+      sets.append(
+        Set(items.filter { Double.random(in: 0..<1, using: &generator) < densities[pending[$0].place] ?? 0 }))
     }
     return Array(sets.shuffled(using: &generator).prefix(max(limit, 2)))
   }
@@ -95,6 +102,15 @@ extension DiskChange {
     case .entries(let entries): entries.contains { $0.directory == number }
     case .data(let file, _, _, _), .size(let file, _), .cut(let file, _): file == number
     case .sync: false
+    }
+  }
+
+  /// The file that it changes; of names, the first directory.
+  fileprivate var place: Int {
+    switch self {
+    case .entries(let entries): entries.first?.directory ?? DiskImage.root
+    case .data(let file, _, _, _), .size(let file, _), .cut(let file, _): file
+    case .sync(let number, _): number
     }
   }
 

@@ -13,6 +13,8 @@ internal import Posix
 /// Reads a directory again and again, and numbers what it finds.
 struct DiskReader {
   let top: String
+  /// Whether the control file is read again and again: what other processes would see of it in memory.
+  let readsControlFile: Bool
   private var numbers: [ino_t: Int] = [:]
   private var nextNumber = DiskImage.root + 1
   private(set) var image = DiskImage()
@@ -21,8 +23,9 @@ struct DiskReader {
   /// Paths that files had before: what is open under one of them goes on to be synced under it.
   private(set) var formerPaths: [String: Int] = [:]
 
-  init(top: String) {
+  init(top: String, readsControlFile: Bool) {
     self.top = top
+    self.readsControlFile = readsControlFile
   }
 
   /// - Returns: what has changed since.
@@ -56,11 +59,11 @@ struct DiskReader {
       next.directories[directory]?[name] = number
       if status.st_mode & S_IFMT == S_IFDIR {
         read(number, relative, into: &next, &seen)
-      } else if name == ".blobcache", let known = image.files[number] {
-        // Once it has its name it is only changed in memory, and nothing in it lasts.
+      } else if !readsControlFile, name == ".blobcache", let known = image.files[number] {
+        // Once it has its name it is only changed in memory. Nothing in it need last.
         next.files[number] = known
       } else {
-        next.files[number] = Self.bytes(of: full, status)
+        next.files[number] = Self.content(of: full, status, image.files[number])
       }
     }
   }
@@ -80,7 +83,7 @@ struct DiskReader {
       seen[status.st_ino] = number
       let directory = path.dropFirst(top.count + 1).prefix { $0 != "#" }
       paths[directory + UnnamedFile.label] = number
-      next.files[number] = Self.bytes(of: descriptor, status)
+      next.files[number] = Self.content(of: descriptor, status, image.files[number])
     }
   }
 
@@ -101,21 +104,19 @@ struct DiskReader {
     return names.sorted()
   }
 
-  private static func bytes(of path: String, _ status: stat) -> [UInt8] {
+  private static func content(of path: String, _ status: stat, _ before: FileImage?) -> FileImage {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else {
       // The store that is being watched holds a lease on it, and so has it open.
-      return errno == EWOULDBLOCK ? leasedDescriptor(of: status).map { bytes(of: $0, status) } ?? [] : []
+      let leased = errno == EWOULDBLOCK ? leasedDescriptor(of: status) : nil
+      return leased.map { content(of: $0, status, before) } ?? FileImage()
     }
     defer { close(descriptor) }
-    return bytes(of: descriptor, status)
+    return content(of: descriptor, status, before)
   }
 
-  private static func bytes(of descriptor: CInt, _ status: stat) -> [UInt8] {
-    let count = Int(status.st_size)
-    return [UInt8](unsafeUninitializedCapacity: count) { buffer, done in
-      done = max(pread(descriptor, buffer.baseAddress, count, 0), 0)
-    }
+  private static func content(of descriptor: CInt, _ status: stat, _ before: FileImage?) -> FileImage {
+    FileImage(of: descriptor, byteCount: Int(status.st_size), sharingWith: before)
   }
 
   /// A descriptor of this process that is open on a file.

@@ -17,6 +17,19 @@ public enum KeyState: Codable, Hashable, Sendable {
   case abandoned
 }
 
+extension KeyState {
+  /// When the record was last stored or used.
+  public var timeOfUse: UInt64? {
+    if case .record(_, _, _, let updateTime) = self { updateTime } else { nil }
+  }
+
+  /// The same at another time of use.
+  public var withoutTime: KeyState {
+    guard case .record(let payload, let refCount, let ttl, _) = self else { return self }
+    return .record(payload: payload, refCount: refCount, ttl: ttl, updateTime: 0)
+  }
+}
+
 /// Everything that lies in a directory.
 public struct DirectoryState: Codable, Equatable, Sendable {
   /// By key; none of them is absent.
@@ -51,15 +64,12 @@ extension DirectoryState {
         case .damaged, .streaming: state.keys[key] = entry.damage == .abandonedStream ? .abandoned : .damaged
         case .unreadable: state.unreadable.append(entry.file)
         case .live, .expired, .locked:
-          guard let bytes = try? Data(contentsOf: root.appending(path: entry.file)), let header = entry.header,
-            bytes.count >= RecordHeader.byteCount
-          else {
+          guard let header = entry.header, let body = Self.body(of: entry, in: root) else {
             state.unreadable.append(entry.file)
             return
           }
           state.keys[key] = .record(
-            payload: PayloadDigest.of(bytes.dropFirst(RecordHeader.byteCount)), refCount: header.refCount,
-            ttl: header.ttl, updateTime: header.updateTime)
+            payload: PayloadDigest.of(body), refCount: header.refCount, ttl: header.ttl, updateTime: header.updateTime)
         }
       }
     }
@@ -68,5 +78,28 @@ extension DirectoryState {
       state.quarantined = try FileManager.default.contentsOfDirectory(atPath: quarantine).sorted()
     }
     self = state
+  }
+
+  /// What lies behind a record's header, in its file or in its pack.
+  ///
+  /// - Returns: nil if it cannot be read.
+  private static func body(of entry: RecordEntry, in root: URL) -> Data? {
+    let url = root.appending(path: entry.file)
+    guard let place = entry.packed else {
+      guard let bytes = try? Data(contentsOf: url), bytes.count >= RecordHeader.byteCount else { return nil }
+      return bytes.dropFirst(RecordHeader.byteCount)
+    }
+    let start = PackLayout.fileOffset(ofChunk: place.chunk) + place.offset
+    let byteCount = Int(entry.fileSize) - RecordHeader.byteCount
+    let largest = PackLayout.recordHeaderByteCount + PackLayout.largestNameByteCount + byteCount
+    guard let file = try? FileDescriptor.open(FilePath(url.path), .readOnly, options: .closeOnExec) else { return nil }
+    // There is nothing to lose.
+    defer { try? file.close() }
+    var bytes = Data(count: largest)
+    let count = bytes.withUnsafeMutableBytes { try? file.read(fromAbsoluteOffset: Int64(start), into: $0) }
+    guard let count, count >= PackLayout.recordHeaderByteCount else { return nil }
+    // The highest byte of the sequence's word is the length of the name.
+    let body = bytes.prefix(count).dropFirst(PackLayout.recordHeaderByteCount + Int(bytes[15])).prefix(byteCount)
+    return body.count == byteCount ? body : nil
   }
 }

@@ -15,18 +15,32 @@ public struct PowerCutOracle: Sendable {
     /// blob of that time with any header. After a removal it may be back, and its file may have been overwritten with
     /// another blob.
     var mayMiss = false
+    /// Whether a collection that moves the record in packs leaves it to the system when that is on the medium.
+    var movesWithoutSync = false
+
+    var latestUse: UInt64 { possible.compactMap(\.timeOfUse).max() ?? 0 }
   }
 
   public let durability: BlobStore.Durability
+  /// Whether small records lie in packs. Then their times of use may lie in an index that does not outlast a boot, and a
+  /// collection may move them.
+  public let packs: Bool
   private var histories: [String: History] = [:]
   /// The payloads of each key since the last state that the durability promises to keep.
   private var stored: [String: Set<String>] = [:]
 
-  /// - Parameter state: what is on the medium.
-  public init(_ durability: BlobStore.Durability, keys: [String], on state: DirectoryState) {
+  /// - Parameters:
+  ///   - state: what is on the medium; stored without durability, unless it is locked.
+  ///   - packs: whether small records lie in packs.
+  public init(
+    _ durability: BlobStore.Durability, keys: [String], on state: DirectoryState, packs: Bool = false
+  ) {
     self.durability = durability
+    self.packs = packs
     for key in Set(keys).union(state.keys.keys) {
-      histories[key] = History(current: state[key], possible: [state[key]])
+      histories[key] = History(
+        current: state[key], possible: [state[key]],
+        movesWithoutSync: packs && OperationModel.locks(state[key]) == 0)
       note(state[key], of: key)
     }
   }
@@ -40,6 +54,7 @@ public struct PowerCutOracle: Sendable {
   /// An operation begins, and may from now on be found half done.
   public mutating func begin(_ operation: FaultOperation) {
     for key in histories.keys {
+      if operation.movesRecords, histories[key]?.movesWithoutSync == true { histories[key]?.mayMiss = true }
       for step in OperationModel.steps(operation, on: key, in: state(of: key), isDisturbed: true) {
         histories[key]?.possible.insert(step.state)
         note(step.state, of: key)
@@ -66,6 +81,10 @@ public struct PowerCutOracle: Sendable {
       }
       histories[key]?.current = step.state
       let isChanged = step.state != before || operation.writes(key)
+      if isChanged, packs, operation.isPromised {
+        let isDurable = level(operation, on: key, to: step.state, from: before) != .none
+        histories[key]?.movesWithoutSync = !isDurable && OperationModel.locks(step.state) == 0
+      }
       if isChanged, operation.isPromised, level(operation, on: key, to: step.state, from: before) == .full {
         histories[key]?.possible = [step.state]
         histories[key]?.mayMiss = false
@@ -93,6 +112,11 @@ public struct PowerCutOracle: Sendable {
   private func allows(_ found: KeyState, of key: String) -> Bool {
     guard let history = histories[key] else { return false }
     if history.possible.contains(found) { return true }
+    if packs, found.timeOfUse.map({ $0 <= history.latestUse }) ?? false,
+      history.possible.contains(where: { $0.withoutTime == found.withoutTime })
+    {
+      return true
+    }
     guard history.mayMiss else { return false }
     guard case .record(let payload, _, _, _) = found else { return true }
     return stored[key]?.contains(payload) ?? false
@@ -125,6 +149,14 @@ extension FaultOperation {
     switch self {
     case .store, .storePieces, .storeVisibly, .storeAtLimit, .remove, .removeAll, .lock, .unlock: true
     case .touch, .load, .collect, .verify, .quarantine: false
+    }
+  }
+
+  /// Whether records in packs may have another place after it.
+  fileprivate var movesRecords: Bool {
+    switch self {
+    case .collect, .storeAtLimit: true
+    default: false
     }
   }
 

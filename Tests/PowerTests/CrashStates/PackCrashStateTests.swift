@@ -1,0 +1,56 @@
+import BlobStore
+import CrashStates
+import FaultOperations
+import TestSupport
+import Testing
+
+/// Promise 10 with packs: a power cut may keep or lose each page of a pack, of its table, of the index and of the control
+/// file by itself, also what was only written to memory that processes share.
+@Suite(.serialized) struct PackCrashStateTests {
+  /// The short form is the same each time.
+  static let seed = TestLength.isShort ? 31 : SeededGenerator.announcedSeed(for: "PackCrashStateTests")
+  static let states = TestLength.count(short: 300, long: 300_000)
+  static let effort = CrashEffort(
+    statesPerPoint: 8, mostPerPoint: 2, pointShare: TestLength.isShort ? 0.1 : 1)
+
+  @Test func everyCrashStateOfPacksKeepsThePromises() async throws {
+    var generator = SeededGenerator(seed: Self.seed)
+    let each = CrashScript.eachWithPacks.shuffled(using: &generator)
+    try await CrashStateTests.check(
+      TestLength.isShort ? Array(each.prefix(40)) : each, then: { CrashScript.random(withPacks: true, using: &$0) },
+      states: Self.states, Self.effort, seed: Self.seed)
+  }
+
+  /// A file is on the medium with its name before the packed record that it replaces is dead there.
+  @Test(arguments: [BlobStore.Durability.barrier, .full]) func aFileIsThereBeforeItsPackedRecordIsNot(
+    durability: BlobStore.Durability
+  ) throws {
+    let script = CrashScript(
+      start: .unlocked, operations: [.store(CrashScript.subject, PayloadName("new", 5000))], durability: durability,
+      packs: true)
+    try CrashStateTests.expectNone(script, Self.closeEffort, under: .ext4)
+  }
+
+  /// A power cut may leave a control file without content, whose packs are found all the same.
+  @Test func packsAreFoundBehindALostControlFile() throws {
+    let script = CrashScript(
+      start: .nothing, operations: [.store(CrashScript.subject, PayloadName("new", 700))], durability: .full,
+      packs: true)
+    try CrashStateTests.expectNone(script, Self.closeEffort)
+  }
+
+  // MARK: - Planted bugs
+
+  /// For one script.
+  static let closeEffort = CrashEffort(statesPerPoint: 16, mostPerPoint: 4)
+
+  static let store = FaultOperation.store(CrashScript.subject, PayloadName("new", 700))
+
+  /// A record that is published before it is on the medium.
+  @Test(arguments: [BlobStore.Durability.barrier, .full]) func aMissingSyncOfAPackIsFound(
+    durability: BlobStore.Durability
+  ) throws {
+    let script = CrashScript(start: .unlocked, operations: [Self.store], durability: durability, packs: true)
+    try CrashStateTests.expectFound(script, Self.closeEffort) { $0.withoutSyncs(ofDirectories: false) }
+  }
+}
