@@ -18,8 +18,8 @@ struct PackRecovery {
   func run() throws -> PackIndex {
     // From here on no process believes the index that it has open.
     control.setPackIndexNumber(0)
-    var rebuild = PackRebuild()
     let packs = try files.all()
+    var rebuild = PackRebuild(expecting: packs.reduce(0) { $0 + liveRecordCount(of: $1) })
     for pack in packs { try add(pack, to: &rebuild) }
     for address in rebuild.mustDie {
       packs.first { $0.number == address.pack }?.deadBits(ofChunk: address.chunk).set(address, isDead: true)
@@ -29,6 +29,12 @@ struct PackRecovery {
     let index = try filledIndex(by: rebuild)
     control.setPackIndexNumber(index.number)
     return index
+  }
+
+  /// What the hints of its chunks say, as far as they can be true.
+  private func liveRecordCount(of pack: PackFile) -> Int {
+    let most = PackLayout.quarterCount * PackLayout.cellsPerQuarter
+    return (0..<PackLayout.chunkCount).reduce(0) { $0 + min(max(pack.entry(ofChunk: $1).liveRecordCount, 0), most) }
   }
 
   private func add(_ pack: PackFile, to rebuild: inout PackRebuild) throws {
@@ -58,17 +64,19 @@ struct PackRecovery {
 
   /// Puts the hints of the chunks right, which a power cut or a kill has left as they were.
   private func countLive(_ rebuild: PackRebuild, in packs: [PackFile]) {
-    var live: [PackAddress: (records: Int, bytes: Int)] = [:]
+    let chunkCount = PackLayout.chunkCount
+    var live = [(records: Int, bytes: Int)](
+      repeating: (0, 0), count: (packs.map { $0.number + 1 }.max() ?? 0) * chunkCount)
     for entry in rebuild.entries {
-      let chunk = PackAddress(pack: entry.address.pack, chunk: entry.address.chunk, offset: 0)
-      let sum = live[chunk, default: (0, 0)]
-      live[chunk] = (sum.records + 1, sum.bytes + entry.byteCount)
+      let index = entry.address.pack * chunkCount + entry.address.chunk
+      live[index].records += 1
+      live[index].bytes += entry.byteCount
     }
     for pack in packs {
-      for number in 0..<PackLayout.chunkCount {
+      for number in 0..<chunkCount {
         let chunk = pack.entry(ofChunk: number)
         guard chunk.state.kind != .free else { continue }
-        let sum = live[PackAddress(pack: pack.number, chunk: number, offset: 0), default: (0, 0)]
+        let sum = live[pack.number * chunkCount + number]
         chunk.countLive(records: sum.records - chunk.liveRecordCount, bytes: sum.bytes - chunk.liveByteCount)
       }
     }

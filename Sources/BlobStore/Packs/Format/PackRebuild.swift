@@ -13,24 +13,25 @@ package struct PackRebuild: Sendable {
     /// Its update, which is the last use that is known of it.
     package let lastUse: UnixTime
     fileprivate let sequence: UInt64
+    /// Of the name, by a secret of this process: strangers can make names of one digest, and not of one such hash.
+    let nameHash: UInt64
   }
 
-  /// A name by two hashes: strangers can make names of one digest, and not of one hash by this process's secret.
-  private struct Name: Hashable {
-    let digest: UInt64
-    let hash: Int
-  }
-
-  private var newest: [Name: Entry] = [:]
+  /// The newest record of each name, in the order in which the names came.
+  package private(set) var entries: [Entry] = []
+  private var table: PackRebuildTable
   /// Records that a newer one of the same name replaces, or whose payload is damaged, and that no bit says are dead.
   package private(set) var mustDie: [PackAddress] = []
   /// The highest sequence of all records, dead or not; the next one that is given must be above. 0 without any.
   package private(set) var highestSequence: UInt64 = 0
 
-  package init() {}
+  /// - Parameter count: how many names are expected. More cost time.
+  package init(expecting count: Int = 0) {
+    entries.reserveCapacity(count)
+    table = PackRebuildTable(holding: count)
+  }
 
-  package var count: Int { newest.count }
-  package var entries: some Collection<Entry> { newest.values }
+  package var count: Int { entries.count }
 
   /// Takes account of a record.
   ///
@@ -45,20 +46,18 @@ package struct PackRebuild: Sendable {
     guard record.hasSoundPayload(in: chunk) else { return mustDie.append(record.address) }
     let entry = Entry(
       nameDigest: record.nameDigest(in: chunk), address: record.address, byteCount: record.header.byteCount,
-      lastUse: UnixTime(seconds: Int64(record.header.updateTime)), sequence: record.header.sequence)
-    let name = Name(digest: entry.nameDigest, hash: Self.hash(of: chunk.extracting(record.nameRange)))
-    guard let rival = newest[name] else {
-      newest[name] = entry
-      return
-    }
-    if entry.isNewer(than: rival) { newest[name] = entry }
+      lastUse: UnixTime(seconds: Int64(record.header.updateTime)), sequence: record.header.sequence,
+      nameHash: Self.hash(of: chunk.extracting(record.nameRange)))
+    guard let number = table.number(of: entry, among: entries) else { return entries.append(entry) }
+    let rival = entries[number]
+    if entry.isNewer(than: rival) { entries[number] = entry }
     mustDie.append(entry.isNewer(than: rival) ? rival.address : entry.address)
   }
 
-  private static func hash(of name: RawSpan) -> Int {
+  private static func hash(of name: RawSpan) -> UInt64 {
     var hasher = Hasher()
     unsafe name.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
-    return hasher.finalize()
+    return UInt64(bitPattern: Int64(hasher.finalize()))
   }
 }
 

@@ -91,6 +91,21 @@ import Testing
     }
   }
 
+  /// Fewer than expected, as many, and so many more that its table grows more than once.
+  @Test(arguments: [0, 1, 100, 1000, 5000]) func theNumberOfNamesIsNoLimit(expected: Int) {
+    var image = ChunkImage(byteCount: 262_144)
+    for number in 0..<1000 {
+      image.append(Stored(name: Array("name-\(number)".utf8), payload: [1], sequence: UInt64(number)))
+    }
+    let records = image.walked()
+    var rebuild = PackRebuild(expecting: expected)
+    for record in records { rebuild.add(record, isDead: false, in: image.bytes) }
+    #expect(rebuild.count == 1000 && rebuild.entries.map(\.address) == records.map(\.address))
+    // The same ones once more are no others.
+    for record in records { rebuild.add(record, isDead: false, in: image.bytes) }
+    #expect(rebuild.count == 1000 && rebuild.mustDie == records.map(\.address))
+  }
+
   @Test func withoutRecordsThereIsNothing() {
     let rebuild = PackRebuild()
     #expect(rebuild.count == 0 && rebuild.mustDie.isEmpty && rebuild.highestSequence == 0)
