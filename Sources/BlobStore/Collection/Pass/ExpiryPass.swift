@@ -36,10 +36,15 @@ final class ExpiryPass {
 
   /// Marks are for stores that share a clock. At the root there are no subdirectories.
   private func marks(of open: OpenRoot) -> SubdirectoryMarks? {
-    let access = core.configuration.access
-    guard let control, access.recordsCollections, open.arrangement != .flat, !options.dryRun else { return nil }
+    guard let control, leavesMarks, open.arrangement != .flat else { return nil }
     return SubdirectoryMarks(
-      control, core.layout(of: open), defaultExpiration: core.defaultExpiration, sharing: access.sharing)
+      control, core.layout(of: open), defaultExpiration: core.defaultExpiration,
+      sharing: core.configuration.access.sharing)
+  }
+
+  /// Whether later passes may pass over what this one has seen.
+  private var leavesMarks: Bool {
+    control?.isMapped == true && core.configuration.access.recordsCollections && !options.dryRun
   }
 
   /// - Parameter isTimeUp: asked once the pass has come far enough to end.
@@ -56,6 +61,10 @@ final class ExpiryPass {
     }
     walk.skim = { [unowned walk] in !mustEnd() && self.skim($0, in: walk) }
     walk.enters = { self.enters($0, open, knownMarks) }
+    if knowsMarks, leavesMarks, !sizes.looksForOldest {
+      let (now, defaultExpiration) = (now, core.defaultExpiration)
+      walk.packs?.passesOver = { !$0.mayHoldExpired(at: now, defaultExpiration: defaultExpiration) }
+    }
     defer { (walk.skim, walk.enters) = (nil, nil) }
     while let item = try walk.next() {
       do {
@@ -71,9 +80,10 @@ final class ExpiryPass {
     // It has come round to where it began, in the middle of a subdirectory whose beginning it has not seen.
     if walk.hasLeftOutBeginning { tally.report.wasCutShort = true }
     let wasCutShort = tally.report.wasCutShort
+    if !wasCutShort, walk.packs?.hasPassedOver == true { passOverPacked() }
     if isTimed, keepsPlace { control?.nextPosition = wasCutShort ? walk.position : WalkPosition(digest: 0) }
     if wasCutShort, options.dryRun { tally.walked = walk.walkedPart }
-    if !wasCutShort, tally.passedOver == 0, tally.unmeasured == 0, marks != nil {
+    if !wasCutShort, tally.passedOver == 0, tally.unmeasured == 0, leavesMarks {
       control?.setWord(core.configuration.now().seconds, at: ControlLayout.lastWholePassTimeOffset)
     }
   }
@@ -285,10 +295,22 @@ extension ExpiryPass {
   }
 
   private func passOver(_ known: SubdirectoryMarks.Mark) {
+    passOver(BlobStore.UsageEstimate(records: known.records, bytes: known.bytes))
+  }
+
+  /// Chunks tell neither how many records they have nor how large those are. The counters tell it of all records.
+  private func passOverPacked() {
+    guard let all = control?.counters else { return }
+    passOver(
+      BlobStore.UsageEstimate(
+        records: max(0, all.records - tally.report.recordsAfter), bytes: max(0, all.bytes - tally.report.bytesAfter)))
+  }
+
+  private func passOver(_ usage: BlobStore.UsageEstimate) {
     tally.passedOver += 1
-    tally.report.examined += known.records
-    tally.advance(by: known.records)
-    tally.report.recordsAfter += known.records
-    tally.report.bytesAfter.saturatingAdd(known.bytes)
+    tally.report.examined += usage.records
+    tally.advance(by: usage.records)
+    tally.report.recordsAfter += usage.records
+    tally.report.bytesAfter.saturatingAdd(usage.bytes)
   }
 }

@@ -58,6 +58,9 @@ final class SizePass {
     queue = aim.fillsQueue ? EvictionQueue() : nil
   }
 
+  /// Whether it has to know of each record, because some have to go, or are remembered.
+  var looksForOldest: Bool { oldest != nil }
+
   func run() throws {
     guard hasLimit else { return }
     if aim.looksAhead { return rememberOldest() }

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Locks
 internal import Logging
 internal import Posix
@@ -110,13 +111,15 @@ extension PackFiles {
   ///
   /// - Parameters:
   ///   - byteCount: what the record takes in its chunk.
+  ///   - header: the record's. The chunk notes when it is due.
   ///   - owner: the token of this process.
   ///   - sequence: the last one that was given to a record.
   ///   - spare: an empty chunk of the collection, which is used where the volume has no room for another.
   /// - Returns: nil if all packs are full.
   /// - Throws: where the volume has no room for a chunk.
   func room(
-    for byteCount: Int, in chunkClass: ChunkClass, owner: UInt64, sequence: UInt64, spare: Spare? = nil
+    for byteCount: Int, of header: RecordHeader, in chunkClass: ChunkClass, owner: UInt64, sequence: UInt64,
+    spare: Spare? = nil
   ) throws -> PackRoom? {
     let place = try filled.withLock { chunks throws -> (PackFile, PackAddress)? in
       let index = Int(chunkClass.rawValue)
@@ -138,7 +141,9 @@ extension PackFiles {
         }
       }
     }
-    return place.map { PackRoom(pack: $0.0, address: $0.1, byteCount: byteCount, chunkClass: chunkClass) }
+    guard let (pack, address) = place else { return nil }
+    pack.entry(ofChunk: address.chunk).noteLife(ttl: header.ttl, update: header.updateTime)
+    return PackRoom(pack: pack, address: address, byteCount: byteCount, chunkClass: chunkClass)
   }
 
   /// A free chunk, which has its blocks.

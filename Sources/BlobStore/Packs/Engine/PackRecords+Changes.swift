@@ -31,7 +31,7 @@ extension PackRecords {
       PackedHeader(header, nameDigest: name.digest, nameByteCount: name.fileName.utf8.count, sequence: 0) != nil
     else { return nil }
     return try packs.files.room(
-      for: byteCount, in: ChunkClass(ttl: header.ttl, isDurable: isDurable),
+      for: byteCount, of: header, in: ChunkClass(ttl: header.ttl, isDurable: isDurable),
       owner: try control.session.token(in: control), sequence: control.packSequence)
   }
 

@@ -21,8 +21,8 @@ extension PackRecords {
     let isDurable = source.entry(ofChunk: address.chunk).chunkClass == .durable
     guard
       let room = try packs.files.room(
-        for: found.header.byteCount, in: isDurable ? .durable : .survivors, owner: control.session.token(in: control),
-        sequence: control.packSequence, spare: spare)
+        for: found.header.byteCount, of: content.header, in: isDurable ? .durable : .survivors,
+        owner: control.session.token(in: control), sequence: control.packSequence, spare: spare)
     else { return }
     let old = try find(name, by: RecordJudge())
     let payload = Int(content.header.payloadSize)

@@ -58,6 +58,7 @@ struct PackRecovery {
         let isHalf = hasOwner && entry.inFlight > 0 && !record.hasSoundPayload(in: chunk)
         rebuild.add(record, isDead: isHalf || bits.isDead(record.address), in: chunk)
         entry.noteEnd(record.range.upperBound)
+        entry.noteLife(ttl: record.header.ttl, update: record.header.updateTime)
       }
     }
   }

@@ -31,6 +31,10 @@ internal import Posix
   /// How chunks were when they were read.
   private var looks: [PackAddress: ChunkLook] = [:]
   private var isSweep = false
+  /// Asked for each chunk before it is read.
+  var passesOver: ((ChunkEntry) -> Bool)?
+  /// Whether a chunk with records was passed over.
+  private(set) var hasPassedOver = false
 
   private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: PackLayout.chunkByteCount, alignment: 8)
   /// The chunk in the buffer; nil at its end.
@@ -177,6 +181,10 @@ extension PackWalk {
   private func read(_ number: Int, of pack: PackFile) throws -> Bool {
     let entry = pack.entry(ofChunk: number)
     guard entry.state.kind != .free else { return false }
+    if let passesOver, passesOver(entry) {
+      hasPassedOver = true
+      return false
+    }
     let begin = PackAddress(pack: pack.number, chunk: number, offset: 0)
     let look = ChunkLook(entry)
     if isSweep, let before = looks[begin], before == look, before.isQuiet { return false }

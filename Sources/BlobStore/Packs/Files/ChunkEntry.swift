@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Posix
 internal import Synchronization
 
@@ -75,6 +76,8 @@ extension ChunkEntry {
     word(Field.liveRecordCountOffset, Int32.self) { $0.store(0, ordering: .relaxed) }
     word(Field.latestExpiryOffset, UInt64.self) { $0.store(0, ordering: .relaxed) }
     word(Field.openingSequenceOffset, UInt64.self) { $0.store(sequence, ordering: .relaxed) }
+    word(Field.earliestExpiryOffset, Int64.self) { $0.store(.max, ordering: .relaxed) }
+    word(Field.oldestUpdateOffset, Int64.self) { $0.store(.max, ordering: .relaxed) }
     // The last, with all before it: from here on there is room.
     word(Field.inFlightOffset, UInt64.self) { $0.store(0, ordering: .releasing) }
     return true
@@ -242,6 +245,35 @@ extension ChunkEntry {
       // Most are no later than one before: a line that is only read stays in the caches of all processors.
       if $0.load(ordering: .relaxed) < seconds { _ = $0.max(seconds, ordering: .relaxed) }
     }
+  }
+
+  /// A record is about to be published in the chunk. The time at which it is due is noted before, so that no collection that
+  /// finds its entry passes the chunk over.
+  ///
+  /// - Parameters:
+  ///   - ttl: as its header has it.
+  ///   - update: its update time, in Unix seconds.
+  func noteLife(ttl: UInt64, update: UInt64) {
+    func lower(_ field: Int, to time: UnixTime) {
+      word(field, Int64.self) {
+        // Most are no earlier than one before: a line that is only read stays in the caches of all processors.
+        if $0.load(ordering: .relaxed) > time.seconds { _ = $0.min(time.seconds, ordering: .relaxed) }
+      }
+    }
+    let update = UnixTime(seconds: Int64(clamping: update))
+    guard ttl != 0 else { return lower(Field.oldestUpdateOffset, to: update) }
+    lower(Field.earliestExpiryOffset, to: update.advanced(bySeconds: Int64(clamping: ttl)))
+  }
+
+  /// Whether a record of the chunk may have expired. The chunk of an earlier program always may have such records: it says 0.
+  ///
+  /// - Parameter defaultExpiration: seconds after its last use in which a record without a ttl expires.
+  func mayHoldExpired(at now: UnixTime, defaultExpiration: Int64) -> Bool {
+    func time(_ field: Int) -> UnixTime {
+      UnixTime(seconds: word(field, Int64.self) { $0.load(ordering: .relaxed) })
+    }
+    return time(Field.earliestExpiryOffset) < now
+      || time(Field.oldestUpdateOffset).advanced(bySeconds: defaultExpiration) < now
   }
 
   /// Bytes of live records, about.

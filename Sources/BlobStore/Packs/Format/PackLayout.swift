@@ -49,6 +49,10 @@ extension PackLayout {
     /// Unix seconds.
     package static let latestExpiryOffset = 32
     package static let openingSequenceOffset = 40
+    /// Unix seconds; 0 if nothing is known.
+    package static let earliestExpiryOffset = 48
+    /// Unix seconds; 0 if nothing is known.
+    package static let oldestUpdateOffset = 56
   }
 }
 

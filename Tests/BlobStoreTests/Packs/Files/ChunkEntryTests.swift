@@ -1,3 +1,4 @@
+import BlobRecord
 import Dispatch
 import Locks
 import TestSupport
@@ -29,8 +30,11 @@ import Testing
     let bytes = try bytes(ofFile: bench.path("p-0"))[(4096 + 5 * 64)...].prefix(64)
     #expect(
       Array(bytes) == [1] + [UInt8](repeating: 0xFF, count: 7) + Self.zeros(16) + [7] + Self.zeros(15) + [1]
-        + Self.zeros(23))
+        + Self.zeros(7) + Self.latest + Self.latest)
   }
+
+  /// A time that no record has lowered.
+  private static let latest = [UInt8](repeating: 0xFF, count: 7) + [0x7F]
 
   private static func zeros(_ count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
 
@@ -115,6 +119,31 @@ import Testing
     #expect(entry.liveRecordCount == 1 && entry.liveByteCount == 200)
     for seconds: UInt64 in [5, 9, 7] { entry.noteExpiry(seconds) }
     #expect(entry.latestExpiry == 9)
+  }
+
+  @Test func theEarliestTimesAreNoted() throws {
+    let entry = try bench.openChunk(in: pack)
+    func mayHoldExpired(at seconds: Int64) -> Bool {
+      entry.mayHoldExpired(at: UnixTime(seconds: seconds), defaultExpiration: 100)
+    }
+    #expect(!mayHoldExpired(at: .max))
+    for (ttl, update): (UInt64, UInt64) in [(50, 1000), (20, 1010), (.max, .max), (70, 990)] {
+      entry.noteLife(ttl: ttl, update: update)
+    }
+    #expect(!mayHoldExpired(at: 1030) && mayHoldExpired(at: 1031))
+    for update: UInt64 in [950, 920, 990] { entry.noteLife(ttl: 0, update: update) }
+    #expect(!mayHoldExpired(at: 1020) && mayHoldExpired(at: 1021))
+    // The next records have nothing to do with these.
+    #expect(entry.seal(owner: 7) && entry.beginCollection() && entry.free())
+    #expect(entry.take(for: .durable, owner: 9, sequence: 3) && !mayHoldExpired(at: .max))
+  }
+
+  /// As one is of a program that noted no times.
+  @Test func aChunkOfWhichNothingIsKnownMayHoldExpiredRecords() throws {
+    let entry = pack.entry(ofChunk: 5)
+    #expect(entry.mayHoldExpired(at: UnixTime(seconds: 1), defaultExpiration: .max))
+    entry.noteLife(ttl: 50, update: 1000)
+    #expect(entry.mayHoldExpired(at: UnixTime(seconds: 1), defaultExpiration: .max))
   }
 
   @Test(arguments: [4, 5, 127, 128, 255]) func aStateOfNoVersionIsLeftAlone(number: UInt64) throws {
