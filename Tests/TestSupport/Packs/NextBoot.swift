@@ -1,9 +1,9 @@
-import BlobStore
-import Foundation
+internal import BlobStore
+internal import Foundation
 
 /// The system's next start, as packs see it: what was in memory of their index is gone, and its boot is another one.
-enum NextBoot {
-  static func begin(in cache: String) throws {
+package enum NextBoot {
+  package static func begin(in cache: String) throws {
     for name in ["index", "index.next"] {
       let path = "\(cache)/.packs/\(name)"
       guard FileManager.default.fileExists(atPath: path) else { continue }

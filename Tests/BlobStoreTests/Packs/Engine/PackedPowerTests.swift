@@ -1,0 +1,147 @@
+import BlobRecord
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+@testable import BlobStore
+
+/// What a power cut may leave beside packs: a control file that is gone, or older than the rest.
+@Suite struct PackedPowerTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  private func store(
+    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
+    try cache.store(files: files) {
+      $0.packing = .upTo(8192)
+      change(&$0)
+    }
+  }
+
+  private func control(of store: BlobStore) throws -> ControlFile {
+    let open = try #require(try store.core.root.opened())
+    return try #require(try open.controlFile(store.core.configuration.logger))
+  }
+
+  private func stripe(of key: BlobKey, in store: BlobStore) throws -> Int {
+    ControlLayout.stripe(of: try store.core.path(for: key).digest)
+  }
+
+  enum Loss: CaseIterable { case name, content }
+
+  @Test(arguments: Loss.allCases) func aLoadMakesAControlFileThatWasLost(loss: Loss) throws {
+    try store().store(payload(100), for: "key")
+    let path = cache.path(".blobcache")
+    switch loss {
+    case .name: try FileManager.default.removeItem(atPath: path)
+    case .content: try Data(count: bytes(ofFile: path).count).write(to: URL(filePath: path))
+    }
+    try NextBoot.begin(in: cache.root.string)
+    #expect(try store().load("key")?.payload == payload(100))
+    #expect(try bytes(ofFile: path).starts(with: Data("BLOBCTL".utf8)))
+  }
+
+  /// Without packs, a load leaves the directory as it is.
+  @Test func aLoadOfADirectoryWithoutPacksMakesNoControlFile() throws {
+    try cache.store().store(payload(100), for: "key")
+    try FileManager.default.removeItem(atPath: cache.path(".blobcache"))
+    let reader = try store()
+    for _ in 0..<2 { #expect(try reader.load("key")?.payload == payload(100)) }
+    #expect(try !cache.exists(".blobcache"))
+  }
+
+  /// Something else has its name: a load is no change, which would tell.
+  @Test func aLoadThatMayNotMakeTheControlFileFindsFilesAlone() throws {
+    let writer = try store()
+    try writer.store(payload(100), for: "small")
+    try writer.store(payload(9000), for: "large")
+    let path = cache.path(".blobcache")
+    let control = try Data(bytes(ofFile: path))
+    try FileManager.default.removeItem(atPath: path)
+    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+    let reader = try store()
+    #expect(try reader.load("small") == nil)
+    #expect(try reader.load("large")?.payload == payload(9000))
+    try FileManager.default.removeItem(atPath: path)
+    try control.write(to: URL(filePath: path))
+    #expect(try store().load("small")?.payload == payload(100))
+  }
+
+  /// The cut has undone the store that announced itself, and what it replaced is a file again.
+  @Test func nothingAnnouncedBeforeTheCutIsFinished() throws {
+    let writer = try store()
+    try writer.store(payload(9000), for: "key")
+    let file = try writer.filePath(for: "key").string
+    let old = try Data(bytes(ofFile: file))
+    try writer.store(payload(100), for: "key")
+    try old.write(to: URL(filePath: file))
+    let path = try writer.core.path(for: "key")
+    let open = try #require(try writer.core.root.opened())
+    let records = try #require(try writer.core.records.packs(of: open))
+    let address = try #require(try records.find(path, by: RecordJudge())?.packAddress)
+    try control(of: writer).setIntent(.old, of: stripe(of: "key", in: writer), to: StripeIntent(.toFile, at: address))
+    try NextBoot.begin(in: cache.root.string)
+    let store = try store()
+    #expect(try store.touch("key") == .done)
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(try control(of: store).intent(.old, of: stripe(of: "key", in: store)) == nil)
+  }
+
+  /// The control file on the medium is from before the file.
+  @Test func aFileIsLookedForAfterTheCutWhereThereWasNoneBefore() throws {
+    let writer = try store()
+    try writer.store(payload(100), for: "other")
+    try writer.store(payload(9000), for: "key")
+    try control(of: writer).noteFiles(ofStripe: stripe(of: "key", in: writer), hasNone: true)
+    try NextBoot.begin(in: cache.root.string)
+    let store = try store()
+    try store.store(payload(100), for: "key")
+    #expect(try store.remove("key") == .done)
+    #expect(try store.load("key") == nil)
+    #expect(try !cache.exists("ke/key"))
+  }
+
+  /// The name of the directory of packs is on the medium before the first pack has its own.
+  @Test func theDirectoryOfPacksIsOnTheMediumBeforeAPack() throws {
+    let trace = CallTrace()
+    try cache.store().store(payload(9000), for: "first")
+    try store(files: trace.files) { $0.durability = .full }.store(payload(100), for: "key")
+    let calls = trace.take()
+    let made = try #require(calls.firstIndex { $0.call == .makeDirectory && $0.path.hasSuffix(".packs") })
+    let named = try #require(
+      calls.firstIndex { $0.path.contains(".packs/") && [.rename, .renameNoReplace].contains($0.call) })
+    let isSynced = calls[made..<named].contains { $0.call == .sync && $0.path == cache.root.string }
+    #expect(isSynced, "\(calls[made..<named])")
+  }
+
+  /// A large blob takes the place of a packed one, with each call failing: one of them is there, also after the next boot.
+  @Test(arguments: [BlobStore.Durability.none, .barrier, .full])
+  func aFailedStoreOverAPackedRecordLeavesOne(durability: BlobStore.Durability) throws {
+    for call in 1... {
+      let (cache, plan) = (try Cache(), FaultPlan())
+      let store = try cache.store(files: plan.files()) {
+        $0.packing = .upTo(8192)
+        $0.durability = durability
+      }
+      try store.store(payload(100), for: "key")
+      plan.arm(FaultPlan.Fault(.ioError, call: call))
+      do {
+        try store.store(payload(9000), for: "key")
+      } catch {
+        #expect(error.path != nil && !plan.failed.isEmpty, "call \(call)")
+      }
+      plan.disarm()
+      let loaded = try store.load("key")?.payload
+      #expect(loaded == payload(100) || loaded == payload(9000), "call \(call)")
+      try NextBoot.begin(in: cache.root.string)
+      let later = try cache.store { $0.packing = .upTo(8192) }
+      #expect(try later.load("key")?.payload == loaded, "call \(call)")
+      #expect(try later.usage().records == 1, "call \(call)")
+      guard !plan.failed.isEmpty else { return #expect(call > 5 && loaded == payload(9000)) }
+    }
+  }
+}
