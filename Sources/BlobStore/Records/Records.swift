@@ -47,17 +47,16 @@ struct Records {
   /// Reads a name in the packs, then its file.
   ///
   /// A record may move between both meanwhile. So what the file says counts only if there is still no entry.
-  private func read<Content>(
-    _ name: RecordPath, in open: OpenRoot, packed: (PackRecords) throws -> Reading<Content>?,
-    file: () throws -> Reading<Content>
-  ) throws -> Reading<Content> {
+  private func read<Look: EngineLook>(
+    _ name: RecordPath, in open: OpenRoot, _ look: Look
+  ) throws -> Reading<Look.Content> {
     while true {
-      guard let packs = try packs(of: open) else { return try file() }
-      if let reading = try packed(packs) { return reading }
+      guard let packs = try packs(of: open) else { return try look.file(name, files, in: open) }
+      if let reading = try look.packed(name, packs, beside: files) { return reading }
       let generation = packs.control.generation(of: name.digest)
-      let reading = try file()
+      let reading = try look.file(name, files, in: open)
       // An entry may be another name's, with the same tag.
-      if packs.mayHold(name), let reading = try packed(packs) { return reading }
+      if packs.mayHold(name), let reading = try look.packed(name, packs, beside: files) { return reading }
       if packs.control.generation(of: name.digest) == generation { return reading }
     }
   }
@@ -101,57 +100,22 @@ struct Records {
   func read(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime, asksStatus: Bool
   ) throws -> Reading<RecordContent> {
-    try read(name, in: open) {
-      try $0.read(name, of: key, at: now)
-    } file: {
-      try files.read(name, of: key, in: open, at: now, asksStatus: asksStatus)
-    }
+    try read(name, in: open, WholeLook(key: key, now: now, asksStatus: asksStatus))
   }
 
   /// Reads a record's header, and judges the record by it.
   func readHeader(of name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<Void> {
-    try read(name, in: open) {
-      try $0.readHeader(of: name, at: now)
-    } file: {
-      try files.readHeader(of: name, in: open, at: now)
-    }
+    try read(name, in: open, HeadLook(now: now))
   }
 
   /// Opens a record, judges it by its header and its extension, and keeps it open for reads of its payload.
   func openLive(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<OpenRecord> {
-    try read(name, in: open) {
-      try openPacked(name, $0, in: open, at: now)?.whole
-    } file: {
-      try files.openLive(name, in: open, at: now)
-    }
+    try read(name, in: open, OpenLook(now: now))
   }
 
   /// Opens a record as `openLive` does, also one that is being written.
   func openFollowed(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<FollowedRecord> {
-    try read(name, in: open) {
-      try openPacked(name, $0, in: open, at: now)
-    } file: {
-      try files.openFollowed(name, in: open, at: now)
-    }
-  }
-
-  /// A packed record as a file of its own without a name, which is as small.
-  private func openPacked(
-    _ name: RecordPath, _ packs: PackRecords, in open: OpenRoot, at now: UnixTime
-  ) throws -> Reading<FollowedRecord>? {
-    do {
-      guard let bytes = try packs.asFile(name) else { return nil }
-      let file = try open.memoryFile(bytes, names: core.temporaryNames)
-      let status = try file.status()
-      let (verdict, kept) = try files.judgeWithExtension(file, status, at: name, now: now)
-      switch verdict {
-      case .sound(let header): return .live(header, FollowedRecord(record: OpenRecord(file, kept), stream: nil))
-      case .expired: return .absent
-      case .broken(let error, _): return .damaged(error)
-      }
-    } catch let error as DamagedRecord {
-      return .damaged(error.error)
-    }
+    try read(name, in: open, FollowedLook(now: now))
   }
 
   /// As `read`, without waiting for the disk.

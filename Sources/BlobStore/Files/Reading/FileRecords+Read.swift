@@ -92,17 +92,19 @@ extension FileRecords {
 
   /// The content of a sound record, its payload copied.
   ///
-  /// - Parameter body: the bytes behind the header.
+  /// - Parameters:
+  ///   - body: the bytes behind the header.
+  ///   - use: where its use is noted; nil for the header of its file.
   func live(
-    _ header: RecordHeader, _ body: UnsafeRawBufferPointer, _ name: RecordPath, _ key: BlobKey
+    _ header: RecordHeader, _ body: UnsafeRawBufferPointer, _ name: RecordPath, _ key: BlobKey, _ use: RecordUse? = nil
   ) -> Reading<RecordContent> {
     guard let end = header.extensionEnd else {
-      return unsafe .live(header, RecordContent(payload: Data(bytes: body.baseAddress!, count: body.count)))
+      return unsafe .live(header, RecordContent(payload: Data(bytes: body.baseAddress!, count: body.count), use: use))
     }
     do throws(RecordError) {
       let extendedData = try unsafe extendedData(header, endingAt: end, RawSpan(_unsafeBytes: body), name, key)
       let payload = unsafe Data(bytes: body.baseAddress!, count: Int(header.payloadSize))
-      return .live(header, RecordContent(payload: payload, extendedData: extendedData))
+      return .live(header, RecordContent(payload: payload, extendedData: extendedData, use: use))
     } catch {
       return .damaged(error)
     }

@@ -100,43 +100,43 @@ enum PackSearch<Result> {
 // MARK: - Searching
 
 extension PackRecords {
-  /// Finds the record of a name, and runs a closure on its bytes.
+  /// Finds the record of a name, and looks at its bytes.
   ///
-  /// The closure may see a record that is being replaced. Its result counts only if the entry is unchanged afterwards.
+  /// The look may see a record that is being replaced. Its result counts only if the entry is unchanged afterwards.
   ///
   /// System call: `pread(2)`; none for a name that is not there, but for one in 65,536 or so.
   ///
-  /// - Parameters:
-  ///   - isCached: whether the search must not wait for the disk, and is given up where anything has changed meanwhile.
-  ///   - body: receives the bytes of header, name, payload and extension.
+  /// - Parameter isCached: whether the search must not wait for the disk, and is given up where anything has changed meanwhile.
   /// - Throws: `CachedLookFailure` where it would wait.
-  func search<Result>(
-    _ name: RecordPath, isCached: Bool = false,
-    _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
-  ) throws -> PackSearch<Result> {
-    if isCached {
-      guard let result = unsafe try searchOnce(name, isCached: true, body) else { throw CachedLookFailure.notCached }
-      return result
-    }
-    if let result = unsafe try searchOnce(name, isCached: false, body) { return result }
+  func search<Look: PackedLook>(
+    _ name: RecordPath, isCached: Bool = false, _ look: Look
+  ) throws -> PackSearch<Look.Result> {
+    if let result = try searchOnce(name, isCached: isCached, look) { return result }
+    guard !isCached else { throw CachedLookFailure.notCached }
+    return try searchAgain(name, look)
+  }
+
+  /// The search again, in the index that is in force by now.
+  @inline(never)
+  private func searchAgain<Look: PackedLook>(_ name: RecordPath, _ look: Look) throws -> PackSearch<Look.Result> {
     var records = self
     while true {
       if !records.packs.isInForce { try records.follow() }
-      if let result = unsafe try records.searchOnce(name, isCached: false, body) { return result }
+      if let result = try records.searchOnce(name, isCached: false, look) { return result }
     }
   }
 
   /// - Parameter isCached: whether the search must not wait for the disk.
   /// - Returns: nil if an entry has changed meanwhile, or the index is no longer in force.
   /// - Throws: `CachedLookFailure` where it would wait.
-  private func searchOnce<Result>(
-    _ name: RecordPath, isCached: Bool, _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
-  ) throws -> PackSearch<Result>? {
+  private func searchOnce<Look: PackedLook>(
+    _ name: RecordPath, isCached: Bool, _ look: Look
+  ) throws -> PackSearch<Look.Result>? {
     let index = packs.index
     var probe = index.probe(name.digest)
     var broken: (RecordError, PackAddress)?
     while let (slot, entry) = probe.next(in: index) {
-      switch unsafe try look(at: entry, slot, of: name, isCached: isCached, body) {
+      switch try sight(of: entry, slot, of: name, isCached: isCached, look) {
       case .found(let result): return packs.isInForce ? .found(result) : nil
       case .changed: return nil
       case .ofAnother: continue
@@ -147,17 +147,16 @@ extension PackRecords {
     return broken.map { .broken($0.0, $0.1) } ?? .absent
   }
 
-  private enum Look<Result> {
+  private enum Sight<Result> {
     case found(Result)
     case changed
     case ofAnother
     case broken(RecordError)
   }
 
-  private func look<Result>(
-    at entry: IndexEntry, _ slot: IndexSlot, of name: RecordPath, isCached: Bool,
-    _ body: (Packs, PackedFinding, UnsafeRawBufferPointer) throws -> Result
-  ) throws -> Look<Result> {
+  private func sight<Look: PackedLook>(
+    of entry: IndexEntry, _ slot: IndexSlot, of name: RecordPath, isCached: Bool, _ look: Look
+  ) throws -> Sight<Look.Result> {
     let address = entry.address
     let byteCount = entry.readByteCount
     guard byteCount > 0, let pack = try pack(address.pack, isCached: isCached) else { return .ofAnother }
@@ -178,7 +177,7 @@ extension PackRecords {
       }
       let found = PackedFinding(
         slot: slot, entry: entry, header: header, lastUse: IndexLayout.use(at: time))
-      let result = try unsafe body(packs, found, bytes)
+      let result = try unsafe look.result(of: found, name, bytes, in: self)
       // A header that is written in place leaves the entry as it was. It would be told with a later time of use.
       return packs.index.isUnchanged(entry, at: slot) && packs.index.time(at: slot) == time ? .found(result) : .changed
     }
@@ -208,31 +207,12 @@ extension PackRecords {
   func read(
     _ name: RecordPath, of key: BlobKey, at now: UnixTime, isCached: Bool = false
   ) throws -> Reading<RecordContent>? {
-    unsafe try reading(
-      search(name, isCached: isCached) { packs, found, bytes in
-        let header = found.recordHeader(name)
-        guard header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .absent }
-        guard unsafe found.header.isPayloadSound(in: RawSpan(_unsafeBytes: bytes)) else {
-          return .damaged(unsafe found.header.payloadBreach(in: RawSpan(_unsafeBytes: bytes)))
-        }
-        guard header.payloadSize <= core.configuration.limits.payload else {
-          throw core.tooLarge(header, packs.path(of: found.entry.address))
-        }
-        let reading = unsafe FileRecords(core: core).live(
-          header, UnsafeRawBufferPointer(rebasing: bytes[found.header.bodyRange]), name, key)
-        guard case .live(let header, var content) = reading else { return reading }
-        content.use = PackedUse(index: packs.index, found)
-        return .live(header, content)
-      })
+    try reading(search(name, isCached: isCached, PackedWholeLook(key: key, now: now)))
   }
 
   /// Reads a record's header, and judges the record by it.
   func readHeader(of name: RecordPath, at now: UnixTime, isCached: Bool = false) throws -> Reading<Void>? {
-    unsafe try reading(
-      search(name, isCached: isCached) { _, found, _ in
-        let header = found.recordHeader(name)
-        return header.isLive(at: now, defaultExpiration: core.defaultExpiration) ? .live(header, ()) : .absent
-      })
+    try reading(search(name, isCached: isCached, PackedHeadLook(now: now)))
   }
 
   /// - Returns: nil if no entry leads to a record of the name: a file may.
@@ -257,21 +237,11 @@ extension PackRecords {
   /// - Returns: nil if no entry leads to a record of the name.
   /// - Throws: `DamagedRecord`.
   func content(of name: RecordPath) throws -> (PackedFinding, PackedContent)? {
-    let search = unsafe try search(name) { _, found, bytes in
-      (found, PackedContent(header: found.recordHeader(name), body: unsafe Array(bytes[found.header.bodyRange])))
-    }
-    switch search {
+    switch try search(name, PackedCopyLook()) {
     case .absent: return nil
     case .found(let result): return result
     case .broken(let error, let address): throw DamagedRecord(error: error, path: packs.path(of: address))
     }
-  }
-}
-
-extension PackedHeader {
-  fileprivate func payloadBreach(in bytes: RawSpan) -> RecordError {
-    .payloadChecksumMismatch(
-      stated: payloadChecksum, computed: CRC32.checksum(of: bytes.extracting(payloadRange)))
   }
 }
 
@@ -283,10 +253,7 @@ extension PackRecords {
   /// - Parameter comparesPayload: whether the payload is compared with its checksum, too.
   /// - Returns: nil if no entry leads to a record of the name.
   func find(_ name: RecordPath, by judge: RecordJudge, comparesPayload: Bool = false) throws -> FoundRecord? {
-    let search = unsafe try search(name) { _, found, bytes in
-      unsafe parts(of: found, RawSpan(_unsafeBytes: bytes), comparesPayload: comparesPayload)
-    }
-    switch search {
+    switch try search(name, PackedPartsLook(comparesPayload: comparesPayload)) {
     case .absent: return nil
     case .found(let parts): return record(name, parts, by: judge)
     case .broken(let error, let address):
@@ -300,25 +267,10 @@ extension PackRecords {
 
   /// A record whose bytes a walk has at hand.
   func record(_ name: RecordPath, _ found: PackedFinding, _ bytes: RawSpan, by judge: RecordJudge) -> FoundRecord {
-    record(name, parts(of: found, bytes, comparesPayload: false), by: judge)
+    record(name, PackedParts(of: found, bytes, comparesPayload: false), by: judge)
   }
 
-  /// What the bytes of a record say.
-  private struct Parts {
-    let found: PackedFinding
-    let kept: RecordExtension?
-    let payloadBreach: RecordError?
-  }
-
-  private func parts(of found: PackedFinding, _ bytes: RawSpan, comparesPayload: Bool) -> Parts {
-    let tail = bytes.extracting(found.header.extensionRange)
-    // Whether it is whole is all that the rule tells.
-    let kept = tail.byteCount > 0 ? try? RecordExtension(decoding: tail) : nil
-    let isSound = !comparesPayload || found.header.isPayloadSound(in: bytes)
-    return Parts(found: found, kept: kept, payloadBreach: isSound ? nil : found.header.payloadBreach(in: bytes))
-  }
-
-  private func record(_ name: RecordPath, _ parts: Parts, by judge: RecordJudge) -> FoundRecord {
+  private func record(_ name: RecordPath, _ parts: PackedParts, by judge: RecordJudge) -> FoundRecord {
     let found = parts.found
     let header = found.recordHeader(name)
     let facts = FileFacts(
@@ -331,7 +283,7 @@ extension PackRecords {
   /// Whether the packs have the record of a name, sound or not. Then a file of the name does not count.
   func holds(_ name: RecordPath) throws -> Bool {
     guard mayHold(name) else { return false }
-    return switch unsafe try search(name, { _, _, _ in }) {
+    return switch try search(name, PackedPresenceLook()) {
     case .absent: false
     case .found, .broken: true
     }

@@ -3,6 +3,9 @@ struct IndexSlot: Hashable, Sendable {
   /// Words from the first bucket on.
   let word: Int
 
+  /// - Parameter word: of a slot that was found.
+  init(word: Int) { self.word = word }
+
   /// - Parameter index: 0 to 4.
   init(bucket: Int, _ index: Int) { word = bucket &* (IndexLayout.bucketByteCount / 8) &+ index }
 

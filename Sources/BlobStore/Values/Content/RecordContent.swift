@@ -6,10 +6,20 @@ internal import BlobRecord
   internal import Foundation
 #endif
 
-/// Where the use of a record is noted that has no header of its own to write to.
-protocol RecordUse: Sendable {
-  /// Moves the time of the last use, never back. Waits for nothing.
-  func note(at now: UnixTime)
+/// What notes the uses of records that have no headers of their own to write to.
+protocol UseNotes: AnyObject, Sendable {
+  /// Moves the time of a record's last use, never back. Waits for nothing.
+  func note(_ use: RecordUse, at now: UnixTime)
+}
+
+/// Where the use of a record is noted.
+struct RecordUse: Sendable {
+  let notes: any UseNotes
+  /// What the notes know the record by.
+  let slot: Int
+  let entry: UInt64
+
+  func note(at now: UnixTime) { notes.note(self, at: now) }
 }
 
 /// What a load takes from behind a header.
@@ -18,11 +28,12 @@ struct RecordContent {
   /// nil if none were stored.
   let extendedData: Data?
   /// Where its use is noted, if not in its file.
-  var use: (any RecordUse)?
+  let use: RecordUse?
 
-  init(payload: Data, extendedData: Data? = nil) {
+  init(payload: Data, extendedData: Data? = nil, use: RecordUse? = nil) {
     self.payload = payload
     self.extendedData = extendedData
+    self.use = use
   }
 }
 
