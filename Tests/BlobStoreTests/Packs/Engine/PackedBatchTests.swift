@@ -80,6 +80,36 @@ import Testing
     #expect(trace.count(.read) < 20)
   }
 
+  /// Another thread stores into the same chunk while the batch sets its rooms aside.
+  @Test func whatLiesBetweenIsLeftAlone() throws {
+    let trace = CallTrace()
+    let store = try store(files: trace.files)
+    let numbers = Array(0..<8)
+    func stripe(_ number: Int) throws -> Int {
+      ControlLayout.stripe(of: try store.core.path(for: Self.key(number)).digest)
+    }
+    let stripes = Set(try numbers.map(stripe))
+    for number in numbers { try store.store(Self.payload(number), for: Self.key(number)) }
+    let others = try (100..<200).filter { try !stripes.contains(stripe($0)) }
+    let reads = CallCount()
+    trace.onCall { call, _ in
+      // A record that is to be replaced is read just before its successor has room.
+      guard call == .read else { return nil }
+      let other = others[reads.value]
+      reads.add(1)
+      #expect(throws: Never.self) { try store.store(Self.payload(other), for: Self.key(other)) }
+      return nil
+    }
+    let results = store.store(numbers.map { (Self.key($0), Self.payload($0, 1)) })
+    trace.onCall(nil)
+    try expectDone(results, numbers.map(Self.key))
+    #expect(reads.value >= 8)
+    for number in numbers { #expect(try store.load(Self.key(number))?.payload == Self.payload(number, 1)) }
+    for other in others.prefix(reads.value) {
+      #expect(try store.load(Self.key(other))?.payload == Self.payload(other), "\(other)")
+    }
+  }
+
   @Test(arguments: [BlobStore.LockPolicy.one, .keep]) func locksAreThoseOfTheStore(locks: BlobStore.LockPolicy) throws {
     let store = try store()
     for number in 0..<20 { try store.store(Self.payload(number), for: Self.key(number), locks: .one) }
