@@ -118,6 +118,26 @@ import Testing
     #expect(isSynced, "\(calls[made..<named])")
   }
 
+  enum WayOut: CaseIterable { case largeStore, exclusiveAccess }
+
+  @Test(arguments: WayOut.allCases, [BlobStore.Durability.barrier, .full])
+  func aFileHasItsNameOnTheMediumBeforeItsPackedRecordIsDead(way: WayOut, durability: BlobStore.Durability) throws {
+    let trace = CallTrace()
+    let store = try store(files: trace.files) { $0.durability = durability }
+    try store.store(payload(100), for: "key")
+    _ = trace.take()
+    switch way {
+    case .largeStore: try store.store(payload(9000), for: "key")
+    case .exclusiveAccess: try store.withExclusiveAccess(to: "key") { _ in }
+    }
+    let calls = trace.take()
+    let dead = try #require(calls.firstIndex { $0.call == .markDead })
+    let named = try #require(
+      calls[..<dead].lastIndex { [.rename, .renameNoReplace, .link, .linkUnnamed].contains($0.call) })
+    let synced = calls[named..<dead].filter { $0.call == .sync }.map(\.path)
+    #expect(synced.contains { $0.hasSuffix("/ke") } && synced.contains(cache.root.string))
+  }
+
   /// A large blob takes the place of a packed one, with each call failing: one of them is there, also after the next boot.
   @Test(arguments: [BlobStore.Durability.none, .barrier, .full])
   func aFailedStoreOverAPackedRecordLeavesOne(durability: BlobStore.Durability) throws {
