@@ -15,7 +15,7 @@ internal import SystemPackage
 struct Records {
   let files: FileRecords
 
-  private var core: StoreCore { files.core }
+  var core: StoreCore { files.core }
 
   init(_ core: StoreCore) { files = FileRecords(core: core) }
 
@@ -156,78 +156,6 @@ struct Records {
   /// - Throws: `DamagedRecord` if others may write to it.
   func open(_ name: RecordPath, in open: OpenRoot, for access: FileAccess) throws -> OpenedFile {
     try files.open(name, in: open, for: access)
-  }
-
-  /// Gives a packed record a file of its own; nothing if it is not packed.
-  func moveToFile(_ name: RecordPath, in open: OpenRoot, _ hold: borrowing KeyHold) throws {
-    guard var packs = try packs(of: open) else { return }
-    guard let found = try packs.find(name, by: RecordJudge()), let address = found.packAddress,
-      let bytes = try packs.asFile(name)
-    else { return }
-    let level = core.configuration.durability.level(concernsLock: found.isLocked)
-    hold.willMakeFile()
-    try makeFile(of: bytes, as: name, level, over: address, of: &packs, in: open, hold)
-    _ = try packs.remove(name, at: address, level, as: .toFile, hold)
-  }
-
-  /// Puts a copy of a packed record into a file of its own, and announces that this one counts.
-  private func makeFile(
-    of bytes: [UInt8], as name: RecordPath, _ level: BlobStore.Durability.Level, over address: UInt64,
-    of packs: inout PackRecords, in open: OpenRoot, _ hold: borrowing KeyHold
-  ) throws {
-    var attempts = DraftAttempts(mayRecycle: false, canWriteAgain: true)
-    while true {
-      var kind: FileDraft.Kind?
-      do {
-        let subdirectory = OpenSubdirectory(try open.openOrMakeSubdirectory(name.subdirectory))
-        var draft = try draft(of: bytes, in: subdirectory, of: open)
-        kind = draft.kind
-        try draft.synchronize(level)
-        hold.announce(.old, StripeIntent(.toFile, at: address))
-        do {
-          try draft.replace(name.fileName)
-          if level > .none { try synchronizeEntry(of: name, in: subdirectory.directory, of: open) }
-        } catch {
-          // The file may have its name all the same. Which record counts is not left to the next change.
-          try packs.finish(hold)
-          throw error
-        }
-        return
-      } catch {
-        // A collection removes subdirectories that are empty, as this one may be until the file is in it.
-        guard case .lookAgain = attempts.step(after: error, of: kind, refusesUnnamed: false) else { throw error }
-      }
-    }
-  }
-
-  /// Puts the name of a file on the medium, before the packed record that it replaces is marked as dead there.
-  private func synchronizeEntry(
-    of name: RecordPath, in directory: borrowing Directory, of open: OpenRoot
-  ) throws(FileError) {
-    try directory.synchronize()
-    if !name.subdirectory.isEmpty { try open.directory.synchronize() }
-  }
-
-  private func draft(of bytes: [UInt8], in subdirectory: OpenSubdirectory, of open: OpenRoot) throws -> FileDraft {
-    let draft = try FileDraft(in: subdirectory, of: open.ownership, names: core.temporaryNames)
-    try draft.file.write(unsafe bytes.span.bytes, at: 0)
-    return draft
-  }
-
-  /// Puts a copy of a packed record into a directory, as a file, and removes the record.
-  ///
-  /// A record whose header is damaged is copied as it lies in its pack.
-  func movePacked(
-    _ found: borrowing FoundRecord, to directory: OpenSubdirectory, _ level: BlobStore.Durability.Level,
-    of open: OpenRoot, _ hold: borrowing KeyHold
-  ) throws {
-    if let address = found.packAddress,
-      let bytes = try packs(of: open)?.copy(of: found.name, at: PackAddress(rawValue: address))
-    {
-      var draft = try draft(of: bytes, in: directory, of: open)
-      try draft.replace(found.name.fileName)
-    }
-    _ = try remove(found, level, recycling: false, in: open.directory, of: open, hold)
   }
 
   /// Walks over everything that lies in the directory.

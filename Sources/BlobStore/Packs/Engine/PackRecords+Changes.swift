@@ -8,18 +8,6 @@ internal import Synchronization
 /// The index has no room for another name, so its record has to be a file.
 struct IndexIsFull: Error {}
 
-/// What a packed record takes the place of.
-struct PackedPredecessor {
-  /// Where it lies, if it is packed.
-  let address: PackAddress?
-  let isFile: Bool
-
-  init(_ found: borrowing FoundRecord?) {
-    address = FoundRecord.packAddress(of: found).map { PackAddress(rawValue: $0) }
-    isFile = found != nil && address == nil
-  }
-}
-
 extension PackRecords {
   /// Sets room aside for a record.
   ///
@@ -194,7 +182,7 @@ extension PackRecords {
   }
 
   /// The record's file has lost to its record in a pack.
-  private func removeFile(_ name: RecordPath) {
+  func removeFile(_ name: RecordPath) {
     do {
       _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
     } catch {
@@ -241,7 +229,7 @@ extension PackRecords {
     return isRemoved
   }
 
-  private mutating func takeAway(_ name: RecordPath, _ address: PackAddress) throws -> Bool {
+  mutating func takeAway(_ name: RecordPath, _ address: PackAddress) throws -> Bool {
     var (isRemoved, isMarked) = (false, false)
     while true {
       let (growing, inForce) = try indexes()
@@ -381,61 +369,5 @@ extension PackRecords {
     else { return nil }
     let level = core.configuration.durability.level(concernsLock: content.header.isLocked)
     return try rewrite(found, name, from: content, to: changed, level, hold) ? .done : nil
-  }
-}
-
-// MARK: - Finishing
-
-extension PackRecords {
-  /// Finishes what a dead holder of the stripe, or a failed change, has announced and not ended.
-  mutating func finish(_ hold: borrowing KeyHold) throws {
-    for word in [ControlLayout.IntentWord.new, .old] {
-      guard let intent = hold.intent(word) else { continue }
-      // An exchange may have been made in one of two indexes only.
-      control.settleGrowth()
-      try finish(intent, hold)
-      hold.announce(word, nil)
-    }
-  }
-
-  private mutating func finish(_ intent: StripeIntent, _ hold: borrowing KeyHold) throws {
-    let address = PackAddress(rawValue: intent.address)
-    guard let kind = intent.kind, address.canHoldRecord, let pack = try packs.files.pack(address.pack) else { return }
-    // Before the header: a collector passes over a dead record without its stripe, and its chunk may be used anew since.
-    guard !pack.deadBits(ofChunk: address.chunk).isDead(address), let fileName = try fileName(of: pack, address, hold),
-      let path = core.layout(of: open).path(ofFileName: fileName)
-    else { return }
-    while true {
-      if !packs.isInForce { try follow() }
-      let isCurrent = packs.index.find(path.digest, at: address) != nil
-      let isReplaced = try kind == .toFile && isCurrent && hasFile(path)
-      if !isCurrent || isReplaced {
-        // Also out of an index that was made anew since the look: no entry leads to a dead record.
-        _ = try takeAway(path, address)
-      } else if kind == .fromFile {
-        removeFile(path)
-      }
-      atomicMemoryFence(ordering: .sequentiallyConsistent)
-      if packs.isInForce { return }
-    }
-  }
-
-  /// The name of a record at an address, if it is one of the stripe.
-  private func fileName(of pack: PackFile, _ address: PackAddress, _ hold: borrowing KeyHold) throws -> String? {
-    let largest = PackLayout.recordHeaderByteCount + PackLayout.largestNameByteCount
-    var bytes = [UInt8](repeating: 0, count: min(largest, address.byteCountToChunkEnd))
-    let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
-    let count = try unsafe bytes.withUnsafeMutableBytes { try unsafe pack.read(into: $0, at: address) }
-    guard let salt,
-      let header = PackedHeader(decoding: unsafe bytes.span.bytes.extracting(first: count), at: address, salt: salt)
-    else { return nil }
-    let name = Array(bytes[header.nameRange])
-    guard hold.covers(NameDigest.digest(ofFileName: name.span)) else { return nil }
-    return String(validating: name, as: UTF8.self)
-  }
-
-  private func hasFile(_ name: RecordPath) throws -> Bool {
-    let status = try core.lookInSubdirectory(of: name, open) { try $0.status(of: name.fileName) }
-    return status?.type == .regular
   }
 }
