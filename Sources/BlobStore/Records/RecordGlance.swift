@@ -13,7 +13,10 @@ struct RecordGlance {
   let digest: UInt64
   /// Live, locked or expired.
   let state: RecordState
-  let isPacked: Bool
+  /// Where it lies in a pack; nil for a file.
+  let packed: IndexEntry?
+
+  var isPacked: Bool { packed != nil }
 
   var size: RecordSize { RecordSize(bytes: fileSize, isLocked: state == .locked) }
 
@@ -28,20 +31,20 @@ struct RecordGlance {
     case .broken: return nil
     }
     self.digest = digest
-    isPacked = false
+    packed = nil
   }
 
   /// A record that lies in a pack.
   init?(_ found: PackedFinding, digest: UInt64, by judge: RecordJudge) {
-    let packed = found.recordHeader(nameDigest: digest)
-    fileSize = packed.fileByteCount
+    let header = found.recordHeader(nameDigest: digest)
+    fileSize = header.fileByteCount
     fileState = found.fileState
-    switch judge.judge(StoredHeader(packed), RecordFacts(fileSize: fileSize, nameDigest: digest)) {
-    case .sound(let sound): (header, state) = (sound, sound.isLocked ? .locked : .live)
-    case .expired(let sound): (header, state) = (sound, .expired)
+    switch judge.judge(StoredHeader(header), RecordFacts(fileSize: fileSize, nameDigest: digest)) {
+    case .sound(let sound): (self.header, state) = (sound, sound.isLocked ? .locked : .live)
+    case .expired(let sound): (self.header, state) = (sound, .expired)
     case .broken: return nil
     }
     self.digest = digest
-    isPacked = true
+    packed = found.entry
   }
 }

@@ -29,6 +29,13 @@ struct StoreLimit: Sendable {
     return limit
   }
 
+  /// This limit, or so many bytes if those are fewer.
+  func within(_ byteCount: Int64?) -> StoreLimit {
+    var limit = self
+    if let byteCount { limit.bytes = min(bytes ?? .max, byteCount) }
+    return limit
+  }
+
   /// Whether there is more than may stay, so that a collection is due.
   func isExceeded(by usage: BlobStore.UsageEstimate) -> Bool {
     usage.bytes > min(bytes ?? .max, volumeBytes) || usage.records > records ?? .max

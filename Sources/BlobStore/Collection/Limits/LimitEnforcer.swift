@@ -47,6 +47,8 @@ final class LimitEnforcer: Sendable {
   private let configuredLimit: StoreLimit?
   /// nil where nothing depends on the volume.
   private let volume: VolumeWatch?
+  /// nil where no pack can grow beyond the limit.
+  private let packed: PackedWatch?
   let rescue: VolumeRescue
   let reservations = RoomReservations()
   private let core: StoreCore
@@ -60,6 +62,7 @@ final class LimitEnforcer: Sendable {
     self.core = core
     configuredLimit = core.limit
     volume = VolumeWatch(core.configuration)
+    packed = PackedWatch(core.configuration)
     rescue = VolumeRescue(core)
   }
 
@@ -307,13 +310,24 @@ extension LimitEnforcer.Cooldown {
 // MARK: - The volume
 
 extension LimitEnforcer {
-  /// Looks, once in so many bytes, at what the volume can spare.
+  /// Looks, once in so many bytes, at what the volume can spare, and at what the packs take.
   ///
   /// Bytes above that go like those above the limit.
   func didStore(_ byteCount: Int64) {
+    if packed?.isDue(after: byteCount) == true { lookAtPacks() }
     guard let volume, volume.isDue(after: byteCount), let usage = lookAtVolume(), limit?.isExceeded(by: usage) == true
     else { return }
     start(usage)
+  }
+
+  private func lookAtPacks() {
+    do {
+      guard try core.packedMedium()?.isTooMuch == true, let usage = try core.usageEstimate() else { return }
+      start(usage)
+    } catch {
+      // A failed look does not concern the store. The next one may do better.
+      core.configuration.logger.debug("\(BlobStoreError(error, operation: "store", key: nil))")
+    }
   }
 
   /// - Returns: what lies in the directory; nil if that is not known.

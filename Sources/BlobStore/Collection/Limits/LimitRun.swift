@@ -26,7 +26,10 @@ struct LimitRun {
   ///
   /// - Parameter room: what to leave free; asked again and again.
   func keepLimits(_ queue: inout EvictionQueue, room: @escaping () -> WantedRoom) throws -> Outcome {
-    guard let limit = core.limit else { return .kept }
+    guard let configured = core.limit else { return .kept }
+    // What packs take beyond what the limit permits counts against it.
+    let permitted = try bytesThatPacksPermit()
+    let limit = configured.within(permitted)
     if try isKept(afterEvicting: &queue, limit, room: room) { return .kept }
     return try core.withCollectorLock(options) { control in
       guard let control else { return .kept }
@@ -36,7 +39,7 @@ struct LimitRun {
       if control.countersAreKnown, isKept() { return .kept }
       let goal = limit.leavingFree(room().bytes)
       // A store that has found room meanwhile may have been met by the walk, and would be there twice.
-      func isGoalWanted() -> Bool { room().bytes > 0 }
+      func isGoalWanted() -> Bool { room().bytes > 0 || permitted != nil }
       var options = options
       if let bytes = goal.bytes { options.goal = .byteCount(bytes) }
       var run = try findCandidates(options, &queue, control, isGoalWanted)
@@ -54,6 +57,17 @@ struct LimitRun {
       if !control.countersAreKnown { return .short }
       return outcome(limit, room(), run.tally.left)
     }
+  }
+
+  /// Makes a whole collection where the packs take too much on the medium: what has expired goes before the rest is moved.
+  ///
+  /// - Returns: the bytes of records that may be there, if they take too much even then.
+  private func bytesThatPacksPermit() throws -> Int64? {
+    guard try core.packedMedium()?.isTooMuch == true else { return nil }
+    try core.withCollectorLock(options) { control in
+      _ = try CollectionRun(core, options, control, SizePass.Aim(isSpared: isSpared)).collect()
+    }
+    return try core.packedMedium()?.recordByteCount
   }
 
   private func outcome(_ limit: StoreLimit, _ room: WantedRoom, _ left: BlobStore.UsageEstimate) -> Outcome {

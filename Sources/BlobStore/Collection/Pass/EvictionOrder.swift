@@ -73,6 +73,21 @@ struct EvictionOrder {
     UnixTime(seconds: -Int64(distance.bitPattern >> 32))
   }
 
+  /// The inverse of `place`, as nearly as a place tells.
+  private static func distance(of place: UnixTime) -> Double {
+    Double(bitPattern: UInt64(clamping: Int64(0).saturatingSubtracting(place.seconds)) << 32)
+  }
+
+  /// A place, coarsely.
+  func step(of place: UnixTime) -> EvictionStep {
+    let distance: Double
+    switch eviction {
+    case .oldest: distance = Double(max(0, now.seconds.saturatingSubtracting(place.seconds))) + 1
+    case .frequency: distance = Self.distance(of: place)
+    }
+    return EvictionStep(distance: distance)
+  }
+
   /// Whether a record was used since it had a standing.
   func wasUsed(_ digest: UInt64, since standing: EvictionStanding) -> Bool {
     sketch.map { $0.uses(of: digest).count > Int(standing.useCount) } ?? false

@@ -170,7 +170,7 @@ final class ExpiryPass {
     if walk.isInSubdirectory { subdirectoryHoldsSomething = true }
     mark?.add(record.header, byteCount: record.fileSize)
     sizes.measure(
-      record.header, record.state, record.size, record.fileState, record.digest, walk.skimmedPath)
+      record.header, record.state, record.size, record.fileState, record.digest, record.packed, walk.skimmedPath)
     return true
   }
 
@@ -259,7 +259,8 @@ final class ExpiryPass {
     }
     // A file that this pass has written is no longer as it was met.
     sizes.measure(
-      header, entry.state, entry.size, header == entry.header ? entry.fileState : nil, entry.path?.digest, entry.path)
+      header, entry.state, entry.size, header == entry.header ? entry.fileState : nil, entry.path?.digest, nil,
+      entry.path)
   }
 }
 

@@ -33,6 +33,8 @@ final class SizePass {
   private var oldest: EvictionCandidates?
   /// Those that are next to go; nil where they are not remembered.
   private(set) var queue: EvictionQueue?
+  /// Packed records that may go, by chunks, where it seems that some have to.
+  private var packed: ChunkStandings?
   /// The bytes in the quarantine.
   var quarantineBytes: Int64 = 0
 
@@ -56,6 +58,14 @@ final class SizePass {
     let mayEvict = hasAmount || (limit != nil && (isKept != true || aim.roomWanted != nil))
     oldest = mayEvict || aim.looksAhead ? EvictionCandidates(capacity: options.rememberedRecords) : nil
     queue = aim.fillsQueue ? EvictionQueue() : nil
+    packed = mayEvict && Self.mayEvictByChunks(options, aim) ? ChunkStandings() : nil
+  }
+
+  /// A dry run empties no chunk, and a full volume has no room for what would have to move. A trim frees what it was told to,
+  /// and no more.
+  private static func mayEvictByChunks(_ options: BlobStore.CollectionOptions, _ aim: Aim) -> Bool {
+    let isTrim = options.goal?.isAmount == true && !aim.fillsQueue
+    return !options.dryRun && !isTrim && aim.roomWanted == nil && !aim.looksAhead
   }
 
   /// Whether it has to know of each record, because some have to go, or are remembered.
@@ -65,13 +75,16 @@ final class SizePass {
     guard hasLimit else { return }
     if aim.looksAhead { return rememberOldest() }
     if tally.report.wasCutShort { try measureAll() }
-    if try !startPlan() { return }
+    guard var excess = try excess() else { return }
     if tally.passedOver > 0, !tally.report.wasCutShort {
       // Subdirectories that were passed over must be looked at after all, for the age of their records.
       try measureAll()
-      if try !startPlan() { return }
+      guard let measured = try self.excess() else { return }
+      excess = measured
     }
     guard let open = try core.root.opened() else { return }
+    try evictByChunks(&excess, open)
+    guard !tally.isStopped, plan.start(freeing: excess.bytes, records: excess.records) else { return }
     if evictOldest(open) { return }
     try evictByWalking(open)
   }
@@ -157,17 +170,23 @@ final class SizePass {
     queue?.seal(keeping: queueCount)
   }
 
-  /// - Returns: whether a limit is exceeded.
-  private func startPlan() throws -> Bool {
+  /// What has to go.
+  private struct Excess {
+    var bytes: Int64
+    var records: Int64
+  }
+
+  /// - Returns: nil if no limit is exceeded.
+  private func excess() throws -> Excess? {
     let target = try byteTarget()
     var bytes = target.map { excess(of: tally.report.bytesAfter, over: $0) } ?? 0
     var records = core.configuration.limits.count.map { excess(of: tally.report.recordsAfter, over: $0) } ?? 0
     if let limit = options.goal?.byteLimit, aim.isGoalWanted() { bytes = max(bytes, tally.report.bytesAfter - limit) }
     if let roomWanted = aim.roomWanted { bytes = max(bytes, try excess(for: roomWanted)) }
     if let limit = options.goal?.recordLimit { records = max(records, tally.report.recordsAfter - limit) }
-    guard !tally.isStopped, bytes > 0 || records > 0 else { return false }
+    guard !tally.isStopped, bytes > 0 || records > 0 else { return nil }
     tally.evictions.cause = evictionCause(over: target)
-    return plan.start(freeing: bytes, records: records)
+    return Excess(bytes: bytes, records: records)
   }
 
   /// The cause of an eviction: the first of several.
@@ -248,15 +267,18 @@ final class SizePass {
 extension SizePass {
   /// A record stays, as far as the expiry pass is concerned.
   ///
-  /// - Parameter path: asked for only if the record may have to go.
+  /// - Parameters:
+  ///   - entry: the record's in the index, of one that lies in a pack and may go with others of its chunk.
+  ///   - path: asked for only if the record may have to go.
   func measure(
     _ header: RecordHeader?, _ state: RecordState, _ size: RecordSize, _ fileState: FileState?, _ digest: UInt64?,
-    _ path: @autoclosure () -> RecordPath?
+    _ entry: IndexEntry?, _ path: @autoclosure () -> RecordPath?
   ) {
     tally.stays(size)
     guard hasLimit, let header, let digest, isEvictable(state) else { return }
     let standing = order.standing(of: header, digest)
     plan.measure(standing.place, bytes: size.bytes)
+    if let entry { packed?.add(entry, at: order.step(of: standing.place), logical: size.bytes) }
     guard oldest?.concerns(standing.place) == true, let path = path() else { return }
     oldest?.add(EvictionCandidate(path, header, standing, size, fileState), plan.histogram)
   }
@@ -285,18 +307,19 @@ extension SizePass {
   /// Counts all records, after a pass that has not looked at all.
   private func measureAll() throws {
     plan = EvictionPlan()
+    packed = Self.mayEvictByChunks(options, aim) ? ChunkStandings() : nil
     oldest = EvictionCandidates(capacity: options.rememberedRecords)
     tally.report.bytesAfter = quarantineBytes
     tally.report.recordsAfter = 0
     guard let walk = try core.walk() else { return }
     walk.skim = { [unowned walk] in
       guard !self.tally.isStopped, self.tally.walked == nil else { return false }
-      self.measure($0.header, $0.state, $0.size, $0.fileState, $0.digest, walk.skimmedPath)
+      self.measure($0.header, $0.state, $0.size, $0.fileState, $0.digest, $0.packed, walk.skimmedPath)
       return true
     }
     while !tally.isStopped, let item = try walk.next() {
       if case .record(let entry) = item, entry.isMeasured, !isCountedAsRemoved(entry) {
-        measure(entry.header, entry.state, entry.size, entry.fileState, entry.path?.digest, entry.path)
+        measure(entry.header, entry.state, entry.size, entry.fileState, entry.path?.digest, nil, entry.path)
       }
     }
   }
@@ -350,5 +373,56 @@ extension SizePass {
       plan.didFree(bytes: candidate.size.bytes)
       return false
     }
+  }
+}
+
+// MARK: - By chunks
+
+extension SizePass {
+  /// In fewer chunks there is no choice.
+  private static let leastChunks = 16
+
+  /// Empties chunks of the packs, where those hold most of what is there: records that are among the first to go are evicted,
+  /// the others move. So what goes leaves no holes (Spec/Eviction.md).
+  ///
+  /// - Parameter excess: what has to go; then, what is left of it.
+  private func evictByChunks(_ excess: inout Excess, _ open: OpenRoot) throws {
+    guard let standings = packed.take(), standings.chunkCount >= Self.leastChunks,
+      standings.logicalByteCount > tally.report.bytesAfter / 2, let packs = try core.records.packs(of: open)
+    else { return }
+    tally.begin(.size)
+    // Of what is packed, as large a part goes as of all.
+    let share = max(
+      Double(excess.bytes) / Double(max(1, tally.report.bytesAfter)),
+      Double(excess.records) / Double(max(1, tally.report.recordsAfter)))
+    let before = (bytes: tally.report.bytesAfter, records: tally.report.recordsAfter)
+    let subdirectories = LastSubdirectory(open)
+    var compaction = PackCompaction(
+      of: packs, isStopped: { [tally] in tally.isStopped }, didFail: { [tally] in tally.noteFailure($0) })
+    compaction.allowance = PackCompaction.allowanceAtLimit
+    compaction.eviction = PackCompaction.Eviction(
+      standings: standings, byteCount: Int64(share * Double(standings.byteCount)),
+      evict: { try self.evict($0, upTo: $1, in: subdirectories) })
+    try compaction.run()
+    excess.bytes -= before.bytes - tally.report.bytesAfter
+    excess.records -= before.records - tally.report.recordsAfter
+    // Those that would be next by their places alone are not next.
+    queue = nil
+  }
+
+  /// Removes a record if it stands no later than a step.
+  private func evict(_ path: RecordPath, upTo last: EvictionStep, in subdirectories: LastSubdirectory) throws {
+    guard !aim.isSpared(path.digest) else { return }
+    tally.advance()
+    var updateTime: UInt64 = 0
+    let removal = try remover.remove(path, met: nil, for: .evicted, in: subdirectories) { record in
+      guard isEvictable(record.state), let header = record.header else { return false }
+      updateTime = header.updateTime
+      return order.step(of: order.standing(of: header, path.digest).place) <= last
+    }
+    guard case .removed(let size) = removal else { return }
+    tally.isGone(size)
+    let age = core.configuration.now().seconds.saturatingSubtracting(Int64(clamping: updateTime))
+    tally.evictions.add(age: age)
   }
 }

@@ -7,16 +7,40 @@ internal import Posix
 /// chunks that are being filled, and records in flight of processes that live.
 struct PackCompaction {
   /// Chunks in use may take so much more than live records do.
-  private static let allowance = 1.25
+  static let allowance = 1.25
+  /// As `allowance`, where a limit is exceeded.
+  static let allowanceAtLimit = 1.1
+  /// Chunks with blocks, the free ones among them, may take so much more than live records do.
+  private static let allowanceWithFree = 1.2
   /// So many free chunks keep their blocks at least.
   private static let leastReserve = 3
+  /// So many chunks are emptied before those are freed: what moved takes room meanwhile.
+  private static let batch = 4
+
+  /// Which records go instead of being moved.
+  struct Eviction {
+    /// Those that may go.
+    let standings: ChunkStandings
+    /// So many bytes have to go, as they lie in chunks.
+    let byteCount: Int64
+    /// Removes a record if it stands no later than that.
+    let evict: (RecordPath, EvictionStep) throws -> Void
+  }
 
   private var records: PackRecords
+  /// nil where nothing has to go.
+  var eviction: Eviction?
+  /// Chunks in use may take so much more than live records do.
+  var allowance = Self.allowance
   private let isStopped: () -> Bool
   private let didFail: (any Error) -> Void
   /// All packs, by number; nil for one that cannot be used.
   private var packs: [PackFile?] = []
   private var chunks: [CompactedChunk] = []
+  /// Of all chunks, those that are being filled among them.
+  private var liveByteCount: Int64 = 0
+  /// Records that stand no later go.
+  private var lastToGo: EvictionStep?
   /// An empty chunk with its blocks, which only collections use: so a full volume can be cleaned.
   private var spare: CompactedChunk?
 
@@ -42,9 +66,10 @@ struct PackCompaction {
     try countLive()
     // The one that was kept has no salts. What a killed collection has left has.
     spare = chunks.first { $0.isLeftBehind && $0.live.records == 0 && !$0.hasSalts }
-    for index in chosen() where !isStopped() {
+    for (count, index) in choose().enumerated() where !isStopped() {
       do {
         chunks[index] = try emptied(chunks[index])
+        if count % Self.batch == Self.batch - 1 { try free() }
       } catch let error as FileError where error.isLackOfRoom {
         // What was moved so far makes room.
         break
@@ -54,7 +79,7 @@ struct PackCompaction {
     }
     try free()
     try keepSpare()
-    try punchHole()
+    try punchHoles()
   }
 }
 
@@ -117,6 +142,7 @@ extension PackCompaction {
         live[index].bytes += entry.byteCount
       }
     } while !records.packs.isInForce
+    liveByteCount = live.reduce(0) { $0 + Int64($1.bytes) }
     for index in chunks.indices { chunks[index].live = live[chunks[index].index] }
   }
 }
@@ -124,26 +150,47 @@ extension PackCompaction {
 // MARK: - The choice
 
 extension PackCompaction {
-  /// Indices of the chunks to empty: those without live records, and so many others that the allowance is kept.
-  private func chosen() -> [Int] {
+  /// Chooses the chunks to empty, by their indices: those without live records, and so many others that the allowance is kept
+  /// and as much goes as has to.
+  private mutating func choose() -> [Int] {
     let unused = chunks.indices.filter { chunks[$0].live.records == 0 && chunks[$0].index != spare?.index }
     let used = chunks.indices.filter { chunks[$0].live.records > 0 }
     let chunkByteCount = Int64(files.chunkByteCount)
     let liveByteCount = used.reduce(0) { $0 + Int64(chunks[$1].live.bytes) }
-    let allowed = (Self.allowance * Double(liveByteCount) / Double(chunkByteCount)).rounded(.up)
+    let leftByteCount = max(0, liveByteCount - (eviction?.byteCount ?? 0))
+    let allowed = (allowance * Double(leftByteCount) / Double(chunkByteCount)).rounded(.up)
+    let demand = PackEvictionPlan.Demand(
+      liveByteCount: liveByteCount, leftByteCount: leftByteCount, chunkByteCount: chunkByteCount,
+      wantedChunkCount: max(0, used.count - Int(allowed)))
+    let steps = lastSteps(demand)
     let ages = ages(of: used)
-    // The passes of the collection have removed what the limits take. What is left moves.
     let plan = PackEvictionPlan(
       used.map { index in
         let bytes = chunks[index].live.bytes
         return PackEvictionPlan.Chunk(
-          number: index, liveByteCount: Int64(bytes), stayingByteCounts: SIMD16(repeating: UInt32(clamping: bytes)),
+          number: index, liveByteCount: Int64(bytes), stayingByteCounts: staying(in: chunks[index], steps),
           age: ages[index] ?? 1, isOver: false)
-      },
-      PackEvictionPlan.Demand(
-        liveByteCount: liveByteCount, limitByteCount: .max, chunkByteCount: chunkByteCount, freeChunkCount: 0,
-        wantedChunkCount: max(0, used.count - Int(allowed))))
+      }, demand)
+    lastToGo = steps[plan.level]
     return unused + plan.emptied
+  }
+
+  /// The last places in the order from which records go, at each level; nil where none goes.
+  private func lastSteps(_ demand: PackEvictionPlan.Demand) -> [EvictionStep?] {
+    let levels = 0..<PackEvictionPlan.levelCount
+    guard let standings = eviction?.standings else { return levels.map { _ in nil } }
+    return standings.lastSteps(
+      of: levels.map { Int64(demand.share(atLevel: $0) * Double(standings.byteCount)) })
+  }
+
+  /// The live bytes of a chunk that stay at each level.
+  private func staying(in chunk: CompactedChunk, _ steps: [EvictionStep?]) -> SIMD16<UInt32> {
+    var counts = SIMD16(repeating: UInt32(clamping: chunk.live.bytes))
+    let address = PackAddress(pack: chunk.pack.number, chunk: chunk.number, offset: 0)
+    for (level, going) in (eviction?.standings.byteCounts(of: address, upTo: steps) ?? []).enumerated() {
+      counts[level] -= min(counts[level], UInt32(clamping: going))
+    }
+    return counts
   }
 
   /// How many chunks were taken since each.
@@ -156,7 +203,7 @@ extension PackCompaction {
 // MARK: - Emptying
 
 extension PackCompaction {
-  /// Takes the stripe of each record that is not marked as dead, and moves the record if it is live.
+  /// Takes the stripe of each record that is not marked as dead, and evicts the record or moves it if it is live.
   ///
   /// A record without an entry may not be marked yet. Its change must end first: the mark would fall on what comes there
   /// after it.
@@ -166,32 +213,45 @@ extension PackCompaction {
     guard chunk.entry.beginCollection() else { return chunk }
     let content = try ChunkContent(of: chunk.pack, chunk.number)
     let bits = chunk.pack.deadBits(ofChunk: chunk.number)
-    let spare = spare.map { PackFiles.Spare(pack: $0.pack, chunk: $0.number) }
-    var chunk = chunk
-    chunk.isSettled = true
-    chunk.hasGaps = content.hasGaps
-    for record in content.records where !bits.isDead(record.address) {
-      if isStopped() {
-        chunk.isSettled = false
-        break
+    var left = content.records.filter { !bits.isDead($0.address) }
+    // Stores hold a stripe for a moment. One that is held still may be that of a process that was stopped.
+    for _ in 0..<2 where !left.isEmpty {
+      var busy: [PackedRecord] = []
+      for record in left {
+        if try isStopped() || !settle(record, of: content) { busy.append(record) }
       }
-      guard let name = String(validating: content.name(of: record), as: UTF8.self),
-        let path = records.core.layout(of: records.open).path(ofFileName: name),
-        let hold = try records.core.stripes.holdIfAvailable(path.digest)
-      else {
-        chunk.isSettled = false
-        continue
-      }
-      try records.move(path, from: record.address, spare: spare, hold)
+      left = busy
     }
+    var chunk = chunk
+    chunk.isSettled = left.isEmpty
+    chunk.hasGaps = content.hasGaps
     return chunk
+  }
+
+  /// Evicts or moves a record, if an entry leads to it.
+  ///
+  /// - Returns: false where a change may still be at it.
+  private mutating func settle(_ record: PackedRecord, of content: ChunkContent) throws -> Bool {
+    guard let name = String(validating: content.name(of: record), as: UTF8.self),
+      let path = records.core.layout(of: records.open).path(ofFileName: name)
+    else { return false }
+    if let eviction, let lastToGo, records.packs.index.find(path.digest, at: record.address) != nil {
+      try eviction.evict(path, lastToGo)
+    }
+    guard let hold = try records.core.stripes.holdIfAvailable(path.digest) else { return false }
+    let spare = spare.map { PackFiles.Spare(pack: $0.pack, chunk: $0.number) }
+    try records.move(path, from: record.address, spare: spare, hold)
+    return true
   }
 
   /// Frees the chunks to which no entry leads, and at which no change is.
   private mutating func free() throws {
     try countLive()
     // The one that was kept before may have been used.
-    for chunk in chunks where chunk.index != spare?.index {
+    for index in chunks.indices where chunks[index].index != spare?.index {
+      let chunk = chunks[index]
+      // It is judged once: what comes into a free chunk is not for this pass.
+      chunks[index].isSettled = false
       guard chunk.live.records == 0, chunk.isSettled, try release(chunk) else {
         chunk.entry.endCollection()
         continue
@@ -228,8 +288,8 @@ extension PackCompaction {
     }
   }
 
-  /// Gives the blocks of one chunk back where there are many more free ones than a while's stores take.
-  private func punchHole() throws {
+  /// Gives blocks of free chunks back where there are more than the stores of a while take.
+  private func punchHoles() throws {
     var (free, used) = ([(pack: PackFile, number: Int)](), 0)
     for case let pack? in packs {
       for number in 0..<PackLayout.chunkCount {
@@ -241,11 +301,14 @@ extension PackCompaction {
         }
       }
     }
-    guard free.count > used / 4 + Self.leastReserve, let last = free.last else { return }
-    let entry = last.pack.entry(ofChunk: last.number)
-    // Nothing is written there meanwhile.
-    guard entry.compareExchange(.free, ChunkState(.collecting, owner: 0)) else { return }
-    defer { _ = entry.free() }
-    _ = try last.pack.punchHole(chunk: last.number)
+    let allowed = (Self.allowanceWithFree * Double(liveByteCount) / Double(files.chunkByteCount)).rounded(.up)
+    let kept = max(Self.leastReserve, Int(allowed) - used)
+    for (pack, number) in free.dropFirst(kept).reversed() where !isStopped() {
+      let entry = pack.entry(ofChunk: number)
+      // Nothing is written there meanwhile.
+      guard entry.compareExchange(.free, ChunkState(.collecting, owner: 0)) else { continue }
+      defer { _ = entry.free() }
+      guard try pack.punchHole(chunk: number) else { return }
+    }
   }
 }

@@ -26,6 +26,17 @@ package struct PackEvictionPlan: Sendable {
       self.wantedChunkCount = wantedChunkCount
     }
 
+    /// - Parameter leftByteCount: the live bytes that may be left.
+    package init(liveByteCount: Int64, leftByteCount: Int64, chunkByteCount: Int64, wantedChunkCount: Int) {
+      let isMet = leftByteCount >= liveByteCount
+      self.init(
+        liveByteCount: liveByteCount, limitByteCount: isMet ? .max : Int64(Double(leftByteCount) / Self.leftShare),
+        chunkByteCount: chunkByteCount, freeChunkCount: 0, wantedChunkCount: wantedChunkCount)
+    }
+
+    /// The share of the limit that an eviction leaves.
+    private static let leftShare = 0.98
+
     /// The share of the live bytes that may go at a level, the first in the order.
     ///
     /// - Parameter level: 0 to 8.
@@ -41,7 +52,7 @@ package struct PackEvictionPlan: Sendable {
     }
 
     /// Live bytes that are too many.
-    fileprivate var excess: Int64 { liveByteCount - Int64(0.98 * Double(limitByteCount)) }
+    fileprivate var excess: Int64 { liveByteCount - Int64(Self.leftShare * Double(limitByteCount)) }
   }
 
   /// What a pass knows of a sealed chunk.
