@@ -31,8 +31,8 @@ struct Churn {
   init(_ plan: PackPlan, _ workload: Workload) {
     self.workload = workload
     directory = plan.directory.appending("churn-\(workload)")
-    room = plan.isQuick ? 2000 : 200_000
-    requests = plan.isQuick ? 10_000 : 2_000_000
+    room = plan.isQuick ? 2000 : plan.records / 5
+    requests = 10 * room
   }
 
   /// What has been counted.

@@ -25,7 +25,7 @@ struct PackBenchmarkCommand: ParsableCommand {
   @Option(help: "Rounds of what takes turns, each of which gives one ratio. (default: 31; with --quick 2)")
   var rounds: Int?
 
-  @Option(help: "Records of the large cache. (default: 1000000; with --quick 2000)")
+  @Option(help: "Records of the large cache; five times what the limit allows. (default: 1000000; with --quick 2000)")
   var records: Int?
 
   @Option(help: "Become this user first, by number: 65534 is nobody. Only the superuser can.")

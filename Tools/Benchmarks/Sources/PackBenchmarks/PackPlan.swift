@@ -9,7 +9,7 @@ import Workbench
 struct PackPlan {
   let directory: FilePath
   let rounds: Int
-  /// Of the large cache.
+  /// Of the large cache; the one at its limit has room for a fifth as many.
   let records: Int
   let isQuick: Bool
 
