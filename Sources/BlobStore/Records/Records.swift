@@ -193,6 +193,7 @@ struct Records {
   ) throws -> CommitOutcome {
     hold.willMakeFile()
     guard let address = FoundRecord.packAddress(of: found), var packs = try packs(of: open) else {
+      try synchronizePacks(of: open, level)
       return try files.commit(
         &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
     }
@@ -231,7 +232,8 @@ struct Records {
     _ draft: borrowing FileDraft, as name: RecordPath, from stream: RecordHeader, to header: RecordHeader,
     _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
-    try files.complete(draft, as: name, from: stream, to: header, level, within: limit, hold)
+    try synchronizePacks(of: core.root.lastOpened, level)
+    return try files.complete(draft, as: name, from: stream, to: header, level, within: limit, hold)
   }
 
   /// Writes another header into a record whose payload is not complete.
@@ -260,7 +262,8 @@ struct Records {
     of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
     to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
   ) throws -> Bool {
-    try files.rewriteHeader(of: name, in: file, status, from: before, to: header, level, hold)
+    try synchronizePacks(of: core.root.lastOpened, level)
+    return try files.rewriteHeader(of: name, in: file, status, from: before, to: header, level, hold)
   }
 
   /// Reads a record's header and its extension, and judges the record by them.
@@ -277,7 +280,8 @@ struct Records {
     of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
     _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
   ) throws -> Bool {
-    try files.rewriteExtension(of: name, in: file, status, from: before, old, to: new, level, hold)
+    try synchronizePacks(of: core.root.lastOpened, level)
+    return try files.rewriteExtension(of: name, in: file, status, from: before, old, to: new, level, hold)
   }
 
   /// Changes the header of a packed record; the count of locks, the time of use, or both.
@@ -316,14 +320,24 @@ struct Records {
     of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
     if let address = found.packAddress, var packs = try packs(of: open) {
+      let name = found.name
       // First: what others have put there would show once the packed record is gone.
-      if try files.core.mayHaveFile(found.name, in: open, hold) {
-        let name = found.name
+      if try core.mayHaveFile(name, in: open, hold) {
         _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
       }
+      // So would a file that an earlier store has unlinked, after a power cut.
+      if level == .full, !hold.hasNoFiles { try core.recordSubdirectory(of: name, open)?.directory.synchronize() }
       return try packs.remove(found.name, at: address, level, counting: found.size, hold)
     }
+    try synchronizePacks(of: open, level)
     return try files.remove(found, level, recycling: recycling, in: directory, of: open, hold)
+  }
+
+  /// Before a change of a file that has to last: a packed record that the file has replaced without durability must not come
+  /// back over it.
+  private func synchronizePacks(of open: @autoclosure () -> OpenRoot?, _ level: BlobStore.Durability.Level) throws {
+    guard level == .full, let open = open() else { return }
+    try packs(of: open)?.packs.files.synchronize()
   }
 }
 

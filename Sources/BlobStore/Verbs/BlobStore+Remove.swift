@@ -150,9 +150,6 @@ extension StoreCore {
     }
     let level = configuration.durability.level(concernsLock: found.mayBeLocked)
     _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, hold)
-    if level == .full, !hold.hasNoFiles {
-      try recordSubdirectory(of: path, open)?.directory.synchronize()
-    }
     return true
   }
 

@@ -31,6 +31,16 @@ import Testing
     try CrashStateTests.expectNone(script, Self.closeEffort, under: .ext4)
   }
 
+  /// The mark on a packed record is on the medium before a change of the file that has replaced it is acknowledged.
+  @Test(arguments: [
+    FaultOperation.lock(CrashScript.subject), .store(CrashScript.subject, PayloadName("newer", 6000), locks: .one),
+  ]) func aPackedRecordDoesNotComeBackOverADurableFile(operation: FaultOperation) throws {
+    let script = CrashScript(
+      start: .unlocked, operations: [.store(CrashScript.subject, PayloadName("new", 5000)), operation],
+      durability: .automatic, packs: true)
+    try CrashStateTests.expectNone(script, Self.closeEffort, under: .ext4)
+  }
+
   /// A power cut may leave a control file without content, whose packs are found all the same.
   @Test func packsAreFoundBehindALostControlFile() throws {
     let script = CrashScript(

@@ -138,6 +138,49 @@ import Testing
     #expect(synced.contains { $0.hasSuffix("/ke") } && synced.contains(cache.root.string))
   }
 
+  enum FileChange: CaseIterable { case lock, store, remove }
+
+  /// The mark on a packed record is on the medium before a durable change of the file that has replaced it.
+  @Test(arguments: FileChange.allCases) func aDurableChangeOfAFilePutsThePacksOnTheMediumFirst(
+    change: FileChange
+  ) throws {
+    try store().store(payload(100), for: "key")
+    try store().store(payload(9000), for: "key")
+    let trace = CallTrace()
+    let later = try store(files: trace.files) { $0.durability = .full }
+    _ = try later.load("key")
+    _ = trace.take()
+    switch change {
+    case .lock: #expect(try later.lock("key") == .done)
+    case .store: try later.store(payload(9001), for: "key", locks: .one)
+    case .remove: #expect(try later.remove("key") == .done)
+    }
+    let calls = trace.take()
+    let synced = try #require(calls.firstIndex { $0.call == .sync && $0.path.hasSuffix(".packs/p-0") }, "\(calls)")
+    let changed = try #require(
+      calls.firstIndex { $0.path.hasSuffix("ke/key") && [.write, .rename, .unlink].contains($0.call) }, "\(calls)")
+    #expect(synced < changed)
+  }
+
+  /// A file that a power cut has kept beneath a packed record does not come back after both are gone.
+  @Test func aDurableRemovalPutsTheUnlinkOfAHiddenFileOnTheMedium() throws {
+    let writer = try store()
+    try writer.store(payload(9000), for: "key")
+    let file = try writer.filePath(for: "key").string
+    let old = try Data(bytes(ofFile: file))
+    try writer.store(payload(100), for: "key")
+    try old.write(to: URL(filePath: file))
+    let trace = CallTrace()
+    let remover = try store(files: trace.files) { $0.durability = .full }
+    #expect(try remover.remove("key") == .done)
+    let calls = trace.take()
+    let unlinked = try #require(calls.firstIndex { $0.call == .unlink && $0.path.hasSuffix("ke/key") }, "\(calls)")
+    let dead = try #require(calls.firstIndex { $0.call == .markDead }, "\(calls)")
+    try #require(unlinked < dead)
+    #expect(calls[unlinked..<dead].contains { $0.call == .sync && $0.path.hasSuffix("/ke") }, "\(calls)")
+    #expect(try store().load("key") == nil)
+  }
+
   /// A large blob takes the place of a packed one, with each call failing: one of them is there, also after the next boot.
   @Test(arguments: [BlobStore.Durability.none, .barrier, .full])
   func aFailedStoreOverAPackedRecordLeavesOne(durability: BlobStore.Durability) throws {
