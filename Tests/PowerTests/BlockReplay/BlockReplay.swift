@@ -80,6 +80,8 @@ struct BlockReplay {
     let found = Result {
       var settings = StoreSettings(directory: FilePath(volume.cache))
       settings.durability = session.durability
+      settings.packs = session.packs
+      if session.packs { try NextBoot.begin(in: volume.cache) }
       return oracle.violations(in: try DirectoryState(inspecting: settings))
     }
     try volume.unmount()

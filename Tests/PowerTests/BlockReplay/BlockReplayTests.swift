@@ -8,41 +8,47 @@ import Testing
 /// Promise 10: real file systems on a disk that forgets, in any way a disk may, what was not flushed.
 @Suite(.serialized) struct BlockReplayTests {
   static let seed = SeededGenerator.announcedSeed(for: "BlockReplayTests")
-  /// On each file system.
+  /// Those with packs are for the long runs.
+  static let places = TestLength.isShort ? [false] : [false, true]
+  /// On each file system, with packs and without.
   static let states = TestLength.count(short: 60, long: 6000)
 
-  @Test(.canMount(.ext4), .canReplay) func replayOfExt4() throws {
-    try Self.replay(.ext4, states: Self.states).report(on: "ext4")
+  @Test(.canMount(.ext4), .canReplay, arguments: places) func replayOfExt4(packs: Bool) throws {
+    try Self.replay(.ext4, packs: packs).report(on: "ext4")
   }
 
-  @Test(.canMount(.xfs), .canReplay) func replayOfXfs() throws {
-    try Self.replay(.xfs, states: Self.states).report(on: "xfs")
+  @Test(.canMount(.xfs), .canReplay, arguments: places) func replayOfXfs(packs: Bool) throws {
+    try Self.replay(.xfs, packs: packs).report(on: "xfs")
   }
 
   /// Planted: who says that it is done before it is on the medium.
-  @Test(.canMount(.ext4), .canReplay) func replayFindsAMissingSync() throws {
-    let session = try LoggedSession(.ext4, .full, operations: 30, seed: 1, plant: "storesWithoutSync")
+  @Test(.canMount(.ext4), .canReplay, arguments: places) func replayFindsAMissingSync(packs: Bool) throws {
+    let session = try LoggedSession(
+      .ext4, .full, packs: packs, operations: 30, seed: 1, missing: packs ? .ofPacks : .ofFiles)
     var generator = SeededGenerator(seed: 1)
     #expect(try !BlockReplay(session).check(states: 12, using: &generator).isEmpty)
   }
 
   struct Outcome {
+    let packs: Bool
     var states = 0
     var violations: [String] = []
 
     func report(on fileSystem: String) {
-      print("\(fileSystem): \(states) disks replayed, \(violations.count) violations")
+      let place = packs ? " with packs" : ""
+      print("\(fileSystem)\(place): \(states) disks replayed, \(violations.count) violations")
       for violation in violations.prefix(20) { Issue.record(Comment(rawValue: violation)) }
       #expect(violations.isEmpty)
     }
   }
 
-  private static func replay(_ fileSystem: Volume.FileSystem, states: Int) throws -> Outcome {
+  private static func replay(_ fileSystem: Volume.FileSystem, packs: Bool) throws -> Outcome {
     var generator = SeededGenerator(seed: seed)
-    var outcome = Outcome()
+    var outcome = Outcome(packs: packs)
     while outcome.states < states {
       for durability in BlobStore.Durability.allCases {
-        let session = try LoggedSession(fileSystem, durability, operations: 30, seed: generator.next())
+        let session = try LoggedSession(
+          fileSystem, durability, packs: packs, operations: 30, seed: generator.next())
         let share = min(max(states / BlobStore.Durability.allCases.count, 1), 100)
         outcome.violations += try BlockReplay(session).check(states: share, using: &generator)
         outcome.states += share

@@ -16,6 +16,8 @@ struct LoggedSession {
 
   let fileSystem: Volume.FileSystem
   let durability: BlobStore.Durability
+  /// Whether small records lie in packs.
+  let packs: Bool
   let keys = ["subject", "su-1", "a", "other"]
   private(set) var steps: [Step] = []
   let log: BlockLog
@@ -28,26 +30,31 @@ struct LoggedSession {
     let result: OperationResult?
   }
 
+  /// - Parameter missing: a mistake of the worker.
   init(
-    _ fileSystem: Volume.FileSystem, _ durability: BlobStore.Durability, operations count: Int, seed: UInt64,
-    plant: String? = nil
+    _ fileSystem: Volume.FileSystem, _ durability: BlobStore.Durability, packs: Bool = false, operations count: Int,
+    seed: UInt64, missing: MissingSync? = nil
   ) throws {
     self.fileSystem = fileSystem
     self.durability = durability
+    self.packs = packs
     directory = try TemporaryDirectory(inMemory: true)
     base = directory.path.string + "/base"
     let volume = try Volume(fileSystem, megabytes: fileSystem == .xfs ? 320 : 32, isMounted: false)
     try ChildProcess.runSuccessfully(["cp", "--sparse=always", volume.image, base])
     let disk = try LoggedDisk(volume.image, in: directory)
     try volume.mount(disk.path)
-    let worker = try Worker(volume.cache, durability, plant: plant)
-    var operations = VolumeOperations(keys: keys, seed: seed)
+    let worker = try Worker(volume.cache, missing?.durability ?? durability, packs: packs, plant: missing?.plant)
+    let byteCounts = MissingSync.byteCounts(missing, packs: packs)
+    var operations = VolumeOperations(keys: keys, byteCounts: byteCounts, seed: seed)
+    var generator = SeededGenerator(seed: seed)
     for _ in 0..<count {
       let operation = operations.next()
       let began = BlockLog.now()
       let answer = worker.run(operation)
       guard let result = answer, result.outcome != .failed else { throw Stuck(operation: operation, result: answer) }
       steps.append(Step(operation: operation, began: began, ended: BlockLog.now(), result: result))
+      if packs { try WriteBack.byChance(in: volume.cache, using: &generator) }
     }
     worker.kill()
     try volume.unmount()
@@ -57,7 +64,7 @@ struct LoggedSession {
 
   /// What may be found when the power is cut at a time.
   func oracle(at time: UInt64) -> PowerCutOracle {
-    var oracle = PowerCutOracle(durability, keys: keys, on: DirectoryState())
+    var oracle = PowerCutOracle(durability, keys: keys, on: DirectoryState(), packs: packs)
     for step in steps where step.began < time {
       oracle.begin(step.operation)
       // Answers are judged elsewhere.

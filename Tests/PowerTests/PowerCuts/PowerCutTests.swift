@@ -11,76 +11,112 @@ import Testing
   static let seed = SeededGenerator.announcedSeed(for: "PowerCutTests")
   /// On each file system.
   static let cuts = TestLength.count(short: 75, long: 5000)
+  /// Those with packs are for the long runs.
+  static let places = TestLength.isShort ? [false] : [false, true]
+  static let packedCuts = TestLength.count(short: 32, long: 5000)
 
-  @Test(.canMount(.ext4)) func cutsOfExt4() throws {
-    let outcome = try Self.cut(Volume(.ext4, megabytes: 64), times: Self.cuts)
+  @Test(.canMount(.ext4), arguments: places) func cutsOfExt4(packs: Bool) throws {
+    let outcome = try Self.cut(Volume(.ext4, megabytes: packs ? 128 : 64), packs: packs)
     outcome.report(on: "ext4")
   }
 
-  @Test(.canMount(.xfs)) func cutsOfXfs() throws {
-    let outcome = try Self.cut(Volume(.xfs, megabytes: 320), times: Self.cuts)
+  @Test(.canMount(.xfs), arguments: places) func cutsOfXfs(packs: Bool) throws {
+    let outcome = try Self.cut(Volume(.xfs, megabytes: 320), packs: packs)
     outcome.report(on: "xfs")
   }
 
   /// Planted: who says that it is done before it is on the medium.
-  @Test(.canMount(.ext4)) func cutsOfExt4FindAMissingSync() throws {
-    let outcome = try Self.cut(Volume(.ext4, megabytes: 64), times: 8, plant: "storesWithoutSync")
+  @Test(.canMount(.ext4), arguments: places) func cutsOfExt4FindAMissingSync(packs: Bool) throws {
+    let outcome = try Self.cut(
+      Volume(.ext4, megabytes: packs ? 128 : 64), packs: packs, missing: packs ? .ofPacks : .ofFiles)
     #expect(!outcome.violations.isEmpty)
   }
 
-  @Test(.canMount(.xfs)) func cutsOfXfsFindAMissingSync() throws {
-    let outcome = try Self.cut(Volume(.xfs, megabytes: 320), times: 8, plant: "storesWithoutSync")
+  @Test(.canMount(.xfs), arguments: places) func cutsOfXfsFindAMissingSync(packs: Bool) throws {
+    let outcome = try Self.cut(
+      Volume(.xfs, megabytes: 320), packs: packs, missing: packs ? .ofPacks : .ofFiles)
     #expect(!outcome.violations.isEmpty)
   }
 
   // MARK: - Cutting
 
   struct Outcome: Sendable {
+    let packs: Bool
     var cuts = 0
     var operations = 0
     var violations: [String] = []
 
     func report(on fileSystem: String) {
-      print("\(fileSystem): \(cuts) power cuts, \(operations) operations, \(violations.count) violations")
+      let place = packs ? " with packs" : ""
+      print("\(fileSystem)\(place): \(cuts) power cuts, \(operations) operations, \(violations.count) violations")
       for violation in violations.prefix(20) { Issue.record(Comment(rawValue: violation)) }
       #expect(violations.isEmpty)
     }
   }
 
-  /// - Parameter plant: a bug in the workers; the durability is `full` then.
-  private static func cut(_ volume: Volume, times: Int, plant: String? = nil) throws -> Outcome {
-    var outcome = Outcome()
+  /// - Parameters:
+  ///   - packs: whether small records lie in packs.
+  ///   - missing: a mistake of the workers. It ends with the first cut that finds it.
+  private static func cut(_ volume: Volume, packs: Bool, missing: MissingSync? = nil) throws -> Outcome {
+    let times = missing == nil ? (packs ? packedCuts : cuts) : 8
+    let byteCounts = MissingSync.byteCounts(missing, packs: packs)
+    var outcome = Outcome(packs: packs)
     var generator = SeededGenerator(seed: seed)
-    while outcome.cuts < times, plant == nil || outcome.violations.isEmpty {
+    while outcome.cuts < times, missing == nil || outcome.violations.isEmpty {
       let durability =
-        plant == nil ? BlobStore.Durability.allCases[outcome.cuts % BlobStore.Durability.allCases.count] : .full
+        missing == nil ? BlobStore.Durability.allCases[outcome.cuts % BlobStore.Durability.allCases.count] : .full
       var settings = StoreSettings(directory: FilePath(volume.cache))
       settings.durability = durability
+      settings.packs = packs
       let before = try DirectoryState(inspecting: settings)
       let drivers = try [["subject", "su-1", "a"], ["su-2", "other", "b"]].map { keys in
         WorkerDriver(
-          try Worker(volume.cache, durability, plant: plant),
-          PowerCutOracle(durability, keys: keys, on: before.only(keys)),
-          VolumeOperations(keys: keys, seed: generator.next()))
+          try Worker(volume.cache, missing?.durability ?? durability, packs: packs, plant: missing?.plant),
+          PowerCutOracle(durability, keys: keys, on: before.only(keys), packs: packs),
+          VolumeOperations(keys: keys, byteCounts: byteCounts, seed: generator.next()))
       }
       for driver in drivers { driver.start() }
       for driver in drivers { driver.waitForFirstAnswer() }
       usleep(.random(in: 1000..<40_000, using: &generator))
+      if packs {
+        try WriteBack.byChance(in: volume.cache, using: &generator)
+        usleep(.random(in: 0..<10_000, using: &generator))
+      }
       for driver in drivers { driver.expectFailures() }
       try volume.cutPower()
       for driver in drivers { outcome.violations += driver.stop() }
       try volume.unmount()
       try volume.mount()
+      if packs { try NextBoot.begin(in: volume.cache) }
       let found = try DirectoryState(inspecting: settings)
       for driver in drivers {
         outcome.operations += driver.operationCount
-        outcome.violations += driver.oracle.violations(in: found.only(driver.oracle.keys)).map {
+        var oracle = driver.oracle
+        // A collection of the other worker may have moved the records of this one.
+        if packs { oracle.begin(.collect(evicting: false)) }
+        outcome.violations += oracle.violations(in: found.only(oracle.keys)).map {
           "cut \(outcome.cuts): \($0); last: \(driver.lastOperations)"
         }
       }
       outcome.cuts += 1
+      if packs {
+        try removeHiddenFiles(settings)
+        // What is there now is on the medium.
+        try volume.unmount()
+        try volume.mount()
+      }
     }
     return outcome
+  }
+
+  /// A cut may leave a file beneath the packed record that has replaced it. Where that goes without `full`, a later cut may
+  /// bring the file back, which the oracle of that time does not know.
+  private static func removeHiddenFiles(_ settings: StoreSettings) throws {
+    let store = try settings.makeStore()
+    for record in try store.records() where record.packed != nil {
+      guard let key = record.key else { continue }
+      if unlink(try store.filePath(for: key).string) != 0, errno != ENOENT { throw Errno(rawValue: errno) }
+    }
   }
 }
 

@@ -5,18 +5,26 @@ import TestSupport
 /// Operations on a volume's cache, chosen by chance.
 struct VolumeOperations {
   let keys: [String]
+  private let byteCounts: [Int]
   private var generator: SeededGenerator
   private var count = 0
 
-  init(keys: [String], seed: UInt64) {
+  static let files = [0, 448, 700, 5000, 20_000]
+  /// Where there are packs, most records lie there. Few are files, so that records move to files and back.
+  static let mostlyPacked = [0, 100, 448, 700, 1500, 3000, 5000]
+  static let packed = [448, 700]
+
+  /// - Parameter byteCounts: of the payloads.
+  init(keys: [String], byteCounts: [Int] = files, seed: UInt64) {
     self.keys = keys
+    self.byteCounts = byteCounts
     generator = SeededGenerator(seed: seed)
   }
 
   mutating func next() -> FaultOperation {
     count += 1
     let key = keys.randomElement(using: &generator) ?? ""
-    let byteCount = [0, 448, 700, 5000, 20_000].randomElement(using: &generator) ?? 0
+    let byteCount = byteCounts.randomElement(using: &generator) ?? 0
     let payload = PayloadName("\(generator.next())", byteCount)
     switch Int.random(in: 0..<15, using: &generator) {
     case 0...2: return .store(key, payload)
