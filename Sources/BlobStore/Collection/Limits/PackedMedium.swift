@@ -1,3 +1,5 @@
+internal import BlobRecord
+
 /// What a directory with packs takes on the medium, beside what its size limit permits.
 ///
 /// Chunks count by their tables, the index by its length, and records in files by their bytes.
@@ -12,9 +14,8 @@ struct PackedMedium {
   private let limit: Int64
   private let usage: BlobStore.UsageEstimate
 
-  /// All together may take so much more than the limit.
-  private static let allowance = 1.4
-  /// And so many chunks more: those that are being filled, the spare, and free ones with blocks.
+  /// All together may take so many chunks more than 1.4 times the limit: those that are being filled, the spare, and free ones
+  /// with blocks.
   private static let leastChunks: Int64 = 8
 
   /// - Complexity: a cache line for each chunk, once the packs are open.
@@ -31,17 +32,19 @@ struct PackedMedium {
         case .free: others += entry.hasBlocks ? 1 : 0
         default: others += 1
         }
-        liveByteCount += Int64(max(0, entry.liveByteCount))
+        liveByteCount.saturatingAdd(Int64(max(0, entry.liveByteCount)))
       }
     }
   }
 
+  /// 1.4 times the limit, and some chunks.
   private var permitted: Int64 {
-    Int64(Self.allowance * Double(limit)).saturatingAdding(Self.leastChunks * chunkByteCount)
+    limit.saturatingAdding(limit / 5 * 2).saturatingAdding(Self.leastChunks * chunkByteCount)
   }
 
   private func byteCount(ofChunks count: Int64) -> Int64 {
-    (count * chunkByteCount).saturatingAdding(indexByteCount).saturatingAdding(max(0, usage.bytes - liveByteCount))
+    (count * chunkByteCount).saturatingAdding(indexByteCount).saturatingAdding(
+      max(0, usage.bytes.saturatingSubtracting(liveByteCount)))
   }
 
   /// Whether there is more than the limit permits.
@@ -52,7 +55,10 @@ struct PackedMedium {
   /// Chunks that no eviction makes free do not count.
   var recordByteCount: Int64? {
     let byteCount = byteCount(ofChunks: sealed)
-    return byteCount > permitted ? Int64(Double(usage.bytes) * Double(permitted) / Double(byteCount)) : nil
+    guard byteCount > permitted else { return nil }
+    let bytes = Double(usage.bytes)
+    // Fewer than there are, and a number that an integer can hold, whatever a damaged counter says.
+    return Int64(min(bytes * Double(permitted) / Double(byteCount), bytes.nextDown))
   }
 }
 

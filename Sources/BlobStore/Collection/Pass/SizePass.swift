@@ -392,9 +392,11 @@ extension SizePass {
     else { return }
     tally.begin(.size)
     // Of what is packed, as large a part goes as of all.
-    let share = max(
-      Double(excess.bytes) / Double(max(1, tally.report.bytesAfter)),
-      Double(excess.records) / Double(max(1, tally.report.recordsAfter)))
+    let share = min(
+      1,
+      max(
+        Double(excess.bytes) / Double(max(1, tally.report.bytesAfter)),
+        Double(excess.records) / Double(max(1, tally.report.recordsAfter))))
     let before = (bytes: tally.report.bytesAfter, records: tally.report.recordsAfter)
     let subdirectories = LastSubdirectory(open)
     var compaction = PackCompaction(

@@ -182,6 +182,18 @@ import Testing
     #expect(left.records > 3000 && left.bytes < limit * 6 / 10)
   }
 
+  /// A table of chunks is shared, and anything may stand in it. So may any limit be set.
+  @Test(arguments: [1 << 20, Int64.max]) func anyTableAndAnyLimitCanBeAsked(limit: Int64) throws {
+    let store = try store(limit: limit, collectsOnStore: false)
+    for number in 0..<100 { try store.store(Self.payload(number), for: Self.key(number)) }
+    try store.collect()
+    let open = try #require(try store.core.root.opened())
+    let pack = try #require(try store.core.records.packs(of: open)?.packs.files.pack(0))
+    for chunk in 0..<4 { pack.entry(ofChunk: chunk).countLive(records: 1, bytes: .max >> 1) }
+    let medium = try #require(try store.core.packedMedium())
+    #expect(!medium.isTooMuch && medium.recordByteCount == nil)
+  }
+
   @Test func standingsTellWhatAShareOfTheRecordsTakes() {
     var standings = ChunkStandings()
     func chunk(_ number: Int) -> PackAddress { PackAddress(pack: 0, chunk: number, offset: 0) }
