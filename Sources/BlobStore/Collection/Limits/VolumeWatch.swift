@@ -6,8 +6,7 @@ internal import Synchronization
 final class VolumeWatch: Sendable {
   let floor: Int64?
   private let spared = Atomic(Int64.max)
-  /// At or below zero, a look is under way.
-  private let bytesUntilLook = Atomic(Int64(1))
+  private let bytesUntilLook = BytesUntilLook(1)
 
   /// - Returns: nil where nothing depends on the volume.
   init?(_ configuration: BlobStore.Configuration) {
@@ -21,17 +20,14 @@ final class VolumeWatch: Sendable {
   /// Counts what was stored.
   ///
   /// - Returns: whether the caller is the one to look, and to say what came of it.
-  func isDue(after byteCount: Int64) -> Bool {
-    let (before, after) = bytesUntilLook.subtract(byteCount, ordering: .relaxed)
-    return before > 0 && after <= 0
-  }
+  func isDue(after byteCount: Int64) -> Bool { bytesUntilLook.isDue(after: byteCount) }
 
   /// - Parameter bytes: that lie in the directory; nil if that is not known.
   func note(_ share: VolumeShare, holding bytes: Int64?) {
     if let bytes { spared.store(share.spares(forOneHolding: bytes), ordering: .relaxed) }
-    bytesUntilLook.store(share.lookInterval, ordering: .relaxed)
+    bytesUntilLook.begin(share.lookInterval)
   }
 
   /// The look has failed; another one may do better.
-  func noteFailure() { bytesUntilLook.store(1 << 20, ordering: .relaxed) }
+  func noteFailure() { bytesUntilLook.begin(1 << 20) }
 }

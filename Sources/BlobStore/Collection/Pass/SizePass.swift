@@ -19,12 +19,12 @@ final class SizePass {
     var looksAhead = false
   }
 
-  private let core: StoreCore
+  let core: StoreCore
   private let options: BlobStore.CollectionOptions
-  private let tally: CollectionTally
-  private let remover: RecordRemover
+  let tally: CollectionTally
+  let remover: RecordRemover
   private let rule: ExpiryRule
-  private let aim: Aim
+  let aim: Aim
   private(set) var order: EvictionOrder
   /// Whether the records that stay are measured, because the oldest may have to go.
   private let hasLimit: Bool
@@ -34,7 +34,7 @@ final class SizePass {
   /// Those that are next to go; nil where they are not remembered.
   private(set) var queue: EvictionQueue?
   /// Packed records that may go, by chunks, where it seems that some have to.
-  private var packed: ChunkStandings?
+  var packed: ChunkStandings?
   /// The bytes in the quarantine.
   var quarantineBytes: Int64 = 0
 
@@ -83,7 +83,8 @@ final class SizePass {
       excess = measured
     }
     guard let open = try core.root.opened() else { return }
-    try evictByChunks(&excess, open)
+    // Those that would be next by their places alone are not next.
+    if try evictByChunks(&excess, open) { queue = nil }
     guard !tally.isStopped, plan.start(freeing: excess.bytes, records: excess.records) else { return }
     if evictOldest(open) { return }
     try evictByWalking(open)
@@ -171,7 +172,7 @@ final class SizePass {
   }
 
   /// What has to go.
-  private struct Excess {
+  struct Excess {
     var bytes: Int64
     var records: Int64
   }
@@ -288,7 +289,7 @@ extension SizePass {
 
   /// Whether the size pass may remove the record. It may have expired since the expiry pass, or have been left by one
   /// that was cut short. A record that a dry run has counted as removed is gone for it.
-  private func isEvictable(_ state: RecordState) -> Bool {
+  func isEvictable(_ state: RecordState) -> Bool {
     switch state {
     case .live: true
     case .expired: !options.dryRun || tally.report.wasCutShort
@@ -373,58 +374,5 @@ extension SizePass {
       plan.didFree(bytes: candidate.size.bytes)
       return false
     }
-  }
-}
-
-// MARK: - By chunks
-
-extension SizePass {
-  /// In fewer chunks there is no choice.
-  private static let leastChunks = 16
-
-  /// Empties chunks of the packs, where those hold most of what is there: records that are among the first to go are evicted,
-  /// the others move. So what goes leaves no holes (Spec/Eviction.md).
-  ///
-  /// - Parameter excess: what has to go; then, what is left of it.
-  private func evictByChunks(_ excess: inout Excess, _ open: OpenRoot) throws {
-    guard let standings = packed.take(), standings.chunkCount >= Self.leastChunks,
-      standings.logicalByteCount > tally.report.bytesAfter / 2, let packs = try core.records.packs(of: open)
-    else { return }
-    tally.begin(.size)
-    // Of what is packed, as large a part goes as of all.
-    let share = min(
-      1,
-      max(
-        Double(excess.bytes) / Double(max(1, tally.report.bytesAfter)),
-        Double(excess.records) / Double(max(1, tally.report.recordsAfter))))
-    let before = (bytes: tally.report.bytesAfter, records: tally.report.recordsAfter)
-    let subdirectories = LastSubdirectory(open)
-    var compaction = PackCompaction(
-      of: packs, isStopped: { [tally] in tally.isStopped }, didFail: { [tally] in tally.noteFailure($0) })
-    compaction.allowance = PackCompaction.allowanceAtLimit
-    compaction.eviction = PackCompaction.Eviction(
-      standings: standings, byteCount: Int64(share * Double(standings.byteCount)),
-      evict: { try self.evict($0, upTo: $1, in: subdirectories) })
-    try compaction.run()
-    excess.bytes -= before.bytes - tally.report.bytesAfter
-    excess.records -= before.records - tally.report.recordsAfter
-    // Those that would be next by their places alone are not next.
-    queue = nil
-  }
-
-  /// Removes a record if it stands no later than a step.
-  private func evict(_ path: RecordPath, upTo last: EvictionStep, in subdirectories: LastSubdirectory) throws {
-    guard !aim.isSpared(path.digest) else { return }
-    tally.advance()
-    var updateTime: UInt64 = 0
-    let removal = try remover.remove(path, met: nil, for: .evicted, in: subdirectories) { record in
-      guard isEvictable(record.state), let header = record.header else { return false }
-      updateTime = header.updateTime
-      return order.step(of: order.standing(of: header, path.digest).place) <= last
-    }
-    guard case .removed(let size) = removal else { return }
-    tally.isGone(size)
-    let age = core.configuration.now().seconds.saturatingSubtracting(Int64(clamping: updateTime))
-    tally.evictions.add(age: age)
   }
 }

@@ -8,7 +8,6 @@ struct ChunkStandings {
   /// Bytes that the records take in chunks, and as files.
   private(set) var byteCount: Int64 = 0
   private(set) var logicalByteCount: Int64 = 0
-  private(set) var recordCount: Int64 = 0
   /// By chunk and by step.
   private var chunks: [UInt64: [EvictionStep: Int64]] = [:]
   private var sums: [EvictionStep: Int64] = [:]
@@ -21,7 +20,6 @@ struct ChunkStandings {
     let bytes = Int64(entry.byteCount)
     byteCount += bytes
     logicalByteCount.saturatingAdd(logical)
-    recordCount += 1
     sums[step, default: 0] += bytes
     chunks[Self.chunk(of: entry.address), default: [:]][step, default: 0] += bytes
   }
