@@ -14,6 +14,7 @@ final class PackFile: Sendable {
   let identity: FileIdentity
   let head: MappedFile
   private let file: OpenFile
+  private let sync = SharedSync()
   /// The whole pack, for loads that read from memory; nil for loads that read by calls.
   private let content: MappedBytes?
   /// The length of the file at the last look. It only grows.
@@ -82,6 +83,24 @@ extension PackFile {
     try unsafe file.read(into: buffer, at: Int64(address.fileOffset))
   }
 
+  /// Header and name of the record at an address, which may be any one of this pack.
+  ///
+  /// System call: `pread(2)`.
+  ///
+  /// - Returns: nil if no record begins there.
+  func head(of address: PackAddress) throws -> (header: PackedHeader, name: [UInt8])? {
+    guard address.canHoldRecord else { return nil }
+    let largest = PackLayout.recordHeaderByteCount + PackLayout.largestNameByteCount
+    var bytes = [UInt8](repeating: 0, count: min(largest, address.byteCountToChunkEnd))
+    // Before the bytes: those of the chunk's next life have another one.
+    let salt = deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
+    let count = try unsafe bytes.withUnsafeMutableBytes { try unsafe read(into: $0, at: address) }
+    guard let salt,
+      let header = PackedHeader(decoding: unsafe bytes.span.bytes.extracting(first: count), at: address, salt: salt)
+    else { return nil }
+    return (header, Array(bytes[header.nameRange]))
+  }
+
   /// As `read`, from memory where the pack is mapped.
   ///
   /// System call: `pread(2)`. Where the pack is mapped none, but for an `fstat(2)` once the pack has grown.
@@ -140,8 +159,11 @@ extension PackFile {
 
   /// Brings records, salts and dead bits to the medium: they are of one file.
   ///
-  /// System call: `fdatasync(2)`. After a failure the pack must not be synced again, as `OpenFile.synchronize` says.
-  func synchronize() throws(FileError) { try file.synchronize(.barrier) }
+  /// System call: `fdatasync(2)`; none where another thread's call has brought it there meanwhile. After a failure the pack must
+  /// not be synced again, as `OpenFile.synchronize` says.
+  func synchronize() throws(FileError) {
+    try sync.run { () throws(FileError) in try file.synchronize(.barrier) }
+  }
 
   private func range(ofChunk chunk: Int) -> Range<Int64> {
     precondition(0..<PackLayout.chunkCount ~= chunk, "chunk \(chunk)")

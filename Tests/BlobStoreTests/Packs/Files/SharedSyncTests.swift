@@ -1,0 +1,72 @@
+import Posix
+import SystemPackage
+import Testing
+
+@testable import BlobStore
+
+/// Threads that bring one file to the medium together, one step at a time.
+@Suite struct SharedSyncTests {
+  private final class Syncs {
+    let sync = SharedSync()
+    var callCount = 0
+
+    /// - Parameters:
+    ///   - errno: with which the call fails, if it is made.
+    ///   - meanwhile: what others do while the call is under way.
+    func run(
+      since moment: SharedSync.Moment? = nil, failing errno: Errno? = nil, _ meanwhile: () -> Void = {}
+    ) throws(FileError) {
+      try sync.run(since: moment) { () throws(FileError) in
+        callCount += 1
+        meanwhile()
+        if let errno { throw FileError(.sync, Location("file"), errno) }
+      }
+    }
+  }
+
+  @Test func eachThatComesAloneCallsForItself() throws {
+    let syncs = Syncs()
+    for _ in 0..<3 { try syncs.run() }
+    #expect(syncs.callCount == 3)
+    #expect(throws: FileError.self) { try syncs.run(failing: .ioError) }
+    // A failure does not count for those who come later.
+    try syncs.run()
+    #expect(syncs.callCount == 5)
+  }
+
+  /// Two have written before a call begins, and one of them makes it.
+  @Test func whoHasWrittenBeforeACallNeedsNoneOfItsOwn() throws {
+    let syncs = Syncs()
+    let other = syncs.sync.moment()
+    try syncs.run()
+    try syncs.run(since: other)
+    #expect(syncs.callCount == 1)
+  }
+
+  /// The system tells an error once: the one who did not call has to hear of it.
+  @Test func whoHasWrittenBeforeACallFailsWithIt() throws {
+    let syncs = Syncs()
+    let other = syncs.sync.moment()
+    #expect(throws: FileError.self) { try syncs.run(failing: .ioError) }
+    let error = #expect(throws: FileError.self) { try syncs.run(since: other) }
+    #expect(error?.errno == .ioError && syncs.callCount == 1)
+    // Nor does a call that succeeds later make up for it.
+    try syncs.run()
+    #expect(throws: FileError.self) { try syncs.run(since: other) }
+    #expect(syncs.callCount == 2)
+  }
+
+  /// Who has written while a call was under way calls again, and fails if that call has heard of an error.
+  @Test(arguments: [nil, Errno.ioError]) func aCallThatWasUnderWayIsNotEnough(errno: Errno?) throws {
+    let syncs = Syncs()
+    var other: SharedSync.Moment?
+    try? syncs.run(failing: errno) { other = syncs.sync.moment() }
+    let moment = try #require(other)
+    if errno == nil {
+      try syncs.run(since: moment)
+    } else {
+      #expect(throws: FileError.self) { try syncs.run(since: moment) }
+    }
+    #expect(syncs.callCount == 2)
+  }
+}
