@@ -26,11 +26,15 @@ struct CrashScript: CustomStringConvertible, Sendable {
   var format = BlobStore.RecordFormat.checksummed
   /// Whether small records lie in packs.
   var packs = false
+  /// Whether each collection makes a checkpoint of the packs.
+  var checkpoints = false
   /// Of the subject's payload before.
   var oldByteCount = 3000
 
   var description: String {
-    let place = packs ? " in \(oldByteCount > 4096 ? "a file beside packs" : "packs")" : ""
+    let place =
+      packs
+      ? " in \(oldByteCount > 4096 ? "a file beside packs" : "packs")\(checkpoints ? " with checkpoints" : "")" : ""
     return "\(durability) from \(start)\(place): \(operations.map(\.description).joined(separator: ", "))"
   }
 
@@ -49,6 +53,7 @@ struct CrashScript: CustomStringConvertible, Sendable {
     settings.format = format
     settings.warmsUp = start.isWarm
     settings.packs = packs
+    settings.checkpoints = checkpoints
     return settings
   }
 
@@ -161,6 +166,10 @@ extension CrashScript {
     guard packs else { return script }
     script.packs = true
     if Bool.random(using: &generator) { script.oldByteCount = 5000 }
+    guard Bool.random(using: &generator) else { return script }
+    script.checkpoints = true
+    script.operations.insert(.collect(evicting: false), at: 0)
+    script.operations.append(.collect(evicting: Bool.random(using: &generator)))
     return script
   }
 

@@ -49,6 +49,25 @@ import Testing
     try CrashStateTests.expectNone(script, Self.closeEffort)
   }
 
+  /// What a checkpoint says holds for whatever the cut has left of later changes: also of a chunk that was used anew.
+  @Test(arguments: [
+    [
+      FaultOperation.remove(CrashScript.subject), .collect(evicting: false),
+      .store("su-other", PayloadName("new", 700)),
+    ],
+    [.store(CrashScript.subject, PayloadName("new", 700)), .collect(evicting: false), .remove(CrashScript.subject)],
+    [.lock(CrashScript.subject), .collect(evicting: true), .store("x", PayloadName("new", 3000))],
+  ])
+  func aCheckpointSaysNothingThatIsNotSo(operations: [FaultOperation]) throws {
+    for durability in [BlobStore.Durability.automatic, .full] {
+      var script = CrashScript(
+        start: .unlocked, operations: [.collect(evicting: false)] + operations, durability: durability, packs: true)
+      script.checkpoints = true
+      try CrashStateTests.expectNone(
+        script, CrashEffort(statesPerPoint: 8, mostPerPoint: 2, pointShare: TestLength.isShort ? 0.4 : 1))
+    }
+  }
+
   // MARK: - Planted bugs
 
   /// For one script.

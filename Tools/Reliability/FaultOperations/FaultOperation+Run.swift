@@ -18,6 +18,8 @@ public struct StoreSettings: Sendable {
   public var warmsUp = false
   /// Whether small records lie in packs.
   public var packs = false
+  /// Whether each collection makes a checkpoint of the packs, however little has come. A chunk has one record then.
+  public var checkpoints = false
   /// Where a test that watches the calls does so.
   package var files = Files()
 
@@ -38,6 +40,11 @@ public struct StoreSettings: Sendable {
     configuration.format = format
     configuration.limits.freeSpaceFloor = 0
     if packs { configuration.packing = .upTo(Self.largestPackedByteCount) }
+    if checkpoints {
+      configuration.packChunkByteCount = 1
+      configuration.leastPackIndexEntryCount = 1
+      configuration.leastCheckpointByteCount = 1
+    }
     configuration.recycling = recycles ? .automatic : .off
     configuration.logger = Logger(label: "faults", factory: { _ in SwiftLogNoOpLogHandler() })
     let now = now

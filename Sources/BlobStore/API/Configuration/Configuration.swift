@@ -26,6 +26,9 @@ extension BlobStore {
     package var leastPackIndexEntryCount = 60_000
     /// Bytes of a chunk of a pack that are filled; nil for all. With few, chunks are used again soon.
     package var packChunkByteCount: Int?
+    /// So many bytes of packed records have to come before a collection makes another checkpoint. A boot walks them in a tenth of
+    /// a second.
+    package var leastCheckpointByteCount = 64 << 20
     /// The fate of a damaged file that a load has met. The load throws too.
     public var damagePolicy = DamagePolicy.report
     public var logger = Logger(label: "BlobStore")

@@ -2,7 +2,7 @@ internal import BlobRecord
 
 /// What a directory with packs takes on the medium, beside what its size limit permits.
 ///
-/// Chunks count by their tables, the index by its length, and records in files by their bytes.
+/// Chunks count by their tables, the index and its checkpoint by their lengths, and records in files by their bytes.
 struct PackedMedium {
   /// Chunks that take no more records.
   private var sealed: Int64 = 0
@@ -23,7 +23,8 @@ struct PackedMedium {
     self.limit = limit
     self.usage = usage
     chunkByteCount = Int64(packs.packs.files.chunkByteCount)
-    indexByteCount = Int64(IndexLayout.byteCount(ofBuckets: packs.packs.index.bucketCount))
+    indexByteCount = Int64(IndexLayout.byteCount(ofBuckets: packs.packs.index.bucketCount)).saturatingAdding(
+      try PackCheckpoint.byteCount(in: packs.packs.files.directory))
     for pack in try packs.packs.files.all() {
       for number in 0..<PackLayout.chunkCount {
         let entry = pack.entry(ofChunk: number)

@@ -9,7 +9,7 @@ struct ChunkStandings {
   private(set) var byteCount: Int64 = 0
   private(set) var logicalByteCount: Int64 = 0
   /// By chunk and by step.
-  private var chunks: [UInt64: [EvictionStep: Int64]] = [:]
+  private var chunks: [PackAddress: [EvictionStep: Int64]] = [:]
   private var sums: [EvictionStep: Int64] = [:]
 
   /// The chunks in which such records lie.
@@ -21,11 +21,7 @@ struct ChunkStandings {
     byteCount += bytes
     logicalByteCount.saturatingAdd(logical)
     sums[step, default: 0] += bytes
-    chunks[Self.chunk(of: entry.address), default: [:]][step, default: 0] += bytes
-  }
-
-  private static func chunk(of address: PackAddress) -> UInt64 {
-    PackAddress(pack: address.pack, chunk: address.chunk, offset: 0).rawValue
+    chunks[entry.address.chunkStart, default: [:]][step, default: 0] += bytes
   }
 
   /// The last steps of the records that are the first so many bytes, for each of ascending numbers.
@@ -45,7 +41,7 @@ struct ChunkStandings {
 
   /// The bytes of a chunk that stand no later than each of ascending steps; 0 for nil.
   func byteCounts(of chunk: PackAddress, upTo steps: [EvictionStep?]) -> [Int64] {
-    let found = chunks[Self.chunk(of: chunk), default: [:]]
+    let found = chunks[chunk.chunkStart, default: [:]]
     return steps.map { last in
       guard let last else { return 0 }
       return found.reduce(0) { $1.key <= last ? $0 + $1.value : $0 }

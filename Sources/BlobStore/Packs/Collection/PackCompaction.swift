@@ -43,6 +43,8 @@ struct PackCompaction {
   private var lastToGo: EvictionStep?
   /// An empty chunk with its blocks, which only collections use: so a full volume can be cleaned.
   private var spare: CompactedChunk?
+  /// What is known of chunks that become free must be forgotten on the medium before.
+  private var checkpoint: PackCheckpoint?
 
   /// - Parameter didFail: called for a chunk that could not be emptied; the others are, all the same.
   init(of records: PackRecords, isStopped: @escaping () -> Bool, didFail: @escaping (any Error) -> Void) {
@@ -62,6 +64,12 @@ struct PackCompaction {
     }
     try findChunks()
     guard !chunks.isEmpty else { return }
+    switch try PackCheckpoint.open(in: files.directory) {
+    case .absent: break
+    case .checkpoint(let found): checkpoint = found
+    // It may be one for another program, and would not know what becomes free.
+    case .unusable: try PackCheckpoint.remove(in: files.directory)
+    }
     // After the look at what is in flight: what is published by then is in the index.
     try countLive()
     // The one that was kept has no salts. What a killed collection has left has.
@@ -95,6 +103,8 @@ private struct CompactedChunk {
   /// Whether it may have others.
   var hasGaps = false
 
+  /// Whether no entry leads to it, and no change is at it.
+  var isEmpty: Bool { live.records == 0 && isSettled }
   var entry: ChunkEntry { pack.entry(ofChunk: number) }
   var hasSalts: Bool {
     (0..<PackLayout.quarterCount).contains { pack.deadBits(ofChunk: number).salt(ofQuarter: $0) != nil }
@@ -247,12 +257,13 @@ extension PackCompaction {
   /// Frees the chunks to which no entry leads, and at which no change is.
   private mutating func free() throws {
     try countLive()
+    try checkpoint?.uncover(chunks.filter(\.isEmpty).map { (pack: $0.pack, chunk: $0.number) })
     // The one that was kept before may have been used.
     for index in chunks.indices where chunks[index].index != spare?.index {
       let chunk = chunks[index]
       // It is judged once: what comes into a free chunk is not for this pass.
       chunks[index].isSettled = false
-      guard chunk.live.records == 0, chunk.isSettled, try release(chunk) else {
+      guard chunk.isEmpty, try release(chunk) else {
         chunk.entry.endCollection()
         continue
       }

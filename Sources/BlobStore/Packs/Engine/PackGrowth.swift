@@ -62,7 +62,7 @@ struct PackGrowth {
 
   private mutating func fill(_ growth: PackIndexGrowth) throws -> Filling {
     // Each stripe is taken once: a change that has not seen the growth has ended then.
-    for stripe in 0..<ControlLayout.stripeCount { try finish(try records.core.stripes.hold(UInt64(stripe))) }
+    try records.finishAllStripes()
     // A record that moves meanwhile is led to by its change in both indexes, wherever the walk is.
     let walk = try PackWalk(records)
     do {

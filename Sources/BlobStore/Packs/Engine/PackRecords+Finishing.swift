@@ -3,6 +3,18 @@ internal import Posix
 internal import Synchronization
 
 extension PackRecords {
+  /// Takes each stripe once, and finishes what is unfinished there: all changes that had begun before have ended then.
+  ///
+  /// No key may be held.
+  ///
+  /// - Throws: `busy` where another process has a stripe for too long.
+  mutating func finishAllStripes() throws {
+    for stripe in 0..<ControlLayout.stripeCount {
+      let hold = try core.stripes.hold(UInt64(stripe))
+      try finish(hold)
+    }
+  }
+
   /// Finishes what a dead holder of the stripe, or a failed change, has announced and not ended.
   mutating func finish(_ hold: borrowing KeyHold) throws {
     for word in [ControlLayout.IntentWord.new, .old] {
@@ -38,15 +50,9 @@ extension PackRecords {
 
   /// The name of a record at an address, if it is one of the stripe.
   private func fileName(of pack: PackFile, _ address: PackAddress, _ hold: borrowing KeyHold) throws -> String? {
-    let largest = PackLayout.recordHeaderByteCount + PackLayout.largestNameByteCount
-    var bytes = [UInt8](repeating: 0, count: min(largest, address.byteCountToChunkEnd))
-    let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
-    let count = try unsafe bytes.withUnsafeMutableBytes { try unsafe pack.read(into: $0, at: address) }
-    guard let salt,
-      let header = PackedHeader(decoding: unsafe bytes.span.bytes.extracting(first: count), at: address, salt: salt)
-    else { return nil }
-    let name = Array(bytes[header.nameRange])
-    guard hold.covers(NameDigest.digest(ofFileName: name.span)) else { return nil }
+    guard let name = try pack.head(of: address)?.name, hold.covers(NameDigest.digest(ofFileName: name.span)) else {
+      return nil
+    }
     return String(validating: name, as: UTF8.self)
   }
 

@@ -14,41 +14,78 @@ struct PackRecovery {
   let leastEntryCount: Int
 
   /// - Returns: the new index, which is in force.
-  /// - Complexity: all chunks in use are read: O(*n*) for *n* bytes of packs; memory O(*m*) for *m* records.
+  /// - Complexity: what the checkpoint does not cover is read: O(*n*) for *n* bytes of such chunks and *n* buckets of the
+  ///   checkpoint; memory O(*m*) for *m* records there, and for the buckets.
   func run() throws -> PackIndex {
     // From here on no process believes the index that it has open.
     control.setPackIndexNumber(0)
     let packs = try files.all()
-    var rebuild = PackRebuild(expecting: packs.reduce(0) { $0 + liveRecordCount(of: $1) })
-    for pack in packs { try add(pack, to: &rebuild) }
-    for address in rebuild.mustDie {
-      packs.first { $0.number == address.pack }?.deadBits(ofChunk: address.chunk).set(address, isDead: true)
-    }
-    countLive(rebuild, in: packs)
-    control.raisePackSequence(to: rebuild.highestSequence)
-    let index = try filledIndex(by: rebuild)
+    let index = try restoredIndex(of: packs) ?? filledIndex(by: rebuild(of: packs))
+    countLive(by: index, in: packs)
     control.setPackIndexNumber(index.number)
     return index
   }
 
-  /// What the hints of its chunks say, as far as they can be true.
-  private func liveRecordCount(of pack: PackFile) -> Int {
-    let most = PackLayout.quarterCount * PackLayout.cellsPerQuarter
-    return (0..<PackLayout.chunkCount).reduce(0) { $0 + min(max(pack.entry(ofChunk: $1).liveRecordCount, 0), most) }
+  /// - Returns: nil without a checkpoint, or where it cannot be used after all.
+  private func restoredIndex(of packs: [PackFile]) throws -> PackIndex? {
+    guard case .checkpoint(let checkpoint) = try PackCheckpoint.open(in: files.directory),
+      checkpoint.header.packCount <= packs.count, try checkpoint.isWhole()
+    else { return nil }
+    let restoration = PackRestoration(from: checkpoint, packs)
+    let header = checkpoint.header
+    let index = try emptyIndex(bucketCount: header.bucketCount, seed: header.seed)
+    try checkpoint.forEachPiece { index.fill(with: $1, from: $0) { restoration.isLive($0) } }
+    let rebuild = try rebuild(of: packs) { !restoration.covers(chunk: $1, of: $0) }
+    for record in rebuild.entries {
+      // Names whose entries crowd in one place need another seed, and so the names of all records.
+      guard try restoration.settle(record, in: index) else { return nil }
+    }
+    guard restoration.isStillTrue else { return nil }
+    control.raisePackSequence(to: header.sequence)
+    return index
   }
 
-  private func add(_ pack: PackFile, to rebuild: inout PackRebuild) throws {
+  /// Walks chunks, and marks what must be dead in them.
+  private func rebuild(
+    of packs: [PackFile], where isWalked: (PackFile, Int) -> Bool = { _, _ in true }
+  ) throws -> PackRebuild {
+    var rebuild = PackRebuild(expecting: packs.reduce(0) { $0 + liveRecordCount(of: $1, where: isWalked) })
+    var salts: [PackAddress: ChunkSalts] = [:]
+    for pack in packs { try add(pack, where: isWalked, to: &rebuild, &salts) }
+    for address in rebuild.mustDie {
+      guard let pack = packs.first(where: { $0.number == address.pack }) else { continue }
+      // A collection that was ending may have made the chunk free since, and another record may lie there.
+      guard pack.salts(ofChunk: address.chunk) == salts[address.chunkStart] else { continue }
+      pack.deadBits(ofChunk: address.chunk).set(address, isDead: true)
+    }
+    control.raisePackSequence(to: rebuild.highestSequence)
+    return rebuild
+  }
+
+  /// What the hints of its chunks say, as far as they can be true.
+  private func liveRecordCount(of pack: PackFile, where isWalked: (PackFile, Int) -> Bool) -> Int {
+    let most = PackLayout.quarterCount * PackLayout.cellsPerQuarter
+    return (0..<PackLayout.chunkCount).reduce(0) { sum, chunk in
+      isWalked(pack, chunk) ? sum + min(max(pack.entry(ofChunk: chunk).liveRecordCount, 0), most) : sum
+    }
+  }
+
+  private func add(
+    _ pack: PackFile, where isWalked: (PackFile, Int) -> Bool, to rebuild: inout PackRebuild,
+    _ saltsOfChunks: inout [PackAddress: ChunkSalts]
+  ) throws {
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: PackLayout.chunkByteCount, alignment: 16)
     defer { unsafe bytes.deallocate() }
     for number in 0..<PackLayout.chunkCount {
       let entry = pack.entry(ofChunk: number)
       let state = entry.state
-      guard state.kind != .free else { continue }
+      guard state.kind != .free, isWalked(pack, number) else { continue }
       let hasOwner = try control.isOwn(state.owner) || control.isAlive(state.owner)
       // One whose process has died takes no more.
       if state.kind == .open, !hasOwner { _ = entry.seal(owner: state.owner) }
       let salts = pack.salts(ofChunk: number)
       let start = PackAddress(pack: pack.number, chunk: number, offset: 0)
+      saltsOfChunks[start] = salts
       let count = try unsafe pack.read(into: bytes, at: start)
       let chunk = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
       let bits = pack.deadBits(ofChunk: number)
@@ -64,14 +101,15 @@ struct PackRecovery {
   }
 
   /// Puts the hints of the chunks right, which a power cut or a kill has left as they were.
-  private func countLive(_ rebuild: PackRebuild, in packs: [PackFile]) {
+  private func countLive(by index: PackIndex, in packs: [PackFile]) {
     let chunkCount = PackLayout.chunkCount
     var live = [(records: Int, bytes: Int)](
       repeating: (0, 0), count: (packs.map { $0.number + 1 }.max() ?? 0) * chunkCount)
-    for entry in rebuild.entries {
-      let index = entry.address.pack * chunkCount + entry.address.chunk
-      live[index].records += 1
-      live[index].bytes += entry.byteCount
+    index.forEachEntry { entry in
+      let chunk = entry.address.pack * chunkCount + entry.address.chunk
+      guard live.indices.contains(chunk) else { return }
+      live[chunk].records += 1
+      live[chunk].bytes += entry.byteCount
     }
     for pack in packs {
       for number in 0..<chunkCount {
@@ -86,23 +124,27 @@ struct PackRecovery {
   private func filledIndex(by rebuild: PackRebuild) throws -> PackIndex {
     var bucketCount = PackIndex.bucketCount(forEntries: max(leastEntryCount, rebuild.count + rebuild.count / 2))
     while true {
-      _ = try files.directory.subdirectory.directory.unlink(PackIndex.name)
-      try PackIndexGrowth.giveUp(in: files.directory)
-      _ = try PackIndex.make(bucketCount: bucketCount, boot: boot, in: files.directory, names: names)
-      guard case .index(let index) = try PackIndex.open(in: files.directory) else {
-        throw BlobStoreError(
-          .internalInconsistency, "the index of the packs is gone or changed",
-          path: files.directory.path.appending(PackIndex.name))
-      }
+      let index = try emptyIndex(bucketCount: bucketCount)
       let isWhole = rebuild.entries.allSatisfy { record in
-        let entry = IndexEntry(
-          tag: index.tag(of: record.nameDigest), byteCount: record.byteCount, address: record.address)
-        return index.insert(entry, record.nameDigest, time: IndexLayout.time(of: record.lastUse)) != nil
+        index.insert(record.entry(in: index), record.nameDigest, time: IndexLayout.time(of: record.lastUse)) != nil
       }
       if isWhole { return index }
       // Names whose entries crowd in one place: another seed, and more room.
       bucketCount += bucketCount / 2
     }
+  }
+
+  /// - Parameter seed: nil for a random one.
+  private func emptyIndex(bucketCount: Int, seed: UInt64? = nil) throws -> PackIndex {
+    _ = try files.directory.subdirectory.directory.unlink(PackIndex.name)
+    try PackIndexGrowth.giveUp(in: files.directory)
+    _ = try PackIndex.make(bucketCount: bucketCount, seed: seed, boot: boot, in: files.directory, names: names)
+    guard case .index(let index) = try PackIndex.open(in: files.directory) else {
+      throw BlobStoreError(
+        .internalInconsistency, "the index of the packs is gone or changed",
+        path: files.directory.path.appending(PackIndex.name))
+    }
+    return index
   }
 }
 

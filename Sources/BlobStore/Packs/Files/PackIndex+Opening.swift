@@ -60,14 +60,16 @@ extension PackIndex {
   /// - Parameters:
   ///   - name: a free one, unless another process is faster.
   ///   - bucketCount: above 0.
+  ///   - seed: nil for a random one.
   ///   - boot: of the system that runs.
   /// - Returns: false if another process was faster.
   static func make(
-    _ name: String = PackIndex.name, bucketCount: Int, boot: SIMD2<UInt64>, in packs: PackDirectory,
+    _ name: String = PackIndex.name, bucketCount: Int, seed: UInt64? = nil, boot: SIMD2<UInt64>,
+    in packs: PackDirectory,
     names: TemporaryNames
   ) throws -> Bool {
     precondition(bucketCount > 0)
-    let format = format(name, bucketCount, boot)
+    let format = format(name, bucketCount, boot, seed: seed)
     var draft = try SharedFile.draft(format, in: packs.subdirectory, packs.ownership, names: names)
     return try draft.commitOrLink(as: name)
   }
@@ -84,7 +86,7 @@ extension PackIndex {
   }
 
   private static func format(
-    _ name: String, _ bucketCount: Int, _ boot: SIMD2<UInt64> = .zero
+    _ name: String, _ bucketCount: Int, _ boot: SIMD2<UInt64> = .zero, seed: UInt64? = nil
   ) -> SharedFile.Format {
     SharedFile.Format(
       name: name, title: "the index of the packs", loss: "no packs", magic: IndexLayout.magic,
@@ -95,7 +97,7 @@ extension PackIndex {
         words[IndexLayout.versionOffset / 8] = IndexLayout.version
         words[IndexLayout.numberOffset / 8] = .random(in: PackIndex.numbers)
         words[IndexLayout.bucketCountOffset / 8] = UInt64(bucketCount)
-        words[IndexLayout.seedOffset / 8] = .random(in: 0 ... .max)
+        words[IndexLayout.seedOffset / 8] = seed ?? .random(in: 0 ... .max)
         words[IndexLayout.bootOffset / 8] = boot.x
         words[IndexLayout.bootOffset / 8 + 1] = boot.y
         return words

@@ -183,6 +183,40 @@ extension PackIndex {
   }
 }
 
+// MARK: - All buckets
+
+extension PackIndex {
+  private static let wordsPerBucket = IndexLayout.bucketByteCount / 8
+
+  /// The words of some buckets as they are while this runs. Changes may go on: each word is one from before a change or from after
+  /// it.
+  func copiedBuckets(_ buckets: Range<Int>) -> [UInt64] {
+    let count = buckets.count * Self.wordsPerBucket
+    return unsafe map.withWords(at: IndexLayout.bucketOffset(buckets.lowerBound), count: count) { words in
+      (0..<count).map { unsafe words[$0].load(ordering: .relaxed) }
+    }
+  }
+
+  /// Takes buckets over into an index that is not in force, where those are empty.
+  ///
+  /// - Parameters:
+  ///   - buckets: of an index with the same seed and as many buckets.
+  ///   - first: the number of the first of them.
+  ///   - isKept: whether an entry is.
+  func fill(with buckets: [UInt64], from first: Int, where isKept: (IndexEntry) -> Bool) {
+    var kept: Int64 = 0
+    unsafe map.withWords(at: IndexLayout.bucketOffset(first), count: buckets.count) { words in
+      for (number, word) in buckets.enumerated() {
+        let isEntry = number % Self.wordsPerBucket < IndexLayout.entriesPerBucket
+        guard !isEntry || (word != 0 && isKept(IndexEntry(rawValue: word))) else { continue }
+        unsafe words[number].store(word, ordering: .relaxed)
+        if isEntry { kept += 1 }
+      }
+    }
+    countEntries(kept)
+  }
+}
+
 // MARK: - Changing under a stripe
 
 extension PackIndex {

@@ -34,6 +34,9 @@ extension PackAddress {
     Int(truncatingIfNeeded: rawValue & (1 << Self.offsetBitCount - 1)) * PackLayout.recordAlignment
   }
 
+  /// Where the address's chunk begins.
+  package var chunkStart: PackAddress { PackAddress(pack: pack, chunk: chunk, offset: 0) }
+
   /// Bytes from the pack file's begin.
   package var fileOffset: Int { PackLayout.fileOffset(ofChunk: chunk) + offset }
 

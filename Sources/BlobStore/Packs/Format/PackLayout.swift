@@ -66,6 +66,8 @@ extension PackLayout {
   /// At most one record begins in a cell, because no record is shorter.
   package static let cellByteCount = 64
   package static let cellsPerQuarter = quarterByteCount / cellByteCount
+  /// In all chunks of a pack.
+  package static let mostRecords = chunkCount * quarterCount * cellsPerQuarter
 
   /// The offset of a dead sector in the file. Its first word holds the salt, the other 63 words the bits of the cells.
   package static func deadSectorOffset(ofChunk chunk: Int, quarter: Int) -> Int {

@@ -54,7 +54,7 @@ package struct PackRebuild: Sendable {
     mustDie.append(entry.isNewer(than: rival) ? rival.address : entry.address)
   }
 
-  private static func hash(of name: RawSpan) -> UInt64 {
+  fileprivate static func hash(of name: RawSpan) -> UInt64 {
     var hasher = Hasher()
     unsafe name.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
     return UInt64(bitPattern: Int64(hasher.finalize()))
@@ -62,6 +62,14 @@ package struct PackRebuild: Sendable {
 }
 
 extension PackRebuild.Entry {
+  /// Whether a record has this one's name.
+  package func isOfName(_ name: RawSpan) -> Bool { PackRebuild.hash(of: name) == nameHash }
+
+  /// As for two of a walk.
+  package func isNewer(than rival: PackedHeader, at place: PackAddress) -> Bool {
+    (sequence, address.rawValue) > (rival.sequence, place.rawValue)
+  }
+
   /// No two records have one sequence unless bytes were forged or copied; then the address decides.
   fileprivate func isNewer(than rival: Self) -> Bool {
     (sequence, address.rawValue) > (rival.sequence, rival.address.rawValue)

@@ -1,0 +1,134 @@
+internal import BlobRecord
+internal import Posix
+internal import SystemPackage
+
+/// The index as it was at one time, on the medium, `.packs/checkpoint`: after a boot, only the chunks that it does not cover are
+/// walked.
+///
+/// A chunk is covered while all its records lie there as they did at that time: some may have died since, none has come. Before
+/// such a chunk is used anew, it is uncovered, on the medium.
+final class PackCheckpoint {
+  static let name = "checkpoint"
+
+  let header: CheckpointHeader
+  private let directory: PackDirectory
+  private let file: OpenFile
+  /// Of the chunks of all packs; zeros for one that is not covered.
+  private var covers: [SIMD4<UInt32>]
+
+  private init(_ header: CheckpointHeader, _ directory: PackDirectory, _ file: consuming OpenFile) throws {
+    self.header = header
+    self.directory = directory
+    covers = Array(repeating: .zero, count: header.packCount * PackLayout.chunkCount)
+    let offset = Int64(CheckpointLayout.coverOffset(pack: 0, chunk: 0))
+    _ = try unsafe covers.withUnsafeMutableBytes { try unsafe file.read(into: $0, at: offset) }
+    self.file = file
+  }
+
+  /// What lies under the name of a checkpoint.
+  enum Opened {
+    case absent
+    case checkpoint(PackCheckpoint)
+    /// Another user's, a later version's, or damaged. It must not outlive a change of a chunk that it may cover.
+    case unusable
+  }
+
+  /// System calls: `openat2(2)`, and where there is one, `fstat(2)`, `pread(2)` twice.
+  static func open(in directory: PackDirectory) throws -> Opened {
+    switch try directory.subdirectory.directory.openFile(name, for: .readWrite) {
+    case .absent: return .absent
+    case .notRegular: return .unusable
+    case .regular(let file, let status):
+      guard directory.ownership.owners.distrust(of: status) == nil, !directory.ownership.isOutgrown(control: status)
+      else {
+        return .unusable
+      }
+      var bytes = [UInt8](repeating: 0, count: CheckpointLayout.headerFieldsByteCount)
+      let count = try unsafe bytes.withUnsafeMutableBytes { try unsafe file.read(into: $0, at: 0) }
+      guard count == bytes.count, let header = CheckpointHeader(decoding: unsafe bytes.span.bytes),
+        status.size == Int64(header.fileByteCount)
+      else { return .unusable }
+      return .checkpoint(try PackCheckpoint(header, directory, file))
+    }
+  }
+
+  /// Removes whatever has the name, on the medium.
+  static func remove(in directory: PackDirectory) throws {
+    let subdirectory = directory.subdirectory
+    if try subdirectory.directory.unlink(name) { try subdirectory.directory.synchronize() }
+  }
+
+  /// Bytes of the file that has the name; 0 without one.
+  ///
+  /// System call: `fstatat(2)`.
+  static func byteCount(in directory: PackDirectory) throws(FileError) -> Int64 {
+    try directory.subdirectory.directory.status(of: name)?.size ?? 0
+  }
+
+  /// The buckets that are read or written at once: 64 KiB.
+  static func pieces(ofBuckets count: Int) -> some Sequence<Range<Int>> {
+    stride(from: 0, to: count, by: 1024).lazy.map { $0..<min($0 + 1024, count) }
+  }
+
+  /// Whether the buckets are as they were written.
+  ///
+  /// - Complexity: O(*n*) for *n* buckets.
+  func isWhole() throws -> Bool {
+    var crc = CRC32()
+    try forEachPiece { _, words in crc.update(unsafe words.span.bytes) }
+    return crc.value == header.bucketsCRC
+  }
+
+  /// Calls a closure with the buckets, some at a time, and with the number of the first of these.
+  ///
+  /// System calls: `pread(2)` for 64 KiB.
+  func forEachPiece(_ body: (Int, [UInt64]) throws -> Void) throws {
+    var offset = CheckpointLayout.bucketsOffset(packs: header.packCount)
+    for piece in Self.pieces(ofBuckets: header.bucketCount) {
+      var words = [UInt64](repeating: 0, count: piece.count * IndexLayout.bucketByteCount / 8)
+      _ = try unsafe words.withUnsafeMutableBytes { try unsafe file.read(into: $0, at: Int64(offset)) }
+      offset += 8 * words.count
+      try body(piece.lowerBound, words)
+    }
+  }
+}
+
+// MARK: - Covered chunks
+
+extension PackCheckpoint {
+  /// Whether a chunk has the salts with which it was covered.
+  func covers(chunk: Int, of pack: PackFile) -> Bool {
+    guard pack.number < header.packCount else { return false }
+    let cover = covers[pack.number * PackLayout.chunkCount + chunk]
+    return cover != .zero && cover == Self.cover(ofChunk: chunk, of: pack)
+  }
+
+  /// The salts of a chunk; zeros where one is missing.
+  static func cover(ofChunk chunk: Int, of pack: PackFile) -> SIMD4<UInt32> {
+    let salts = pack.salts(ofChunk: chunk)
+    guard let first = salts[0], let second = salts[1], let third = salts[2], let fourth = salts[3] else { return .zero }
+    return SIMD4(first, second, third, fourth)
+  }
+
+  /// Takes chunks out of the checkpoint, on the medium: from then on, they may be used anew.
+  ///
+  /// System calls: none, if none of them is covered; else `pwrite(2)` for each, and `fdatasync(2)`.
+  func uncover(_ chunks: [(pack: PackFile, chunk: Int)]) throws {
+    let covered = chunks.map { $0.pack.number * PackLayout.chunkCount + $0.chunk }.filter {
+      covers.indices.contains($0) && covers[$0] != .zero
+    }
+    guard !covered.isEmpty else { return }
+    do throws(FileError) {
+      let none = [UInt8](repeating: 0, count: CheckpointLayout.coverByteCount)
+      for index in covered {
+        try file.write(
+          unsafe none.span.bytes, at: Int64(CheckpointLayout.coverOffset(pack: 0, chunk: 0) + index * none.count))
+      }
+      try file.synchronize(.barrier)
+    } catch {
+      // What was written may never reach the medium, and no later sync would tell: a walk of all chunks is better then.
+      try Self.remove(in: directory)
+    }
+    for index in covered { covers[index] = .zero }
+  }
+}

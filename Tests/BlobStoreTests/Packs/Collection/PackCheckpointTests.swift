@@ -1,0 +1,414 @@
+import BlobRecord
+import Foundation
+import Locks
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+@testable import BlobStore
+
+/// What a boot finds by a checkpoint: all that a walk of all chunks would find.
+@Suite struct PackCheckpointTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  /// Of small chunks, with a checkpoint at each collection that has seen a few records come.
+  private func store(
+    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
+    try cache.store(files: files) {
+      $0.packing = .upTo(8192)
+      $0.packChunkByteCount = 16 << 10
+      $0.leastPackIndexEntryCount = 100
+      $0.leastCheckpointByteCount = 1
+      change(&$0)
+    }
+  }
+
+  private static func key(_ number: Int) -> BlobKey { BlobKey("key \(number)") }
+
+  /// A thousand bytes: a chunk has sixteen.
+  private static func payload(_ number: Int, _ version: Int = 0) -> Data {
+    BlobStoreTests.payload(1000, UInt64(number + 10_000 * version))
+  }
+
+  private static let count = 400
+
+  /// Stores by a process that has ended, and a collection by another.
+  private func makeCheckpoint(files: Files = Files()) throws {
+    let writer = try store()
+    for number in 0..<Self.count { try writer.store(Self.payload(number), for: Self.key(number)) }
+    try collect(files: files)
+  }
+
+  private func collect(files: Files = Files()) throws { #expect(try store(files: files).collect().failed == 0) }
+
+  private var checkpoint: String { cache.path(".packs/checkpoint") }
+
+  private func expectSoundPacks(sourceLocation: SourceLocation = #_sourceLocation) throws {
+    let audit = try PackAudit(of: cache.root)
+    #expect(audit.flaws == [], sourceLocation: sourceLocation)
+    #expect(audit.current.mapValues(\.address) == audit.newest.mapValues(\.address), sourceLocation: sourceLocation)
+  }
+
+  private static func gone(_ numbers: Range<Int>) -> [Int: Data?] {
+    Dictionary(uniqueKeysWithValues: numbers.map { ($0, Data?.none) })
+  }
+
+  /// - Returns: how many reads of packs the first look has made.
+  @discardableResult
+  private func expectAfterBoot(
+    _ expected: [Int: Data?], sourceLocation: SourceLocation = #_sourceLocation
+  ) throws -> Int {
+    try NextBoot.begin(in: cache.root.string)
+    let trace = CallTrace()
+    let store = try store(files: trace.files)
+    #expect(try store.load("none") == nil, sourceLocation: sourceLocation)
+    let reads = trace.take().count { $0.call == .read && $0.path.hasSuffix("/p-0") }
+    for number in 0..<Self.count + 100 {
+      let payload = expected[number] ?? (number < Self.count ? Self.payload(number) : nil)
+      #expect(try store.load(Self.key(number))?.payload == payload, "\(number)", sourceLocation: sourceLocation)
+    }
+    try expectSoundPacks(sourceLocation: sourceLocation)
+    return reads
+  }
+
+  @Test func whatIsCoveredIsNotWalked() throws {
+    try makeCheckpoint()
+    let reads = try expectAfterBoot([:])
+    // Two are of the pack's header.
+    #expect(reads <= 5, "\(reads) reads")
+    try FileManager.default.removeItem(atPath: checkpoint)
+    let all = try expectAfterBoot([:])
+    #expect(all > Self.count / 16, "\(all) reads")
+  }
+
+  @Test func whatHasChangedSinceIsFound() throws {
+    try makeCheckpoint()
+    var expected: [Int: Data?] = [:]
+    do {
+      let writer = try store()
+      for number in stride(from: 0, to: Self.count, by: 7) {
+        try writer.store(Self.payload(number, 1), for: Self.key(number))
+        expected[number] = Self.payload(number, 1)
+      }
+      for number in stride(from: 1, to: Self.count, by: 7) {
+        try writer.remove(Self.key(number))
+        expected[number] = .some(nil)
+      }
+      for number in stride(from: 2, to: Self.count, by: 35) { try writer.lock(Self.key(number)) }
+      for number in Self.count..<Self.count + 50 {
+        try writer.store(Self.payload(number), for: Self.key(number))
+        expected[number] = Self.payload(number)
+      }
+    }
+    try expectAfterBoot(expected)
+    let store = try store()
+    for number in 0..<Self.count where number % 7 != 1 {
+      #expect(try store.header(for: Self.key(number))?.refCount == (number % 35 == 2 ? 1 : 0), "\(number)")
+    }
+    // What is stored from here on is the newest.
+    try store.store(Self.payload(2, 2), for: Self.key(2))
+    expected[2] = Self.payload(2, 2)
+    try FileManager.default.removeItem(atPath: checkpoint)
+    try expectAfterBoot(expected)
+  }
+
+  /// A power cut has undone what says that a record is dead: the newer one counts, and the older one is marked again.
+  @Test func anOlderRecordThatIsCoveredGivesWay() throws {
+    try makeCheckpoint()
+    let numbers = [3, 77, 210]
+    let places = try numbers.map { try #require(try store().place(of: Self.key($0))) }
+    do {
+      let writer = try store()
+      for number in numbers { try writer.store(Self.payload(number, 1), for: Self.key(number)) }
+    }
+    for place in places { try setDead(false, PackAddress(rawValue: place)) }
+    let expected = Dictionary(uniqueKeysWithValues: numbers.map { ($0, Optional(Self.payload($0, 1))) })
+    try expectAfterBoot(expected)
+    let writer = try store()
+    for number in numbers { try writer.remove(Self.key(number)) }
+    try FileManager.default.removeItem(atPath: checkpoint)
+    try expectAfterBoot(expected.mapValues { _ in Data?.none })
+  }
+
+  /// The newer one is covered, and a copy of an older one lies in a chunk that is not.
+  @Test func anOlderRecordThatIsNotCoveredGivesWay() throws {
+    let writer = try store()
+    try writer.store(Self.payload(0, 1), for: Self.key(0))
+    let place = PackAddress(rawValue: try #require(try writer.place(of: Self.key(0))))
+    // Another process has replaced it since, and its chunk is full.
+    try makeCheckpoint()
+    try setDead(false, place)
+    try expectAfterBoot([:])
+  }
+
+  private func setDead(_ isDead: Bool, _ address: PackAddress) throws {
+    let file = try FileHandle(forUpdating: URL(filePath: cache.path(".packs/p-0")))
+    defer { try? file.close() }
+    let offset = UInt64(address.deadWordOffset) + UInt64(address.cell % 64 / 8)
+    try file.seek(toOffset: offset)
+    let byte = try #require(try file.read(upToCount: 1)?.first)
+    let bit = UInt8(1) << UInt8(address.cell % 8)
+    try file.seek(toOffset: offset)
+    try file.write(contentsOf: Data([isDead ? byte | bit : byte & ~bit]))
+  }
+
+  /// Names of one digest have one tag: the name decides.
+  @Test func namesOfOneDigestAreToldApart() throws {
+    do { try store().store(Self.payload(1), for: CollidingKeys.first) }
+    try makeCheckpoint()
+    do { try store().store(Self.payload(2), for: CollidingKeys.second) }
+    try expectAfterBoot([:])
+    #expect(try store().load(CollidingKeys.first)?.payload == Self.payload(1))
+    #expect(try store().load(CollidingKeys.second)?.payload == Self.payload(2))
+  }
+
+  /// By an index that is made by a walk, a record was last used when it was stored.
+  @Test func timesOfUseOutlastABoot() throws {
+    do {
+      let writer = try store()
+      for number in 0..<Self.count { try writer.store(Self.payload(number), for: Self.key(number)) }
+      cache.clock.advance(by: 100)
+      try writer.touch(Self.key(5))
+    }
+    try collect()
+    try NextBoot.begin(in: cache.root.string)
+    #expect(try store().header(for: Self.key(5))?.updateTime == UInt64(cache.now))
+    #expect(try store().header(for: Self.key(6))?.updateTime == UInt64(cache.now - 100))
+  }
+
+  // MARK: - When
+
+  @Test func noneIsMadeForLittle() throws {
+    do { try store().store(Self.payload(0), for: Self.key(0)) }
+    #expect(try store { $0.leastCheckpointByteCount = 5000 }.collect().failed == 0)
+    #expect(try !cache.exists(".packs/checkpoint"))
+  }
+
+  @Test func anotherIsMadeOnceMuchHasCome() throws {
+    try makeCheckpoint()
+    let first = try bytes(ofFile: checkpoint)
+    try collect()
+    #expect(try bytes(ofFile: checkpoint) == first)
+    do {
+      let writer = try store()
+      for number in Self.count..<Self.count + 60 { try writer.store(Self.payload(number), for: Self.key(number)) }
+    }
+    try collect()
+    #expect(try bytes(ofFile: checkpoint) != first)
+    let expected = (Self.count..<Self.count + 60).map { ($0, Optional(Self.payload($0))) }
+    #expect(try expectAfterBoot(Dictionary(uniqueKeysWithValues: expected)) <= 6)
+  }
+
+  // MARK: - Order
+
+  /// A chunk is out of the checkpoint, on the medium, before it is free.
+  @Test func aChunkIsUncoveredBeforeItIsFree() throws {
+    try makeCheckpoint()
+    do {
+      let writer = try store()
+      for number in 0..<100 { try writer.remove(Self.key(number)) }
+    }
+    let before = try covered()
+    let trace = CallTrace()
+    let file = cache.path(".packs/p-0")
+    let states = Lock<[Int]>([])
+    trace.onCall { call, path in
+      guard call == .sync, path.lastComponent?.string == PackCheckpoint.name else { return nil }
+      let used = (try? bytes(ofFile: file)).map { pack in
+        (0..<60).count { pack[PackLayout.tableEntryOffset(ofChunk: $0)] != 0 }
+      }
+      states.withLock { $0.append(used ?? -1) }
+      return nil
+    }
+    let used = try bytes(ofFile: file)
+    let usedBefore = (0..<60).count { used[PackLayout.tableEntryOffset(ofChunk: $0)] != 0 }
+    try collect(files: trace.files)
+    let after = try covered()
+    #expect(after.isStrictSubset(of: before) && before.count - after.count >= 5)
+    // Each time before the chunks that it is about.
+    let seen = states.withLock { $0 }
+    #expect(seen.first == usedBefore, "\(seen), \(usedBefore) before")
+    let calls = trace.take()
+    let written = try #require(calls.firstIndex { $0.call == .write && $0.path == checkpoint })
+    #expect(calls[written...].contains { $0.call == .sync && $0.path == checkpoint })
+    try expectAfterBoot(Self.gone(0..<100))
+  }
+
+  /// The chunks that are covered.
+  private func covered() throws -> Set<Int> {
+    let bytes = try bytes(ofFile: checkpoint)
+    return Set(
+      (0..<PackLayout.chunkCount).filter { chunk in
+        let start = CheckpointLayout.coverOffset(pack: 0, chunk: chunk)
+        return bytes[start..<start + CheckpointLayout.coverByteCount].contains { $0 != 0 }
+      })
+  }
+
+  /// What is covered is on the medium before the checkpoint has its name, and the checkpoint too.
+  @Test func packsAreOnTheMediumBefore() throws {
+    let trace = CallTrace()
+    try makeCheckpoint(files: trace.files)
+    let calls = trace.take()
+    let named = try #require(
+      calls.firstIndex { $0.path.hasSuffix(".packs/checkpoint") && [.rename, .renameNoReplace].contains($0.call) })
+    let syncs = calls[..<named].filter { $0.call == .sync }
+    #expect(syncs.dropLast().contains { $0.path.hasSuffix("/p-0") }, "\(syncs)")
+    #expect(syncs.last?.path.hasSuffix("/p-0") == false, "\(syncs)")
+    #expect(calls[named...].contains { $0.call == .sync && $0.path.hasSuffix(".packs") })
+  }
+
+  // MARK: - Where it fails
+
+  /// Each call of a collection that makes a checkpoint, or takes chunks out of one, fails in turn: nothing is lost.
+  @Test(arguments: [Errno.ioError, .noSpace]) func everyFailedCallIsHarmless(errno: Errno) throws {
+    for isFirst in [true, false] {
+      var call = 0
+      var isDone = false
+      while !isDone {
+        call += 1
+        let run = try PackCheckpointTests()
+        var expected: [Int: Data?] = [:]
+        if !isFirst {
+          try run.makeCheckpoint()
+          let writer = try run.store()
+          for number in 0..<100 {
+            try writer.remove(Self.key(number))
+            expected[number] = .some(nil)
+          }
+        } else {
+          let writer = try run.store()
+          for number in 0..<Self.count { try writer.store(Self.payload(number), for: Self.key(number)) }
+        }
+        let plan = FaultPlan()
+        // The calls that are about the checkpoint, and the syncs of packs.
+        let store = try run.store(files: plan.files())
+        plan.arm(FaultPlan.Fault(errno, call: call, of: [.write, .sync, .rename, .openUnnamed, .linkUnnamed], .once))
+        _ = try? store.collect()
+        isDone = plan.failed.isEmpty
+        plan.disarm()
+        try run.expectAfterBoot(expected)
+      }
+      #expect(call > 4)
+    }
+  }
+
+  /// A stripe that is held for too long: the collection has done its work all the same.
+  @Test func aHeldStripeLeavesTheNextCollectionToMakeIt() throws {
+    do {
+      let writer = try store()
+      for number in 0..<Self.count { try writer.store(Self.payload(number), for: Self.key(number)) }
+    }
+    let holder = try store()
+    let digest = try holder.core.path(for: "other").digest
+    let (isHeld, isOver, isFree) = (
+      DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+    )
+    Thread.detachNewThread {
+      do {
+        let hold = try holder.core.stripes.hold(digest)
+        isHeld.signal()
+        isOver.wait()
+        _ = consume hold
+      } catch {
+        Issue.record(error)
+        isHeld.signal()
+      }
+      isFree.signal()
+    }
+    isHeld.wait()
+    #expect(try store { $0.access.lockTimeout = .milliseconds(1) }.collect().failed == 0)
+    #expect(try !cache.exists(".packs/checkpoint"))
+    isOver.signal()
+    isFree.wait()
+    try collect()
+    #expect(try cache.exists(".packs/checkpoint"))
+  }
+
+  // MARK: - Any bytes
+
+  enum Damage: CaseIterable {
+    case noFile, empty, cutOff, header, version, salts, buckets, link, sparse
+  }
+
+  /// Bits that are not what was written: all chunks are walked, or those whose salts do not fit.
+  @Test(arguments: Damage.allCases) func aDamagedOneIsNotBelieved(damage: Damage) throws {
+    try makeCheckpoint()
+    var content = try bytes(ofFile: checkpoint)
+    let offset: Int? =
+      switch damage {
+      case .header: CheckpointLayout.seedOffset
+      case .version: CheckpointLayout.versionOffset
+      case .salts: CheckpointLayout.coverOffset(pack: 0, chunk: 1)
+      case .buckets: CheckpointLayout.bucketsOffset(packs: 1) + 70
+      case .noFile, .empty, .cutOff, .link, .sparse: nil
+      }
+    if let offset { content[offset] ^= 0x10 }
+    try FileManager.default.removeItem(atPath: checkpoint)
+    switch damage {
+    case .noFile: break
+    case .empty: try Data().write(to: URL(filePath: checkpoint))
+    case .cutOff: try Data(content.dropLast(64)).write(to: URL(filePath: checkpoint))
+    case .link: try FileManager.default.createSymbolicLink(atPath: checkpoint, withDestinationPath: "p-0")
+    case .sparse:
+      let header = CheckpointHeader(
+        sequence: 1, seed: 2, bucketCount: 1024 * PackLayout.mostRecords, packCount: 1024, bucketsCRC: 3)
+      try Data(header.encoded).write(to: URL(filePath: checkpoint))
+      truncate(checkpoint, off_t(header.fileByteCount))
+    default: try Data(content).write(to: URL(filePath: checkpoint))
+    }
+    try expectAfterBoot([:])
+    // The next collection frees chunks, whatever lies there.
+    do {
+      let writer = try store()
+      for number in 0..<100 { try writer.remove(Self.key(number)) }
+    }
+    try collect()
+    try expectAfterBoot(Self.gone(0..<100))
+  }
+
+  /// Bytes with a checksum that fits, as only somebody who may write there can make them: no load answers another key's blob, and
+  /// nothing ends the process.
+  @Test func aForgedOneHarmsNobody() throws {
+    let seed = SeededGenerator.announcedSeed(for: "PackCheckpointTests")
+    var generator = SeededGenerator(seed: seed)
+    for _ in 0..<20 {
+      let run = try PackCheckpointTests()
+      try run.makeCheckpoint()
+      var content = try bytes(ofFile: run.checkpoint)
+      let decoded = CheckpointHeader(decoding: content.span.bytes)
+      let header = try #require(decoded)
+      let start = CheckpointLayout.bucketsOffset(packs: 1)
+      for _ in 0..<Int.random(in: 1...200, using: &generator) {
+        let offset = Int.random(in: start..<content.count, using: &generator)
+        let another = content[start + (offset + 64 - start) % (content.count - start)]
+        content[offset] = Bool.random(using: &generator) ? .random(in: 0...255, using: &generator) : another
+      }
+      let forged = CheckpointHeader(
+        sequence: .random(in: 0...1000, using: &generator), seed: header.seed, bucketCount: header.bucketCount,
+        packCount: 1,
+        bucketsCRC: CRC32.checksum(of: content.span.bytes.extracting(start..<content.count)))
+      content.replaceSubrange(0..<CheckpointLayout.headerByteCount, with: forged.encoded)
+      try Data(content).write(to: URL(filePath: run.checkpoint))
+      try NextBoot.begin(in: run.cache.root.string)
+      let store = try run.store()
+      for number in 0..<Self.count {
+        let found = try? store.load(Self.key(number))
+        #expect(found == nil || found?.payload == Self.payload(number), "seed \(seed): \(number)")
+        try? store.store(Self.payload(number, 1), for: Self.key(number))
+      }
+      _ = try? store.collect()
+    }
+  }
+}
+
+extension BlobStore {
+  /// The address of a packed record.
+  fileprivate func place(of key: BlobKey) throws -> UInt64? {
+    guard let open = try core.root.opened(), let records = try core.records.packs(of: open) else { return nil }
+    return try records.find(try core.path(for: key), by: RecordJudge())?.packAddress
+  }
+}

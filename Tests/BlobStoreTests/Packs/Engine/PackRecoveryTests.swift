@@ -1,0 +1,65 @@
+import BlobRecord
+import Foundation
+import Locks
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+@testable import BlobStore
+
+/// An index that is made anew while others still change packs.
+@Suite struct PackRecoveryTests {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  private func store(files: Files = Files()) throws -> BlobStore {
+    try cache.store(files: files) {
+      $0.packing = .upTo(8192)
+      $0.packChunkByteCount = 16 << 10
+      $0.leastPackIndexEntryCount = 100
+    }
+  }
+
+  /// A collection that began before frees a chunk which was just walked, and another process takes it.
+  @Test func nothingIsMarkedAsDeadInAChunkThatWasUsedAnew() throws {
+    let old = payload(1000)
+    do {
+      let writer = try store()
+      for number in 0..<60 { try writer.store(old, for: BlobKey("key \(number)")) }
+      // The first chunk has nothing but records that were replaced.
+      for number in 0..<20 { try writer.store(payload(1000, 2), for: BlobKey("key \(number)")) }
+    }
+    let root = try #require(try store().core.root.opened())
+    let packs = try #require(try PackDirectory.open(in: root, makesIt: false))
+    let pack = try #require(try PackFile.open(0, in: packs))
+    let audit = try PackAudit(of: cache.root)
+    let replaced = audit.records.filter { $0.address.chunk == 0 }
+    #expect(replaced.count > 10 && replaced.allSatisfy(\.isDead))
+    // A power cut has undone the marks, and so they are made again.
+    for record in replaced { pack.deadBits(ofChunk: 0).set(record.address, isDead: false) }
+    try NextBoot.begin(in: cache.root.string)
+    let trace = CallTrace()
+    let walk = Lock((reads: 0, isTaken: false))
+    trace.onCall { call, path in
+      guard call == .read, path.lastComponent?.string == "p-0" else { return nil }
+      let first = pack.entry(ofChunk: 0)
+      walk.withLock { walk in
+        // The walk seals it, and reads it. The next read is that of the second chunk.
+        guard first.state.kind == .sealed, !walk.isTaken else { return }
+        walk.reads += 1
+        guard walk.reads == 2, first.beginCollection(), first.free() else { return }
+        walk.isTaken = first.take(for: .survivors, owner: 1 << 40, sequence: 1000)
+      }
+      return nil
+    }
+    #expect(try store(files: trace.files).load("key 1")?.payload == payload(1000, 2))
+    #expect(walk.withLock { $0.isTaken })
+    for record in replaced { #expect(!pack.deadBits(ofChunk: 0).isDead(record.address)) }
+    for number in 0..<60 {
+      #expect(
+        try store().load(BlobKey("key \(number)"))?.payload == (number < 20 ? payload(1000, 2) : old), "\(number)")
+    }
+  }
+}
