@@ -8,21 +8,21 @@ import Testing
 /// Promise 10: real file systems on a disk that forgets, in any way a disk may, what was not flushed.
 @Suite(.serialized) struct BlockReplayTests {
   static let seed = SeededGenerator.announcedSeed(for: "BlockReplayTests")
-  /// Those with packs are for the long runs.
-  static let places = TestLength.isShort ? [false] : [false, true]
   /// On each file system, with packs and without.
   static let states = TestLength.count(short: 60, long: 6000)
+  /// The short form with packs makes the same choices each time.
+  static let packedSeed = TestLength.isShort ? 31 : seed
 
-  @Test(.canMount(.ext4), .canReplay, arguments: places) func replayOfExt4(packs: Bool) throws {
+  @Test(.canMount(.ext4), .canReplay, arguments: [false, true]) func replayOfExt4(packs: Bool) throws {
     try Self.replay(.ext4, packs: packs).report(on: "ext4")
   }
 
-  @Test(.canMount(.xfs), .canReplay, arguments: places) func replayOfXfs(packs: Bool) throws {
+  @Test(.canMount(.xfs), .canReplay, arguments: [false, true]) func replayOfXfs(packs: Bool) throws {
     try Self.replay(.xfs, packs: packs).report(on: "xfs")
   }
 
   /// Planted: who says that it is done before it is on the medium.
-  @Test(.canMount(.ext4), .canReplay, arguments: places) func replayFindsAMissingSync(packs: Bool) throws {
+  @Test(.canMount(.ext4), .canReplay, arguments: [false, true]) func replayFindsAMissingSync(packs: Bool) throws {
     let session = try LoggedSession(
       .ext4, .full, packs: packs, operations: 30, seed: 1, missing: packs ? .ofPacks : .ofFiles)
     var generator = SeededGenerator(seed: 1)
@@ -43,7 +43,7 @@ import Testing
   }
 
   private static func replay(_ fileSystem: Volume.FileSystem, packs: Bool) throws -> Outcome {
-    var generator = SeededGenerator(seed: seed)
+    var generator = SeededGenerator(seed: packs ? packedSeed : seed)
     var outcome = Outcome(packs: packs)
     while outcome.states < states {
       for durability in BlobStore.Durability.allCases {

@@ -21,6 +21,8 @@ final class Volume {
   private let directory: TemporaryDirectory
   private let mountOptions: String
   private var isMounted = false
+  /// What it is mounted from, and the number of the loop device.
+  private var source: (image: String, device: Int32)?
 
   /// Makes the file system and mounts it.
   ///
@@ -55,17 +57,26 @@ final class Volume {
 
   /// - Parameter device: the file to mount, if not the image.
   func mount(_ device: String? = nil) throws {
-    let error =
-      fileSystem == .tmpfs
-      ? volume_mount(mountPoint, fileSystem.rawValue, mountOptions)
-      : volume_mount_image(device ?? image, mountPoint, fileSystem.rawValue, mountOptions)
-    try Self.check("mount \(fileSystem)", error)
+    if fileSystem == .tmpfs {
+      try Self.check("mount tmpfs", volume_mount(mountPoint, fileSystem.rawValue, mountOptions))
+    } else {
+      let image = device ?? image
+      var number: Int32 = 0
+      try Self.check(
+        "mount \(fileSystem)", volume_mount_image(image, mountPoint, fileSystem.rawValue, mountOptions, &number))
+      source = (image, number)
+    }
     isMounted = true
   }
 
+  /// Unmounts it, and waits until nothing can change the image any more.
   func unmount() throws {
     try Self.check("umount", volume_unmount(mountPoint))
     isMounted = false
+    guard let (image, device) = source.take() else { return }
+    try Self.check(
+      "umount \(image): another mount namespace may keep it on /dev/loop\(device)",
+      volume_wait_for_image(device, image))
   }
 
   func cutPower() throws { try Self.check("FS_IOC_SHUTDOWN", volume_cut_power(mountPoint)) }

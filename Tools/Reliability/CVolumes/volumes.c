@@ -21,7 +21,7 @@
 // Attaches an image to a free loop device that lets go of it after its last user.
 //
 // Answers the device's descriptor, or a negative errno.
-static int attach(const char *image, char *device, size_t device_size) {
+static int attach(const char *image, char *path, size_t path_size, int *device) {
   int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
   if (control < 0) return -errno;
   int file = open(image, O_RDWR | O_CLOEXEC);
@@ -38,8 +38,9 @@ static int attach(const char *image, char *device, size_t device_size) {
       result = -errno;
       break;
     }
-    snprintf(device, device_size, "/dev/loop%d", number);
-    int opened = open(device, O_RDWR | O_CLOEXEC);
+    *device = number;
+    snprintf(path, path_size, "/dev/loop%d", number);
+    int opened = open(path, O_RDWR | O_CLOEXEC);
     if (opened < 0) {
       result = -errno;
       break;
@@ -57,15 +58,16 @@ static int attach(const char *image, char *device, size_t device_size) {
   return result;
 }
 
-int volume_mount_image(const char *image, const char *directory, const char *type, const char *options) {
+int volume_mount_image(
+    const char *image, const char *directory, const char *type, const char *options, int *device) {
   int error = EINVAL;
   // A new image of XFS was refused so once in some thousand mounts, without a line in the kernel's log; the cause is not
   // known. What is wrong with an image itself is refused each time.
   for (int tries = 0; tries < 3 && error == EINVAL; tries++) {
-    char device[32];
-    int opened = attach(image, device, sizeof device);
+    char path[32];
+    int opened = attach(image, path, sizeof path, device);
     if (opened < 0) return -opened;
-    error = mount(device, directory, type, 0, options) == 0 ? 0 : errno;
+    error = mount(path, directory, type, 0, options) == 0 ? 0 : errno;
     close(opened);
   }
   return error;
@@ -87,6 +89,26 @@ int volume_unmount(const char *directory) {
     usleep(5000);
   }
   return EBUSY;
+}
+
+int volume_wait_for_image(int device, const char *image) {
+  struct stat file;
+  if (stat(image, &file) != 0) return errno;
+  char path[32];
+  snprintf(path, sizeof path, "/dev/loop%d", device);
+  for (int tries = 0; tries < 12000; tries++) {
+    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    // It is being taken down.
+    if (opened < 0) return errno == ENXIO || errno == ENOENT ? 0 : errno;
+    struct loop_info64 info;
+    int error = ioctl(opened, LOOP_GET_STATUS64, &info) == 0 ? 0 : errno;
+    close(opened);
+    if (error != 0) return error == ENXIO ? 0 : error;
+    // Others may have taken the device since.
+    if (info.lo_inode != file.st_ino || info.lo_device != file.st_dev) return 0;
+    usleep(5000);
+  }
+  return ETIMEDOUT;
 }
 
 int volume_abandon(const char *directory) { return umount2(directory, MNT_DETACH) == 0 ? 0 : errno; }
@@ -114,9 +136,11 @@ int volume_cut_power(const char *directory) {
 
 #include <errno.h>
 
-int volume_mount_image(const char *image, const char *directory, const char *type, const char *options) {
+int volume_mount_image(
+    const char *image, const char *directory, const char *type, const char *options, int *device) {
   return ENOTSUP;
 }
+int volume_wait_for_image(int device, const char *image) { return ENOTSUP; }
 int volume_mount(const char *directory, const char *type, const char *options) { return ENOTSUP; }
 int volume_set_read_only(const char *directory, bool is_read_only) { return ENOTSUP; }
 int volume_unmount(const char *directory) { return ENOTSUP; }

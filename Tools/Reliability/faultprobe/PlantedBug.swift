@@ -41,25 +41,27 @@ enum PlantedBug: String, CaseIterable {
   /// A load that waits for the key's lock.
   case loadsUnderLock
 
-  /// - Returns: nil for an operation that the bug does not concern.
+  /// - Returns: nil for an operation that the bug does not concern. So is any in a directory that does not tell yet where its
+  ///   records lie: what comes first there has to be right.
   func run(_ operation: FaultOperation, _ settings: StoreSettings) -> OperationResult? {
+    if case (.evictsWithoutLookingAgain, .collect) = (self, operation) { return evict(settings) }
+    guard let key = operation.key, let file = RecordFile(key, settings) else { return nil }
     switch (self, operation) {
-    case (.storesInPlace, .store(let key, let payload, let locks)):
-      return storeInPlace(RecordFile(key, settings), payload, locks == .one, settings)
-    case (.storesByRemovingFirst, .store(let key, let payload, let locks)):
-      return storeBeside(RecordFile(key, settings), payload, locks == .one, settings, removesFirst: true)
-    case (.publishesBeforeWriting, .store(let key, let payload, let locks)):
-      return storeRecycled(RecordFile(key, settings), payload, locks == .one, settings)
-    case (.storesWithoutSync, .store(let key, let payload, let locks)):
-      return storeBeside(RecordFile(key, settings), payload, locks == .one, settings)
-    case (.ignoresErrors, .store(let key, let payload, let locks)):
-      _ = storeBeside(RecordFile(key, settings), payload, locks == .one, settings)
+    case (.storesInPlace, .store(_, let payload, let locks)):
+      return storeInPlace(file, payload, locks == .one, settings)
+    case (.storesByRemovingFirst, .store(_, let payload, let locks)):
+      return storeBeside(file, payload, locks == .one, settings, removesFirst: true)
+    case (.publishesBeforeWriting, .store(_, let payload, let locks)):
+      return storeRecycled(file, payload, locks == .one, settings)
+    case (.storesWithoutSync, .store(_, let payload, let locks)):
+      return storeBeside(file, payload, locks == .one, settings)
+    case (.ignoresErrors, .store(_, let payload, let locks)):
+      _ = storeBeside(file, payload, locks == .one, settings)
       return OperationResult(.done)
-    case (.leavesTemporaryFiles, .store(let key, let payload, let locks)):
-      return storeBeside(RecordFile(key, settings), payload, locks == .one, settings)
-    case (.locksWithoutStripe, .lock(let key)): return lock(RecordFile(key, settings))
-    case (.evictsWithoutLookingAgain, .collect): return evict(settings)
-    case (.loadsUnderLock, .load(let key, _)): return loadUnderLock(RecordFile(key, settings), settings)
+    case (.leavesTemporaryFiles, .store(_, let payload, let locks)):
+      return storeBeside(file, payload, locks == .one, settings)
+    case (.locksWithoutStripe, .lock): return lock(file)
+    case (.loadsUnderLock, .load): return loadUnderLock(file, settings)
     default: return nil
     }
   }
@@ -74,13 +76,23 @@ private struct RecordFile {
   let digest: UInt64
   let root: String
 
-  init(_ key: String, _ settings: StoreSettings) {
+  /// - Returns: nil where the directory does not tell yet in which subdirectories its records lie.
+  init?(_ key: String, _ settings: StoreSettings) {
     root = settings.directory.string
-    // A key of the tests always has a name.
-    let place = try? RecordLayout().path(for: BlobKey(key))
-    path = root + "/" + (place?.relative ?? key)
-    subdirectory = root + "/" + (place?.subdirectory ?? "")
-    digest = place?.digest ?? 0
+    guard Self.tellsArrangement(settings.directory), let store = try? settings.makeStore(),
+      let file = try? store.filePath(for: BlobKey(key)),
+      let digest = try? RecordLayout().path(for: BlobKey(key)).digest
+    else { return nil }
+    path = file.string
+    subdirectory = file.removingLastComponent().string
+    self.digest = digest
+  }
+
+  /// The settings say it, or the records that are there.
+  private static func tellsArrangement(_ directory: FilePath) -> Bool {
+    if let settings = try? BlobStore.settings(of: directory), settings.arrangement != nil { return true }
+    let names = try? FileManager.default.contentsOfDirectory(atPath: directory.string)
+    return names?.contains { !$0.hasPrefix(".") } ?? false
   }
 
   func header(_ payload: PayloadName, _ locked: Bool, _ settings: StoreSettings) -> Data {

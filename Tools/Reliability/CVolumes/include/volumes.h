@@ -7,8 +7,14 @@
 
 #include <stdbool.h>
 
-// Mounts an image on a loop device, which goes when the volume is unmounted.
-int volume_mount_image(const char *image, const char *directory, const char *type, const char *options);
+// Mounts an image on a loop device, which goes when the volume is unmounted. Answers the device's number, too.
+int volume_mount_image(
+    const char *image, const char *directory, const char *type, const char *options, int *device);
+
+// Waits, for a minute at most, until the loop device of an unmounted image has let go of it. A process in another mount
+// namespace may have got a copy of the mount, which stays until it ends. Until then the file system is still in use: XFS
+// refuses a second mount as one of the same UUID, and others would have two mounts of the same blocks.
+int volume_wait_for_image(int device, const char *image);
 
 // Mounts a file system that needs no device.
 int volume_mount(const char *directory, const char *type, const char *options);
