@@ -14,6 +14,7 @@ struct MissingSync {
   /// Of payloads, so that it is packed records that are missing if any are to be.
   static func byteCounts(_ missing: MissingSync?, packs: Bool) -> [Int] {
     guard packs else { return VolumeOperations.files }
-    return missing == nil ? VolumeOperations.mostlyPacked : VolumeOperations.packed
+    guard missing == nil else { return VolumeOperations.packed }
+    return TestLength.isShort ? VolumeOperations.allPacked : VolumeOperations.mostlyPacked
   }
 }
