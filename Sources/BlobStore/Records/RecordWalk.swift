@@ -6,7 +6,7 @@ internal import SystemPackage
 /// open directories.
 ///
 /// Packed records come first; in an ordered walk, where the directory of packs has its place in the order. In the end come
-/// those that have moved meanwhile (`PackWalk`). A file that has a packed record of its name beside it does not count.
+/// those that have moved meanwhile (`PackWalk`).
 ///
 /// With `skim`, a walk over very many records of which few matter allocates nothing for the others.
 ///
@@ -17,6 +17,8 @@ internal import SystemPackage
     case record(RecordEntry)
     /// A temporary file, in the current directory.
     case temporary(name: String)
+    /// A file of the cache's that has a packed record of its name beside it, in the current directory. It does not count.
+    case covered(RecordPath)
     /// Something that is not the cache's, by its path below the root.
     case foreign(String)
     /// A file that is not a record only because it is another user's.
@@ -357,7 +359,7 @@ internal import SystemPackage
       guard fileNamePrefix.isEmpty else { return nil }
       return record.map { .foreignRecord($0) } ?? .foreign(name)
     case .record(let found):
-      guard try packs?.records.holds(path) != true else { return nil }
+      guard try packs?.records.holds(path) != true else { return .covered(path) }
       return .record(recordEntry(of: found))
     }
   }

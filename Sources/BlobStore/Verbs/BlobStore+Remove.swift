@@ -216,7 +216,7 @@ extension StoreCore {
           if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
           if scope == .all { _ = try open.directory.removeSubdirectory(name) }
           continue
-        case .foreign, .foreignRecord: continue
+        case .covered, .foreign, .foreignRecord: continue
         }
       } catch {
         firstFailure = firstFailure ?? error

@@ -136,6 +136,27 @@ extension StoreCore {
     return try directory.unlink(name) ? status.size : nil
   }
 
+  /// Removes a file that a walk has met beside a packed record of its name. A power cut has kept it, or it could not be unlinked.
+  ///
+  /// - Returns: false where it stays: another change has its stripe, or the packed record is damaged, expired or gone by now.
+  ///   Without that record, the file counts.
+  func removeCoveredFile(
+    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot
+  ) throws -> Bool {
+    guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return false }
+    defer { extendLifetime(hold) }
+    guard try hasSoundPackedRecord(path, of: open) else { return false }
+    _ = try directory.unlink(path.fileName)
+    return true
+  }
+
+  private func hasSoundPackedRecord(_ path: RecordPath, of open: OpenRoot) throws -> Bool {
+    let judge = judge(at: configuration.now())
+    guard let found = try records.findPacked(path, of: open, by: judge, comparesPayload: true) else { return false }
+    guard case .sound = found.content else { return false }
+    return true
+  }
+
   /// Refuses to clear out a directory that may be anything: a control file or one sound record shows that it is a cache.
   ///
   /// - Returns: false if nothing shows that, and there is nothing either that could be taken for a record.

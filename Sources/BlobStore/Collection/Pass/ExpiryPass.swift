@@ -129,6 +129,12 @@ final class ExpiryPass {
       stays = false
       tally.report.temporary += 1
       tally.report.bytesFreed.saturatingAdd(byteCount)
+    case .covered(let path):
+      let isGone =
+        try options.dryRun
+        || walk.withCurrentDirectory { try core.removeCoveredFile(at: path, in: $0, of: open) }
+      // The next pass looks again.
+      if isGone { stays = false } else { mark = nil }
     case .endOfSubdirectory(let name):
       defer {
         subdirectoryHoldsSomething = false

@@ -42,7 +42,7 @@ extension BlobStore {
         case .endOfSubdirectory:
           emptySubdirectories += entries.count == countBefore ? 1 : 0
           countBefore = entries.count
-        case .temporary, .foreign, .foreignRecord: break
+        case .temporary, .covered, .foreign, .foreignRecord: break
         }
         let mayEnd = walk.isBetweenEntries || walk.hasMetPart
         let isLong = emptySubdirectories >= Self.mostEmptySubdirectories || examined >= Self.mostExamined

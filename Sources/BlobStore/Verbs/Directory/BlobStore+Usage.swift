@@ -67,7 +67,7 @@ extension StoreCore {
       case .foreignRecord(let record):
         usage.foreignFiles += 1
         usage.foreignRecords.add(record)
-      case .endOfSubdirectory: break
+      case .covered, .endOfSubdirectory: break
       }
     }
     usage.packs = try packUsage()

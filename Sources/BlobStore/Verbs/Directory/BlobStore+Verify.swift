@@ -45,7 +45,7 @@ extension StoreCore {
         finding = .temporary(walk.withCurrentDirectory { $0.path.appending(name) })
       case .foreign(let name): finding = .foreign(root.path.appending(name))
       case .foreignRecord(let record): finding = .foreignRecord(record)
-      case .endOfSubdirectory: continue
+      case .covered, .endOfSubdirectory: continue
       }
       tell(finding)
     }
