@@ -1,11 +1,12 @@
 internal import Posix
 
 extension CollectionRun {
-  /// Makes chunks of the packs free, from which the passes before have removed records.
-  func compactPacks() throws {
-    guard !options.dryRun, let open = try core.root.opened(), let packs = try core.records.packs(of: open) else {
-      return
-    }
+  /// Removes what dead processes have left beside the packs. Then makes chunks free, from which the passes before have removed
+  /// records.
+  func tidyPacks() throws {
+    guard let open = try core.root.opened(), let packs = try core.records.packs(of: open) else { return }
+    do { try removeLeftovers(of: packs) } catch { tally.noteFailure(error) }
+    guard !options.dryRun else { return }
     var compaction = PackCompaction(
       of: packs, isStopped: { [tally] in tally.isStopped }, didFail: { [tally] in tally.noteFailure($0) })
     try compaction.run()
@@ -23,5 +24,28 @@ extension CollectionRun {
     } catch let error as FileError where error.isLackOfRoom {
       core.configuration.logger.notice("no checkpoint of the packs: \(error)")
     }
+  }
+
+  /// Removes packs and indexes that never got their names, and a larger index that no process fills any more.
+  private func removeLeftovers(of packs: PackRecords) throws {
+    let subdirectory = packs.packs.files.directory.subdirectory
+    var hasNextIndex = false
+    var entries = try subdirectory.directory.entries()
+    while try entries.advance() {
+      let name = entries.entry.name
+      if name == PackIndex.nextName { hasNextIndex = true }
+      guard TemporaryNames.isName(name) else { continue }
+      do {
+        guard
+          let byteCount = try core.removeTemporaryFile(
+            name, in: subdirectory.directory, of: packs.open, dryRun: options.dryRun)
+        else { continue }
+        tally.report.temporary += 1
+        tally.report.bytesFreed.saturatingAdd(byteCount)
+      } catch {
+        tally.noteFailure(error)
+      }
+    }
+    if hasNextIndex, !options.dryRun { try packs.giveUpDeadGrowth() }
   }
 }

@@ -61,7 +61,7 @@ final class CollectionRun {
     try comeBackToBusy()
     if !tally.isStopped {
       do { try trimBin() } catch { tally.noteFailure(error) }
-      do { try compactPacks() } catch { tally.noteFailure(error) }
+      do { try tidyPacks() } catch { tally.noteFailure(error) }
     }
     tally.reportProgress()
   }

@@ -103,6 +103,15 @@ extension PackRecords {
     }
   }
 
+  /// Unlinks a larger index whose process has died before it was in force.
+  func giveUpDeadGrowth() throws {
+    let directory = packs.files.directory
+    _ = try core.packHolder.withoutOtherMakers(of: packs.files, control) {
+      // One that is in force has its right name by now.
+      if packs.isInForce, try packs.index.isCurrent(in: directory) { try PackIndexGrowth.giveUp(in: directory) }
+    }
+  }
+
   /// - Returns: whether a larger index is in force.
   private func grow() throws -> Bool {
     guard packs.isInForce else { return true }
