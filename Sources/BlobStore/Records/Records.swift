@@ -326,7 +326,7 @@ struct Records {
         _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
       }
       // So would a file that an earlier store has unlinked, after a power cut.
-      if level == .full, !hold.hasNoFiles { try core.recordSubdirectory(of: name, open)?.directory.synchronize() }
+      if level == .full { try packs.synchronizeUnlinks(of: name, level, hold) }
       return try packs.remove(found.name, at: address, level, counting: found.size, hold)
     }
     try synchronizePacks(of: open, level)

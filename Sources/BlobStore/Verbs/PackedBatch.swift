@@ -195,6 +195,7 @@ struct PackedBatch {
       try records.publishWritten(
         member.header, as: candidate.path, in: member.room, replacing: member.predecessor, member.level, member.hold)
       member.isPublished = true
+      try records.synchronizeUnlinks(of: candidate.path, member.level, member.hold)
       outcome.stored.append(
         Stored(index: candidate.index, path: candidate.path, header: member.header, exceeding: member.exceeding))
     } catch is IndexIsFull {

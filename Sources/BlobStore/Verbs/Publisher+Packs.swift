@@ -196,6 +196,7 @@ extension Publisher {
     defer { if !isInPlace { hold.count(from: size, to: before?.size) } }
     try records.commit(header, payload, tail, as: path, in: room, replacing: found, level, hold)
     isInPlace = true
+    try records.synchronizeUnlinks(of: path, level, hold)
     if let condition, !condition.stillHolds(in: hold.history) {
       // A wipe may have passed the place before.
       _ = try records.remove(path, at: room.address.rawValue, level, counting: size, hold)

@@ -92,6 +92,18 @@ extension PackRecords {
     hold.announce(.new, nil)
   }
 
+  /// Ends a change that has to last: a file that it, or an earlier one, has unlinked stays gone.
+  ///
+  /// A later change may be lost by a power cut that keeps its mark on this record. Such a file would count then.
+  ///
+  /// System calls: none where the stripe has no files, or no such directory is there; else those of a sync.
+  func synchronizeUnlinks(
+    of name: RecordPath, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+  ) throws {
+    guard level > .none, !hold.hasNoFiles else { return }
+    try core.recordSubdirectory(of: name, open)?.directory.synchronize()
+  }
+
   /// After a failure, nothing more is written where it cannot be known to reach the medium.
   func synchronize(_ room: borrowing PackRoom) throws(FileError) {
     do {
@@ -305,6 +317,7 @@ extension PackRecords {
     {
       hold.count(from: old, to: new)
       if level > .none { try pack.synchronize() }
+      try synchronizeUnlinks(of: name, level, hold)
       return true
     }
     let isDurable = level > .none || content.header.isLocked
@@ -316,6 +329,7 @@ extension PackRecords {
       content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
       replacing: found, level, movesGeneration: before.body != content.body, hold)
     hold.count(from: old, to: new)
+    try synchronizeUnlinks(of: name, level, hold)
     return true
   }
 

@@ -141,6 +141,7 @@ extension Relocation {
     try records.commit(
       header, bytes.extracting(first: payload), bytes.extracting(droppingFirst: payload), as: path, in: room,
       replacing: found, level, hold)
+    try records.synchronizeUnlinks(of: path, level, hold)
     return .moved(header.fileByteCount)
   }
 
