@@ -31,6 +31,19 @@ import Testing
     try CrashStateTests.expectNone(script, Self.closeEffort, under: .ext4)
   }
 
+  /// A durable record has taken the place of a file, and a later one that is not durable its own place: if that is lost, the file is
+  /// gone all the same.
+  @Test(arguments: [
+    [FaultOperation.store(CrashScript.subject, PayloadName("new", 700), locks: .one), .unlock(CrashScript.subject)],
+    [.store(CrashScript.subject, PayloadName("new", 700)), .lock(CrashScript.subject), .unlock(CrashScript.subject)],
+  ]) func aFileDoesNotComeBackFromBeneathADurableRecord(operations: [FaultOperation]) throws {
+    var script = CrashScript(
+      start: .unlocked, operations: operations + [.store(CrashScript.subject, PayloadName("newer", 448))],
+      durability: .automatic, packs: true)
+    script.oldByteCount = 5000
+    try CrashStateTests.expectNone(script, Self.closeEffort)
+  }
+
   /// The mark on a packed record is on the medium before a change of the file that has replaced it is acknowledged.
   @Test(arguments: [
     FaultOperation.lock(CrashScript.subject), .store(CrashScript.subject, PayloadName("newer", 6000), locks: .one),
