@@ -19,8 +19,6 @@ extension CollectionRun {
     var checkpointing = PackCheckpointing(of: packs)
     do {
       try checkpointing.runIfDue()
-    } catch let error as BlobStoreError where error.code == .busy {
-      core.configuration.logger.notice("no checkpoint of the packs: \(error)")
     } catch let error as FileError where error.isLackOfRoom {
       core.configuration.logger.notice("no checkpoint of the packs: \(error)")
     }

@@ -14,19 +14,20 @@ struct PackCheckpointing {
 
   private var files: PackFiles { records.packs.files }
 
-  /// - Throws: `busy` where another process has a stripe for too long.
+  /// Where another process has a stripe for long, the next collection makes it.
+  ///
   /// - Complexity: a cache line for each chunk. If one is due, what the packs have not yet brought to the medium, and O(*n*) for
   ///   *n* buckets of the index.
   mutating func runIfDue() throws {
     let packs = try files.all()
-    guard try isDue(packs) else { return }
     let covers = try covers(of: packs)
+    guard isDue(packs, covers) else { return }
     // After the look at what is in flight: each record that is covered had its sequence by then.
     let sequence = records.control.packSequence
     var draft = try copy(covers)
     // A change that the copy has seen half, or that a dead process has left, ends, or is finished. So each covered record that the
     // copy does not lead to is marked as dead.
-    try records.finishAllStripes()
+    guard try records.finishAvailableStripes() else { return }
     try files.synchronize()
     try draft.commit(upTo: sequence)
   }
@@ -43,18 +44,19 @@ struct PackCheckpointing {
   }
 
   /// Whether a walk of the chunks that are not covered would take far longer than a checkpoint.
-  private func isDue(_ packs: [PackFile]) throws -> Bool {
+  private func isDue(_ packs: [PackFile], _ covers: [SIMD4<UInt32>]) -> Bool {
     let indexByteCount = records.packs.index.bucketCount * IndexLayout.bucketByteCount
     let least = max(
       records.core.configuration.leastCheckpointByteCount, Self.bytesPerIndexByte * indexByteCount)
     let checkpoint: PackCheckpoint? =
-      if case .checkpoint(let found) = try PackCheckpoint.open(in: files.directory) { found } else { nil }
+      if case .checkpoint(let found) = PackCheckpoint.open(in: files.directory) { found } else { nil }
     var byteCount = 0
     for pack in packs {
       for chunk in 0..<PackLayout.chunkCount {
-        let entry = pack.entry(ofChunk: chunk)
-        guard entry.state.kind == .sealed, checkpoint?.covers(chunk: chunk, of: pack) != true else { continue }
-        byteCount += entry.end
+        guard covers[pack.number * PackLayout.chunkCount + chunk] != .zero,
+          checkpoint?.covers(chunk: chunk, of: pack) != true
+        else { continue }
+        byteCount += pack.entry(ofChunk: chunk).end
         if byteCount >= least { return true }
       }
     }
@@ -65,7 +67,8 @@ struct PackCheckpointing {
   private func covers(of packs: [PackFile]) throws -> [SIMD4<UInt32>] {
     let packCount = packs.reduce(0) { max($0, $1.number + 1) }
     var covers = [SIMD4<UInt32>](repeating: .zero, count: packCount * PackLayout.chunkCount)
-    for pack in packs {
+    // What a failed sync has left is not known to be on the medium.
+    for pack in packs where !pack.hasFailedToSynchronize {
       for chunk in 0..<PackLayout.chunkCount {
         let entry = pack.entry(ofChunk: chunk)
         // Sealed before the count is read, so that nothing can come to it.

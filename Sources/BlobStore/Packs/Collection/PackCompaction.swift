@@ -64,11 +64,13 @@ struct PackCompaction {
     }
     try findChunks()
     guard !chunks.isEmpty else { return }
-    switch try PackCheckpoint.open(in: files.directory) {
+    switch PackCheckpoint.open(in: files.directory) {
     case .absent: break
     case .checkpoint(let found): checkpoint = found
-    // It may be one for another program, and would not know what becomes free.
-    case .unusable: try PackCheckpoint.remove(in: files.directory)
+    case .unusable(let reason):
+      // It may be one for another program, and would not know what becomes free.
+      try PackCheckpoint.remove(in: files.directory)
+      records.core.configuration.logger.notice("a checkpoint of the packs was removed: \(reason)")
     }
     // After the look at what is in flight: what is published by then is in the index.
     try countLive()

@@ -11,7 +11,7 @@ final class PackFiles: Sendable {
   let chunkByteCount: Int
   private let isMapped: Bool
   private let names: TemporaryNames
-  private let logger: Logger
+  let logger: Logger
   /// By number; nil of those that are not open.
   private let opened = Lock<[PackFile?]>([])
   /// The chunk that takes the next record of each class.

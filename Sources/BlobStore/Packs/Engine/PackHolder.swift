@@ -97,7 +97,7 @@ final class PackHolder: Sendable {
       // What the control file says of files may be older than a power cut.
       if try files.directory.hasPacks { control.forgetStripesWithoutFiles() }
       // No change of this boot is under way: all of them need an index.
-      if try isIndexOfAnotherBoot(files, boot) { control.forgetIntents() }
+      if try mayBeAnotherBoot(files, control, boot) { control.forgetIntents() }
       let recovery = PackRecovery(
         files: files, control: control, boot: boot, names: names, leastEntryCount: leastEntryCount)
       return keep(Packs(try recovery.run(), files, control))
@@ -147,9 +147,13 @@ final class PackHolder: Sendable {
     }
   }
 
-  private func isIndexOfAnotherBoot(_ files: PackFiles, _ boot: SIMD2<UInt64>) throws -> Bool {
-    guard case .index(let index) = try PackIndex.open(in: files.directory) else { return false }
-    return index.boot != boot
+  /// Whether what is announced may be from before a boot.
+  ///
+  /// Where a power cut has taken the index along, only a process that lives can tell. Without one, nobody who announced
+  /// something has had an answer, and the walk tells which records count.
+  private func mayBeAnotherBoot(_ files: PackFiles, _ control: ControlFile, _ boot: SIMD2<UInt64>) throws -> Bool {
+    if case .index(let index) = try PackIndex.open(in: files.directory) { return index.boot != boot }
+    return try !control.hasOtherSessions()
   }
 
   /// - Returns: nil if the index that is in force is missing, damaged, of another boot, or not the one that the control file

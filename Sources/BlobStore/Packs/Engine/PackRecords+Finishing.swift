@@ -15,6 +15,22 @@ extension PackRecords {
     }
   }
 
+  /// As `finishAllStripes`, but waits a tenth of a second at the most.
+  ///
+  /// - Returns: false where a change goes on for longer.
+  mutating func finishAvailableStripes() throws -> Bool {
+    var left = Array(0..<ControlLayout.stripeCount)
+    var backoff = Backoff(timeout: .milliseconds(100))
+    repeat {
+      var busy: [Int] = []
+      for stripe in left {
+        if let hold = try core.stripes.holdIfAvailable(UInt64(stripe)) { try finish(hold) } else { busy.append(stripe) }
+      }
+      left = busy
+    } while !left.isEmpty && backoff.wait()
+    return left.isEmpty
+  }
+
   /// Finishes what a dead holder of the stripe, or a failed change, has announced and not ended.
   mutating func finish(_ hold: borrowing KeyHold) throws {
     for word in [ControlLayout.IntentWord.new, .old] {

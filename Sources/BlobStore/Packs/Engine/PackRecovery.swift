@@ -20,17 +20,32 @@ struct PackRecovery {
     // From here on no process believes the index that it has open.
     control.setPackIndexNumber(0)
     let packs = try files.all()
-    let index = try restoredIndex(of: packs) ?? filledIndex(by: rebuild(of: packs))
+    let index = try indexByCheckpoint(of: packs) ?? filledIndex(by: rebuild(of: packs))
     countLive(by: index, in: packs)
     control.setPackIndexNumber(index.number)
     return index
   }
 
-  /// - Returns: nil without a checkpoint, or where it cannot be used after all.
-  private func restoredIndex(of packs: [PackFile]) throws -> PackIndex? {
-    guard case .checkpoint(let checkpoint) = try PackCheckpoint.open(in: files.directory),
-      checkpoint.header.packCount <= packs.count, try checkpoint.isWhole()
-    else { return nil }
+  /// - Returns: nil without a checkpoint, or where it cannot be used after all. A walk tells what else is wrong.
+  private func indexByCheckpoint(of packs: [PackFile]) -> PackIndex? {
+    do {
+      switch PackCheckpoint.open(in: files.directory) {
+      case .absent: return nil
+      case .unusable(let reason):
+        files.logger.warning("all packs are read, because their checkpoint cannot be used: \(reason)")
+        return nil
+      case .checkpoint(let checkpoint): return try restoredIndex(from: checkpoint, packs)
+      }
+    } catch {
+      files.logger.warning("all packs are read, because their checkpoint cannot be used: \(error)")
+      return nil
+    }
+  }
+
+  private func restoredIndex(from checkpoint: PackCheckpoint, _ packs: [PackFile]) throws -> PackIndex? {
+    guard checkpoint.header.packCount <= packs.reduce(0, { max($0, $1.number + 1) }), try checkpoint.isWhole() else {
+      return nil
+    }
     let restoration = PackRestoration(from: checkpoint, packs)
     let header = checkpoint.header
     let index = try emptyIndex(bucketCount: header.bucketCount, seed: header.seed)
@@ -139,7 +154,9 @@ struct PackRecovery {
     _ = try files.directory.subdirectory.directory.unlink(PackIndex.name)
     try PackIndexGrowth.giveUp(in: files.directory)
     _ = try PackIndex.make(bucketCount: bucketCount, seed: seed, boot: boot, in: files.directory, names: names)
-    guard case .index(let index) = try PackIndex.open(in: files.directory) else {
+    guard case .index(let index) = try PackIndex.open(in: files.directory), index.bucketCount == bucketCount,
+      seed == nil || index.seed == seed
+    else {
       throw BlobStoreError(
         .internalInconsistency, "the index of the packs is gone or changed",
         path: files.directory.path.appending(PackIndex.name))

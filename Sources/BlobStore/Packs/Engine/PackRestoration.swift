@@ -61,18 +61,15 @@ struct PackRestoration {
   func settle(_ record: PackRebuild.Entry, in index: PackIndex) throws -> Bool {
     var probe = index.probe(record.nameDigest)
     while let (slot, rival) = probe.next(in: index) {
-      let pack = pack(rival.address.pack)
-      guard let pack, let head = try pack.head(of: rival.address) else {
-        // Damaged since. No load would find it.
-        _ = index.compareExchange(at: slot, rival, .empty)
-        continue
-      }
-      guard record.isOfName(unsafe head.name.span.bytes) else { continue }
+      // One that cannot be read, as it is damaged or written just now, is left to those who look for it.
+      guard let pack = pack(rival.address.pack), let head = try pack.head(of: rival.address),
+        record.isOfName(unsafe head.name.span.bytes)
+      else { continue }
       guard record.isNewer(than: head.header, at: rival.address) else {
         setDead(record.address)
         return true
       }
-      setDead(rival.address)
+      if Self.covers(rival.address.chunk, of: pack, checkpoint) { setDead(rival.address) }
       guard index.compareExchange(at: slot, rival, record.entry(in: index)) else { return false }
       index.setTime(IndexLayout.time(of: record.lastUse), at: slot)
       return true

@@ -15,6 +15,8 @@ final class PackCheckpoint {
   private let file: OpenFile
   /// Of the chunks of all packs; zeros for one that is not covered.
   private var covers: [SIMD4<UInt32>]
+  /// Whether its bytes are not known to reach the medium.
+  private var mustGo = false
 
   private init(_ header: CheckpointHeader, _ directory: PackDirectory, _ file: consuming OpenFile) throws {
     self.header = header
@@ -29,33 +31,42 @@ final class PackCheckpoint {
   enum Opened {
     case absent
     case checkpoint(PackCheckpoint)
-    /// Another user's, a later version's, or damaged. It must not outlive a change of a chunk that it may cover.
-    case unusable
+    /// Another user's, a later version's, damaged, or out of reach. It must not outlive a change of a chunk that it may cover.
+    case unusable(reason: String)
   }
 
   /// System calls: `openat2(2)`, and where there is one, `fstat(2)`, `pread(2)` twice.
-  static func open(in directory: PackDirectory) throws -> Opened {
+  static func open(in directory: PackDirectory) -> Opened {
+    do {
+      return try opened(in: directory)
+    } catch {
+      return .unusable(reason: "\(error)")
+    }
+  }
+
+  private static func opened(in directory: PackDirectory) throws -> Opened {
     switch try directory.subdirectory.directory.openFile(name, for: .readWrite) {
     case .absent: return .absent
-    case .notRegular: return .unusable
+    case .notRegular: return .unusable(reason: "it is no file")
     case .regular(let file, let status):
-      guard directory.ownership.owners.distrust(of: status) == nil, !directory.ownership.isOutgrown(control: status)
-      else {
-        return .unusable
+      if let distrust = directory.ownership.owners.distrust(of: status) { return .unusable(reason: "\(distrust)") }
+      guard !directory.ownership.isOutgrown(control: status) else {
+        return .unusable(reason: "more users may write to it than to the directory")
       }
       var bytes = [UInt8](repeating: 0, count: CheckpointLayout.headerFieldsByteCount)
       let count = try unsafe bytes.withUnsafeMutableBytes { try unsafe file.read(into: $0, at: 0) }
       guard count == bytes.count, let header = CheckpointHeader(decoding: unsafe bytes.span.bytes),
         status.size == Int64(header.fileByteCount)
-      else { return .unusable }
+      else { return .unusable(reason: "it is damaged, or of a later version") }
       return .checkpoint(try PackCheckpoint(header, directory, file))
     }
   }
 
   /// Removes whatever has the name, on the medium.
   static func remove(in directory: PackDirectory) throws {
-    let subdirectory = directory.subdirectory
-    if try subdirectory.directory.unlink(name) { try subdirectory.directory.synchronize() }
+    _ = try directory.subdirectory.directory.unlink(name)
+    // Also where it was gone: its end may not be on the medium yet.
+    try directory.subdirectory.directory.synchronize()
   }
 
   /// Bytes of the file that has the name; 0 without one.
@@ -118,7 +129,8 @@ extension PackCheckpoint {
       covers.indices.contains($0) && covers[$0] != .zero
     }
     guard !covered.isEmpty else { return }
-    do throws(FileError) {
+    do {
+      if mustGo { throw FileError(.sync, file.location, .ioError) }
       let none = [UInt8](repeating: 0, count: CheckpointLayout.coverByteCount)
       for index in covered {
         try file.write(
@@ -127,6 +139,7 @@ extension PackCheckpoint {
       try file.synchronize(.barrier)
     } catch {
       // What was written may never reach the medium, and no later sync would tell: a walk of all chunks is better then.
+      mustGo = true
       try Self.remove(in: directory)
     }
     for index in covered { covers[index] = .zero }

@@ -165,6 +165,9 @@ extension PackFile {
     try sync.run { () throws(FileError) in try file.synchronize(.barrier) }
   }
 
+  /// Whether something that was written may never reach the medium.
+  var hasFailedToSynchronize: Bool { sync.hasFailed }
+
   private func range(ofChunk chunk: Int) -> Range<Int64> {
     precondition(0..<PackLayout.chunkCount ~= chunk, "chunk \(chunk)")
     let start = Int64(PackLayout.fileOffset(ofChunk: chunk))

@@ -18,6 +18,9 @@ final class SharedSync: Sendable {
   private let begun = Atomic(0)
   private let ended = Atomic(0)
 
+  /// Whether a call has failed before.
+  var hasFailed: Bool { past.withLock { $0.lastFailure != nil } }
+
   /// How many calls had begun and ended at one moment.
   struct Moment {
     fileprivate let begun: Int

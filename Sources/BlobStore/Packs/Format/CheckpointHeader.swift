@@ -27,7 +27,8 @@ package struct CheckpointHeader: Hashable, Sendable {
       1...PackLayout.packCount ~= packs,
       let buckets = Int(exactly: Self.word(of: bytes, at: CheckpointLayout.bucketCountOffset)),
       // No index has more than one for each record for which the packs have room.
-      1...packs * PackLayout.mostRecords ~= buckets
+      1...packs * PackLayout.mostRecords ~= buckets,
+      Self.word(of: bytes, at: CheckpointLayout.sequenceOffset) <= PackedHeader.sequenceMask >> 1
     else { return nil }
     sequence = Self.word(of: bytes, at: CheckpointLayout.sequenceOffset)
     seed = Self.word(of: bytes, at: CheckpointLayout.seedOffset)

@@ -76,6 +76,14 @@ extension ControlFile {
     return try file.areLockedElsewhere(ControlLayout.sessionByte(number))
   }
 
+  /// Whether another process has a session, or another store of this one.
+  ///
+  /// System call: `fcntl(2)` with `F_OFD_GETLK`.
+  func hasOtherSessions() throws(FileError) -> Bool {
+    try file.areLockedElsewhere(
+      ControlLayout.sessionByte(0).lowerBound..<ControlLayout.sessionByte(ControlLayout.sessionCount - 1).upperBound)
+  }
+
   /// The process that last took a token's slot; nil where the file has no process's number.
   func process(of token: UInt64) -> Int32? {
     Int32(exactly: word(at: ControlLayout.sessionProcessOffset(ControlLayout.sessionNumber(of: token))))

@@ -330,6 +330,24 @@ import Testing
 
   // MARK: - Any bytes
 
+  /// A bad block of the medium: all chunks are walked, and the next collection that frees a chunk removes it.
+  @Test func oneThatCannotBeReadHarmsNobody() throws {
+    try makeCheckpoint()
+    try NextBoot.begin(in: cache.root.string)
+    let trace = CallTrace()
+    trace.onCall { call, path in
+      call == .read && path.lastComponent?.string == PackCheckpoint.name ? .fail(.ioError) : nil
+    }
+    let store = try store(files: trace.files)
+    for number in 0..<Self.count { #expect(try store.load(Self.key(number))?.payload == Self.payload(number)) }
+    for number in 0..<100 { try store.remove(Self.key(number)) }
+    #expect(try store.collect().failed == 0)
+    let removed = try #require(trace.take().last { $0.call == .unlink && $0.path == checkpoint })
+    #expect(removed.call == .unlink)
+    trace.onCall(nil)
+    try expectAfterBoot(Self.gone(0..<100))
+  }
+
   enum Damage: CaseIterable {
     case noFile, empty, cutOff, header, version, salts, buckets, link, sparse
   }
