@@ -18,10 +18,11 @@ import Testing
   /// Arguments that name the seed, so that a failing run can be made again.
   func seeded(_ name: String) -> [String] { ["--seed", "\(SeededGenerator.announcedSeed(for: name))"] }
 
-  @Test(.timeLimit(.minutes(30))) func everyKeyIsLinearizableWhileProcessesAreKilledAndStopped() throws {
+  @Test(.timeLimit(.minutes(30)), arguments: [false, true])
+  func everyKeyIsLinearizableWhileProcessesAreKilledAndStopped(packs: Bool) throws {
     let output = try TortureTool.run(
       ["run", "--processes", "6", "--operations", "60000", "--seconds", "9", "--kills", "--stops", "--collector"]
-        + seeded("everyKeyIsLinearizableWhileProcessesAreKilledAndStopped"))
+        + (packs ? ["--packing"] : []) + seeded("everyKeyIsLinearizableWhileProcessesAreKilledAndStopped"))
     #expect(output.exitStatus == 0, "\(output.errors)")
     #expect(output.count("violations") == 0)
     #expect(output.count("operations") > 1000)

@@ -100,6 +100,9 @@ extension RunOptions {
       // Chunks are used again, and the index grows, within one run.
       configuration.packChunkByteCount = 16 << 10
       configuration.leastPackIndexEntryCount = 1
+      configuration.leastCheckpointByteCount = 64 << 10
+    } else {
+      configuration.packing = .off
     }
     if collects {
       configuration.limits.size = sizeLimit
