@@ -302,6 +302,20 @@ import Testing
     #expect(try cache.files() == Cache.filesOfPacks)
   }
 
+  /// What needs a lock alone goes on where there is no room for settings. The first store meets a directory in use then.
+  @Test func aHistoryNeedsNoRoomForSettings() throws {
+    try cache.makeDirectory("")
+    let store = try store(files: trace.files)
+    trace.onCall { [trace] call, _ in
+      guard call == .sync else { return nil }
+      trace.onCall(nil)
+      return .fail(.noSpace)
+    }
+    _ = try store.firstHistory(of: "small")
+    #expect(try packingThatIsSaid() == nil)
+    #expect(try isFile("small", storedBy: store))
+  }
+
   /// Spec/Performance.md: a store that leaves it to its directory makes the calls of one that is told.
   @Test func theCallsAreThoseOfAStoreThatIsTold() throws {
     func calls(_ packing: BlobStore.Packing?, _ said: BlobStore.Packing) throws -> [[SystemCall]] {

@@ -22,6 +22,7 @@ extension BlobStore {
       return open.mustSayArrangement && open.arrangement == .spread ? nil : open.arrangement
     }
   }
+
   /// What is packed in a directory whose settings do not say it, by a store that leaves it to the directory.
   ///
   /// - Parameter naming: the directory's.

@@ -92,6 +92,12 @@ import Testing
     #expect(try read(100, at: PackAddress(rawValue: 1 << 17 - 1), of: pack).count == 100)
   }
 
+  /// Behind a chunk's end, across a sector, and where nothing was written.
+  @Test(arguments: [UInt64.max, 59, 0]) func noRecordBeginsAtAnyAddress(number: UInt64) throws {
+    let pack = try bench.pack()
+    #expect(try pack.head(of: PackAddress(rawValue: number & 1 << 17 - 1)) == nil)
+  }
+
   @Test func anAllocatedChunkKeepsWhatItHolds() throws {
     let pack = try bench.pack()
     let (first, second) = (PackAddress(pack: 0, chunk: 2, offset: 64), PackAddress(pack: 0, chunk: 1, offset: 64))

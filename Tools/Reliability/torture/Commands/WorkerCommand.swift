@@ -61,7 +61,8 @@ struct WorkerCommand: ParsableCommand {
         entry.loaded = UInt64(report.expired)
         entry.stored = UInt64(report.evicted)
         entry.refCount = UInt32(clamping: report.subdirectories)
-        entry.outcome = (report.failed > 0 ? HistoryEntry.Outcome.failed : .done).rawValue
+        // A process that is stopped keeps its key: the collection leaves that to the next one.
+        entry.outcome = (report.failed > report.busy ? HistoryEntry.Outcome.failed : .done).rawValue
       } catch {
         entry.outcome = HistoryEntry.Outcome.failed.rawValue
         writeError("\(error)")
