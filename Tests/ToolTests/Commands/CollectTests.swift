@@ -6,7 +6,7 @@ import Testing
   let tool: Tool
 
   init() throws {
-    tool = try Tool(storesFiles: true)
+    tool = try Tool()
   }
 
   @Test func aPassIsReported() async throws {

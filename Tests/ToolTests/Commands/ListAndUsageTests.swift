@@ -6,7 +6,7 @@ import Testing
   let tool: Tool
 
   init() throws {
-    tool = try Tool(storesFiles: true)
+    tool = try Tool()
   }
 
   /// One record of every state; what expires has expired at `later`.
