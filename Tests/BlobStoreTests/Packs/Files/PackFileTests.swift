@@ -95,7 +95,7 @@ import Testing
   /// Behind a chunk's end, across a sector, and where nothing was written.
   @Test(arguments: [UInt64.max, 59, 0]) func noRecordBeginsAtAnyAddress(number: UInt64) throws {
     let pack = try bench.pack()
-    #expect(try pack.head(of: PackAddress(rawValue: number & 1 << 17 - 1)) == nil)
+    #expect(try pack.head(of: PackAddress(rawValue: number & (1 << 17 - 1))) == nil)
   }
 
   @Test func anAllocatedChunkKeepsWhatItHolds() throws {
