@@ -1,7 +1,7 @@
 package import Posix
 public import SystemPackage
 
-/// A directory of blobs, one record file each.
+/// A directory of blobs: small ones lie many to a file, each other one has a record file.
 ///
 /// Every operation is synchronous: it blocks its thread for the length of its system calls. A store may be used from
 /// any number of threads at once. For one key, operations take effect one after the other. A load sees a blob whole,
@@ -71,8 +71,8 @@ extension BlobStore.Configuration {
     try require(
       (limits.freeSpaceFloor ?? 0) >= 0, "a free space floor of \(limits.freeSpaceFloor ?? 0) bytes is below zero")
     try require(
-      packing.bound.map { 1...BlobStore.Packing.largestBound ~= $0 } ?? true,
-      "packing of records up to \(packing.bound ?? 0) bytes is not between 1 and \(BlobStore.Packing.largestBound)")
+      packing?.bound.map { 1...BlobStore.Packing.largestBound ~= $0 } ?? true,
+      "packing of records up to \(packing?.bound ?? 0) bytes is not between 1 and \(BlobStore.Packing.largestBound)")
     try require(limits.payload >= 0, "a maximum payload of \(limits.payload) bytes is below zero")
   }
 }

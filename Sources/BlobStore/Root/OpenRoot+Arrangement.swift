@@ -60,7 +60,7 @@ extension OpenRoot {
   /// Whether anything lies in the root but what the cache itself puts there.
   ///
   /// Names of the cache's own begin with a dot, and those of records never do.
-  private func hasRecordsOrOtherFiles() throws(FileError) -> Bool {
+  func hasRecordsOrOtherFiles() throws(FileError) -> Bool {
     var entries = try directory.entries()
     while try entries.advance() {
       if entries.entry.name.utf8.first != UInt8(ascii: "."), entries.entry.name != CacheDirectoryTag.name {

@@ -18,6 +18,7 @@ final class OpenRoot: Sendable {
   private let subdirectories: OpenSubdirectories
   private let knownArrangement = AtomicArrangement()
   private let isArrangementUnsaid = Atomic(false)
+  private let knownPacking = AtomicPacking()
   /// Given back when the directory is no longer in use.
   private let hold: (any RootHold)?
 
@@ -54,6 +55,11 @@ final class OpenRoot: Sendable {
     knownArrangement.set(arrangement)
     isArrangementUnsaid.store(mustBeSaid, ordering: .relaxed)
   }
+
+  /// What the store packs here; nil until the first store has found out whether the directory is new.
+  var packing: BlobStore.Packing? { knownPacking.value }
+
+  func setPacking(_ packing: BlobStore.Packing) { knownPacking.set(packing) }
 
   /// The control file, opened when it is first needed; nil if it is missing.
   func controlFile(_ logger: Logger) throws -> ControlFile? {

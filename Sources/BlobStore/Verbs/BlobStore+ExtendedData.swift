@@ -52,7 +52,7 @@ extension StoreCore {
         "extended data of \(data.count) bytes are more than the maximum of \(RecordExtension.maximumDataByteCount); "
           + "store them as a blob of their own")
     }
-    guard hasOwnFormat else {
+    guard configuration.hasOwnFormat else {
       throw BlobStoreError(
         .extendedDataRefused,
         "SPTPersistentCache could not read a record with extended data, and this directory may be shared with it; the "
@@ -61,16 +61,13 @@ extension StoreCore {
     }
   }
 
-  /// Whether records may have what SPTPersistentCache does not read, such as an extension: not where it may share them.
-  var hasOwnFormat: Bool { configuration.format == .checksummed && configuration.layout.naming != .verbatim }
-
   /// What a new record of a key has behind its payload; nil for nothing.
   ///
   /// - Throws: as `checkExtendedData`.
   func newExtension(of key: BlobKey, at path: RecordPath, _ data: Data?) throws(BlobStoreError) -> RecordExtension? {
     if let data { try checkExtendedData(data) }
     let keepsKey =
-      hasOwnFormat && configuration.layout.naming.keepsKey(ofFileName: path.fileName)
+      configuration.hasOwnFormat && configuration.layout.naming.keepsKey(ofFileName: path.fileName)
       && key.string.utf8.count <= RecordExtension.maximumKeyByteCount
     guard keepsKey || data?.isEmpty == false else { return nil }
     return RecordExtension(key: keepsKey ? key : nil, data: data.map(Array.init) ?? [])

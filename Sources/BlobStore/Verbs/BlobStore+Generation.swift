@@ -77,7 +77,7 @@ extension BlobStore {
   package func firstHistory(of key: BlobKey) throws(BlobStoreError) -> KeyHistory {
     try withErrorContext("load", key) {
       let path = try core.path(for: key)
-      _ = try core.root.openedOrMade()
+      _ = try publisher.madeRootOfLocks()
       return try core.hold(path.digest).history
     }
   }

@@ -13,7 +13,7 @@ extension BlobStore {
       guard core.configuration.access.sharing == .shared else { return {} }
       let path = try core.path(for: key)
       while true {
-        let open = try core.root.openedOrMade()
+        let open = try publisher.madeRootOfLocks()
         // Without a control file there is no lock; then more than one process may do the work.
         guard let control = try core.controlFiles.controlFile(of: open, makesIt: true) else { return {} }
         switch try core.productions.tryLock(path.digest, of: control, in: open.directory) {

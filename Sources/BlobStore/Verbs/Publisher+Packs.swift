@@ -9,20 +9,26 @@ internal import Posix
 #endif
 
 extension StoreCore {
-  /// The largest record that is packed; nil where none is, as where SPTPersistentCache may share the directory.
-  var packingBound: Int? { hasOwnFormat ? configuration.packing.bound : nil }
-
-  /// Whether a record with so large a payload may be small enough to be packed.
-  func mayPack(payloadOf byteCount: Int64) -> Bool { packingBound.map { byteCount <= $0 } ?? false }
+  /// Whether a record with so large a payload may be small enough to be packed, as far as that is known before the directory
+  /// is opened.
+  func mayPack(payloadOf byteCount: Int64) -> Bool {
+    guard configuration.mayPack else { return false }
+    guard let packing = root.lastOpened?.packing ?? configuration.packing else {
+      return byteCount <= BlobStore.Packing.largestBound
+    }
+    return packing.bound.map { byteCount <= $0 } ?? false
+  }
 
   /// Whether a store packs the record.
-  func packs(_ header: RecordHeader, _ path: RecordPath) -> Bool {
-    guard let packingBound, !header.flags.contains(.streamIncomplete),
+  ///
+  /// - Parameter open: a directory for a store, `Publisher.madeRoot`.
+  func packs(_ header: RecordHeader, _ path: RecordPath, in open: OpenRoot) -> Bool {
+    guard let bound = open.packing?.bound, !header.flags.contains(.streamIncomplete),
       let payload = Int(exactly: header.payloadSize),
       let byteCount = PackLayout.recordByteCount(
         name: path.fileName.utf8.count, payload: payload, tail: Int(header.extensionEnd ?? 0))
     else { return false }
-    return byteCount <= packingBound
+    return byteCount <= bound
   }
 }
 
@@ -36,7 +42,7 @@ extension Publisher {
     _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, _ header: RecordHeader, locks: BlobStore.LockPolicy,
     if condition: StoreCondition?
   ) throws -> StoreReceipt? {
-    guard core.configuration.packing != .off else { return nil }
+    guard core.mayPack(payloadOf: Int64(payload.byteCount)) else { return nil }
     let path = try core.path(for: key)
     var header = header
     header.keyDigest = path.digest
@@ -52,7 +58,7 @@ extension Publisher {
     _ placed: borrowing PlacedDraft, _ header: RecordHeader, locks: BlobStore.LockPolicy,
     if condition: StoreCondition?
   ) throws -> StoreReceipt? {
-    guard core.packs(header, placed.path) else { return nil }
+    guard core.packs(header, placed.path, in: placed.root) else { return nil }
     let body = try placed.draft.file.bytes(in: RecordHeader.byteCount..<Int(header.fileByteCount))
     guard body.count == Int(header.fileByteCount) - RecordHeader.byteCount else { return nil }
     let (payload, span) = (Int(header.payloadSize), unsafe body.span.bytes)
@@ -65,9 +71,9 @@ extension Publisher {
     _ payload: RawSpan, _ tail: RawSpan, _ header: RecordHeader, at path: RecordPath, locks: BlobStore.LockPolicy,
     if condition: StoreCondition?
   ) throws -> StoreReceipt? {
-    guard core.packs(header, path) else { return nil }
-    var condition = condition
     let open = try madeRoot()
+    guard core.packs(header, path, in: open) else { return nil }
+    var condition = condition
     let path = open.placed(path)
     var wait: LimitEnforcer.Wait?
     defer { keeper?.stopAsking(&wait) }
@@ -111,9 +117,10 @@ extension Publisher {
   func storeTogether(
     _ blobs: ArraySlice<(key: BlobKey, payload: Data)>, ttl: Duration?, locks: BlobStore.LockPolicy
   ) -> PackedBatch.Outcome {
-    guard core.configuration.packing != .off, blobs.count > 1 else { return PackedBatch.Outcome() }
+    guard core.configuration.mayPack, blobs.count > 1 else { return PackedBatch.Outcome() }
     do {
       let open = try madeRoot()
+      guard open.packing != .off else { return PackedBatch.Outcome() }
       let candidates = candidates(blobs, in: open, ttl: ttl, locks: locks)
       guard let control = try core.controlFiles.controlFile(of: open, makesIt: true),
         let packs = try core.packHolder.packs(of: open, control, makesThem: true)
@@ -139,13 +146,14 @@ extension Publisher {
       guard core.mayPack(payloadOf: Int64(blob.payload.count)), let path = try? core.path(for: blob.key) else {
         return nil
       }
-      return try? candidate(index, blob.key, blob.payload, open.placed(path), ttl: ttl, locks: locks)
+      return try? candidate(index, blob.key, blob.payload, open.placed(path), in: open, ttl: ttl, locks: locks)
     }
   }
 
   /// - Returns: nil for a blob that is not packed.
   private func candidate(
-    _ index: Int, _ key: BlobKey, _ payload: Data, _ path: RecordPath, ttl: Duration?, locks: BlobStore.LockPolicy
+    _ index: Int, _ key: BlobKey, _ payload: Data, _ path: RecordPath, in open: OpenRoot, ttl: Duration?,
+    locks: BlobStore.LockPolicy
   ) throws -> PackedBatch.Candidate? {
     try core.checkSize(Int64(payload.count))
     var header = try newHeader(ttl: ttl, locks: locks)
@@ -154,7 +162,7 @@ extension Publisher {
     header.keyDigest = path.digest
     let tail = try core.newExtension(of: key, at: path, nil)?.encoded ?? []
     header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
-    guard core.packs(header, path) else { return nil }
+    guard core.packs(header, path, in: open) else { return nil }
     return PackedBatch.Candidate(index: index, path: path, header: header, payload: payload, tail: tail)
   }
 

@@ -86,11 +86,23 @@ struct Publisher {
     }
   }
 
-  /// The directory, made where it is missing, with its arrangement said.
+  /// The directory, made where it is missing. A new one has said how it is arranged, and what is packed.
   func madeRoot() throws -> OpenRoot {
     let open = try core.root.openedOrMade()
-    if open.mustSayArrangement { try SettingsChange(core).sayArrangement(in: open) }
+    if open.mustSayArrangement || open.packing == nil { try SettingsChange(core).sayWhatIsNew(in: open) }
     return open
+  }
+
+  /// The directory, for what makes a control file before there is a record. A directory that has one is in use, so a new one
+  /// has said before what holds in it.
+  ///
+  /// Where there is no room for that, the first store meets a directory in use.
+  func madeRootOfLocks() throws -> OpenRoot {
+    do {
+      return try madeRoot()
+    } catch let error as FileError where error.isLackOfRoom {
+      return try core.root.openedOrMade()
+    }
   }
 
   /// The directory, and in it the subdirectory of a record, both made where they are missing.

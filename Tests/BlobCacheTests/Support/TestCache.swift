@@ -41,6 +41,8 @@ struct TestCache {
   var storeConfiguration: BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.layout.arrangement = .prefix
+    // The calls that are counted and held are those of files.
+    configuration.packing = .off
     configuration.durability = .none
     configuration.limits.freeSpaceFloor = 0
     configuration.access.lockTimeout = .seconds(60)

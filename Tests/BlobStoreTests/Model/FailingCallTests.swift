@@ -41,6 +41,7 @@ import Testing
 
   func store() throws -> BlobStore {
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.durability = .none
     configuration.access.lockTimeout = .milliseconds(50)
     configuration.logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })

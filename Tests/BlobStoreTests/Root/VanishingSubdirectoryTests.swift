@@ -24,6 +24,7 @@ import Testing
       }
     }
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.layout.arrangement = .prefix
     configuration.durability = .none
     let store = try BlobStore(directory: directory.path.appending("cache"), configuration: configuration, files: files)

@@ -21,6 +21,7 @@ import Testing
     files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.layout.arrangement = .prefix
     configuration.durability = .none
     configuration.access.lockTimeout = .seconds(60)
@@ -142,6 +143,7 @@ import Testing
     // What others may open, they may lock: there it is not the directory that is locked.
     try check(chmod(path.string, 0o700), "chmod")
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.layout.arrangement = .prefix
     configuration.durability = .none
     configuration.access.lockTimeout = .milliseconds(100)

@@ -28,6 +28,8 @@ struct Cache {
     var configuration = BlobStore.Configuration()
     // Files are where tests look for them, and the calls are those of a directory that has been decided for.
     configuration.layout.arrangement = .prefix
+    // Those tests that are about packs, or about what a directory decides, ask for them.
+    configuration.packing = .off
     configuration.durability = .none
     configuration.limits.freeSpaceFloor = 0
     // Those tests that are about it ask for it: the others say when there is a collection.
@@ -187,6 +189,9 @@ extension Cache {
       })
   }
 
+  /// What `files` finds where a store of its own packing has made the directory, and all is packed.
+  static let filesOfPacks: Set<String> = [".packs/p-0", ".packs/index", ".blobcache.conf"]
+
   /// Sets a file's modification time.
   func setModified(_ file: String, _ seconds: Int64, nanoseconds: Int = 0) throws {
     try setModified(file, timespec(tv_sec: Int(seconds), tv_nsec: nanoseconds))
@@ -272,7 +277,13 @@ final class CallTrace: Sendable {
   }
 
   private let entries = Lock<[Entry]>([])
-  private let action: Lock<(@Sendable (SystemCall, FilePath) -> Files.Interception?)?> = Lock(nil)
+  private let action = Lock<Action?>(nil)
+
+  /// A closure, in a class: each look at one that lies in a generic type would wrap it once more.
+  private final class Action: Sendable {
+    let body: @Sendable (SystemCall, FilePath) -> Files.Interception?
+    init(_ body: @escaping @Sendable (SystemCall, FilePath) -> Files.Interception?) { self.body = body }
+  }
 
   /// Of its own: what other tests keep open is not to change the calls of this one.
   private let budget = OpenFileBudget(limit: 256)
@@ -285,12 +296,12 @@ final class CallTrace: Sendable {
     Files(budget: budget, accessTimeTellsOwner: accessTimeTellsOwner) { call, location in
       self.entries.withLock { $0.append(Entry(call, at: location)) }
       let action = self.action.withLock { $0 }
-      return action?(call, location.path)
+      return action?.body(call, location.path)
     }
   }
 
   func onCall(_ action: (@Sendable (SystemCall, FilePath) -> Files.Interception?)?) {
-    self.action.withLock { $0 = action }
+    self.action.withLock { $0 = action.map(Action.init) }
   }
 
   /// Takes what was written down so far.

@@ -29,6 +29,7 @@ struct FaultRun {
     directory = try TemporaryDirectory(inMemory: true)
     root = directory.path.appending("cache")
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     // A new directory decides once, and the others' scripts have files in places of their own.
     if script.name != FaultScript.all.first?.name { configuration.layout.arrangement = .prefix }
     configuration.durability = durability
@@ -58,7 +59,9 @@ struct FaultRun {
   /// What a store makes for itself: one script is enough to see it made, and with the others it would take half the time.
   private static let controlFile = Result {
     let directory = try TemporaryDirectory(inMemory: true)
-    try BlobStore(directory: directory.path).store(Data(), for: "key")
+    var configuration = BlobStore.Configuration()
+    configuration.packing = .off
+    try BlobStore(directory: directory.path, configuration: configuration).store(Data(), for: "key")
     return try Data(contentsOf: directory.url(".blobcache"))
   }
 

@@ -20,6 +20,7 @@ struct RandomCache {
     generator = SeededGenerator(seed: seed)
     let now = UnixTime(seconds: 1_700_000_000)
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.layout = .init(
       naming: [.encoded, .verbatim].randomElement(using: &generator)!,
       arrangement: RecordArrangement.allCases.randomElement(using: &generator)!)

@@ -67,6 +67,7 @@ final class HostileCache: Sendable {
     lockTimeout: Duration = .milliseconds(200), files: Files = Files()
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.layout.arrangement = .prefix
     configuration.limits.size = sizeLimit
     configuration.limits.freeSpaceFloor = 0

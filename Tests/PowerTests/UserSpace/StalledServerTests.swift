@@ -27,6 +27,8 @@
     private var configuration: BlobCache.Configuration {
       var configuration = BlobCache.Configuration()
       configuration.memory = nil
+      // Where memory is not shared, no packed record is found.
+      configuration.store.packing = .off
       configuration.store.durability = .none
       configuration.store.limits.freeSpaceFloor = 0
       return configuration

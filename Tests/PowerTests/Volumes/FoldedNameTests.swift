@@ -11,6 +11,7 @@ import Testing
   @Test(.canMount(.tmpfs)) func recordsInASubdirectoryOfAnotherCaseAreRecords() throws {
     let volume = try Volume(.tmpfs, megabytes: 16, mountOptions: "size=16m")
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.layout.arrangement = .prefix
     configuration.durability = .none
     let start = UnixTime(seconds: 1_700_000_000)

@@ -41,6 +41,7 @@ import Testing
     let volume = try Shortage.space.volume(.tmpfs)
     let clock = ManualClock()
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.now = { clock.now }
     // Without records that have expired, there is room only by the floor, for which the oldest have to go.
     configuration.limits.freeSpaceFloor = areOthersExpired ? 0 : 1 << 20

@@ -48,7 +48,10 @@ import Testing
 
   @Test(arguments: [(100, 500), (500_000, 500), (5 << 20, 200)])
   func aDamagedBlobIs500OrBreaksOff(count: Int, status: Int) async throws {
-    let server = try TestServer { $0.memory = nil }
+    let server = try TestServer {
+      $0.store.packing = .off
+      $0.memory = nil
+    }
     try await server.cache.store(Data(count: count), for: "a")
     try Self.damage("a", in: server)
     let response = await server.responder.respond(to: ServerRequest(method: "GET", target: "/v1/blobs/a"))

@@ -130,13 +130,13 @@ import Testing
   @Test(arguments: ["1-2-3", "zzzzzzzzzzz-0-0", "3w5e11264sgsf-9-zzzzz"]) func anInventedPositionDoesNoHarm(
     position: String
   ) async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     for number in 0..<20 { try await server.cache.store(Data(), for: BlobKey("\(number)")) }
     #expect(try await server.send("GET", "/v1/blobs?after=\(position)").status == 200)
   }
 
   @Test(arguments: [nil, "text/plain"] as [String?]) func aRecordIsItsFile(type: String?) async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     for (key, count) in [("small", 5), ("large", 200_000)] {
       let fields: HeaderFields = type.map { ["Content-Type": $0] } ?? [:]
       _ = try await server.put(key, String(repeating: "x", count: count), fields)

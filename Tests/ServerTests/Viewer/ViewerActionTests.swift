@@ -8,7 +8,7 @@ import Testing
 /// What the forms of the viewer do, and which forms do nothing.
 @Suite struct ViewerActionTests {
   @Test func aRecordIsLockedTouchedUnlockedAndRemoved() async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     _ = try await server.put("a%20b", "hello")
     func act(_ action: String) async throws -> RecordHeader? {
       let done = try await server.form("change", [("action", action), ("key", "a b")])
@@ -28,7 +28,7 @@ import Testing
   }
 
   @Test func thePageOffersWhatCanBeDone() async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     _ = try await server.put("a", "x", ["X-BlobCache-TTL": "60"])
     let unlocked = try await server.page("record?key=a").text
     #expect(unlocked.contains("value=\"lock\""))
@@ -41,7 +41,7 @@ import Testing
 
   @Test(arguments: [("unlock", "a", 409), ("lock", "none", 404), ("burn", "a", 400), ("lock", "", 400)])
   func whatCannotBeDoneIsSaid(action: String, key: String, status: Int) async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     _ = try await server.put("a", "x")
     let page = try await server.form("change", [("action", action), ("key", key)])
     #expect(page.status == status)
@@ -49,7 +49,7 @@ import Testing
   }
 
   @Test(arguments: ["change", "collect", "verify"]) func aFormOfAnotherPageDoesNothing(action: String) async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     _ = try await server.put("a", "x", ["X-BlobCache-TTL": "1"])
     server.clock.advance(by: 5)
     let fields = [("action", "remove"), ("key", "a"), ("run", "real")]
@@ -81,7 +81,7 @@ import Testing
   @Test func aServerForReadingHasNoForms() async throws {
     var configuration = BlobResponder.Configuration()
     configuration.isReadOnly = true
-    let server = try TestServer(configuration)
+    let server = try TestServer(configuration) { $0.store.packing = .off }
     try await server.cache.store(Data("x".utf8), for: "a")
     for address in ["record?key=a", "collections"] {
       let page = try await server.page(address)
@@ -99,7 +99,7 @@ import Testing
       AccessToken(name: "w", secret: "w", scopes: [.read, .write]),
       AccessToken(name: "a", secret: "a", scopes: [.read, .admin]),
     ])
-    let server = try TestServer(configuration)
+    let server = try TestServer(configuration) { $0.store.packing = .off }
     try await server.cache.store(Data("x".utf8), for: "a")
     for (secret, changes, collects) in [("r", false, false), ("w", true, false), ("a", false, true)] {
       let fields: HeaderFields = ["Authorization": "Bearer \(secret)"]
@@ -111,7 +111,7 @@ import Testing
   }
 
   @Test func aDryRunComesBeforeACollection() async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     _ = try await server.put("old", "x", ["X-BlobCache-TTL": "10"])
     _ = try await server.put("new", "x")
     server.clock.advance(by: 11)
@@ -131,7 +131,7 @@ import Testing
   }
 
   @Test func aVerificationNamesWhatIsDamaged() async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     for key in ["a", "b", "c"] { _ = try await server.put(key, "hello") }
     try server.overwrite("b", at: 66, with: [0xFF])
     #expect(try await server.form("verify", []).status == 303)

@@ -41,7 +41,7 @@ import Testing
   }
 
   @Test(arguments: pages) func aFullDirectoryHasEveryPage(address: String) async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     for number in 0..<20 {
       let fields: HeaderFields = ["X-BlobCache-TTL": number < 5 ? "10" : "0", "Content-Type": "text/plain"]
       _ = try await server.put("album%2F\(number)", String(repeating: "x", count: number * 1000), fields)
@@ -59,7 +59,7 @@ import Testing
   @Test(arguments: ["?survey=1", "records?sort=size"]) func sizesThatDamagedHeadersStateAreHeld(
     address: String
   ) async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     let header = RecordHeader(updateTime: UInt64(server.clock.now.seconds), payloadSize: UInt64(Int64.max))
     for key in ["a", "b", "c"] {
       _ = try await server.put(key, "x")

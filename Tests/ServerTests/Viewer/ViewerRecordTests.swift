@@ -11,7 +11,7 @@ import Testing
   private static let mp3: [UInt8] = Array("ID3".utf8) + [4, 0, 0, 0, 0, 0, 0]
 
   @Test func everyFieldHasAMeaningAndAVerdict() async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     _ = try await server.put("a", "hello", ["X-BlobCache-TTL": "3600", "X-BlobCache-Locks": "one"])
     let page = try await server.page("record?key=a")
     #expect(page.status == 200)
@@ -25,7 +25,7 @@ import Testing
 
   @Test(arguments: [("payload", 66, "payloadChecksumMismatch"), ("header", 0, "magicMismatch")])
   func damageIsSaid(place: String, offset: Int, name: String) async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     _ = try await server.put("a", "hello")
     try server.overwrite("a", at: offset, with: [0xFF])
     let page = try await server.page("record?key=a")
@@ -37,7 +37,10 @@ import Testing
   }
 
   @Test func aFileThatTellsNoKeyHasAPageByItsName() async throws {
-    let server = try TestServer { $0.store.layout.naming = .sha256 }
+    let server = try TestServer {
+      $0.store.packing = .off
+      $0.store.layout.naming = .sha256
+    }
     _ = try await server.put("a", "hello")
     // With the header, the place of the kept key is lost.
     try server.overwrite("a", at: 0, with: Array(repeating: 0, count: 64))
@@ -50,7 +53,7 @@ import Testing
   }
 
   @Test func aShortFileIsShownAsFarAsItGoes() async throws {
-    let server = try TestServer()
+    let server = try TestServer { $0.store.packing = .off }
     _ = try await server.put("a", "hello")
     try FileHandle(forUpdating: URL(filePath: try server.cache.filePath(for: "a").string)).truncate(atOffset: 10)
     let page = try await server.page("record?key=a")

@@ -6,7 +6,7 @@ import Testing
   let tool: Tool
 
   init() throws {
-    tool = try Tool()
+    tool = try Tool(storesFiles: true)
   }
 
   @Test func aPassIsReported() async throws {

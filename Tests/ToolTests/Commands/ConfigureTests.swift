@@ -1,4 +1,6 @@
+import BlobStore
 import Foundation
+import SystemPackage
 import TestSupport
 import Testing
 
@@ -8,7 +10,8 @@ import Testing
 
   init() throws {
     tool = try Tool()
-    try FileManager.default.createDirectory(at: tool.directory.url("cache"), withIntermediateDirectories: true)
+    try FileManager.default.createDirectory(
+      at: tool.directory.url("cache"), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
   }
 
   private func configure(_ options: String..., environment: [String: String] = [:]) async throws -> Tool.Run {
@@ -25,7 +28,7 @@ import Testing
         ["default-ttl", "7d", "directory"], ["size-limit", "2147483648 bytes", "directory"],
         ["count-limit", "12", "environment (for collect)"], ["keep-free", "a tenth, 4GiB at most", "built in"],
         ["eviction", "frequency", "built in"], ["naming", "encoded", "built in"], ["layout", "spread", "built in"],
-        ["packing", "off", "built in"],
+        ["packing", "8192 bytes", "built in"],
       ])
     let objects = try await configure("--json").objects()
     #expect(objects.map { $0["name"] }.count == 8)
@@ -36,7 +39,37 @@ import Testing
   @Test func aProgramsHintComesAfterTheDirectory() async throws {
     try await tool.store("12345", for: "key")
     let objects = try await configure("--json").objects()
-    #expect(objects.allSatisfy { $0["source"] == ($0["name"] == "layout" ? "directory" : "built in") })
+    #expect(
+      objects.allSatisfy { $0["source"] == (["layout", "packing"].contains($0["name"]) ? "directory" : "built in") })
+  }
+
+  /// I1a to I1c: what a new directory packs, what its first blob writes, and what directories in use keep.
+  @Test func aNewDirectoryIsPackedFromItsFirstBlobOn() async throws {
+    func packing() async throws -> [JSONValue?] {
+      let row = try await configure("--json").objects().first { $0["name"] == "packing" }
+      return [row?["value"], row?["source"]]
+    }
+    #expect(try await packing() == [8192, "built in"])
+    try await tool.store("12345", for: "key")
+    #expect(try await packing() == [8192, "directory"])
+    #expect(try tool.directory.names(in: "cache/.packs").contains("p-0"))
+    // A program of the library goes by what the tool has made.
+    let store = try BlobStore(directory: FilePath(tool.directory.url("cache").path))
+    try store.store(Data("67890".utf8), for: "other")
+    #expect(try store.records().map(\.file) == [".packs/p-0", ".packs/p-0"])
+    #expect(try await tool.run("load", "cache", "other", now: nil).text == "67890")
+    #expect(try await configure("--packing", "off", "--quiet").status == 0)
+    let again = try await tool.run("store", "cache", "other", now: nil, input: Data("54321".utf8))
+    #expect(again.status == 0)
+    #expect(try store.load("other")?.payload == Data("54321".utf8))
+    #expect(try store.records().map(\.file).filter { $0.hasSuffix("/other") }.count == 1)
+    #expect(try await configure("--reset").status == 0)
+    #expect(try await packing() == ["off", "built in"])
+    // The directory is open to those who may only read.
+    try FileManager.default.createDirectory(
+      at: tool.directory.url("open"), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o755])
+    let open = try await tool.run("configure", "open", "--json", now: nil).objects().first { $0["name"] == "packing" }
+    #expect(open?["value"] == "off")
   }
 
   /// N5c to N5e: what a new directory gets, what its first blob writes, and what directories in use keep.
@@ -50,12 +83,14 @@ import Testing
     try tool.create("cache/ke/key")
     #expect(try await layout() == ["prefix", "records"])
     try FileManager.default.removeItem(at: tool.directory.url("cache/ke"))
-    try await tool.store("12345", for: "foobar")
+    // Large enough for a file.
+    let blob = String(repeating: "12345", count: 2000)
+    try await tool.store(blob, for: "foobar")
     #expect(try tool.directory.names(in: "cache/v8") == ["foobar"])
     #expect(try await layout() == ["spread", "directory"])
     #expect(try await configure("--reset").status == 0)
     #expect(try await layout() == ["spread", "directory"])
-    #expect(try await tool.run("load", "cache", "foobar").text == "12345")
+    #expect(try await tool.run("load", "cache", "foobar").text == blob)
   }
 
   @Test func blobsWithoutATimeToLiveLastAsTheDirectorySays() async throws {
@@ -159,7 +194,7 @@ import Testing
   }
 
   @Test func aSpreadDirectoryNeedsNoFlagEither() async throws {
-    #expect(try await configure("--layout", "spread").status == 0)
+    #expect(try await configure("--layout", "spread", "--packing", "off").status == 0)
     try await tool.store("12345", for: "foobar")
     #expect(try tool.directory.names(in: "cache/v8") == ["foobar"])
     for flags in [[], ["--no-flat"]] {

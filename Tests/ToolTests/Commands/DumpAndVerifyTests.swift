@@ -6,7 +6,7 @@ import Testing
   let tool: Tool
 
   init() throws {
-    tool = try Tool()
+    tool = try Tool(storesFiles: true)
   }
 
   private func verdicts(_ record: [String: JSONValue]) -> [String: String] {

@@ -48,6 +48,7 @@ import Testing
   }
 
   @Test func damageIsAResultWithItsRule() async throws {
+    try tool.storeFiles()
     try await tool.store("1", for: "key")
     try tool.damage("cache/7c/key", at: 20)
     let run = try await tool.run("lock", "--json", "cache", "key")
@@ -68,6 +69,7 @@ import Testing
   }
 
   @Test func removingADamagedFileIsDone() async throws {
+    try tool.storeFiles()
     try await tool.store("1", for: "key")
     try tool.damage("cache/7c/key", at: 0)
     let run = try await tool.run("remove", "cache", "key", "key")
@@ -107,6 +109,7 @@ import Testing
   #if os(Linux)
     /// The tool makes no recycling bin; where a program has one, files go there, unless they are to be gone.
     @Test func filesAreRecycledWhereAProgramDoesSo() async throws {
+      try tool.storeFiles()
       func recycled() throws -> Int { try tool.directory.names(in: "cache/.recycled").count }
       try await tool.store("1", for: "a")
       #expect(try await tool.run("remove", "cache", "a").status == 0)

@@ -6,7 +6,7 @@ import Testing
   let tool: Tool
 
   init() throws {
-    tool = try Tool()
+    tool = try Tool(storesFiles: true)
   }
 
   /// One record of every state; what expires has expired at `later`.

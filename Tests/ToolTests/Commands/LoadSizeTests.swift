@@ -7,7 +7,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct LoadSizeTests {
   let tool: Tool
 
-  init() throws { tool = try Tool() }
+  init() throws { tool = try Tool(storesFiles: true) }
 
   private static let sizes = [0, 1, 63, 64, 65, 4095, 4096, 4097, (1 << 20) - 1, 1 << 20, (1 << 20) + 1]
 

@@ -49,6 +49,7 @@ import Testing
   }
 
   @Test func aKeyLeadsToAFileToo() async throws {
+    try await configure("off")
     try await tool.store("12345", for: "key")
     let record = try #require(try await tool.run("dump", "--json", "cache", "--key", "key").objects().first)
     #expect(record["file"] == "7c/key")
@@ -94,6 +95,7 @@ import Testing
   }
 
   @Test func packingMovesRecordsAndUnpackingMovesThemBack() async throws {
+    try await configure("off")
     for number in 0..<20 { try await tool.store("payload \(number)", for: "key\(number)", "--ttl", "1d") }
     try await tool.store("old", for: "old", "--ttl", "1m")
     try await tool.store(String(repeating: "x", count: 9000), for: "large", "--ttl", "1d")

@@ -80,6 +80,7 @@ import Testing
   }
 
   @Test func aFileSizeLimitFailsTheStoreAndLeavesNothing() async throws {
+    try tool.storeFiles()
     try await tool.store("old", for: "key")
     let payload = Data(count: 1 << 20)
     let wrapper = ["sh", "-c", #"ulimit -f 8; exec "$0" "$@""#]
@@ -115,6 +116,7 @@ import Testing
   }
 
   @Test func damageIsSaidAndNothingIsWritten() async throws {
+    try tool.storeFiles()
     try await tool.store("payload", for: "key")
     try tool.damage("cache/7c/key", at: 66)
     let run = try await tool.run("load", "cache", "key")

@@ -10,7 +10,7 @@ import Testing
   let tool: Tool
 
   init() throws {
-    tool = try Tool()
+    tool = try Tool(storesFiles: true)
   }
 
   /// The store of a program, whose blobs live for a day if it does not say otherwise.
@@ -18,6 +18,7 @@ import Testing
     _ name: String = "cache", at time: Int64 = Tool.now, layout: RecordLayout = RecordLayout()
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.expiry.defaultTimeToLive = .seconds(86400)
     configuration.layout = .init(layout)
     configuration.now = { UnixTime(seconds: time) }
@@ -44,6 +45,7 @@ import Testing
 
   /// A directory that cannot be opened is a failed pass, not the end of its schedule.
   @Test func aDirectoryThatComesLaterIsCollected() async throws {
+    let tool = try Tool()
     let service = try ToolService(["cache", "--every", "1m", "--jitter", "0s", "--json"], in: tool.directory)
     try await service.nextMessage(containing: "cache")
     try await tool.store("12345", for: "key", "--ttl", "1m")

@@ -90,6 +90,7 @@ import Testing
     .enabled(if: canRunUnprivileged, "needs setpriv and a build that everybody may read"),
     arguments: ["cache/7c/key", "cache/7c"])
   func whatMayNotBeReadIsNotLeftOutInSilence(file: String) async throws {
+    try tool.storeFiles()
     try await tool.store("1", for: "key")
     try await tool.store("1", for: "other")
     for path in ["", "cache", "cache/7c", "cache/il"] { try setPermissions(0o755, path) }

@@ -6,7 +6,7 @@ import Testing
   let tool: Tool
 
   init() async throws {
-    tool = try Tool()
+    tool = try Tool(storesFiles: true)
     let run = try await tool.run(
       "store", "--ttl", "1d", "cache", "ahead", now: 4_000_000_000, input: Data("12345".utf8))
     #expect(run.status == 0, "\(run.error)")

@@ -71,6 +71,7 @@ import Testing
   }
 
   @Test func flatRecordsLieInTheDirectory() async throws {
+    try tool.storeFiles()
     try await tool.store("1", for: "key", "--flat")
     #expect(try tool.directory.names(in: "cache").contains("key"))
     #expect(try await tool.run("load", "--flat", "cache", "key").status == 0)

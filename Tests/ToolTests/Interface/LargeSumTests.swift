@@ -25,7 +25,7 @@ import Testing
 
   /// A cache with two damaged files of the largest size.
   private func damagedCache() async throws -> Tool {
-    let tool = try Tool(inMemory: true)
+    let tool = try Tool(inMemory: true, storesFiles: true)
     for (key, file) in [("ab", "3a/ab"), ("cd", "v2/cd")] {
       try await tool.store("1", for: key)
       try Self.makeLargest(tool.directory.url("cache/" + file))

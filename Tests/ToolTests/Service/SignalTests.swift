@@ -69,6 +69,7 @@ import Testing
 
   /// An output file in the middle of a payload of half a gibibyte, most of it a hole.
   @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func aLoadThatIsStoppedLeavesNoOutput(signal: Int32) async throws {
+    try tool.storeFiles()
     try await tool.store("1", for: "key")
     let size = UInt64(1) << 29
     let header = RecordHeader(updateTime: UInt64(Tool.now), payloadSize: size)

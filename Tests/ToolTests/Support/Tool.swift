@@ -1,3 +1,4 @@
+import BlobStore
 import Foundation
 import SystemPackage
 import TestSupport
@@ -10,8 +11,18 @@ struct Tool {
   /// What the tool takes for the current time.
   static let now: Int64 = 1_700_000_000
 
-  init(inMemory: Bool = false) throws {
+  /// - Parameter storesFiles: whether `cache` is there, and keeps a file for each record, of which a test looks at some.
+  init(inMemory: Bool = false, storesFiles: Bool = false) throws {
     directory = try TemporaryDirectory(inMemory: inMemory)
+    if storesFiles { try storeFiles() }
+  }
+
+  /// Makes `cache`, as a directory that keeps a file for each record.
+  func storeFiles() throws {
+    let cache = directory.url("cache")
+    try FileManager.default.createDirectory(
+      at: cache, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+    try BlobStore.changeSettings(of: FilePath(cache.path)) { $0.packing = .off }
   }
 
   static let executable = Programs.built("blobcache")

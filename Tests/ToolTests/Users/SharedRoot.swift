@@ -1,3 +1,4 @@
+import BlobStore
 import Foundation
 import SystemPackage
 import TestSupport
@@ -37,6 +38,9 @@ struct SharedRoot {
     try Self.require(mkdir(path(""), 0o700), "mkdir")
     try Self.require(chown(path(""), owner.id, CacheUser.sharedGroup), "chown")
     try setMode(mode)
+    // Whose the files are, and what they hold, is looked at.
+    try BlobStore.changeSettings(of: FilePath(path(""))) { $0.packing = .off }
+    try Self.require(lchown(path(".blobcache.conf"), owner.id, CacheUser.sharedGroup), "lchown")
   }
 
   func path(_ file: String) -> String {

@@ -39,7 +39,7 @@ public struct StoreSettings: Sendable {
     configuration.access.lockTimeout = lockTimeout
     configuration.format = format
     configuration.limits.freeSpaceFloor = 0
-    if packs { configuration.packing = .upTo(Self.largestPackedByteCount) }
+    configuration.packing = packs ? .upTo(Self.largestPackedByteCount) : .off
     if checkpoints {
       configuration.packChunkByteCount = 1
       configuration.leastPackIndexEntryCount = 1

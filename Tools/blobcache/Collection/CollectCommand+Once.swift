@@ -49,7 +49,7 @@ extension CollectCommand {
     of directory: CollectionPlan.Directory, _ store: BlobStore, _ output: inout Output
   ) throws -> Bool {
     guard pack || unpack else { return true }
-    guard !pack || store.configuration.packing != .off else {
+    guard !pack || store.configuration.packing?.bound != nil else {
       throw CommandFailure(
         "collect: \(directory.path): packing is off; `blobcache configure \(directory.path) --packing 8KiB` turns it on"
       )

@@ -34,7 +34,7 @@ extension BlobStore.Configuration {
 
   /// The arrangement of a directory that this configuration's store makes.
   package var arrangementOfNewDirectories: RecordArrangement {
-    layout.arrangement ?? (layout.naming == .verbatim || format == .reference ? .prefix : .spread)
+    layout.arrangement ?? (hasOwnFormat ? .spread : .prefix)
   }
 }
 

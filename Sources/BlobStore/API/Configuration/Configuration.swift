@@ -18,8 +18,11 @@ extension BlobStore {
     /// medium, in `.recycled` below the root, until a store overwrites them or a collection empties it. `purge` removes
     /// the bytes at once.
     public var recycling = Recycling.automatic
-    /// Which records lie many to a file, where SPTPersistentCache does not share the directory.
-    public var packing = Packing.off
+    /// Which records lie many to a file, where SPTPersistentCache does not share the directory; nil for the directory's own.
+    ///
+    /// A directory's own is what its settings say, else `off`. A new directory gets `upTo` of 8 KiB, or what the store that
+    /// makes it has here, and says so in its settings.
+    public var packing: Packing?
     /// How loads read packed records.
     public var packReads = PackReads.byCalls
     /// For how many records a new index of the packs has room: a mebibyte. It grows with more.

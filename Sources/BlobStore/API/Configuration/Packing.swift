@@ -3,7 +3,8 @@ extension BlobStore {
   ///
   /// A record in a pack takes no file and no block of its own. A load costs one read, a store one write, a touch none.
   /// SPTPersistentCache does not see it. So directories that it may share, of the `verbatim` naming or the `reference`
-  /// format, have no packs, whatever is said here.
+  /// format, have no packs, whatever is said here. A program that looks for a file of each record finds none for a small one:
+  /// it needs `off`.
   public enum Packing: Hashable, Sendable {
     /// None that is stored from now on. Those that are packed stay where they are, until they are stored anew.
     case off
@@ -32,4 +33,15 @@ extension BlobStore.Packing {
 
   /// - Parameter bound: nil for no packs.
   package init(bound: Int?) { self = bound.map { .upTo($0) } ?? .off }
+}
+
+extension BlobStore.Configuration {
+  /// Whether records may have what SPTPersistentCache does not read, such as an extension: not where it may share them.
+  var hasOwnFormat: Bool { format == .checksummed && layout.naming != .verbatim }
+
+  /// Whether this configuration's store packs records in any directory.
+  var mayPack: Bool { packing != .off && hasOwnFormat }
+
+  /// What is packed in a directory that this configuration's store makes.
+  package var packingOfNewDirectories: BlobStore.Packing { mayPack ? packing ?? .upTo(8 << 10) : .off }
 }

@@ -7,7 +7,7 @@ final class PackedWatch: Sendable {
 
   /// - Returns: nil where nothing is packed, or all may grow.
   init?(_ configuration: BlobStore.Configuration) {
-    guard let limit = configuration.limits.size, configuration.packing != .off else { return nil }
+    guard let limit = configuration.limits.size, configuration.mayPack else { return nil }
     interval = max(limit / 16, Int64(configuration.packChunkByteCount ?? PackLayout.chunkByteCount))
     bytesUntilLook = BytesUntilLook(interval)
   }

@@ -14,12 +14,13 @@ final class SettingsAgreement: Sendable {
 
   init(_ configuration: BlobStore.Configuration) { self.configuration = configuration }
 
-  /// Compares them, and tells the root where its records lie.
+  /// Compares them, and tells the root where its records lie, and which are packed.
   ///
   /// - Throws: `layoutMismatch`; `settingsUnreadable`.
   func check(_ root: OpenRoot, isForStore: Bool) throws {
     let said = try root.settings()
     if let said { try compare(said, root) }
+    root.findPacking(configuration, settings: said)
     try root.findArrangement(configuration, settings: said, isForStore: isForStore)
   }
 
@@ -48,10 +49,9 @@ final class SettingsAgreement: Sendable {
     /// - Returns: nil where the directory says nothing, or the same.
     init?(_ setting: DirectorySetting, _ said: BlobStore.DirectorySettings, _ own: BlobStore.DirectorySettings) {
       guard let text = said.text(of: setting), text != own.text(of: setting) else { return nil }
-      // A store without an arrangement goes by the directory's.
+      // A store without an arrangement or a packing goes by the directory's.
       if setting == .layout, own.arrangement == nil { return nil }
-      // Each program says for itself which of its stores are packed; all find them.
-      if setting == .packing { return nil }
+      if setting == .packing, own.packing == nil { return nil }
       self.setting = setting
       self.said = text
       self.own = own.text(of: setting) ?? "nothing"

@@ -57,10 +57,11 @@ extension BlobStore {
 
   /// Where a walk has met about this share of the records, from 0 up to 1.
   ///
-  /// Records are spread evenly over subdirectories. The digests of those are not even.
+  /// Records that are files are spread evenly over subdirectories. The digests of those are not even. Packed records have one place
+  /// among them, and the counters say how large a part of all they are.
   ///
   /// - Throws: as `records(prefix:)`.
-  /// - Complexity: the root is listed.
+  /// - Complexity: the root is listed, and a cache line is read for each chunk of packs.
   package func position(atShare share: Double) throws(BlobStoreError) -> WalkPosition {
     try withErrorContext("records") {
       guard let open = try core.root.opened() else { return .start }
@@ -70,7 +71,17 @@ extension BlobStore {
         if !entry.name.hasPrefix(".") { digests.append(NameDigest.digest(ofFileName: entry.name)) }
       }
       digests.sort()
-      let index = Int(share * Double(digests.count))
+      let packs = try core.records.packs(of: open)
+      let packedShare = try packs.map { try core.share(of: $0, hasFiles: !digests.isEmpty) } ?? 0
+      let before = digests.firstIndex { $0 >= OrderedEntries.digestOfPacks } ?? digests.count
+      let shareBefore = (1 - packedShare) * Double(before) / Double(max(1, digests.count))
+      if let packs, packedShare > 0, shareBefore..<shareBefore + packedShare ~= share {
+        let address = try packs.address(atShare: (share - shareBefore) / packedShare)
+        return WalkPosition(
+          digest: OrderedEntries.digestOfPacks, inode: try packs.directoryNumber, offset: Int64(address.rawValue))
+      }
+      let shareOfFiles = share < shareBefore ? share : share - packedShare
+      let index = Int(shareOfFiles / max(1 - packedShare, .leastNonzeroMagnitude) * Double(digests.count))
       return digests.indices.contains(index) ? WalkPosition(digest: digests[index]) : .start
     }
   }
@@ -79,6 +90,16 @@ extension BlobStore {
   private static var mostEmptySubdirectories: Int { 128 }
   /// So many entries end a page: a state that few records have must not take a walk over millions.
   private static var mostExamined: Int { 4096 }
+}
+
+extension StoreCore {
+  /// How large a part of all records is packed, from 0 to 1.
+  fileprivate func share(of packs: PackRecords, hasFiles: Bool) throws -> Double {
+    guard hasFiles else { return 1 }
+    let packed = try packs.recordCount()
+    let all = max(try usageEstimate()?.records ?? packed, packed)
+    return all > 0 ? Double(packed) / Double(all) : 0
+  }
 }
 
 extension WalkPosition {

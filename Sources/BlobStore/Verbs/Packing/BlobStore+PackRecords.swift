@@ -26,18 +26,21 @@ extension BlobStore {
 
 extension StoreCore {
   fileprivate func relocate(to destination: Relocation.Destination) throws -> BlobStore.RelocationReport {
-    if destination == .packs, packingBound == nil {
+    guard configuration.hasOwnFormat || destination == .files else {
       throw BlobStoreError(
         .invalidConfiguration,
-        configuration.packing == .off
-          ? "packing is off for this directory"
-          : "this directory has no packs, because SPTPersistentCache may share it and would not see what lies there",
+        "this directory has no packs, because SPTPersistentCache may share it and would not see what lies there",
         path: root.path)
     }
+    guard configuration.mayPack || destination == .files else { throw packingIsOff }
     try requireCache()
     guard let open = try root.opened() else { return BlobStore.RelocationReport() }
+    if destination == .packs, try Publisher(core: self, keeper: nil).madeRoot().packing == .off { throw packingIsOff }
     var relocation = Relocation(of: self, in: open, to: destination)
     try relocation.run()
     return relocation.report
+  }
+  private var packingIsOff: BlobStoreError {
+    BlobStoreError(.invalidConfiguration, "packing is off for this directory", path: root.path)
   }
 }

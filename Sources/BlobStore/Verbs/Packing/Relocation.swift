@@ -131,7 +131,7 @@ extension Relocation {
     }
     if let reason = try Self.reasonToStay(found) { return reason }
     guard let header = Self.header(of: found) else { return .gone }
-    guard core.packs(header, path) else { return .unsuited }
+    guard core.packs(header, path, in: open) else { return .unsuited }
     guard let body = try body(of: path, header) else { return .damaged }
     let level = core.configuration.durability.level(concernsLock: header.isLocked)
     guard let room = try records.room(for: header, path, isDurable: level > .none || header.isLocked) else {

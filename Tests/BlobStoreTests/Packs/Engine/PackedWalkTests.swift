@@ -110,7 +110,7 @@ import Testing
     ]
     for key in expected { try store.store(payload(5), for: key) }
     expectEachOnce(keys(try store.records()), expected)
-    #expect(try cache.files() == [".packs/p-0", ".packs/index"])
+    #expect(try cache.files() == Cache.filesOfPacks)
   }
 
   @Test(arguments: [1, 7, 1000])

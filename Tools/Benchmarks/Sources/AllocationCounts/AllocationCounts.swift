@@ -57,6 +57,8 @@ import SystemPackage
     // A leftover in the temporary directory does no harm.
     defer { try? FileManager.default.removeItem(at: directory) }
     var configuration = BlobStore.Configuration()
+    // Of records with a file each: PackBenchmarks has the others.
+    configuration.packing = .off
     configuration.durability = .none
     // All keys in one subdirectory, which stays open: to open another allocates.
     configuration.layout.arrangement = .prefix

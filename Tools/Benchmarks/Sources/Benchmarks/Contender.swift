@@ -89,6 +89,8 @@ final class StoreContender: Contender {
 
   static func configuration(_ format: BlobStore.RecordFormat) -> BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
+    // Of records with a file each: PackBenchmarks has the others.
+    configuration.packing = .off
     configuration.format = format
     // As the raw calls have it.
     configuration.layout.arrangement = .prefix

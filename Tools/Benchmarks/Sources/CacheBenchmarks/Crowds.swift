@@ -6,6 +6,8 @@ import SystemPackage
 /// How long the slowest hundredth of loads takes while a thousand removals wait, against the same without them.
 func measureReadsUnderRemovals(_ scale: Scale) async throws -> Measurement {
   var configuration = BlobCache.Configuration()
+  // Of records with a file each: PackBenchmarks has the others.
+  configuration.store.packing = .off
   configuration.memory = nil
   configuration.store.durability = .none
   let cache = try BlobCache(directory: scale.directory.appending("removals"), configuration: configuration)
@@ -51,6 +53,8 @@ private func slowest(_ count: Int, of keys: [BlobKey], _ cache: BlobCache) async
 func measureManyOperations(_ scale: Scale) async throws -> Measurement {
   let count = scale.count(100_000)
   var configuration = BlobCache.Configuration()
+  // Of records with a file each: PackBenchmarks has the others.
+  configuration.store.packing = .off
   configuration.memory = nil
   configuration.store.durability = .none
   configuration.maxConcurrentOperations = 4

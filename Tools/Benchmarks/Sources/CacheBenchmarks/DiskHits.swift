@@ -12,6 +12,8 @@ private struct BlobsOnDisk {
 
   init(_ byteCount: Int, count: Int = 100, at directory: FilePath) async throws {
     var configuration = BlobCache.Configuration()
+    // Of records with a file each: PackBenchmarks has the others.
+    configuration.store.packing = .off
     configuration.memory = nil
     configuration.store.durability = .none
     cache = try BlobCache(directory: directory, configuration: configuration)

@@ -6,6 +6,8 @@ import SystemPackage
 func measureStores(_ scale: Scale) async throws -> [Measurement] {
   let operations = scale.count(10_000)
   var configuration = BlobCache.Configuration()
+  // Of records with a file each: PackBenchmarks has the others.
+  configuration.store.packing = .off
   configuration.memory = nil
   configuration.store.durability = .none
   let cache = try BlobCache(directory: scale.directory.appending("stores"), configuration: configuration)

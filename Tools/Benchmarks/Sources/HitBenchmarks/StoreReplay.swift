@@ -51,6 +51,8 @@ struct StoreReplay {
 
   private func store(limit: Int64, _ clock: ReplayClock) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
+    // Of records with a file each: PackBenchmarks has the others.
+    configuration.packing = .off
     configuration.limits.size = limit
     configuration.limits.freeSpaceFloor = 0
     configuration.limits.eviction = eviction

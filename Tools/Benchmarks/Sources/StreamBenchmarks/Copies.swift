@@ -20,6 +20,8 @@ struct Copies {
   init(in directory: FilePath, byteCount: Int64, tool: String?, rounds: Int) throws {
     (self.directory, self.byteCount, self.tool, self.rounds) = (directory, byteCount, tool, rounds)
     var configuration = BlobStore.Configuration()
+    // Of records with a file each: PackBenchmarks has the others.
+    configuration.packing = .off
     configuration.durability = .none
     configuration.limits.payload = .max
     store = try BlobStore(directory: directory.appending("cache"), configuration: configuration)

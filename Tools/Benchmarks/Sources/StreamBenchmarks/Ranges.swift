@@ -20,6 +20,8 @@ struct Ranges {
   init(in directory: FilePath, rounds: Int) throws {
     self.rounds = rounds
     var configuration = BlobStore.Configuration()
+    // Of records with a file each: PackBenchmarks has the others.
+    configuration.packing = .off
     configuration.limits.payload = .max
     store = try BlobStore(directory: directory.appending("cache"), configuration: configuration)
     try store.store(Data(), for: "large", ttl: .seconds(100_000))

@@ -53,6 +53,8 @@ struct PassCosts {
 
   private func store(_ eviction: BlobStore.Eviction, limit: Int64) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
+    // Of records with a file each: PackBenchmarks has the others.
+    configuration.packing = .off
     configuration.durability = .none
     configuration.limits.size = limit
     configuration.limits.freeSpaceFloor = 0

@@ -52,6 +52,8 @@ struct UseWorker {
 
   private static func configuration(_ eviction: BlobStore.Eviction) -> BlobCache.Configuration {
     var configuration = BlobCache.Configuration()
+    // Of records with a file each: PackBenchmarks has the others.
+    configuration.store.packing = .off
     configuration.store.durability = .none
     configuration.store.limits.eviction = eviction
     configuration.store.limits.size = 1 << 40

@@ -29,6 +29,7 @@ struct Workspace {
       .appending("blobcache-fuzz-\(getpid())-\(policy.rawValue)")
     require(mkdir(directory.string, 0o700) == 0, "\(directory) cannot be made")
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.layout.arrangement = .prefix
     configuration.damagePolicy = policy
     configuration.limits.payload = 4096

@@ -37,6 +37,7 @@ struct LimitCommand: ParsableCommand {
 
   func run() throws {
     var configuration = BlobStore.Configuration()
+    configuration.packing = .off
     configuration.durability = .none
     configuration.limits.size = sizeLimit
     configuration.limits.freeSpaceFloor = 0

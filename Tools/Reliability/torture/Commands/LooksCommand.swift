@@ -91,6 +91,7 @@ struct LooksCommand: ParsableCommand {
     init(_ directory: String, blobs: Int) throws {
       let looks = Switch()
       var configuration = BlobCache.Configuration()
+      configuration.store.packing = .off
       configuration.store.durability = .none
       configuration.memory = nil
       configuration.maxConcurrentOperations = 4

@@ -1,0 +1,343 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, I1a to I1d: a store that leaves it to its directory what is packed.
+@Suite struct NewDirectoryPackingTests: BetweenCalls {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private static let settingsFile = ".blobcache.conf"
+
+  private func store(
+    _ packing: BlobStore.Packing? = nil, in other: Cache? = nil, files: Files = Files(),
+    _ change: (inout BlobStore.Configuration) -> Void = { _ in }
+  ) throws -> BlobStore {
+    try (other ?? cache).store(files: files) {
+      $0.layout.arrangement = nil
+      $0.packing = packing
+      change(&$0)
+    }
+  }
+
+  private func packingThatIsSaid() throws -> BlobStore.Packing? { try BlobStore.settings(of: cache.root).packing }
+
+  /// The files that hold one record each.
+  private func recordFiles(in other: Cache? = nil) throws -> Set<String> {
+    try (other ?? cache).files().filter { !$0.hasPrefix(".") }
+  }
+
+  /// Stores a small blob, and tells whether it has a file to itself.
+  private func isFile(_ key: BlobKey, storedBy store: BlobStore, _ byteCount: Int = 100) throws -> Bool {
+    try store.store(payload(byteCount), for: key)
+    #expect(try store.load(key)?.payload == payload(byteCount))
+    return try recordFiles().contains { $0.hasSuffix("/" + key.string) || $0 == key.string }
+  }
+
+  // MARK: - New directories
+
+  @Test(arguments: [RecordNaming.encoded, .sha256], [nil] + RecordArrangement.allCases)
+  func theFirstStorePacksAndSaysSo(naming: RecordNaming, arrangement: RecordArrangement?) throws {
+    let store = try store { $0.layout = .init(naming: naming, arrangement: arrangement) }
+    try store.store(payload(100), for: "small")
+    #expect(try cache.files() == Cache.filesOfPacks)
+    #expect(try packingThatIsSaid() == .upTo(8192))
+    try store.store(payload(9000), for: "large")
+    #expect(try recordFiles().count == 1)
+    // A stream that stays small, and blobs that are stored together.
+    var writer = try store.openWriter(for: "stream")
+    try writer.append(payload(200))
+    try writer.commit()
+    let blobs: [(key: BlobKey, payload: Data)] = [("one", payload(1)), ("two", payload(2))]
+    for result in store.store(blobs) {
+      #expect(throws: Never.self) { try result.result.get() }
+    }
+    #expect(try recordFiles().count == 1)
+    let other = try self.store { $0.layout = .init(naming: naming, arrangement: arrangement) }
+    try other.store(payload(300), for: "other")
+    #expect(try recordFiles().count == 1)
+    for (key, byteCount) in [("small", 100), ("large", 9000), ("stream", 200), ("one", 1), ("other", 300)] {
+      #expect(try other.load(BlobKey(key))?.payload == payload(byteCount))
+    }
+  }
+
+  /// SPTPersistentCache reads such directories, and sees no pack.
+  @Test(
+    arguments: [
+      (RecordNaming.verbatim, BlobStore.RecordFormat.checksummed), (.verbatim, .reference), (.encoded, .reference),
+      (.sha256, .reference),
+    ], [nil, BlobStore.Packing.upTo(8192)])
+  func nothingIsPackedForTheReference(
+    _ kind: (naming: RecordNaming, format: BlobStore.RecordFormat), packing: BlobStore.Packing?
+  ) throws {
+    let store = try store(packing) {
+      $0.layout.naming = kind.naming
+      $0.format = kind.format
+    }
+    try store.store(payload(100), for: "small")
+    #expect(try cache.files().count == 1 && recordFiles().count == 1)
+    #expect(try packingThatIsSaid() == nil)
+  }
+
+  @Test func theConfigurationOfTheReferencePacksNothing() throws {
+    let store = try cache.store { configuration in
+      let now = configuration.now
+      configuration = .sptPersistentCache
+      configuration.now = now
+    }
+    #expect(try isFile("small", storedBy: store))
+    #expect(try cache.files() == ["sm/small"])
+  }
+
+  /// Users who do not trust each other could not read each other's settings, and those who may only read open no control file.
+  @Test(arguments: [0o1777, 0o755, 0o750] as [mode_t]) func whereOthersMayLookNothingIsPacked(mode: mode_t) throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), mode), "chmod")
+    #expect(try isFile("small", storedBy: store()))
+    #expect(try packingThatIsSaid() == nil)
+  }
+
+  /// What makes a control file before there is a record does not make a directory one in use.
+  @Test func aLockBeforeTheFirstStoreLeavesADirectoryNew() throws {
+    for makesDirectory in [true, false] {
+      let cache = try Cache()
+      if makesDirectory { try cache.makeDirectory("") }
+      let store = try store(in: cache)
+      let unlock = try #require(try store.tryProductionLock(of: "small"))
+      try self.store(in: cache).store(payload(100), for: "small")
+      unlock()
+      #expect(try recordFiles(in: cache) == [])
+    }
+    _ = try store().firstHistory(of: "small")
+    #expect(try !isFile("small", storedBy: store()))
+  }
+
+  // MARK: - Directories in use
+
+  /// As a version without packs leaves it, also once all records are gone.
+  @Test(arguments: [true, false], [nil] + RecordArrangement.allCases)
+  func aDirectoryInUseStaysAsItIs(isEmpty: Bool, arrangement: RecordArrangement?) throws {
+    let old = try store(.off) { $0.layout.arrangement = arrangement }
+    try old.store(payload(50), for: "old")
+    if isEmpty { try old.removeAll(.all) }
+    let before = try cache.exists(Self.settingsFile) ? cache.bytes(Self.settingsFile) : nil
+    #expect(try isFile("small", storedBy: store { $0.layout.arrangement = arrangement }))
+    #expect(try packingThatIsSaid() == nil)
+    #expect(try cache.exists(Self.settingsFile) ? cache.bytes(Self.settingsFile) == before : before == nil)
+  }
+
+  @Test(arguments: ["fo/other", "notes", "x"]) func aDirectoryWithFilesStaysAsItIs(file: String) throws {
+    try cache.write([1], to: file)
+    #expect(try isFile("small", storedBy: store()))
+    #expect(try !cache.exists(Self.settingsFile))
+  }
+
+  /// Settings and control file are lost, and packs are there: by whom they were wanted is not known.
+  @Test func packsAloneDoNotTurnPackingOn() throws {
+    try store().store(payload(100), for: "packed")
+    for file in [Self.settingsFile, ".blobcache"] { try FileManager.default.removeItem(atPath: cache.path(file)) }
+    let store = try store()
+    #expect(try isFile("small", storedBy: store))
+    #expect(try store.load("packed")?.payload == payload(100))
+    #expect(try packingThatIsSaid() == nil)
+  }
+
+  @Test func aResetTurnsItOff() throws {
+    try store().store(payload(100), for: "packed")
+    #expect(try BlobStore.changeSettings(of: cache.root, resetting: true) { _ in }.packing == nil)
+    #expect(try isFile("small", storedBy: store()))
+    #expect(try store().load("packed")?.payload == payload(100))
+  }
+
+  // MARK: - What is said
+
+  @Test(arguments: [BlobStore.Packing.off, .upTo(150)]) func theSettingsDecide(said: BlobStore.Packing) throws {
+    try cache.makeDirectory("")
+    try BlobStore.changeSettings(of: cache.root) { $0.packing = said }
+    #expect(try isFile("large", storedBy: store()) == (said == .off))
+    #expect(try isFile("larger", storedBy: store(), 150))
+    #expect(try packingThatIsSaid() == said)
+  }
+
+  @Test func settingsWithoutPackingKeepWhatTheySay() throws {
+    try cache.makeDirectory("")
+    try BlobStore.changeSettings(of: cache.root) { $0.sizeLimit = .atMost(1 << 30) }
+    #expect(try !isFile("small", storedBy: store()))
+    let settings = try BlobStore.settings(of: cache.root)
+    #expect(settings.sizeLimit == .atMost(1 << 30) && settings.packing == .upTo(8192))
+    #expect(settings.arrangement == .spread)
+  }
+
+  /// `blobcache configure DIR --packing off`, for programs that open the directory from then on.
+  @Test func settingsThatChangeHoldFromThenOn() throws {
+    let store = try store()
+    try store.store(payload(100), for: "packed")
+    try BlobStore.changeSettings(of: cache.root) { $0.packing = .off }
+    let later = try self.store()
+    #expect(try isFile("small", storedBy: later))
+    #expect(try later.load("packed")?.payload == payload(100))
+    // One record, which is a file now.
+    try later.store(payload(40), for: "packed")
+    #expect(try store.load("packed")?.payload == payload(40))
+    #expect(try later.records().map(\.key?.string).sorted { $0 ?? "" < $1 ?? "" } == ["packed", "small"])
+    try BlobStore.changeSettings(of: cache.root) { $0.packing = .upTo(8192) }
+    #expect(try !isFile("again", storedBy: self.store()))
+  }
+
+  @Test func aProgramThatSaysOffFindsWhatIsPacked() throws {
+    try store().store(payload(100), for: "packed")
+    let off = try store(.off)
+    #expect(try off.load("packed")?.payload == payload(100))
+    #expect(try isFile("small", storedBy: off))
+    #expect(try off.remove("packed") == .done)
+    #expect(try packingThatIsSaid() == .upTo(8192))
+    #expect(try !isFile("other", storedBy: store()))
+  }
+
+  /// Others go by what the program that makes the directory packs.
+  @Test func aProgramThatMakesTheDirectorySaysItsOwn() throws {
+    #expect(try !isFile("small", storedBy: store(.upTo(500))))
+    #expect(try packingThatIsSaid() == .upTo(500))
+    #expect(try !isFile("other", storedBy: store()))
+    #expect(try isFile("larger", storedBy: store(), 500))
+    #expect(try !isFile("largest", storedBy: store(.upTo(8192)), 1000))
+    #expect(try packingThatIsSaid() == .upTo(500))
+  }
+
+  @Test func aProgramMayPackInADirectoryInUse() throws {
+    try store(.off).store(payload(100), for: "old")
+    #expect(try !isFile("small", storedBy: store(.upTo(500))))
+    #expect(try packingThatIsSaid() == nil)
+    #expect(try isFile("other", storedBy: store()))
+  }
+
+  // MARK: - Between calls
+
+  /// Packs are made with all stripes held, one after the other.
+  private static func isOfStripes(_ call: SystemCall) -> Bool { call == .takeStripe || call == .freeStripe }
+
+  /// Another's first store comes before each call of the first store in turn, or finds its key held.
+  @Test(arguments: [nil, BlobStore.Packing.off]) func firstStoresAgreeAtEveryCall(others: BlobStore.Packing?) throws {
+    var (call, wasReached) = (0, true)
+    while wasReached {
+      let (cache, trace) = (try Cache(), CallTrace())
+      let other = try store(others, in: cache) { $0.access.lockTimeout = .zero }
+      let calls = CallCount()
+      trace.onCall { [call] made, _ in
+        guard !Self.isOfStripes(made) else { return nil }
+        defer { calls.add(1) }
+        guard calls.value == call else { return nil }
+        do {
+          try other.store(payload(50), for: "other")
+        } catch {
+          #expect((error as? BlobStoreError)?.code == .busy)
+        }
+        return nil
+      }
+      let store = try store(in: cache, files: trace.files)
+      try store.store(payload(60), for: "small")
+      wasReached = calls.value > call
+      #expect(try other.load("small")?.payload == payload(60), "before call \(call)")
+      // Later stores do what the first ones have said.
+      let said = try BlobStore.settings(of: cache.root).packing
+      #expect(others == .off || said == .upTo(8192), "before call \(call)")
+      let files = try recordFiles(in: cache).count
+      try self.store(in: cache).store(payload(70), for: "later")
+      #expect(try recordFiles(in: cache).count - files == (said == nil ? 1 : 0), "before call \(call)")
+      if others == nil { #expect(files == 0, "before call \(call)") }
+      call += 1
+    }
+    #expect(call > 20)
+  }
+
+  /// What a process leaves that dies before a call of its first store: a copy of the directory has no locks of the living.
+  @Test func aFirstStoreMayDieBeforeEachCall() throws {
+    var (call, wasReached) = (0, true)
+    while wasReached {
+      let (cache, copy, trace) = (try Cache(), try Cache(), CallTrace())
+      try cache.makeDirectory("")
+      let calls = CallCount()
+      let (from, to) = (cache.root.string, copy.root.string)
+      trace.onCall { [call] made, _ in
+        guard !Self.isOfStripes(made) else { return nil }
+        defer { calls.add(1) }
+        if calls.value == call {
+          #expect(throws: Never.self) { try FileManager.default.copyItem(atPath: from, toPath: to) }
+        }
+        return nil
+      }
+      try store(in: cache, files: trace.files).store(payload(60), for: "small")
+      wasReached = calls.value > call
+      guard wasReached else { break }
+      let store = try store(in: copy)
+      try store.store(payload(70), for: "later")
+      #expect(try store.load("later")?.payload == payload(70))
+      #expect(try recordFiles(in: copy) == [], "before call \(call)")
+      #expect(try BlobStore.settings(of: copy.root).packing == .upTo(8192), "before call \(call)")
+      call += 1
+    }
+    #expect(call > 20)
+  }
+
+  /// Nothing is stored in a directory that could not say how.
+  @Test(arguments: [SystemCall.sync, .renameNoReplace, .write])
+  func settingsThatCannotBeWrittenAreTheStoresError(call: SystemCall) throws {
+    try cache.makeDirectory("")
+    let store = try store(files: trace.files) { $0.layout.arrangement = .prefix }
+    trace.onCall { [trace] found, _ in
+      guard found == call else { return nil }
+      trace.onCall(nil)
+      return .fail(.ioError)
+    }
+    let error = expect(.fileSystem) { try store.store(payload(5), for: "foobar") }
+    #expect(error?.errno == .ioError)
+    #expect(try cache.files() == [])
+    try store.store(payload(5), for: "foobar")
+    #expect(try cache.files() == Cache.filesOfPacks)
+  }
+
+  /// What needs a lock alone goes on where there is no room for settings. The first store meets a directory in use then.
+  @Test func aHistoryNeedsNoRoomForSettings() throws {
+    try cache.makeDirectory("")
+    let store = try store(files: trace.files)
+    trace.onCall { [trace] call, _ in
+      guard call == .sync else { return nil }
+      trace.onCall(nil)
+      return .fail(.noSpace)
+    }
+    _ = try store.firstHistory(of: "small")
+    #expect(try packingThatIsSaid() == nil)
+    #expect(try isFile("small", storedBy: store))
+  }
+
+  /// Spec/Performance.md: a store that leaves it to its directory makes the calls of one that is told.
+  @Test func theCallsAreThoseOfAStoreThatIsTold() throws {
+    func calls(_ packing: BlobStore.Packing?, _ said: BlobStore.Packing) throws -> [[SystemCall]] {
+      let (cache, trace) = (try Cache(), CallTrace())
+      try cache.store { $0.packing = said }.store(payload(5), for: "key")
+      let store = try cache.store(files: trace.files) { $0.packing = packing }
+      // What is opened once: the subdirectory, and the bin.
+      for _ in 0..<2 { try store.store(payload(5), for: "key") }
+      let steps: [() throws -> Void] = [
+        { _ = try store.load("key") }, { try store.store(payload(5), for: "key") }, { try store.lock("key") },
+        { try store.remove("key") },
+      ]
+      return try steps.map { step in
+        _ = trace.take()
+        try step()
+        return trace.take().map(\.call)
+      }
+    }
+    for packing in [BlobStore.Packing.off, .upTo(8192)] {
+      for (own, told) in zip(try calls(nil, packing), try calls(packing, packing)) {
+        #expect(own == told, "\(packing)")
+      }
+    }
+  }
+}
