@@ -36,6 +36,20 @@ import Testing
     #expect(try cache.files() == [separates ? "ke/key" : "key"])
   }
 
+  /// P6a: also of a process that has not changed the directory.
+  @Test func removedRootWithPacksIsNoticedWithinASecond() throws {
+    let (store, reader) = (try cache.store { $0.packing = .upTo(8192) }, try cache.store())
+    try store.store(payload(5), for: "key")
+    #expect(try reader.load("key")?.payload == payload(5))
+    try FileManager.default.removeItem(atPath: cache.path(""))
+    waitForNextLook()
+    #expect(try store.load("key") == nil)
+    #expect(try reader.load("key") == nil)
+    try store.store(payload(6), for: "key")
+    #expect(try cache.files() == Cache.filesOfPacks)
+    #expect(try reader.load("key")?.payload == payload(6))
+  }
+
   /// P6: not only at the beginning.
   @Test func subdirectoryRemovedUnderAStoreIsMadeAgain() throws {
     let trace = CallTrace()

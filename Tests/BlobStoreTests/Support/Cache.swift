@@ -281,8 +281,13 @@ final class CallTrace: Sendable {
 
   /// A closure, in a class: each look at one that lies in a generic type would wrap it once more.
   private final class Action: Sendable {
+    let ignored: Set<SystemCall>
     let body: @Sendable (SystemCall, FilePath) -> Files.Interception?
-    init(_ body: @escaping @Sendable (SystemCall, FilePath) -> Files.Interception?) { self.body = body }
+
+    init(_ ignored: Set<SystemCall>, _ body: @escaping @Sendable (SystemCall, FilePath) -> Files.Interception?) {
+      self.ignored = ignored
+      self.body = body
+    }
   }
 
   /// Of its own: what other tests keep open is not to change the calls of this one.
@@ -295,13 +300,16 @@ final class CallTrace: Sendable {
   var files: Files {
     Files(budget: budget, accessTimeTellsOwner: accessTimeTellsOwner) { call, location in
       self.entries.withLock { $0.append(Entry(call, at: location)) }
-      let action = self.action.withLock { $0 }
-      return action?.body(call, location.path)
+      guard let action = self.action.withLock({ $0 }), !action.ignored.contains(call) else { return nil }
+      return action.body(call, location.path)
     }
   }
 
-  func onCall(_ action: (@Sendable (SystemCall, FilePath) -> Files.Interception?)?) {
-    self.action.withLock { $0 = action.map(Action.init) }
+  /// - Parameter ignored: calls that the action is spared, where there are thousands of them.
+  func onCall(
+    besides ignored: Set<SystemCall> = [], _ action: (@Sendable (SystemCall, FilePath) -> Files.Interception?)?
+  ) {
+    self.action.withLock { $0 = action.map { Action(ignored, $0) } }
   }
 
   /// Takes what was written down so far.

@@ -103,6 +103,22 @@ final class ServerProcess: @unchecked Sendable {
     let walk = FileManager.default.enumerator(atPath: root.path)
     return walk?.compactMap { $0 as? String }.filter { $0.contains(".tmp-") } ?? []
   }
+
+  /// Changes bytes on disk, in the payload of each record with a prefix, packed or not.
+  ///
+  /// - Returns: how many records there are.
+  func damageRecords(prefix: String) throws -> Int {
+    let entries = Array(try store().records(prefix: prefix))
+    for entry in entries {
+      let file = try FileHandle(forUpdating: root.appending(path: entry.file))
+      // Behind the header, and the name that a packed record has there. Where chunks lie: Spec/PackFormat.md.
+      let begin = entry.packed.map { 4096 + 1024 * (64 + 4 * 512) + $0.chunk * 1_032_192 + $0.offset } ?? 0
+      try file.seek(toOffset: UInt64(begin) + 150)
+      try file.write(contentsOf: Data("damaged".utf8))
+      try file.close()
+    }
+    return entries.count
+  }
 }
 
 struct Failure: Error, CustomStringConvertible {
