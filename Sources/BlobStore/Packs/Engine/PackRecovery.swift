@@ -15,7 +15,7 @@ struct PackRecovery {
 
   /// - Returns: the new index, which is in force.
   /// - Complexity: what the checkpoint does not cover is read: O(*n*) for *n* bytes of such chunks and *n* buckets of the
-  ///   checkpoint; memory O(*m*) for *m* records there, and for the buckets.
+  ///   checkpoint; memory O(*m*) for *m* records there.
   func run() throws -> PackIndex {
     // From here on no process believes the index that it has open.
     control.setPackIndexNumber(0)
@@ -101,7 +101,7 @@ struct PackRecovery {
       let salts = pack.salts(ofChunk: number)
       let start = PackAddress(pack: pack.number, chunk: number, offset: 0)
       saltsOfChunks[start] = salts
-      let count = try unsafe pack.read(into: bytes, at: start)
+      let count = try unsafe read(pack, at: start, into: bytes, hasOwner: hasOwner)
       let chunk = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
       let bits = pack.deadBits(ofChunk: number)
       var walk = ChunkWalk(pack: pack.number, chunk: number, salts: salts)
@@ -112,6 +112,20 @@ struct PackRecovery {
         entry.noteEnd(record.range.upperBound)
         entry.noteLife(ttl: record.header.ttl, update: record.header.updateTime)
       }
+    }
+  }
+
+  /// - Returns: the bytes read. What bad blocks hold is lost, and zeros here.
+  private func read(
+    _ pack: PackFile, at start: PackAddress, into bytes: UnsafeMutableRawBufferPointer, hasOwner: Bool
+  ) throws(FileError) -> Int {
+    do {
+      return try unsafe pack.read(into: bytes, at: start)
+    } catch {
+      guard error.errno == .ioError && !hasOwner else { throw error }
+      let (byteCount, lostPageCount) = unsafe pack.salvage(into: bytes, at: start)
+      files.logger.warning("\(lostPageCount) pages of 4 KiB of chunk \(start.chunk) are lost: \(error)")
+      return byteCount
     }
   }
 

@@ -156,6 +156,27 @@ import Testing
     try file.write(contentsOf: Data([isDead ? byte | bit : byte & ~bit]))
   }
 
+  /// As from a backup: a chunk that was used anew has other salts.
+  @Test func anOldCheckpointCoversNoChunkThatWasUsedAnew() throws {
+    try makeCheckpoint()
+    let old = try Data(bytes(ofFile: checkpoint))
+    var expected = Self.gone(0..<100)
+    do {
+      let writer = try store()
+      for number in 0..<100 { try writer.remove(Self.key(number)) }
+    }
+    try collect()
+    do {
+      let writer = try store()
+      for number in Self.count..<Self.count + 60 {
+        try writer.store(Self.payload(number), for: Self.key(number))
+        expected[number] = Self.payload(number)
+      }
+    }
+    try old.write(to: URL(filePath: checkpoint))
+    try expectAfterBoot(expected)
+  }
+
   /// Names of one digest have one tag: the name decides.
   @Test func namesOfOneDigestAreToldApart() throws {
     do { try store().store(Self.payload(1), for: CollidingKeys.first) }

@@ -85,4 +85,52 @@ import Testing
         try store().load(BlobKey("key \(number)"))?.payload == (number < 20 ? payload(1000, 2) : old), "\(number)")
     }
   }
+
+  /// A bad block of the medium: the other records are found, and those that it took stay gone.
+  @Test func aBadBlockTakesWhatLiesThere() throws {
+    let count = 60
+    do {
+      let writer = try store()
+      for number in 0..<count { try writer.store(payload(1000, UInt64(number)), for: BlobKey("key \(number)")) }
+    }
+    let records = try PackAudit(of: cache.root).records
+    let page = 8192..<12_288
+    let lost = records.filter {
+      $0.address.chunk == 0 && page.overlaps($0.address.offset..<$0.address.offset + $0.header.byteCount)
+    }
+    #expect(3...6 ~= lost.count)
+    func expectTheOthers(_ store: BlobStore) throws {
+      for number in 0..<count {
+        let isLost = lost.contains { $0.payload == payload(1000, UInt64(number)) }
+        let found = try store.load(BlobKey("key \(number)"))?.payload
+        #expect(found == (isLost ? nil : payload(1000, UInt64(number))), "\(number)")
+      }
+    }
+    // What comes before the chunks in each boot is the pack's header.
+    let reads = Lock(0)
+    func trace(_ isBad: @escaping @Sendable (Int) -> Bool) -> CallTrace {
+      let trace = CallTrace()
+      trace.onCall { call, path in
+        guard call == .read, path.lastComponent?.string == "p-0" else { return nil }
+        return reads.withLock { reads in
+          reads += 1
+          return isBad(reads) ? .fail(.ioError) : nil
+        }
+      }
+      return trace
+    }
+    try NextBoot.begin(in: cache.root.string)
+    #expect(try store(files: trace { _ in false }.files).load("none") == nil)
+    let first = reads.withLock { $0 } - Set(records.map(\.address.chunk)).count + 1
+    reads.withLock { $0 = 0 }
+    try NextBoot.begin(in: cache.root.string)
+    // The whole chunk, and the third of its pages.
+    try expectTheOthers(store(files: trace { $0 == first || $0 == first + 3 }.files))
+    #expect(reads.withLock { $0 } > first + 3)
+    // Its blocks are read again.
+    try NextBoot.begin(in: cache.root.string)
+    try expectTheOthers(store())
+    for record in lost { try store().store(payload(10), for: BlobKey(record.name)) }
+    #expect(try PackAudit(of: cache.root).flaws == [])
+  }
 }
