@@ -28,7 +28,7 @@ public struct BlobStoreError: Error, Sendable {
       case directoryMissing, worldWritableDirectory, lockCountOverflow, notACache, collectionRunning, busy, forkedChild
       case sourceMissing, sourceUnreadable, limitReached, laterVersion, settingsUnreadable, layoutMismatch, sizeMismatch
       case overtaken, streamStalled, streamBroken, invalidRange, extendedDataTooLarge, extendedDataRefused,
-        internalInconsistency
+        sharedMemoryRequired, internalInconsistency
     }
 
     private let kind: Kind
@@ -88,6 +88,8 @@ public struct BlobStoreError: Error, Sendable {
     public static let extendedDataTooLarge = Code(.extendedDataTooLarge)
     /// SPTPersistentCache could not read a record with extended data, and the directory may be shared with it.
     public static let extendedDataRefused = Code(.extendedDataRefused)
+    /// The directory has packs, which only processes that share memory change; this one cannot map the control file.
+    public static let sharedMemoryRequired = Code(.sharedMemoryRequired)
     /// A fault of this library.
     public static let internalInconsistency = Code(.internalInconsistency)
 

@@ -91,17 +91,41 @@ final class StripeLocks: Sendable {
       }
       guard let control else {
         guard let directory = try lockedRoot(open) else { return nil }
-        return KeyHold(digest, stripe, nil, .root(directory))
+        return try withoutMemory(KeyHold(digest, stripe, nil, .root(directory)), open, isChange: makesControlFile)
       }
-      if sharing == .exclusive { return KeyHold(digest, stripe, control, .none) }
+      if sharing == .exclusive {
+        let hold = KeyHold(digest, stripe, control, .none)
+        if control.isMapped { return hold }
+        return try withoutMemory(hold, open, isChange: makesControlFile)
+      }
       switch try tryTake(digest, in: control, of: open) {
       case false: return nil
-      case true: return KeyHold(digest, stripe, control, control.isMapped ? .stripeWord : .stripeByte)
+      case true where control.isMapped: return KeyHold(digest, stripe, control, .stripeWord)
+      case true:
+        let hold = KeyHold(digest, stripe, control, .stripeByte)
+        return try withoutMemory(hold, open, isChange: makesControlFile)
       case nil:
         // The file was deleted meanwhile: this change, or another one, makes a new file.
         open.forget(control)
       }
     }
+  }
+
+  /// A hold of a process that shares no memory, which finds no packed record. It would leave a file where a key has one.
+  ///
+  /// The caller has what it holds: from here on no process makes packs.
+  ///
+  /// System call: `openat(2)`.
+  ///
+  /// - Returns: nil where there are packs, and nothing has to change.
+  private func withoutMemory(_ hold: consuming KeyHold, _ open: OpenRoot, isChange: Bool) throws -> KeyHold? {
+    guard try PackDirectory.open(in: open, makesIt: false) != nil else { return hold }
+    guard isChange else { return nil }
+    throw BlobStoreError(
+      .sharedMemoryRequired,
+      "there are packs, and this process shares no memory with those that change them: the control file cannot be mapped, as on a "
+        + "network file system, or made, as on a full volume",
+      path: root.path)
   }
 
   /// - Returns: nil if the control file was deleted, replaced or overwritten.

@@ -23,10 +23,14 @@ import Testing
   // MARK: Out
 
   /// Y30: the payload without its header, and ranges of it.
-  @Test(arguments: [0, 1, 262_143, 262_144, 262_145, (1 << 20) + 1]) func writesThePayload(byteCount: Int) throws {
-    let store = try cache.store(files: trace.files)
+  @Test(
+    arguments: [0, 1, 1000, 262_143, 262_144, 262_145, (1 << 20) + 1], [BlobStore.Packing.off, .upTo(8192)])
+  func writesThePayload(byteCount: Int, packing: BlobStore.Packing) throws {
+    let store = try cache.store(files: trace.files) { $0.packing = packing }
     let bytes = payload(byteCount)
     try store.store(bytes, for: "key", ttl: .seconds(50))
+    #expect(try store.records().contains { $0.packed != nil } == (packing != .off && byteCount <= 1000))
+    _ = trace.take()
     #expect(try store.export("key", to: output) == Int64(byteCount))
     #expect(try content(output) == bytes)
     #expect(trace.count(.reserve) == (byteCount > 1 << 20 ? 1 : 0))

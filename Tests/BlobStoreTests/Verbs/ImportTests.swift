@@ -43,6 +43,29 @@ import Testing
     #expect(try source.names() == ["deep", "empty", "one.png"])
   }
 
+  /// Small files go into packs, and what is there is found there.
+  @Test func smallFilesArePacked() throws {
+    let store = try cache.store { $0.packing = .upTo(1000) }
+    try write("one", to: "one")
+    try write(String(repeating: "x", count: 2000), to: "large")
+    try write("", to: "empty")
+    let options = BlobStore.ImportOptions(lifetime: .limited(.seconds(90)))
+    #expect(try store.importFiles(from: source.path, options).imported == 3)
+    let packed = try store.records().filter { $0.packed != nil }
+    #expect(Set(packed.map(\.key)) == ["one", "empty"])
+    #expect(packed.allSatisfy { $0.header?.ttl == 90 })
+    #expect(try text("one") == "one")
+    // Each takes the other's place.
+    try write(String(repeating: "y", count: 2000), to: "one")
+    try write("two", to: "large")
+    #expect(try store.importFiles(from: source.path).present == 3)
+    #expect(try store.importFiles(from: source.path, BlobStore.ImportOptions(replacing: true)).imported == 3)
+    #expect(Set(try store.records().filter { $0.packed != nil }.map(\.key)) == ["large", "empty"])
+    #expect(try text("large") == "two")
+    #expect(try text("one")?.count == 2000)
+    #expect(try store.records().map(\.key).count == 3)
+  }
+
   @Test(arguments: [SystemCall.openDirectory, .listDirectory], [Errno.permissionDenied, .ioError])
   func aDirectoryBelowThatCannotBeListedDoesNotEndTheImport(call failing: SystemCall, errno: Errno) throws {
     for name in ["a", "closed/b", "d/e"] { try write("text", to: name) }

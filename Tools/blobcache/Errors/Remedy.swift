@@ -13,6 +13,8 @@ enum Remedy {
     case .worldWritableDirectory: "--allow-world-writable uses it all the same"
     case .lockCountOverflow: "unlock --force takes all locks off"
     case .busy: "try again"
+    case .sharedMemoryRequired:
+      "make room, or run it on the machine that has the volume; collect --unpack there, and configure --packing off, end the need"
     case .limitReached: "unlock or remove blobs, or raise the limit"
     case .payloadTooLarge: "nothing was stored, and an earlier blob stays"
     case .damaged: ofDamage

@@ -8,14 +8,10 @@ import Testing
 @testable import BlobStore
 
 /// Spec/Semantics.md, C4b: a file beneath a packed record of its name, as a power cut may leave it.
-@Suite struct CoveredFileTests {
+@Suite struct CoveredFileTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
-
-  private func store(files: Files = Files()) throws -> BlobStore {
-    try cache.store(files: files) { $0.packing = .upTo(8192) }
-  }
 
   private static let file = "ke/key"
 

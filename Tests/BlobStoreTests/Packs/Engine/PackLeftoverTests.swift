@@ -8,14 +8,10 @@ import Testing
 @testable import BlobStore
 
 /// What killed processes leave beside packs goes with a collection.
-@Suite struct PackLeftoverTests {
+@Suite struct PackLeftoverTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
-
-  private func store(files: Files = Files()) throws -> BlobStore {
-    try cache.store(files: files) { $0.packing = .upTo(8192) }
-  }
 
   private func records(_ store: BlobStore) throws -> PackRecords {
     let open = try #require(try store.core.root.opened())

@@ -9,41 +9,12 @@ import Testing
 @testable import BlobStore
 
 /// An index that is made anew while others still change packs.
-@Suite struct PackRecoveryTests {
+@Suite struct PackRecoveryTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
 
-  private func store(files: Files = Files()) throws -> BlobStore {
-    try cache.store(files: files) {
-      $0.packing = .upTo(8192)
-      $0.packChunkByteCount = 16 << 10
-      $0.leastPackIndexEntryCount = 100
-    }
-  }
-
-  /// A power cut has taken the index along, which says that the boot is another one: no process with a session is left to
-  /// say that it is not.
-  @Test func nothingAnnouncedBeforeIsFinishedWhereTheIndexIsLost() throws {
-    do {
-      let writer = try store()
-      try writer.store(payload(9000), for: "key")
-      let file = try writer.filePath(for: "key").string
-      let old = try Data(bytes(ofFile: file))
-      try writer.store(payload(100), for: "key")
-      try old.write(to: URL(filePath: file))
-      let path = try writer.core.path(for: "key")
-      let open = try #require(try writer.core.root.opened())
-      let records = try #require(try writer.core.records.packs(of: open))
-      let place = try #require(try records.find(path, by: RecordJudge())?.packAddress)
-      records.control.setIntent(
-        .old, of: ControlLayout.stripe(of: path.digest), to: StripeIntent(.toFile, at: place))
-    }
-    try FileManager.default.removeItem(atPath: cache.path(".packs/index"))
-    let store = try store()
-    #expect(try store.touch("key") == .done)
-    #expect(try store.load("key")?.payload == payload(100))
-  }
+  private func store(files: Files = Files()) throws -> BlobStore { try storeOfSmallChunks(files: files) }
 
   /// A collection that began before frees a chunk which was just walked, and another process takes it.
   @Test func nothingIsMarkedAsDeadInAChunkThatWasUsedAnew() throws {

@@ -8,19 +8,10 @@ import Testing
 @testable import BlobStore
 
 /// Stores of many blobs at once.
-@Suite struct PackedBatchTests {
+@Suite struct PackedBatchTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
-
-  private func store(
-    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
-  ) throws -> BlobStore {
-    try cache.store(files: files) {
-      $0.packing = .upTo(8192)
-      change(&$0)
-    }
-  }
 
   /// Its counters begin with a whole collection.
   private func countFromNow(_ store: BlobStore) throws {

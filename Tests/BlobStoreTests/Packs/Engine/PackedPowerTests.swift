@@ -8,19 +8,10 @@ import Testing
 @testable import BlobStore
 
 /// What a power cut may leave beside packs: a control file that is gone, or older than the rest.
-@Suite struct PackedPowerTests {
+@Suite struct PackedPowerTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
-
-  private func store(
-    files: Files = Files(), _ change: (inout BlobStore.Configuration) -> Void = { _ in }
-  ) throws -> BlobStore {
-    try cache.store(files: files) {
-      $0.packing = .upTo(8192)
-      change(&$0)
-    }
-  }
 
   private func control(of store: BlobStore) throws -> ControlFile {
     let open = try #require(try store.core.root.opened())
@@ -71,20 +62,27 @@ import Testing
     #expect(try store().load("small")?.payload == payload(100))
   }
 
-  /// The cut has undone the store that announced itself, and what it replaced is a file again.
-  @Test func nothingAnnouncedBeforeTheCutIsFinished() throws {
-    let writer = try store()
-    try writer.store(payload(9000), for: "key")
-    let file = try writer.filePath(for: "key").string
-    let old = try Data(bytes(ofFile: file))
-    try writer.store(payload(100), for: "key")
-    try old.write(to: URL(filePath: file))
-    let path = try writer.core.path(for: "key")
-    let open = try #require(try writer.core.root.opened())
-    let records = try #require(try writer.core.records.packs(of: open))
-    let address = try #require(try records.find(path, by: RecordJudge())?.packAddress)
-    try control(of: writer).setIntent(.old, of: stripe(of: "key", in: writer), to: StripeIntent(.toFile, at: address))
-    try NextBoot.begin(in: cache.root.string)
+  /// The cut has undone the store that announced itself, and what it replaced is a file again. The index tells that there was a
+  /// boot. Where it is lost, that no process with a session lives does.
+  @Test(arguments: [true, false]) func nothingAnnouncedBeforeTheCutIsFinished(isIndexLost: Bool) throws {
+    do {
+      let writer = try store()
+      try writer.store(payload(9000), for: "key")
+      let file = try writer.filePath(for: "key").string
+      let old = try Data(bytes(ofFile: file))
+      try writer.store(payload(100), for: "key")
+      try old.write(to: URL(filePath: file))
+      let path = try writer.core.path(for: "key")
+      let open = try #require(try writer.core.root.opened())
+      let records = try #require(try writer.core.records.packs(of: open))
+      let address = try #require(try records.find(path, by: RecordJudge())?.packAddress)
+      try control(of: writer).setIntent(.old, of: stripe(of: "key", in: writer), to: StripeIntent(.toFile, at: address))
+    }
+    if isIndexLost {
+      try FileManager.default.removeItem(atPath: cache.path(".packs/index"))
+    } else {
+      try NextBoot.begin(in: cache.root.string)
+    }
     let store = try store()
     #expect(try store.touch("key") == .done)
     #expect(try store.load("key")?.payload == payload(100))

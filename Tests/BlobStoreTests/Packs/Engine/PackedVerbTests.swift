@@ -7,17 +7,10 @@ import TestSupport
 import Testing
 
 /// What a program sees of records that lie in packs: the same as of records that are files.
-@Suite struct PackedVerbTests {
+@Suite struct PackedVerbTests: PackedSuite {
   let cache: Cache
 
   init() throws { cache = try Cache() }
-
-  private func store(_ change: (inout BlobStore.Configuration) -> Void = { _ in }) throws -> BlobStore {
-    try cache.store {
-      $0.packing = .upTo(8192)
-      change(&$0)
-    }
-  }
 
   @Test(arguments: [0, 1, 100, 4096, 8000])
   func aSmallBlobLiesInAPackAndIsLoaded(byteCount: Int) throws {

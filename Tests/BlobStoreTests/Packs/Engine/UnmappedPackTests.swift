@@ -1,0 +1,77 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, I2a: a process that cannot map the control file, as by NFS, or cannot make it.
+@Suite struct UnmappedPackTests: PackedSuite {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  enum Obstacle: CaseIterable {
+    case noSharedMemory
+    /// The control file is lost, and there is no room for another.
+    case fullVolume
+  }
+
+  private func hinderedStore(
+    _ obstacle: Obstacle, _ sharing: BlobStore.Sharing = .shared
+  ) throws -> BlobStore {
+    if obstacle == .fullVolume { try FileManager.default.removeItem(atPath: cache.path(".blobcache")) }
+    trace.onCall { call, _ in
+      switch (obstacle, call) {
+      case (.noSharedMemory, .map): .fail(.operationNotSupportedByDevice)
+      case (.fullVolume, .allocate): .fail(.noSpace)
+      default: nil
+      }
+    }
+    return try store(files: trace.files) { $0.access.sharing = sharing }
+  }
+
+  /// What it would store, others would not find, and what it would remove, they would.
+  @Test(arguments: Obstacle.allCases, [BlobStore.Sharing.shared, .exclusive])
+  func itChangesNothing(obstacle: Obstacle, sharing: BlobStore.Sharing) throws {
+    do {
+      let writer = try store()
+      try writer.store(payload(100), for: "packed")
+      try writer.store(payload(9000), for: "file")
+    }
+    try cache.makeDirectory("")
+    let store = try hinderedStore(obstacle, sharing)
+    #expect(try store.load("packed") == nil)
+    #expect(try store.load("file")?.payload == payload(9000))
+    let changes: [() throws -> Void] = [
+      { try store.store(payload(50), for: "packed") }, { try store.store(payload(9001), for: "packed") },
+      { try store.store(payload(50), for: "new") }, { _ = try store.remove("file") }, { _ = try store.lock("file") },
+      {
+        var writer = try store.openWriter(for: "stream")
+        try writer.append(payload(50))
+        try writer.commit()
+      },
+    ]
+    for change in changes { expect(.sharedMemoryRequired, change) }
+    trace.onCall(nil)
+    let other = try self.store()
+    #expect(try other.load("packed")?.payload == payload(100))
+    #expect(Set(try other.records().map(\.key)) == ["packed", "file"])
+    #expect(try other.header(for: "file")?.refCount == 0)
+  }
+
+  /// Without packs it changes files, and others find them.
+  @Test(arguments: Obstacle.allCases) func itChangesADirectoryWithoutPacks(obstacle: Obstacle) throws {
+    do { try store { $0.packing = .off }.store(payload(100), for: "old") }
+    do {
+      let store = try hinderedStore(obstacle)
+      try store.store(payload(50), for: "new")
+      #expect(try store.remove("old") == .done)
+    }
+    trace.onCall(nil)
+    #expect(try store().load("new")?.payload == payload(50))
+    #expect(try store().load("old") == nil)
+  }
+}
