@@ -13,9 +13,12 @@ final class StripeLocks: Sendable {
   private let controlFiles: ControlFileOpener
   private let sharing: BlobStore.Sharing
   private let timeout: Duration
+  private let packs: String
 
-  init(_ root: CacheRoot, _ controlFiles: ControlFileOpener, _ configuration: BlobStore.Configuration) {
+  /// - Parameter packs: the name of the directory of packs.
+  init(_ root: CacheRoot, _ controlFiles: ControlFileOpener, packs: String, _ configuration: BlobStore.Configuration) {
     self.root = root
+    self.packs = packs
     self.controlFiles = controlFiles
     sharing = configuration.access.sharing
     timeout = configuration.access.lockTimeout
@@ -115,11 +118,11 @@ final class StripeLocks: Sendable {
   ///
   /// The caller has what it holds: from here on no process makes packs.
   ///
-  /// System call: `openat(2)`.
+  /// System call: `fstatat(2)`.
   ///
   /// - Returns: nil where there are packs, and nothing has to change.
   private func withoutMemory(_ hold: consuming KeyHold, _ open: OpenRoot, isChange: Bool) throws -> KeyHold? {
-    guard try PackDirectory.open(in: open, makesIt: false) != nil else { return hold }
+    guard try open.directory.status(of: packs) != nil else { return hold }
     guard isChange else { return nil }
     throw BlobStoreError(
       .sharedMemoryRequired,

@@ -65,21 +65,18 @@ struct PackCheckpointing {
 
   /// The salts of all chunks that take no more records, and have none in flight.
   private func covers(of packs: [PackFile]) throws -> [SIMD4<UInt32>] {
-    let packCount = packs.reduce(0) { max($0, $1.number + 1) }
-    var covers = [SIMD4<UInt32>](repeating: .zero, count: packCount * PackLayout.chunkCount)
+    var covers = [SIMD4<UInt32>](repeating: .zero, count: packs.numberBound * PackLayout.chunkCount)
     // What a failed sync has left is not known to be on the medium.
     for pack in packs where !pack.hasFailedToSynchronize {
       for chunk in 0..<PackLayout.chunkCount {
         let entry = pack.entry(ofChunk: chunk)
         // Sealed before the count is read, so that nothing can come to it.
-        guard entry.state.kind == .sealed, try entry.inFlight == 0 || !isAlive(entry.state.owner) else { continue }
+        guard entry.state.kind == .sealed,
+          try entry.inFlight == 0 || !records.control.isOwnOrAlive(entry.state.owner)
+        else { continue }
         covers[pack.number * PackLayout.chunkCount + chunk] = PackCheckpoint.cover(ofChunk: chunk, of: pack)
       }
     }
     return covers
-  }
-
-  private func isAlive(_ owner: UInt64) throws -> Bool {
-    try records.control.isOwn(owner) || records.control.isAlive(owner)
   }
 }

@@ -130,16 +130,14 @@ extension PackCompaction {
         let entry = pack.entry(ofChunk: number)
         let owner = entry.state.owner
         // What a process that has died was filling takes no more.
-        if entry.state.kind == .open, try !isAlive(owner) { _ = entry.seal(owner: owner) }
+        if entry.state.kind == .open, try !control.isOwnOrAlive(owner) { _ = entry.seal(owner: owner) }
         let state = entry.state
         guard state.kind == .sealed || state.kind == .collecting else { continue }
-        guard try entry.inFlight == 0 || !isAlive(state.owner) else { continue }
+        guard try entry.inFlight == 0 || !control.isOwnOrAlive(state.owner) else { continue }
         chunks.append(CompactedChunk(pack: pack, number: number, isLeftBehind: state.kind == .collecting))
       }
     }
   }
-
-  private func isAlive(_ owner: UInt64) throws -> Bool { try control.isOwn(owner) || control.isAlive(owner) }
 
   /// Counts what the index leads to in each chunk.
   private mutating func countLive() throws {

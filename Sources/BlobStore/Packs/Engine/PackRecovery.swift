@@ -43,7 +43,7 @@ struct PackRecovery {
   }
 
   private func restoredIndex(from checkpoint: PackCheckpoint, _ packs: [PackFile]) throws -> PackIndex? {
-    guard checkpoint.header.packCount <= packs.reduce(0, { max($0, $1.number + 1) }), try checkpoint.isWhole() else {
+    guard checkpoint.header.packCount <= packs.numberBound, try checkpoint.isWhole() else {
       return nil
     }
     let restoration = PackRestoration(from: checkpoint, packs)
@@ -95,7 +95,7 @@ struct PackRecovery {
       let entry = pack.entry(ofChunk: number)
       let state = entry.state
       guard state.kind != .free, isWalked(pack, number) else { continue }
-      let hasOwner = try control.isOwn(state.owner) || control.isAlive(state.owner)
+      let hasOwner = try control.isOwnOrAlive(state.owner)
       // One whose process has died takes no more.
       if state.kind == .open, !hasOwner { _ = entry.seal(owner: state.owner) }
       let salts = pack.salts(ofChunk: number)
@@ -133,7 +133,7 @@ struct PackRecovery {
   private func countLive(by index: PackIndex, in packs: [PackFile]) {
     let chunkCount = PackLayout.chunkCount
     var live = [(records: Int, bytes: Int)](
-      repeating: (0, 0), count: (packs.map { $0.number + 1 }.max() ?? 0) * chunkCount)
+      repeating: (0, 0), count: packs.numberBound * chunkCount)
     index.forEachEntry { entry in
       let chunk = entry.address.pack * chunkCount + entry.address.chunk
       guard live.indices.contains(chunk) else { return }

@@ -48,6 +48,11 @@ extension PackFile {
   func mediumByteCount() throws(FileError) -> Int64 { try file.status().sizeAllocated }
 }
 
+extension [PackFile] {
+  /// One above the highest number; 0 without packs.
+  var numberBound: Int { reduce(0) { Swift.max($0, $1.number + 1) } }
+}
+
 // MARK: - Parts of the head
 
 extension PackFile {

@@ -76,6 +76,14 @@ extension ControlFile {
     return try file.areLockedElsewhere(ControlLayout.sessionByte(number))
   }
 
+  /// Whether the process of any token lives, that of this file's own session among them.
+  ///
+  /// System call: as for `isAlive`; none for its own.
+  func isOwnOrAlive(_ token: UInt64) throws(FileError) -> Bool {
+    if isOwn(token) { return true }
+    return try isAlive(token)
+  }
+
   /// Whether another process has a session, or another store of this one.
   ///
   /// System call: `fcntl(2)` with `F_OFD_GETLK`.
