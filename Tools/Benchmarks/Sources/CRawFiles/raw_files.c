@@ -105,6 +105,15 @@ int raw_lock_bytes(int file, size_t count) {
 #endif
 }
 
+int raw_write_synced(int file, const void *bytes, size_t count, uint64_t offset) {
+  if (pwrite(file, bytes, count, (off_t)offset) != (ssize_t)count) return -1;
+#if defined(__linux__)
+  return fdatasync(file);
+#else
+  return fcntl(file, F_FULLFSYNC);
+#endif
+}
+
 int raw_sync(int root) {
 #if defined(__linux__)
   return syncfs(root);

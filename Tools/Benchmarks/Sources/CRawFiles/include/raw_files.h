@@ -72,6 +72,9 @@ int raw_lock_bytes(int file, size_t count);
 /// Writes what the volume that holds the directory has in memory to its medium; on macOS, asks for it.
 int raw_sync(int root);
 
+/// Writes bytes at an offset of an open file, and brings them to the medium: fdatasync(2), on macOS F_FULLFSYNC.
+int raw_write_synced(int file, const void *bytes, size_t count, uint64_t offset);
+
 /// The name of the file system that holds the directory, or its number in hexadecimal; lives until the next call.
 const char *raw_file_system(int root);
 
