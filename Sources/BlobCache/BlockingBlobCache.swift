@@ -70,7 +70,7 @@ extension BlockingBlobCache {
   @discardableResult
   public func remove(_ key: BlobKey, purging: Bool = false) throws -> BlobStore.Outcome {
     let engine = try cache.openEngine()
-    return try engine.purging(purging) { try engine.remove(key) }
+    return try engine.purging(purging) { try engine.remove(key, erasing: purging) }
   }
 
   /// As `BlobCache.touch(_:)` of many keys.
@@ -94,7 +94,7 @@ extension BlockingBlobCache {
   /// As `BlobCache.remove(_:purging:)` of many keys.
   public func remove(_ keys: some Sequence<BlobKey>, purging: Bool = false) throws -> [BlobStore.KeyResult] {
     let engine = try cache.openEngine()
-    return try engine.purging(purging) { engine.each(Array(keys)) { try engine.remove($0) } }
+    return try engine.purging(purging) { engine.each(Array(keys)) { try engine.remove($0, erasing: purging) } }
   }
 
   /// As `BlobCache.records(prefix:)`.

@@ -198,22 +198,23 @@ extension CacheEngine {
     return outcome
   }
 
-  func remove(_ key: BlobKey, queueTime: Duration = .zero) throws -> BlobStore.Outcome {
+  /// - Parameter erasing: whether its bytes go at once.
+  func remove(_ key: BlobKey, erasing: Bool = false, queueTime: Duration = .zero) throws -> BlobStore.Outcome {
     // Without a condition, there is an outcome.
-    try remove(key, if: nil, queueTime: queueTime) ?? .notFound
+    try remove(key, erasing: erasing, if: nil, queueTime: queueTime) ?? .notFound
   }
 
   /// - Parameter isOfRemote: whether the remote tier may have the key.
   /// - Returns: nil if the condition does not hold for the record that there is.
   func remove(
-    _ key: BlobKey, if condition: StoreCondition?, queueTime: Duration, isOfRemote: Bool = true
+    _ key: BlobKey, erasing: Bool = false, if condition: StoreCondition?, queueTime: Duration, isOfRemote: Bool = true
   ) throws -> BlobStore.Outcome? {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "remove")
     let outcome = try changing(key, if: condition) {
       try inPlaceOfStaged(key, if: condition) { wasStaged in
         let outcome = try generations.changing(digest) {
-          if let condition { try store.remove(key, if: condition) } else { try store.remove(key) }
+          if let condition { try store.remove(key, if: condition) } else { try store.remove(key, erasing: erasing) }
         }
         guard outcome != nil else { return outcome }
         // Where nothing is here, the condition was not asked. One that wants a record does not hold.

@@ -8,7 +8,7 @@ extension BlobCache {
   /// - Parameters:
   ///   - key: the key of the record.
   ///   - purging: whether its bytes go at once, and with them all files that wait to be overwritten, which may hold what the key
-  ///     held earlier.
+  ///     held earlier. See `BlobStore.remove(_:purging:)` for packed records.
   /// - Returns: `done`; `notFound` if there was none.
   /// - Throws: `BlobStoreError`; `CancellationError` while it waits for a thread; `closed`.
   @discardableResult
@@ -16,7 +16,7 @@ extension BlobCache {
     let engine = try openEngine()
     return try await withSpan("remove", key) {
       try await engine.lanes.removals.run { queueTime in
-        try engine.purging(purging) { try engine.remove(key, queueTime: queueTime) }
+        try engine.purging(purging) { try engine.remove(key, erasing: purging, queueTime: queueTime) }
       }
     }
   }
@@ -27,7 +27,9 @@ extension BlobCache {
     let keys = Array(keys)
     return try await withSpan("remove", nil) {
       try await engine.lanes.removals.run { queueTime in
-        try engine.purging(purging) { engine.each(keys) { try engine.remove($0, queueTime: queueTime) } }
+        try engine.purging(purging) {
+          engine.each(keys) { try engine.remove($0, erasing: purging, queueTime: queueTime) }
+        }
       }
     }
   }

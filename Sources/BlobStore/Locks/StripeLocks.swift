@@ -94,19 +94,19 @@ final class StripeLocks: Sendable {
       }
       guard let control else {
         guard let directory = try lockedRoot(open) else { return nil }
-        return try withoutMemory(KeyHold(digest, stripe, nil, .root(directory)), open, isChange: makesControlFile)
+        return try withoutMemory(KeyHold(digest, stripe, nil, .root(directory)), nil, open, isChange: makesControlFile)
       }
       if sharing == .exclusive {
         let hold = KeyHold(digest, stripe, control, .none)
-        if control.isMapped { return hold }
-        return try withoutMemory(hold, open, isChange: makesControlFile)
+        if control.leadsToPacks { return hold }
+        return try withoutMemory(hold, control, open, isChange: makesControlFile)
       }
       switch try tryTake(digest, in: control, of: open) {
       case false: return nil
-      case true where control.isMapped: return KeyHold(digest, stripe, control, .stripeWord)
       case true:
-        let hold = KeyHold(digest, stripe, control, .stripeByte)
-        return try withoutMemory(hold, open, isChange: makesControlFile)
+        let hold = KeyHold(digest, stripe, control, control.isMapped ? .stripeWord : .stripeByte)
+        if control.leadsToPacks { return hold }
+        return try withoutMemory(hold, control, open, isChange: makesControlFile)
       case nil:
         // The file was deleted meanwhile: this change, or another one, makes a new file.
         open.forget(control)
@@ -114,21 +114,29 @@ final class StripeLocks: Sendable {
     }
   }
 
-  /// A hold of a process that shares no memory, which finds no packed record. It would leave a file where a key has one.
+  /// A hold of a process that finds no packed record, because it shares no memory with others. It would leave a file where a key
+  /// has such a record.
   ///
-  /// The caller has what it holds: from here on no process makes packs.
+  /// The caller has what it holds: from here on no process that packs changes the key.
   ///
-  /// System call: `fstatat(2)`.
+  /// System calls: `openat(2)`; where there are packs, `fstat(2)`.
   ///
-  /// - Returns: nil where there are packs, and nothing has to change.
-  private func withoutMemory(_ hold: consuming KeyHold, _ open: OpenRoot, isChange: Bool) throws -> KeyHold? {
-    guard try open.directory.status(of: packs) != nil else { return hold }
-    guard isChange else { return nil }
+  /// - Parameters:
+  ///   - control: nil where there is no room for one.
+  ///   - isChange: false for what may be done to a file, whatever the key has in a pack.
+  /// - Returns: nil if it may be able to share memory soon.
+  private func withoutMemory(
+    _ hold: consuming KeyHold, _ control: ControlFile?, _ open: OpenRoot, isChange: Bool
+  ) throws -> KeyHold? {
+    guard isChange, try open.ownDirectory(packs, makesIt: false) != nil else { return hold }
+    guard let control else {
+      throw FileError(.allocate, Location(root.path, ControlFile.format.name), .noSpace)
+    }
+    if control.file.isDamaged { return nil }
     throw BlobStoreError(
       .sharedMemoryRequired,
-      "there are packs, and this process shares no memory with those that change them: the control file cannot be mapped, as on a "
-        + "network file system, or made, as on a full volume",
-      path: root.path)
+      "there are packs, and this process cannot share the control file's memory with those that change them, as on a network file "
+        + "system", path: root.path)
   }
 
   /// - Returns: nil if the control file was deleted, replaced or overwritten.

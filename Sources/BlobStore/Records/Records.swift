@@ -313,9 +313,12 @@ struct Records {
 
   /// Removes a record.
   ///
+  /// - Parameters:
+  ///   - recycling: whether its file may be overwritten later.
+  ///   - erasing: whether a packed record is overwritten at once.
   /// - Returns: false if there was none.
   func remove(
-    _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool,
+    _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, erasing: Bool = false,
     in directory: borrowing Directory,
     of open: OpenRoot, _ hold: borrowing KeyHold
   ) throws -> Bool {
@@ -327,7 +330,7 @@ struct Records {
       }
       // So would a file that an earlier store has unlinked, after a power cut.
       if level == .full { try packs.synchronizeUnlinks(of: name, level, hold) }
-      return try packs.remove(found.name, at: address, level, counting: found.size, hold)
+      return try packs.remove(found.name, at: address, level, counting: found.size, erasing: erasing, hold)
     }
     try synchronizePacks(of: open, level)
     return try files.remove(found, level, recycling: recycling, in: directory, of: open, hold)

@@ -24,18 +24,20 @@ extension OpenRoot {
   /// packed record is found.
   var isOpenToOthers: Bool { ownership.isSharedByStrangers || ownership.isOpenToReaders }
 
-  /// Whether no program has changed the directory yet: there is no control file, no record and no pack.
+  /// Whether no record was ever stored in the directory, and packs can be shared in it: the control file is missing or has
+  /// counted none, and there is no record and no pack.
   ///
-  /// System calls: the control file is opened, as later calls need it. Where it is missing, the root is listed as far as its
-  /// first entry without a dot, and the packs are looked for.
+  /// System calls: the control file is opened, as later calls need it. Where it does not tell, the root is listed as far as its
+  /// first entry without a dot, the packs are looked for, and `fstatfs(2)`.
   ///
   /// - Parameter packs: the name of the directory of packs.
   func isNew(packs: String, _ logger: Logger) throws -> Bool {
     do {
-      guard try controlFile(logger) == nil else { return false }
+      let control = try controlFile(logger)
+      if control?.hasCountedRecords ?? false { return false }
     } catch let error as BlobStoreError where error.code == .foreignFile {
       return false
     }
-    return try !hasRecordsOrOtherFiles() && directory.status(of: packs) == nil
+    return try !hasRecordsOrOtherFiles() && directory.status(of: packs) == nil && directory.mappingHazard() == nil
   }
 }

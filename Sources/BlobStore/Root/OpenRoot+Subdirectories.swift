@@ -106,3 +106,26 @@ extension OpenRoot {
     }
   }
 }
+
+// MARK: - Of the cache itself
+
+extension OpenRoot {
+  /// A directory in which the cache keeps what is not a record.
+  ///
+  /// System calls: `openat(2)`, `fstat(2)`, and those that make a missing directory.
+  ///
+  /// - Parameter makesIt: whether a missing one is made, with the root's permissions and owner.
+  /// - Returns: nil if it is missing, something else has its name, or its owner is not believed.
+  func ownDirectory(_ name: String, makesIt: Bool) throws -> Directory? {
+    do {
+      guard let directory = try makesIt ? openOrMakeSubdirectory(name) : openSubdirectory(name),
+        try ownership.owners.distrust(of: directory.status()) == nil
+      else { return nil }
+      return directory
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    } catch let error as BlobStoreError where error.code == .foreignFile {
+      return nil
+    }
+  }
+}

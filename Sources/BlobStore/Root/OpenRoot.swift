@@ -153,16 +153,8 @@ final class OpenRoot: Sendable {
   }
 
   private func openRecyclingBin(makesIt: Bool) throws -> RecyclingBin? {
-    do {
-      let name = RecyclingBin.directoryName
-      guard let directory = try makesIt ? openOrMakeSubdirectory(name) : openSubdirectory(name) else { return nil }
-      guard try ownership.owners.distrust(of: directory.status()) == nil else { return nil }
-      return RecyclingBin(directory)
-    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
-      return nil
-    } catch let error as BlobStoreError where error.code == .foreignFile {
-      return nil
-    }
+    guard let directory = try ownDirectory(RecyclingBin.directoryName, makesIt: makesIt) else { return nil }
+    return RecyclingBin(directory)
   }
 
   /// Closes the recycling bin, which is looked for again when it is needed.

@@ -9,16 +9,24 @@ extension BlobStore {
   ///   - key: the key of the record.
   ///   - purging: whether its bytes must be gone at once. Then the file is unlinked instead of recycled, and so are all
   ///     files in the recycling bin, which may be earlier blobs of the key. The medium may still have the bytes: no
-  ///     file system overwrites what it frees.
+  ///     file system overwrites what it frees. A packed record is overwritten; earlier ones of its key lie in packs until
+  ///     their room is used anew.
   /// - Returns: `done`; `notFound` if there was none.
   /// - Throws: `invalidKey`, `fileSystem`. When it throws for a sync, the record is gone, but the removal may not be on
   ///   the medium.
   @discardableResult
   public func remove(_ key: BlobKey, purging: Bool = false) throws(BlobStoreError) -> Outcome {
-    let outcome = try withErrorContext("remove", key) { try core.remove(key, recycling: !purging) }
+    let outcome = try remove(key, erasing: purging)
     // Earlier blobs of the key may lie there.
     if purging { try emptyRecyclingBin() }
     return outcome
+  }
+
+  /// Removes a key's record.
+  ///
+  /// - Parameter erasing: as `purging`, but that the recycling bin stays.
+  package func remove(_ key: BlobKey, erasing: Bool) throws(BlobStoreError) -> Outcome {
+    try withErrorContext("remove", key) { try core.remove(key, recycling: !erasing) }
   }
 
   /// Removes a key's record if a condition holds.
@@ -52,17 +60,19 @@ extension BlobStore {
   }
 
   /// Removes several records; one that fails does not keep the others from it.
-  public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] {
-    results(for: keys) { key throws(BlobStoreError) in try remove(key) }
+  public func remove(_ keys: some Sequence<BlobKey>) -> [KeyResult] { remove(keys, erasing: false) }
+
+  /// - Parameter erasing: as `purging`, but that the recycling bin stays.
+  package func remove(_ keys: some Sequence<BlobKey>, erasing: Bool) -> [KeyResult] {
+    results(for: keys) { key throws(BlobStoreError) in try remove(key, erasing: erasing) }
   }
 
-  /// Removes the records of many keys so that their bytes are gone at once. The recycling bin is emptied only once.
+  /// Removes the records of many keys so that their bytes are gone at once, as `remove(_:purging:)` does. The recycling bin is
+  /// emptied only once.
   ///
   /// - Throws: what keeps the bin from being emptied, once all are removed.
   public func purge(_ keys: some Sequence<BlobKey>) throws(BlobStoreError) -> [KeyResult] {
-    let results = results(for: keys) { key throws(BlobStoreError) in
-      try withErrorContext("remove", key) { try core.remove(key, recycling: false) }
-    }
+    let results = remove(keys, erasing: true)
     try emptyRecyclingBin()
     return results
   }
@@ -121,7 +131,7 @@ extension StoreCore {
     let name = try path(for: key)
     guard let open = try root.opened() else { return .notFound }
     let path = open.placed(name)
-    if try removePacked(path, of: open, if: condition) { return .done }
+    if try removePacked(path, of: open, erasing: !recycling, if: condition) { return .done }
     var mustTell = true
     let outcome = try lookInSubdirectory(of: path, open) { directory throws -> BlobStore.Outcome? in
       mustTell = false
@@ -139,7 +149,9 @@ extension StoreCore {
   }
 
   /// - Returns: false if the key has no record in a pack.
-  private func removePacked(_ path: RecordPath, of open: OpenRoot, if condition: StoreCondition?) throws -> Bool {
+  private func removePacked(
+    _ path: RecordPath, of open: OpenRoot, erasing: Bool, if condition: StoreCondition?
+  ) throws -> Bool {
     guard let packs = try records.packs(of: open) else { return false }
     packs.packs.prefetch(forChangeOf: path.digest)
     let hold = try hold(path.digest)
@@ -149,7 +161,7 @@ extension StoreCore {
       throw ConditionFailed()
     }
     let level = configuration.durability.level(concernsLock: found.mayBeLocked)
-    _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, hold)
+    _ = try records.remove(found, level, recycling: false, erasing: erasing, in: open.directory, of: open, hold)
     return true
   }
 

@@ -71,17 +71,18 @@ extension Publisher {
     _ payload: RawSpan, _ tail: RawSpan, _ header: RecordHeader, at path: RecordPath, locks: BlobStore.LockPolicy,
     if condition: StoreCondition?
   ) throws -> StoreReceipt? {
-    let open = try madeRoot()
-    guard core.packs(header, path, in: open) else { return nil }
     var condition = condition
-    let path = open.placed(path)
     var wait: LimitEnforcer.Wait?
     defer { keeper?.stopAsking(&wait) }
     keeper?.willStore(path.digest)
     var isDurable = core.configuration.durability.level(concernsLock: header.isLocked) > .none || header.isLocked
+    var remakesLeft = OpenRoot.removalsOutlasted
     while true {
       let rescues = keeper?.rescue.collections ?? 0
       do {
+        let open = try madeRoot()
+        guard core.packs(header, path, in: open) else { return nil }
+        let path = open.placed(path)
         guard let control = try core.controlFiles.controlFile(of: open, makesIt: true),
           let packs = try core.packHolder.packs(of: open, control, makesThem: true)
         else { return nil }
@@ -100,10 +101,16 @@ extension Publisher {
         case .mustBeDurable: isDurable = true
         }
       } catch is IndexIsFull {
-        guard let packs = try core.records.packs(of: open), packs.growIfDue() else { return nil }
+        guard let open = try core.root.opened(), let packs = try core.records.packs(of: open), packs.growIfDue() else {
+          return nil
+        }
       } catch is Session.Obstacle {
         // Whoever takes the stripe for the file says what is in the way.
         return nil
+      } catch let error as FileError where error.errno == .noSuchFileOrDirectory {
+        // The root was removed before it was looked at again.
+        guard remakesLeft > 0, try core.root.forgetIfReplacedNow() else { throw error }
+        remakesLeft -= 1
       } catch let error as FileError where error.isLackOfRoom {
         guard makesRoom(for: Int64(PackLayout.chunkByteCount), of: path.digest, after: rescues) else { throw error }
       }

@@ -93,10 +93,8 @@ struct Publisher {
     return open
   }
 
-  /// The directory, for what makes a control file before there is a record. A directory that has one is in use, so a new one
-  /// has said before what holds in it.
-  ///
-  /// Where there is no room for that, the first store meets a directory in use.
+  /// The directory, for what makes a control file before there is a record. A new one says first what holds in it, unless there is
+  /// no room for that.
   func madeRootOfLocks() throws -> OpenRoot {
     do {
       return try madeRoot()

@@ -67,6 +67,12 @@ package struct Directory: ~Copyable, Sendable {
     try files.perform(.setOwner, location) { fchown(descriptor, user?.rawValue ?? .max, group?.rawValue ?? .max) }
   }
 
+  /// The reason why no file in it can be shared through a mapping.
+  package func mappingHazard() throws(FileError) -> MappingHazard? {
+    let hazard = try files.perform(.volumeStatus, location) { blob_mapping_hazard(descriptor) }
+    return MappingHazard(rawValue: hazard)
+  }
+
   /// Bytes on the volume: all, and those an unprivileged process may still take.
   package func volumeSpace() throws(FileError) -> (total: Int64, available: Int64) {
     var volume = statvfs()

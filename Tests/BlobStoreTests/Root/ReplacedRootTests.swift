@@ -36,6 +36,18 @@ import Testing
     #expect(try cache.files() == [separates ? "ke/key" : "key"])
   }
 
+  /// P6: before the first record, with packs.
+  @Test(arguments: [nil, BlobStore.Packing.upTo(8192)])
+  func removedRootIsMadeAgainForAPack(packing: BlobStore.Packing?) throws {
+    try cache.makeDirectory("")
+    let store = try cache.store { $0.packing = packing }
+    #expect(try store.load("key") == nil)
+    try FileManager.default.removeItem(atPath: cache.path(""))
+    try store.store(payload(6), for: "key")
+    #expect(try store.load("key")?.payload == payload(6))
+    #expect(try cache.files() == Cache.filesOfPacks)
+  }
+
   /// P6a: also of a process that has not changed the directory.
   @Test func removedRootWithPacksIsNoticedWithinASecond() throws {
     let (store, reader) = (try cache.store { $0.packing = .upTo(8192) }, try cache.store())

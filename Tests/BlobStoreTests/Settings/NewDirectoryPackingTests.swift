@@ -118,6 +118,32 @@ import Testing
     #expect(try !isFile("small", storedBy: store()))
   }
 
+  /// Its control file has counted no record yet.
+  @Test(arguments: ["lock", "touch", "extend", "collect", "wipe"], [true, false])
+  func whatFindsNothingLeavesADirectoryNew(operation: String, inAnotherStore: Bool) throws {
+    try cache.makeDirectory("")
+    let store = try store()
+    switch operation {
+    case "lock": #expect(try store.lock("small") == .notFound)
+    case "touch": #expect(try store.touch("small") == .notFound)
+    case "extend": #expect(try store.setExtendedData(Data([1]), for: "small") == .notFound)
+    case "collect": _ = try store.collect()
+    default: try store.removeAll(.locked)
+    }
+    #expect(try !isFile("small", storedBy: inAnotherStore ? self.store() : store))
+    #expect(try packingThatIsSaid() == .upTo(8192))
+  }
+
+  /// On a network file system, and where a mapping needs room.
+  @Test(arguments: [1, 2]) func whereMemoryIsNotSharedADirectoryIsNotTurnedToPacks(hazard: Int) throws {
+    trace.onCall { call, _ in call == .volumeStatus ? .answer(hazard) : nil }
+    #expect(try isFile("small", storedBy: store(files: trace.files)))
+    #expect(try packingThatIsSaid() == nil)
+    // It is in use by then.
+    trace.onCall(nil)
+    #expect(try isFile("other", storedBy: store()))
+  }
+
   // MARK: - Directories in use
 
   /// As a version without packs leaves it, also once all records are gone.
@@ -300,7 +326,7 @@ import Testing
     #expect(try cache.files() == Cache.filesOfPacks)
   }
 
-  /// What needs a lock alone goes on where there is no room for settings. The first store meets a directory in use then.
+  /// What needs a lock alone goes on where there is no room for settings. The first store says what it packs.
   @Test func aHistoryNeedsNoRoomForSettings() throws {
     try cache.makeDirectory("")
     let store = try store(files: trace.files)
@@ -311,7 +337,8 @@ import Testing
     }
     _ = try store.firstHistory(of: "small")
     #expect(try packingThatIsSaid() == nil)
-    #expect(try isFile("small", storedBy: store))
+    #expect(try !isFile("small", storedBy: store))
+    #expect(try packingThatIsSaid() == .upTo(8192))
   }
 
   /// Spec/Performance.md: a store that leaves it to its directory makes the calls of one that is told.

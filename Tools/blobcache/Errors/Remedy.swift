@@ -14,7 +14,7 @@ enum Remedy {
     case .lockCountOverflow: "unlock --force takes all locks off"
     case .busy: "try again"
     case .sharedMemoryRequired:
-      "make room, or run it on the machine that has the volume; collect --unpack there, and configure --packing off, end the need"
+      "on the machine that has the volume, run collect --unpack and configure --packing off, end all programs, and remove .packs"
     case .limitReached: "unlock or remove blobs, or raise the limit"
     case .payloadTooLarge: "nothing was stored, and an earlier blob stays"
     case .damaged: ofDamage

@@ -17,10 +17,11 @@ struct ChunkContent {
     let start = PackAddress(pack: pack.number, chunk: chunk, offset: 0)
     let given = pack.entry(ofChunk: chunk).end
     var bytes = [UInt8](repeating: 0, count: given)
-    let count = try unsafe bytes.withUnsafeMutableBytes { buffer in
-      try unsafe pack.read(into: buffer, at: start)
+    // What bad blocks hold shows as a gap.
+    let salvage = try unsafe bytes.withUnsafeMutableBytes { buffer in
+      try unsafe pack.salvage(into: buffer, at: start)
     }
-    bytes.removeLast(bytes.count - count)
+    bytes.removeLast(bytes.count - salvage.byteCount)
     self.bytes = bytes
     var walk = ChunkWalk(pack: pack.number, chunk: chunk, salts: salts)
     var end = 0

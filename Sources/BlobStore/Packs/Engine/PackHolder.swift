@@ -122,6 +122,8 @@ final class PackHolder: Sendable {
       return PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)
     }
     guard makesThem, let directory = try PackDirectory.open(in: open, makesIt: true) else { return nil }
+    // Where earlier packs were removed, processes that share no memory may have stored files since.
+    control.forgetStripesWithoutFiles()
     try synchronizeName(of: directory, in: open)
     try noteThatNoFilesAreThere(in: open, control)
     return PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)

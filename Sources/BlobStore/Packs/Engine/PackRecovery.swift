@@ -101,31 +101,26 @@ struct PackRecovery {
       let salts = pack.salts(ofChunk: number)
       let start = PackAddress(pack: pack.number, chunk: number, offset: 0)
       saltsOfChunks[start] = salts
-      let count = try unsafe read(pack, at: start, into: bytes, hasOwner: hasOwner)
-      let chunk = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+      let salvage = try unsafe pack.salvage(into: bytes, at: start)
+      // What a living process writes there now is to be read by the next that tries.
+      if let failure = salvage.failure, hasOwner, state.kind == .open || entry.inFlight > 0 { throw failure }
+      let chunk = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[..<salvage.byteCount]))
       let bits = pack.deadBits(ofChunk: number)
       var walk = ChunkWalk(pack: pack.number, chunk: number, salts: salts)
+      var found: [PackedRecord] = []
       while let record = walk.next(in: chunk) {
         // One whose writer lives may be half written. That is no damage.
         let isHalf = hasOwner && entry.inFlight > 0 && !record.hasSoundPayload(in: chunk)
         rebuild.add(record, isDead: isHalf || bits.isDead(record.address), in: chunk)
         entry.noteEnd(record.range.upperBound)
         entry.noteLife(ttl: record.header.ttl, update: record.header.updateTime)
+        if salvage.failure != nil { found.append(record) }
       }
-    }
-  }
-
-  /// - Returns: the bytes read. What bad blocks hold is lost, and zeros here.
-  private func read(
-    _ pack: PackFile, at start: PackAddress, into bytes: UnsafeMutableRawBufferPointer, hasOwner: Bool
-  ) throws(FileError) -> Int {
-    do {
-      return try unsafe pack.read(into: bytes, at: start)
-    } catch {
-      guard error.errno == .ioError && !hasOwner else { throw error }
-      let (byteCount, lostPageCount) = unsafe pack.salvage(into: bytes, at: start)
-      files.logger.warning("\(lostPageCount) pages of 4 KiB of chunk \(start.chunk) are lost: \(error)")
-      return byteCount
+      if let failure = salvage.failure {
+        // Their keys may be stored and removed from now on, and they must not count again, should they be read after another boot.
+        rebuild.lose(salvage.unreadable(at: start, besides: found))
+        files.logger.warning("\(salvage.lost.count) pages of 4 KiB of chunk \(number) are lost: \(failure)")
+      }
     }
   }
 

@@ -22,16 +22,8 @@ final class PackDirectory: Sendable {
   /// - Parameter makesIt: whether a missing one is made, with the root's permissions and owner.
   /// - Returns: nil if it is missing, or something else has its name: then the cache has no packs.
   static func open(in root: OpenRoot, makesIt: Bool) throws -> PackDirectory? {
-    do {
-      guard let directory = try makesIt ? root.openOrMakeSubdirectory(name) : root.openSubdirectory(name),
-        try root.ownership.owners.distrust(of: directory.status()) == nil
-      else { return nil }
-      return PackDirectory(directory, root.ownership)
-    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
-      return nil
-    } catch let error as BlobStoreError where error.code == .foreignFile {
-      return nil
-    }
+    guard let directory = try root.ownDirectory(name, makesIt: makesIt) else { return nil }
+    return PackDirectory(directory, root.ownership)
   }
 
   /// Whether a pack was made before: the first one stays.

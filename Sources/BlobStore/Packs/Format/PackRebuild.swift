@@ -20,7 +20,8 @@ package struct PackRebuild: Sendable {
   /// The newest record of each name, in the order in which the names came.
   package private(set) var entries: [Entry] = []
   private var table: PackRebuildTable
-  /// Records that a newer one of the same name replaces, or whose payload is damaged, and that no bit says are dead.
+  /// Records that a newer one of the same name replaces, whose payload is damaged, or that cannot be read, and that no bit says are
+  /// dead.
   package private(set) var mustDie: [PackAddress] = []
   /// The highest sequence of all records, dead or not; the next one that is given must be above. 0 without any.
   package private(set) var highestSequence: UInt64 = 0
@@ -53,6 +54,11 @@ package struct PackRebuild: Sendable {
     if entry.isNewer(than: rival) { entries[number] = entry }
     mustDie.append(entry.isNewer(than: rival) ? rival.address : entry.address)
   }
+
+  /// Takes account of records that cannot be read.
+  ///
+  /// - Parameter places: at which they may begin.
+  package mutating func lose(_ places: [PackAddress]) { mustDie += places }
 
   fileprivate static func hash(of name: RawSpan) -> UInt64 {
     var hasher = Hasher()

@@ -37,6 +37,11 @@ extension ControlFile {
     isMapped && counter(ControlLayout.countersAreKnownOffset) { $0.load(ordering: .acquiring) } == 1
   }
 
+  /// Whether a record was ever stored since the file was made. Where memory is not shared, nobody knows.
+  var hasCountedRecords: Bool {
+    !isMapped || counter(ControlLayout.Counter.records.added) { $0.load(ordering: .acquiring) } != 0
+  }
+
   /// All that was ever added to the counters.
   private var added: BlobStore.UsageEstimate {
     func value(_ place: ControlLayout.Counter) -> Int64 { counter(place.added) { $0.load(ordering: .acquiring) } }

@@ -3,6 +3,9 @@ internal import Synchronization
 
 // What processes share of the packs: Spec/ControlFile.md, "Packs".
 extension ControlFile {
+  /// Whether this process can find packed records by it. Without the system's boot, it believes no index.
+  var leadsToPacks: Bool { isMapped && SystemBoot.identifier != nil }
+
   /// The number of the index in force; 0 where none was found since the file was made.
   var packIndexNumber: UInt64 {
     // Acquires the index, and all that it says.

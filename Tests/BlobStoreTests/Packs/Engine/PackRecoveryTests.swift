@@ -57,24 +57,32 @@ import Testing
     }
   }
 
-  /// A bad block of the medium: the other records are found, and those that it took stay gone.
-  @Test func aBadBlockTakesWhatLiesThere() throws {
+  /// A bad block of the medium: the other records are found, and those that it took stay gone. So does one whose name reaches into
+  /// it from the page before.
+  @Test(arguments: [(nameLength: 6, page: 2), (200, 1)])
+  func aBadBlockTakesWhatLiesThere(_ place: (nameLength: Int, page: Int)) throws {
     let count = 60
+    func key(_ number: Int) -> BlobKey {
+      BlobKey("\(number)" + String(repeating: "k", count: place.nameLength - "\(number)".count))
+    }
+    func payload(_ number: Int) -> Data { BlobStoreTests.payload(1100, UInt64(number)) }
     do {
       let writer = try store()
-      for number in 0..<count { try writer.store(payload(1000, UInt64(number)), for: BlobKey("key \(number)")) }
+      for number in 0..<count { try writer.store(payload(number), for: key(number)) }
     }
     let records = try PackAudit(of: cache.root).records
-    let page = 8192..<12_288
+    let page = place.page * 4096..<(place.page + 1) * 4096
     let lost = records.filter {
       $0.address.chunk == 0 && page.overlaps($0.address.offset..<$0.address.offset + $0.header.byteCount)
     }
     #expect(3...6 ~= lost.count)
+    let first = try #require(lost.map(\.address.offset).min())
+    let nameEnd = first + PackLayout.recordHeaderByteCount + place.nameLength
+    #expect(first < page.lowerBound && (nameEnd > page.lowerBound) == (place.nameLength == 200))
     func expectTheOthers(_ store: BlobStore) throws {
       for number in 0..<count {
-        let isLost = lost.contains { $0.payload == payload(1000, UInt64(number)) }
-        let found = try store.load(BlobKey("key \(number)"))?.payload
-        #expect(found == (isLost ? nil : payload(1000, UInt64(number))), "\(number)")
+        let isLost = lost.contains { $0.payload == payload(number) }
+        #expect(try store.load(key(number))?.payload == (isLost ? nil : payload(number)), "\(number)")
       }
     }
     // What comes before the chunks in each boot is the pack's header.
@@ -92,16 +100,36 @@ import Testing
     }
     try NextBoot.begin(in: cache.root.string)
     #expect(try store(files: trace { _ in false }.files).load("none") == nil)
-    let first = reads.withLock { $0 } - Set(records.map(\.address.chunk)).count + 1
+    let whole = reads.withLock { $0 } - Set(records.map(\.address.chunk)).count + 1
+    let bad = whole + 1 + place.page
     reads.withLock { $0 = 0 }
     try NextBoot.begin(in: cache.root.string)
-    // The whole chunk, and the third of its pages.
-    try expectTheOthers(store(files: trace { $0 == first || $0 == first + 3 }.files))
-    #expect(reads.withLock { $0 } > first + 3)
+    try expectTheOthers(store(files: trace { $0 == whole || $0 == bad }.files))
+    #expect(reads.withLock { $0 } > bad)
     // Its blocks are read again.
     try NextBoot.begin(in: cache.root.string)
     try expectTheOthers(store())
-    for record in lost { try store().store(payload(10), for: BlobKey(record.name)) }
+    for record in lost { try store().store(payload(0), for: BlobKey(record.name)) }
     #expect(try PackAudit(of: cache.root).flaws == [])
+  }
+
+  /// A medium that is out of reach as a whole is no loss of what it holds.
+  @Test func nothingIsLostWhereNothingCanBeRead() throws {
+    do { try store().store(payload(100), for: "key") }
+    try NextBoot.begin(in: cache.root.string)
+    let trace = CallTrace()
+    let reads = Lock(0)
+    trace.onCall { call, path in
+      guard call == .read, path.lastComponent?.string == "p-0" else { return nil }
+      // The header, and no chunk.
+      return reads.withLock { reads in
+        reads += 1
+        return reads > 2 ? .fail(.ioError) : nil
+      }
+    }
+    let hindered = try store(files: trace.files)
+    #expect(expect(.fileSystem) { _ = try hindered.load("key") }?.errno == .ioError)
+    #expect(reads.withLock { $0 } > 3)
+    #expect(try store().load("key")?.payload == payload(100))
   }
 }

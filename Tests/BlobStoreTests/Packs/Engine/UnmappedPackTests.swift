@@ -45,6 +45,10 @@ import Testing
     let store = try hinderedStore(obstacle, sharing)
     #expect(try store.load("packed") == nil)
     #expect(try store.load("file")?.payload == payload(9000))
+    // A use of a file is noted all the same.
+    cache.clock.advance(by: 5)
+    #expect(try store.load("file")?.payload == payload(9000))
+    #expect(try store.header(for: "file")?.updateTime == UInt64(cache.now))
     let changes: [() throws -> Void] = [
       { try store.store(payload(50), for: "packed") }, { try store.store(payload(9001), for: "packed") },
       { try store.store(payload(50), for: "new") }, { _ = try store.remove("file") }, { _ = try store.lock("file") },
@@ -54,7 +58,10 @@ import Testing
         try writer.commit()
       },
     ]
-    for change in changes { expect(.sharedMemoryRequired, change) }
+    for change in changes {
+      let error = expect(obstacle == .fullVolume ? .fileSystem : .sharedMemoryRequired, change)
+      #expect(error?.errno == (obstacle == .fullVolume ? .noSpace : nil))
+    }
     trace.onCall(nil)
     let other = try self.store()
     #expect(try other.load("packed")?.payload == payload(100))

@@ -45,8 +45,8 @@ struct RemoveCommand: DirectorySubcommand {
   }
 
   private func removeKeys(from store: BlobStore, _ output: inout Output) -> Answer {
-    KeyResults(operation: "remove", done: "removed", store: store, options: options)
-      .print(store.remove(keys.map { BlobKey($0) }), to: &output)
+    let results = store.remove(keys.map { BlobKey($0) }, erasing: purge)
+    return KeyResults(operation: "remove", done: "removed", store: store, options: options).print(results, to: &output)
   }
 
   private func remove(_ scope: BlobStore.RemovalScope, from store: BlobStore, _ output: inout Output) throws -> Answer {
