@@ -4,10 +4,14 @@ public import SystemPackage
 
 // Records as files, for programs that hand them to readers of files.
 extension BlobStore {
-  /// Where the record of a key lies or would lie: a header of 64 bytes, then the payload.
+  /// Where the record of a key lies or would lie as a file: a header of 64 bytes, then the payload.
   ///
-  /// The record may be missing or expired. A file once opened stays whole, even if the record is replaced: a store puts
-  /// another file in its place. Only its header may change.
+  /// The record may be missing or expired, or lie in a pack: then there is no file. `withExclusiveAccess(to:_:)` gives a packed
+  /// record a file of its own, `export(_:to:touching:)` writes its payload to another place, and `Configuration.packing` at
+  /// `.off` packs none.
+  ///
+  /// A file once opened stays whole, even if the record is replaced: a store puts another file in its place. Only its
+  /// header may change.
   ///
   /// - Throws: `invalidKey`. Before the first operation, also what opening the directory throws.
   /// - Complexity: no system call, but for the first operation, which opens the directory.
