@@ -26,19 +26,35 @@ struct PackManifest: Decodable {
     var payloadSize: Int
     var payloadCRC32: String
     var extensionSize: Int
+    /// Whether an entry of the checkpoint leads to it.
+    var inCheckpoint: Bool
 
     /// Whether a walk finds it.
     var isFound: Bool { fate != "nothing" }
     var description: String { "\(offset), \(note)" }
   }
 
+  struct Chunk: Decodable, Sendable {
+    var chunk: Int
+    var salts: [String?]
+    var records: [Record]
+  }
+
+  struct Checkpoint: Decodable, Sendable {
+    var sequence: UInt64
+    var lastUse: Int64
+    /// The chunks that it covers.
+    var covered: [Int]
+  }
+
   var version: Int
   var pack: Int
-  var chunk: Int
   var parts: [Part]
-  var salts: [String?]
   var lastUse: Int64
-  var records: [Record]
+  var checkpoint: Checkpoint
+  var chunks: [Chunk]
+
+  var records: [Record] { chunks.flatMap(\.records) }
 
   static func load() throws -> PackManifest {
     try JSONDecoder().decode(PackManifest.self, from: Data(Specification.bytes("vectors/pack/manifest.json")))
@@ -50,20 +66,35 @@ struct PackManifest: Decodable {
 
 /// The parts of the vector, as a reader of packs has them.
 struct PackParts {
+  struct Chunk {
+    let pack: Int
+    let manifest: PackManifest.Chunk
+    let tableEntry: [UInt8]
+    let deadSectors: [UInt8]
+    let records: [UInt8]
+  }
+
   let manifest: PackManifest
   let head: [UInt8]
-  let tableEntry: [UInt8]
-  let deadSectors: [UInt8]
-  let records: [UInt8]
+  let chunks: [Chunk]
   let index: [UInt8]
+  let checkpointHead: [UInt8]
+  let checkpointBuckets: [UInt8]
 
   init() throws {
-    manifest = try PackManifest.load()
+    let manifest = try PackManifest.load()
+    self.manifest = manifest
     head = try Specification.bytes("vectors/pack/head")
-    tableEntry = try Specification.bytes("vectors/pack/table-entry")
-    deadSectors = try Specification.bytes("vectors/pack/dead-sectors")
-    records = try Specification.bytes("vectors/pack/records")
+    chunks = try zip(manifest.chunks, ["", "covered-"]).map { chunk, prefix in
+      Chunk(
+        pack: manifest.pack, manifest: chunk,
+        tableEntry: try Specification.bytes("vectors/pack/\(prefix)table-entry"),
+        deadSectors: try Specification.bytes("vectors/pack/\(prefix)dead-sectors"),
+        records: try Specification.bytes("vectors/pack/\(prefix)records"))
+    }
     index = try Specification.bytes("vectors/pack/index")
+    checkpointHead = try Specification.bytes("vectors/pack/checkpoint-head")
+    checkpointBuckets = try Specification.bytes("vectors/pack/checkpoint-buckets")
   }
 
   /// Writes the packs into a directory, with holes between the parts.

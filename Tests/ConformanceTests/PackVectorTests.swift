@@ -11,25 +11,25 @@ import Testing
     bytes[offset..<(offset + Word.bitWidth / 8)].reversed().reduce(0) { $0 << 8 | Word(truncatingIfNeeded: $1) }
   }
 
-  static func salts(_ parts: PackParts) -> ChunkSalts {
-    let words = (0..<4).map { word(parts.deadSectors, at: $0 * PackLayout.deadSectorByteCount) as UInt64 }
+  static func salts(_ chunk: PackParts.Chunk) -> ChunkSalts {
+    let words = (0..<4).map { word(chunk.deadSectors, at: $0 * PackLayout.deadSectorByteCount) as UInt64 }
     return ChunkSalts(words: SIMD4(words[0], words[1], words[2], words[3]))
   }
 
-  static func walk(_ parts: PackParts) -> [PackedRecord] {
-    var walk = ChunkWalk(pack: parts.manifest.pack, chunk: parts.manifest.chunk, salts: salts(parts))
+  static func walk(_ chunk: PackParts.Chunk) -> [PackedRecord] {
+    var walk = ChunkWalk(pack: chunk.pack, chunk: chunk.manifest.chunk, salts: salts(chunk))
     var found: [PackedRecord] = []
-    while let record = walk.next(in: parts.records.span.bytes) { found.append(record) }
+    while let record = walk.next(in: chunk.records.span.bytes) { found.append(record) }
     return found
   }
 
-  static func isDead(_ address: PackAddress, _ parts: PackParts) -> Bool {
-    let sectors = PackLayout.deadSectorOffset(ofChunk: parts.manifest.chunk, quarter: 0)
-    return word(parts.deadSectors, at: address.deadWordOffset - sectors) & address.deadBit != 0
+  static func isDead(_ address: PackAddress, _ chunk: PackParts.Chunk) -> Bool {
+    let sectors = PackLayout.deadSectorOffset(ofChunk: chunk.manifest.chunk, quarter: 0)
+    return word(chunk.deadSectors, at: address.deadWordOffset - sectors) & address.deadBit != 0
   }
 
-  static func name(_ record: PackedRecord, _ parts: PackParts) -> String {
-    String(decoding: parts.records[record.nameRange], as: UTF8.self)
+  static func name(_ record: PackedRecord, _ chunk: PackParts.Chunk) -> String {
+    String(decoding: chunk.records[record.nameRange], as: UTF8.self)
   }
 
   // MARK: The code
@@ -48,78 +48,89 @@ import Testing
 
   @Test func thePartsLieWhereTheLayoutHasThem() throws {
     let parts = try PackParts()
-    let chunk = parts.manifest.chunk
-    let offsets = Dictionary(uniqueKeysWithValues: parts.manifest.parts.map { ($0.path, $0.offset) })
-    #expect(
-      offsets == [
-        "pack/head": 0, "pack/table-entry": PackLayout.tableEntryOffset(ofChunk: chunk),
-        "pack/dead-sectors": PackLayout.deadSectorOffset(ofChunk: chunk, quarter: 0),
-        "pack/records": PackLayout.fileOffset(ofChunk: chunk), "pack/index": 0,
-      ])
+    var expected = ["pack/head": 0, "pack/index": 0, "pack/checkpoint-head": 0]
+    for (chunk, prefix) in zip(parts.chunks, ["", "covered-"]) {
+      let number = chunk.manifest.chunk
+      expected["pack/\(prefix)table-entry"] = PackLayout.tableEntryOffset(ofChunk: number)
+      expected["pack/\(prefix)dead-sectors"] = PackLayout.deadSectorOffset(ofChunk: number, quarter: 0)
+      expected["pack/\(prefix)records"] = PackLayout.fileOffset(ofChunk: number)
+      let salts = Self.salts(chunk)
+      #expect((0..<4).map { quarter in salts[quarter].map(hexadecimal) } == chunk.manifest.salts)
+      let end = chunk.manifest.records.map { $0.offset + $0.byteCount }.max()
+      #expect(
+        Self.word(chunk.tableEntry, at: PackLayout.TableEntry.endOffset, as: UInt32.self) == end.map(UInt32.init))
+    }
+    // Of the chunk before the first one, which is free, of the first one and of the second.
+    expected["pack/checkpoint-salts"] = CheckpointLayout.coverOffset(
+      pack: parts.manifest.pack, chunk: parts.manifest.chunks[0].chunk - 1)
+    expected["pack/checkpoint-buckets"] = CheckpointLayout.bucketsOffset(packs: parts.manifest.pack + 1)
+    #expect(Dictionary(uniqueKeysWithValues: parts.manifest.parts.map { ($0.path, $0.offset) }) == expected)
     for part in parts.manifest.parts {
       #expect(try Specification.bytes("vectors/" + part.path).count == part.byteCount, "\(part.path)")
     }
-    let salts = Self.salts(parts)
-    #expect((0..<4).map { quarter in salts[quarter].map(hexadecimal) } == parts.manifest.salts)
-    let end = parts.manifest.records.map { $0.offset + $0.byteCount }.max()
-    #expect(Self.word(parts.tableEntry, at: PackLayout.TableEntry.endOffset, as: UInt32.self) == end.map(UInt32.init))
   }
 
   @Test func aWalkFindsTheRecordsOfTheManifest() throws {
-    let parts = try PackParts()
-    let found = Self.walk(parts)
-    let expected = parts.manifest.records.filter(\.isFound)
-    try #require(found.count == expected.count)
-    for (record, expected) in zip(found, expected) {
-      let header = record.header
-      #expect(record.address.offset == expected.offset && record.range.count == expected.byteCount)
-      #expect(hexadecimal(record.address.rawValue) == expected.address)
-      #expect(hexadecimal(Self.word(parts.records, at: expected.offset, as: UInt32.self)) == expected.crc)
-      #expect(Self.name(record, parts) == expected.name)
-      let digest = NameDigest.digest(ofFileName: expected.name)
-      #expect(hexadecimal(digest) == expected.digest)
-      #expect(header.sequence == expected.sequence)
-      let file = header.recordHeader(nameDigest: digest)
-      #expect(file.refCount == expected.refCount && file.ttl == expected.ttl && file.updateTime == expected.updateTime)
-      #expect(file.payloadSize == UInt64(expected.payloadSize))
-      #expect(file.payloadChecksum.map(hexadecimal) == expected.payloadCRC32)
-      #expect(Int(file.reserved4) == expected.extensionSize)
-      let payload = CRC32.checksum(of: Array(parts.records[record.payloadRange]))
-      #expect((payload == file.payloadChecksum) == (expected.fate != "damaged"))
-      #expect(Self.isDead(record.address, parts) == (expected.fate == "dead"))
-      if expected.extensionSize > 0 {
-        let tail = try RecordExtension(decoding: Array(parts.records[record.extensionRange]).span.bytes)
-        #expect(try RecordLayout().path(for: try #require(tail.key)).fileName == expected.name)
-      }
+    for chunk in try PackParts().chunks {
+      let found = Self.walk(chunk)
+      let expected = chunk.manifest.records.filter(\.isFound)
+      try #require(found.count == expected.count)
+      for (record, expected) in zip(found, expected) { try expect(expected, by: record, in: chunk) }
+    }
+  }
+
+  private func expect(_ expected: PackManifest.Record, by record: PackedRecord, in chunk: PackParts.Chunk) throws {
+    let header = record.header
+    #expect(record.address.offset == expected.offset && record.range.count == expected.byteCount)
+    #expect(hexadecimal(record.address.rawValue) == expected.address)
+    #expect(hexadecimal(Self.word(chunk.records, at: expected.offset, as: UInt32.self)) == expected.crc)
+    #expect(Self.name(record, chunk) == expected.name)
+    let digest = NameDigest.digest(ofFileName: expected.name)
+    #expect(hexadecimal(digest) == expected.digest)
+    #expect(header.sequence == expected.sequence)
+    let file = header.recordHeader(nameDigest: digest)
+    #expect(file.refCount == expected.refCount && file.ttl == expected.ttl && file.updateTime == expected.updateTime)
+    #expect(file.payloadSize == UInt64(expected.payloadSize))
+    #expect(file.payloadChecksum.map(hexadecimal) == expected.payloadCRC32)
+    #expect(Int(file.reserved4) == expected.extensionSize)
+    let payload = CRC32.checksum(of: Array(chunk.records[record.payloadRange]))
+    #expect((payload == file.payloadChecksum) == (expected.fate != "damaged"))
+    #expect(Self.isDead(record.address, chunk) == (expected.fate == "dead"))
+    if expected.extensionSize > 0 {
+      let tail = try RecordExtension(decoding: Array(chunk.records[record.extensionRange]).span.bytes)
+      #expect(try RecordLayout().path(for: try #require(tail.key)).fileName == expected.name)
     }
   }
 
   @Test func whatIsEncodedAnewIsTheSameBytes() throws {
-    let parts = try PackParts()
-    for record in Self.walk(parts) {
-      let name = Array(parts.records[record.nameRange])
-      var bytes = [UInt8](repeating: 0, count: 40 + name.count)
-      let salt = try #require(Self.salts(parts)[record.address.quarter])
-      do {
-        var span = bytes.mutableSpan
-        var raw = span.mutableBytes
-        record.header.encode(name: name.span.bytes, at: record.address, salt: salt, into: &raw)
+    for chunk in try PackParts().chunks {
+      for record in Self.walk(chunk) {
+        let name = Array(chunk.records[record.nameRange])
+        var bytes = [UInt8](repeating: 0, count: 40 + name.count)
+        let salt = try #require(Self.salts(chunk)[record.address.quarter])
+        do {
+          var span = bytes.mutableSpan
+          var raw = span.mutableBytes
+          record.header.encode(name: name.span.bytes, at: record.address, salt: salt, into: &raw)
+        }
+        #expect(bytes == Array(chunk.records[record.range.lowerBound..<record.nameRange.upperBound]))
       }
-      #expect(bytes == Array(parts.records[record.range.lowerBound..<record.nameRange.upperBound]))
     }
   }
 
   @Test func theIndexMadeAnewIsThatOfTheVector() throws {
     let parts = try PackParts()
     var rebuild = PackRebuild()
-    for record in Self.walk(parts) {
-      rebuild.add(record, isDead: Self.isDead(record.address, parts), in: parts.records.span.bytes)
+    for chunk in parts.chunks {
+      for record in Self.walk(chunk) {
+        rebuild.add(record, isDead: Self.isDead(record.address, chunk), in: chunk.records.span.bytes)
+      }
     }
-    func offsets(_ fates: Set<String>) -> Set<Int> {
-      Set(parts.manifest.records.filter { fates.contains($0.fate) }.map(\.offset))
+    func addresses(_ fates: Set<String>) -> Set<String> {
+      Set(parts.manifest.records.filter { fates.contains($0.fate) }.map(\.address))
     }
-    #expect(Set(rebuild.entries.map(\.address.offset)) == offsets(["newest"]))
-    #expect(Set(rebuild.mustDie.map(\.offset)) == offsets(["replaced", "damaged"]))
+    #expect(Set(rebuild.entries.map { hexadecimal($0.address.rawValue) }) == addresses(["newest"]))
+    #expect(Set(rebuild.mustDie.map { hexadecimal($0.rawValue) }) == addresses(["replaced", "damaged"]))
     #expect(rebuild.highestSequence == parts.manifest.records.filter(\.isFound).map(\.sequence).max())
 
     let seed = Self.word(parts.index, at: IndexLayout.seedOffset)
@@ -142,30 +153,76 @@ import Testing
     }
   }
 
+  @Test func theCheckpointIsThatOfTheVector() throws {
+    let parts = try PackParts()
+    let decoded = CheckpointHeader(decoding: parts.checkpointHead.span.bytes)
+    let header = try #require(decoded)
+    #expect(header.encoded.prefix(CheckpointLayout.headerFieldsByteCount).elementsEqual(parts.checkpointHead))
+    #expect(header.sequence == parts.manifest.checkpoint.sequence && header.packCount == parts.manifest.pack + 1)
+    #expect(header.bucketCount * IndexLayout.bucketByteCount == parts.checkpointBuckets.count)
+    #expect(header.bucketsCRC == CRC32.checksum(of: parts.checkpointBuckets.span.bytes))
+    let last = try #require(parts.manifest.parts.last { $0.file == "checkpoint" })
+    #expect(header.fileByteCount == last.offset + last.byteCount)
+
+    let entries = stride(from: 0, to: parts.checkpointBuckets.count, by: IndexLayout.bucketByteCount).flatMap { start in
+      (0..<IndexLayout.entriesPerBucket).map { Self.word(parts.checkpointBuckets, at: start + $0 * 8) as UInt64 }
+    }
+    let records = parts.manifest.records.filter(\.inCheckpoint)
+    for record in records {
+      let hash = IndexHash(digest: NameDigest.digest(ofFileName: record.name), seed: header.seed)
+      let address = PackAddress(rawValue: try #require(UInt64(record.address.dropFirst(2), radix: 16)))
+      let entry = IndexEntry(tag: hash.tag, byteCount: record.byteCount, address: address)
+      #expect(entries.contains(entry.rawValue), "\(record)")
+    }
+    // One leads to a chunk that is free.
+    #expect(entries.count { $0 != 0 } == records.count + 1)
+  }
+
   // MARK: Another reader
 
   /// The one that was written from the page, in Python.
-  @Test(.enabled(if: Programs.installed("python3") != nil, "needs python3"), arguments: [[], ["--index"]])
-  func anIndependentReaderFindsTheNewest(options: [String]) throws {
-    struct Line: Decodable {
-      var offset: Int
-      var name: String
-      var sequence: UInt64
-      var payloadCRC32: String
-      var lastUse: Int64?
-    }
+  @Test(.enabled(if: PackReader.isInstalled, "needs python3"), arguments: PackReader.Way.allCases)
+  func anIndependentReaderFindsTheNewest(way: PackReader.Way) throws {
     let parts = try PackParts()
     let temporary = try TemporaryDirectory()
     let directory = temporary.path.appending("packs").string
     try parts.write(to: directory)
-    let python = try #require(Programs.installed("python3"))
-    let script = Checkout.url("Tools/Vectors/read_packs.py").path
-    let output = try ChildProcess.runSuccessfully([python, script] + options + [directory]).text
-    let lines = try output.split(separator: "\n").map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }
+    let lines = try PackReader.records(in: directory, by: way)
     let newest = parts.manifest.records.filter { $0.fate == "newest" }
-    #expect(lines.map(\.offset) == newest.map(\.offset) && lines.map(\.name) == newest.map(\.name))
+    #expect(lines.map { hexadecimal($0.address) } == newest.map(\.address) && lines.map(\.name) == newest.map(\.name))
     #expect(lines.map(\.payloadCRC32) == newest.map(\.payloadCRC32))
-    #expect(lines.allSatisfy { $0.lastUse == (options.isEmpty ? nil : parts.manifest.lastUse) })
+    let uses = parts.manifest.chunks.flatMap { chunk in
+      chunk.records.filter { $0.fate == "newest" }.map { record -> Int64? in
+        switch way {
+        case .walk: nil
+        case .index: parts.manifest.lastUse
+        case .checkpoint:
+          parts.manifest.checkpoint.covered.contains(chunk.chunk)
+            ? parts.manifest.checkpoint.lastUse : Int64(record.updateTime)
+        }
+      }
+    }
+    #expect(lines.map(\.lastUse) == uses)
+  }
+
+  /// A bit of each part that has a check value, and one of the salts: what they stood for is walked.
+  @Test(
+    .enabled(if: PackReader.isInstalled, "needs python3"),
+    arguments: ["checkpoint-head", "checkpoint-salts", "checkpoint-buckets"])
+  func anIndependentReaderBelievesNoDamagedCheckpoint(part: String) throws {
+    let parts = try PackParts()
+    let temporary = try TemporaryDirectory()
+    let directory = temporary.path.appending("packs").string
+    try parts.write(to: directory)
+    let damaged = try #require(parts.manifest.parts.first { $0.path == "pack/" + part })
+    var bytes = [UInt8](try Data(contentsOf: URL(filePath: directory + "/checkpoint")))
+    // In the salts, the last byte is of the covered chunk. In the header, it is of the crc.
+    bytes[damaged.offset + damaged.byteCount - 1] ^= 0x10
+    try Data(bytes).write(to: URL(filePath: directory + "/checkpoint"))
+    let lines = try PackReader.records(in: directory, by: .checkpoint)
+    let newest = parts.manifest.records.filter { $0.fate == "newest" }
+    #expect(lines.map { hexadecimal($0.address) } == newest.map(\.address))
+    #expect(lines.map(\.lastUse) == newest.map { Int64($0.updateTime) })
   }
 
   // MARK: The page
@@ -183,6 +240,52 @@ import Testing
       offset += field.size
     }
     #expect(offset == PackLayout.recordHeaderByteCount)
+  }
+
+  @Test(
+    arguments: [
+      ("version", CheckpointLayout.versionOffset), ("sequence", CheckpointLayout.sequenceOffset),
+      ("seed", CheckpointLayout.seedOffset), ("bucketCount", CheckpointLayout.bucketCountOffset),
+      ("packCount", CheckpointLayout.packCountOffset), ("bucketsCRC", CheckpointLayout.bucketsCRCOffset),
+      ("crc", CheckpointLayout.crcOffset),
+    ])
+  func theOffsetsOfACheckpointAreThoseOfThePage(field: String, offset: Int) throws {
+    let section = try Self.checkpointSection()
+    let rows = section.matches(of: #/\| ([0-9]+) \| [48] \| ([A-Za-z]+) \| u(?:32|64) LE \|/#)
+    #expect(rows.count == 8 && rows.first?.2 == "magic")
+    #expect(rows.first { $0.2 == field }?.1 == "\(offset)")
+  }
+
+  @Test func thePartsOfACheckpointAreThoseOfThePage() throws {
+    let section = try Self.checkpointSection()
+    let start = CheckpointLayout.coverOffset(pack: 0, chunk: 0)
+    let perPack = CheckpointLayout.bucketsOffset(packs: 1) - start
+    let perBucket = CheckpointLayout.byteCount(packs: 1, buckets: 1) - CheckpointLayout.bucketsOffset(packs: 1)
+    let perChunk = CheckpointLayout.coverByteCount
+    let (startText, perPackText) = (Self.grouped(start), Self.grouped(perPack))
+    #expect(section.contains("| 0 | \(CheckpointLayout.headerFieldsByteCount) | header, up to offset \(startText) "))
+    #expect(section.contains("| \(startText) | \(perPackText) `packCount` |"))
+    #expect(section.contains("| \(startText) + \(perPackText) `packCount` | \(perBucket) `bucketCount` |"))
+    #expect(section.contains("at \(startText) + \(perPackText) `p` + \(perChunk) `c`."))
+    #expect(CheckpointLayout.coverOffset(pack: 2, chunk: 3) == start + perPack * 2 + perChunk * 3)
+    #expect(section.contains("| 0x" + hexadecimal(CheckpointLayout.magic).dropFirst(2).uppercased() + ", "))
+    #expect(section.contains("and \(Self.grouped(PackLayout.mostRecords)) for each pack at the most"))
+  }
+
+  private static func checkpointSection() throws -> Substring {
+    let text = try Specification.text("PackFormat.md")
+    return try #require(text.firstMatch(of: #/## 7\. The checkpoint\n((?s:.*?))\n## /#)).1
+  }
+
+  /// With a comma before each three digits, as the page has them.
+  private static func grouped(_ number: Int) -> String {
+    var digits = String(number)
+    var end = digits.count - 3
+    while end > 0 {
+      digits.insert(",", at: digits.index(digits.startIndex, offsetBy: end))
+      end -= 3
+    }
+    return digits
   }
 
   @Test func theCheckValuesAreThoseOfTheVectors() throws {
@@ -208,6 +311,6 @@ import Testing
       try #require(Int(match.1, radix: 16) == bytes.count, "\(line)")
       bytes += match.2.split(separator: " ").compactMap { UInt8($0, radix: 16) }
     }
-    #expect(try bytes == Array(PackParts().records[184..<248]))
+    #expect(try bytes == Array(PackParts().chunks[0].records[184..<248]))
   }
 }

@@ -1,27 +1,26 @@
 internal import BlobRecord
 
-/// Parts of a pack and of its index, Spec/vectors/pack: a chunk's first records, its salts and dead bits, and where the
-/// newest of them are found.
+/// Parts of a pack, of its index and of a checkpoint, Spec/vectors/pack: the first records of two chunks, their salts and
+/// dead bits, and where the newest of them are found.
 ///
 /// The bytes are put by hand where Spec/PackFormat.md has them: they are there to check the code that writes packs.
 enum PackVector {
   static let pack = 3
-  static let chunk = 5
   static let identifier: UInt64 = 0x0123_4567_89AB_CDEF
   static let session: UInt64 = 7
-  /// Of the four quarters; the third one's sector is not whole.
-  static let salts: [UInt32?] = [0x5EED_0001, 0x5EED_0002, nil, 0]
   static let formerSalt: UInt32 = 0x5EED_0099
 
-  static let chunkSize = 1_032_192
-  static let quarterSize = chunkSize / 4
   static let seed: UInt64 = 0xFEDC_BA98_7654_3210
   static let bucketCount: UInt64 = 8
   /// Unix seconds, of every entry.
   static let lastUse: UInt32 = 1_700_000_100
 
-  /// The chunk's bytes that the vector has: those before this offset. The rest of the chunk is zeros.
-  static let byteCount = 4096
+  /// Of the index that was copied, which had other buckets.
+  static let checkpointSeed: UInt64 = 0x0F1E_2D3C_4B5A_6978
+  static let checkpointBucketCount: UInt64 = 2
+  static let checkpointSequence: UInt64 = 21
+  /// Unix seconds, of every entry of the checkpoint.
+  static let checkpointLastUse: UInt32 = 1_700_000_050
 
   static let longKey = BlobKey(String(repeating: "long", count: 64))
   static var longName: String {
@@ -53,9 +52,12 @@ enum PackVector {
     var ttl: UInt64 = 3600
     var fate: Fate
     /// The salt in its crc.
-    var salt: UInt32? = salts[0]
+    var salt: UInt32?
     /// The bytes of the record that are not the right ones.
     var damage: Range<Int>?
+    /// Whether an entry of the checkpoint leads to it.
+    var inCheckpoint = false
+    var chunk = 0
     var offset = 0
 
     var address: UInt64 { UInt64(pack) << 27 | UInt64(chunk) << 17 | UInt64(offset / 8) }
@@ -84,9 +86,12 @@ enum PackVector {
     }
   }
 
-  /// In the order of their offsets.
-  static let records: [Record] = {
-    var records = [
+  static let chunks = [walked, covered]
+
+  /// The checkpoint does not cover it. The third quarter's sector is not whole.
+  static let walked = Chunk(
+    number: 5, partByteCount: 4096, prefix: "", salts: [0x5EED_0001, 0x5EED_0002, nil, 0], openingSequence: 7,
+    records: [
       Record(
         note: "replaced by the record of sequence 14, and marked", name: "album%2F1",
         payload: RecordVector.pattern(128), sequence: 10, fate: .dead),
@@ -102,7 +107,7 @@ enum PackVector {
         fate: .nothing, damage: 33..<34),
       Record(
         note: "the newest of its name", name: "album%2F1", payload: RecordVector.pattern(200), sequence: 14,
-        fate: .newest),
+        fate: .newest, inCheckpoint: true),
       Record(
         note: "its payload is a copy of the first record", name: "carrier", payload: [], sequence: 15, fate: .newest),
       Record(
@@ -120,169 +125,39 @@ enum PackVector {
       Record(note: "removed", name: "removed", payload: RecordVector.pattern(5), sequence: 18, fate: .dead),
       Record(
         note: "the newest of its name", name: "moved", payload: RecordVector.pattern(400), sequence: 19, fate: .newest),
-    ]
-    var end = 0
-    for index in records.indices {
-      if records[index].name.hasSuffix("carrier") { records[index].payload = records[0].bytes }
-      // A multiple of 8 from which on 40 bytes do not cross a multiple of 512.
-      var offset = (end + 7) / 8 * 8
-      while offset % 512 > 512 - 40 { offset += 8 }
-      records[index].offset = offset
-      end = offset + records[index].size
-    }
-    return records
-  }()
-
-  static let end = records.last.map { $0.offset + $0.size } ?? 0
-}
-
-// MARK: - The files
-
-extension PackVector {
-  /// The parts with the file they are parts of, and where they lie there.
-  private static var parts: [(path: String, file: String, offset: Int, bytes: [UInt8])] {
-    [
-      ("pack/head", "p-3", 0, head), ("pack/table-entry", "p-3", 4096 + chunk * 64, tableEntry),
-      ("pack/dead-sectors", "p-3", 69_632 + chunk * 4 * 512, deadSectors),
-      ("pack/records", "p-3", 2_166_784 + chunk * chunkSize, recordBytes), ("pack/index", "index", 0, index),
-    ]
-  }
-
-  static var files: [(path: String, bytes: [UInt8])] {
-    parts.map { ($0.path, $0.bytes) } + [("pack/manifest.json", Array((manifest.rendered() + "\n").utf8))]
-  }
-
-  private static var head: [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: 64)
-    bytes.replaceSubrange(0..<8, with: Array("BLOBPACK".utf8))
-    for (index, value) in [1, UInt64(pack), 1024, UInt64(chunkSize), identifier].enumerated() {
-      bytes.put(value, at: 8 + 8 * index)
-    }
-    bytes.put(CRC32.checksum(of: bytes.span.bytes.extracting(first: 60)), at: 60)
-    return bytes
-  }
-
-  private static var tableEntry: [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: 64)
-    bytes.put(session << 8 | 2, at: 0)
-    bytes.put(UInt32(end), at: 12)
-    let newest = records.filter { $0.fate == .newest }
-    bytes.put(UInt32(newest.map(\.size).reduce(0, +)), at: 16)
-    bytes.put(UInt32(newest.count), at: 20)
-    bytes.put(8 as UInt32, at: 24)
-    bytes.put(UInt64(VectorSet.updateTime + 3600), at: 32)
-    bytes.put(7 as UInt64, at: 40)
-    return bytes
-  }
-
-  private static var deadSectors: [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: 4 * 512)
-    for (quarter, salt) in salts.enumerated() {
-      bytes.put(salt ?? 0x5EED_0003, at: quarter * 512)
-      bytes.put(salt.map { ~$0 } ?? 0, at: quarter * 512 + 4)
-    }
-    for record in records where record.fate == .dead {
-      let cell = record.offset % quarterSize / 64
-      bytes[record.offset / quarterSize * 512 + 8 + cell / 8] |= 1 << UInt8(cell % 8)
-    }
-    return bytes
-  }
-
-  private static var recordBytes: [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: byteCount)
-    for record in records { bytes.replaceSubrange(record.offset..<(record.offset + record.size), with: record.bytes) }
-    return bytes
-  }
-
-  /// The newest records, in eight buckets.
-  private static var index: [UInt8] {
-    var bytes = [UInt8](repeating: 0, count: 4096 + Int(bucketCount) * 64)
-    bytes.replaceSubrange(0..<8, with: Array("BLOBINDX".utf8))
-    let newest = records.filter { $0.fate == .newest }
-    for (index, value) in [1, 0xB10B, bucketCount, seed].enumerated() { bytes.put(value, at: 8 + 8 * index) }
-    for index in 0..<16 { bytes[40 + index] = UInt8(0xA0 + index) }
-    bytes.put(UInt64(newest.count), at: 64)
-    for record in newest {
-      let hash = hash(of: record)
-      var bucket = Int(hash.multipliedFullWidth(by: bucketCount).high)
-      while true {
-        let start = 4096 + bucket * 64
-        if let slot = (0..<5).first(where: { slot in
-          bytes[(start + slot * 8)..<(start + slot * 8 + 8)].allSatisfy { $0 == 0 }
-        }) {
-          bytes.put(entry(of: record), at: start + slot * 8)
-          bytes.put(lastUse - 1_600_000_000, at: start + 40 + slot * 4)
-          break
-        }
-        bytes.put(1 as UInt32, at: start + 60)
-        bucket = (bucket + 1) % Int(bucketCount)
-      }
-    }
-    return bytes
-  }
-
-  private static func entry(of record: Record) -> UInt64 {
-    hash(of: record) << 48 | UInt64((record.size + 15) / 16) << 37 | record.address
-  }
-
-  private static func hash(of record: Record) -> UInt64 {
-    var hash = record.digest ^ seed
-    hash = (hash ^ hash >> 30) &* 0xBF58_476D_1CE4_E5B9
-    hash = (hash ^ hash >> 27) &* 0x94D0_49BB_1331_11EB
-    return hash ^ hash >> 31
-  }
-}
-
-// MARK: - The manifest
-
-extension PackVector {
-  private static var manifest: JSONText {
-    .object([
-      ("specification", .string("Spec/PackFormat.md")),
-      ("version", .number(1)),
-      ("pack", .number(pack)),
-      ("chunk", .number(chunk)),
-      (
-        "parts",
-        .array(
-          parts.map { part in
-            .object([
-              ("path", .string(part.path)), ("file", .string(part.file)), ("offset", .number(part.offset)),
-              ("byteCount", .number(part.bytes.count)),
-            ])
-          })
-      ),
-      ("salts", .array(salts.map { $0.map { .hexadecimal($0) } ?? .null })),
-      ("lastUse", .number(lastUse)),
-      ("records", .array(records.map(\.manifestEntry))),
+      Record(
+        note: "an older one of its name, whose dead bit was lost; the newest is covered", name: "covered",
+        payload: RecordVector.pattern(30), sequence: 9, fate: .replaced),
     ])
-  }
-}
 
-extension PackVector.Record {
-  fileprivate var manifestEntry: JSONText {
-    .object([
-      ("offset", .number(offset)),
-      ("note", .string(note)),
-      ("fate", .string(fate.rawValue)),
-      ("address", .hexadecimal(address)),
-      ("byteCount", .number(size)),
-      ("crc", .hexadecimal(bytes[..<4].reversed().reduce(0 as UInt32) { $0 << 8 | UInt32($1) })),
-      ("sequence", .number(sequence)),
-      ("name", .string(name)),
-      ("digest", .hexadecimal(digest)),
-      ("refCount", .number(refCount)),
-      ("ttl", .number(ttl)),
-      ("updateTime", .number(VectorSet.updateTime)),
-      ("payloadSize", .number(payload.count)),
-      ("payloadCRC32", .hexadecimal(CRC32.checksum(of: payload.span.bytes))),
-      ("extensionSize", .number(tail.count)),
+  /// The checkpoint covers it.
+  static let covered = Chunk(
+    number: 6, partByteCount: 1024, prefix: "covered-",
+    salts: [0x5EED_0011, 0x5EED_0012, 0x5EED_0013, 0x5EED_0014], openingSequence: 3,
+    records: [
+      Record(
+        note: "the newest of its name, by an entry of the checkpoint", name: "covered",
+        payload: RecordVector.pattern(70), sequence: 21, fate: .newest, inCheckpoint: true),
+      Record(
+        note: "an older one of its name, whose dead bit was lost; the newest is not covered", name: "moved",
+        payload: RecordVector.pattern(20), sequence: 7, fate: .replaced, inCheckpoint: true),
+      Record(
+        note: "removed after the checkpoint was made", name: "removed-since", payload: RecordVector.pattern(40),
+        sequence: 20, fate: .dead, inCheckpoint: true),
+      Record(
+        note: "removed before the checkpoint was made", name: "removed", payload: RecordVector.pattern(6), sequence: 4,
+        fate: .dead),
+      Record(
+        note: "the newer one of its name is damaged, and the dead bit of this one was lost", name: "damaged-payload",
+        payload: RecordVector.pattern(50), sequence: 6, fate: .newest, inCheckpoint: true),
     ])
-  }
-}
 
-extension [UInt8] {
-  fileprivate mutating func put(_ value: some FixedWidthInteger, at offset: Int) {
-    for index in 0..<value.bitWidth / 8 { self[offset + index] = UInt8(truncatingIfNeeded: value >> (8 * index)) }
-  }
+  /// One of which the checkpoint has the salts of a former life, and an entry. It is free, so no part has bytes of it.
+  static let freed = Chunk(
+    number: 4, partByteCount: 0, prefix: "freed-",
+    salts: [0x5EED_0021, 0x5EED_0022, 0x5EED_0023, 0x5EED_0024], openingSequence: 0,
+    records: [
+      Record(
+        note: "of a former life", name: "freed", payload: [], sequence: 1, fate: .nothing, inCheckpoint: true)
+    ])
 }

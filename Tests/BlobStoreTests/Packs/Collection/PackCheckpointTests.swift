@@ -140,6 +140,43 @@ import Testing
     #expect(try store().header(for: Self.key(6))?.updateTime == UInt64(cache.now - 100))
   }
 
+  /// The one that was written from the page, in Python.
+  @Test(.enabled(if: PackReader.isInstalled, "needs python3"))
+  func anIndependentReaderFindsWhatABootFinds() throws {
+    do {
+      let writer = try store()
+      for number in 0..<Self.count { try writer.store(Self.payload(number), for: Self.key(number)) }
+      cache.clock.advance(by: 100)
+      for number in stride(from: 2, to: Self.count, by: 7) { try writer.touch(Self.key(number)) }
+    }
+    let touched = cache.now
+    try collect()
+    cache.clock.advance(by: 100)
+    do {
+      let writer = try store()
+      for number in stride(from: 0, to: Self.count, by: 7) {
+        try writer.store(Self.payload(number, 1), for: Self.key(number))
+      }
+      for number in stride(from: 1, to: Self.count, by: 7) { try writer.remove(Self.key(number)) }
+      for number in Self.count..<Self.count + 50 { try writer.store(Self.payload(number), for: Self.key(number)) }
+    }
+    let found = try PackReader.records(in: cache.path(".packs"), by: .checkpoint)
+    let walked = try PackReader.records(in: cache.path(".packs"), by: .walk)
+    #expect(found.map(\.address) == walked.map(\.address))
+    // By an entry of the checkpoint, because a walk does not tell of a touch.
+    #expect(found.count { $0.lastUse == touched } > 40)
+    #expect(found.count { $0.lastUse == cache.now } > 100)
+    try NextBoot.begin(in: cache.root.string)
+    let store = try store()
+    let byName = Dictionary(uniqueKeysWithValues: found.map { ($0.name, $0) })
+    for number in 0..<Self.count + 50 {
+      let record = byName[try store.core.path(for: Self.key(number)).fileName]
+      #expect(try store.header(for: Self.key(number))?.updateTime == record?.lastUse.map(UInt64.init), "\(number)")
+    }
+    let current = try PackAudit(of: cache.root).current.values
+    #expect(current.map(\.address.rawValue).sorted() == found.map(\.address))
+  }
+
   // MARK: - When
 
   @Test func noneIsMadeForLittle() throws {

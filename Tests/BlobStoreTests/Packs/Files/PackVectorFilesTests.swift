@@ -16,15 +16,26 @@ import Testing
     }
     struct Record: Decodable {
       var offset: Int
+      var address: String
       var fate: String
       var name: String
       var byteCount: Int
+      var inCheckpoint: Bool
+    }
+    struct Chunk: Decodable {
+      var chunk: Int
+      var records: [Record]
+    }
+    struct Checkpoint: Decodable {
+      var lastUse: Int64
+      var covered: [Int]
     }
     var pack: Int
-    var chunk: Int
     var lastUse: Int64
     var parts: [Part]
-    var records: [Record]
+    var checkpoint: Checkpoint
+    var chunks: [Chunk]
+    var records: [Record] { chunks.flatMap(\.records) }
   }
 
   let bench: PackBench
@@ -78,18 +89,45 @@ import Testing
   }
 
   @Test func aWalkByTheMappedSaltsFindsWhatTheBitsSay() throws {
-    let dead = pack.deadBits(ofChunk: manifest.chunk)
-    var bytes = [UInt8](repeating: 0, count: PackLayout.chunkByteCount)
-    let start = PackAddress(pack: manifest.pack, chunk: manifest.chunk, offset: 0)
-    let count = try bytes.withUnsafeMutableBytes { try pack.read(into: $0, at: start) }
-    #expect(count == 4096)
-    let words = (0..<4).map { dead.salt(ofQuarter: $0).map(PackLayout.saltWord) ?? 0 }
-    let salts = ChunkSalts(words: SIMD4(words[0], words[1], words[2], words[3]))
-    let found = ChunkImage.walk(bytes, pack: manifest.pack, chunk: manifest.chunk, salts: salts)
-    let expected = manifest.records.filter { $0.fate != "nothing" }
-    #expect(found.map(\.address.offset) == expected.map(\.offset))
-    #expect(found.map { dead.isDead($0.address) } == expected.map { $0.fate == "dead" })
-    let entry = pack.entry(ofChunk: manifest.chunk)
-    #expect(entry.state.kind == .sealed && entry.state.owner == 7)
+    for chunk in manifest.chunks {
+      let dead = pack.deadBits(ofChunk: chunk.chunk)
+      var bytes = [UInt8](repeating: 0, count: PackLayout.chunkByteCount)
+      let start = PackAddress(pack: manifest.pack, chunk: chunk.chunk, offset: 0)
+      let count = try bytes.withUnsafeMutableBytes { try pack.read(into: $0, at: start) }
+      #expect(try count >= #require(chunk.records.map { $0.offset + $0.byteCount }.max()))
+      let words = (0..<4).map { dead.salt(ofQuarter: $0).map(PackLayout.saltWord) ?? 0 }
+      let salts = ChunkSalts(words: SIMD4(words[0], words[1], words[2], words[3]))
+      let found = ChunkImage.walk(bytes, pack: manifest.pack, chunk: chunk.chunk, salts: salts)
+      let expected = chunk.records.filter { $0.fate != "nothing" }
+      #expect(found.map(\.address.offset) == expected.map(\.offset))
+      #expect(found.map { dead.isDead($0.address) } == expected.map { $0.fate == "dead" })
+      let entry = pack.entry(ofChunk: chunk.chunk)
+      #expect(entry.state.kind == .sealed && entry.state.owner == 7)
+    }
+  }
+
+  /// The entries of covered chunks, but for those of the dead.
+  @Test func theEntriesOfTheCheckpointCountThatThePageSays() throws {
+    guard case .checkpoint(let checkpoint) = PackCheckpoint.open(in: bench.packs) else {
+      Issue.record("no checkpoint")
+      return
+    }
+    #expect(try checkpoint.isWhole())
+    let restoration = PackRestoration(from: checkpoint, [pack])
+    let covered = (0..<PackLayout.chunkCount).filter { restoration.covers(chunk: $0, of: pack) }
+    #expect(covered == manifest.checkpoint.covered)
+    var counted: [UInt64] = []
+    try checkpoint.forEachPiece { _, words in
+      for bucket in stride(from: 0, to: words.count, by: 8) {
+        for word in words[bucket..<bucket + IndexLayout.entriesPerBucket] where word != 0 {
+          let entry = IndexEntry(rawValue: word)
+          if restoration.isLive(entry) { counted.append(entry.address.rawValue) }
+        }
+      }
+    }
+    let expected = manifest.chunks.filter { manifest.checkpoint.covered.contains($0.chunk) }.flatMap(\.records).filter {
+      $0.inCheckpoint && $0.fate != "dead"
+    }
+    #expect(counted.sorted() == expected.map { UInt64($0.address.dropFirst(2), radix: 16) })
   }
 }
