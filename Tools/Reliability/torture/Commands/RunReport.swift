@@ -31,6 +31,10 @@ struct RunReport: Codable {
   var expired = 0
   /// Records that collections removed to keep the size limit.
   var evicted = 0
+  /// How often the index of the packs has become larger.
+  var growths = 0
+  /// Chunks of the packs that were used anew.
+  var reusedChunks = 0
   var seconds = 0.0
   var checkSeconds = 0.0
   /// The longest operation of a worker, in milliseconds.

@@ -27,6 +27,7 @@ final class Coordinator {
   private(set) var report: RunReport
   private(set) var sources: [Source] = []
   private var seats: [Seat] = []
+  private var packs: PackLooks?
   private var generator: SeededGenerator
 
   init(_ options: RunOptions) throws {
@@ -35,6 +36,7 @@ final class Coordinator {
       start: TortureClock.nanoseconds, secondLength: UInt64(options.secondMilliseconds) * 1_000_000)
     report = RunReport(seed: options.seed, plant: options.plant?.rawValue)
     generator = SeededGenerator(seed: options.seed, -1)
+    packs = options.packing ? PackLooks(at: options.cachePath.string) : nil
     guard !FileManager.default.fileExists(atPath: options.directory) else {
       throw TortureFailure("\(options.directory) exists already")
     }
@@ -67,6 +69,9 @@ final class Coordinator {
     }
     try drive()
     report.seconds = Double(TortureClock.nanoseconds - began) / 1e9
+    packs?.look()
+    report.growths = packs?.growths ?? 0
+    report.reusedChunks = packs?.reusedChunks ?? 0
   }
 }
 
@@ -96,6 +101,7 @@ extension Coordinator {
     let giveUp = TortureClock.nanoseconds + UInt64(options.seconds + 30) * 1_000_000_000
     var nextKill = TortureClock.nanoseconds + pause(options.killMilliseconds)
     var nextStop = TortureClock.nanoseconds + pause(20)
+    var nextLook = TortureClock.nanoseconds
     while !seats.prefix(options.processes).allSatisfy(\.isDone) {
       TortureClock.sleep(milliseconds: 1)
       let now = TortureClock.nanoseconds
@@ -111,6 +117,10 @@ extension Coordinator {
       if options.stops, now >= nextStop {
         nextStop = now + pause(20)
         stopSomebody(now)
+      }
+      if now >= nextLook {
+        nextLook = now + 20_000_000
+        packs?.look()
       }
     }
     guard let collectorNumber, !seats[collectorNumber].isDone else { return }
@@ -154,7 +164,7 @@ extension Coordinator {
 
   private func killSomebody() throws {
     let number = Int.random(in: 0..<seats.count, using: &generator)
-    guard !seats[number].isDone, !seats[number].process.poll() else { return }
+    guard !seats[number].isDone, !seats[number].process.poll(), mayBeKilled(number) else { return }
     seats[number].process.kill()
     report.kills += 1
     let counts = addSources(of: number)
@@ -167,6 +177,15 @@ extension Coordinator {
     seats[number].incarnation += 1
     seats[number].resumesAt = 0
     seats[number].process = try start(number, seats[number].incarnation, seats[number].quotas)
+  }
+
+  /// Every other collector ends a collection first. However slow the machine is, there are some that end.
+  private func mayBeKilled(_ number: Int) -> Bool {
+    let incarnation = seats[number].incarnation
+    guard number == collectorNumber, incarnation.isMultiple(of: 2) else { return true }
+    let path = options.historyPath(worker: number, incarnation: incarnation, thread: 0)
+    guard let first = try? HistoryFile.entries(of: path).first else { return false }
+    return first.returned > 0
   }
 
   private func stopSomebody(_ now: UInt64) {
