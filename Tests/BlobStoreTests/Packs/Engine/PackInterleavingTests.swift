@@ -16,6 +16,15 @@ import Testing
 
   private static func packing(_ configuration: inout BlobStore.Configuration) { configuration.packing = .upTo(1000) }
 
+  /// What a collection does with a chunk that has no live record.
+  @discardableResult private static func freeFirstChunk(of store: BlobStore) throws -> ChunkEntry {
+    let chunk = try #require(try store.core.packs()?.files.pack(0)).entry(ofChunk: 0)
+    #expect(chunk.seal(owner: chunk.state.owner))
+    #expect(chunk.beginCollection())
+    #expect(chunk.free())
+    return chunk
+  }
+
   private func audit() throws -> PackAudit { try PackAudit(of: cache.root) }
 
   // MARK: A load
@@ -35,12 +44,7 @@ import Testing
       } else {
         try other.store(payload(100, 2), for: "key", locks: .one)
       }
-      let packs = try #require(try other.core.packs())
-      let pack = try #require(try packs.files.pack(0))
-      let chunk = pack.entry(ofChunk: 0)
-      #expect(chunk.seal(owner: chunk.state.owner))
-      #expect(chunk.beginCollection())
-      #expect(chunk.free())
+      let chunk = try Self.freeFirstChunk(of: other)
       // It has a record at the same place, of the same size.
       try cache.store(Self.packing).store(payload(100, 3), for: "yek")
       #expect(chunk.state.kind == .open)
@@ -57,6 +61,45 @@ import Testing
     let cache = cache
     before(.read, at: "/.packs/p-0") { try cache.store(Self.packing).store(payload(byteCount, 2), for: "key") }
     #expect(try store.load("key")?.payload == payload(byteCount, 2))
+  }
+
+  /// The record moves after the look at its entry, and a store writes its successor where it lay. Until that is published, no
+  /// load may find it.
+  @Test func aLoadMeetsARecordThatIsNotPublished() throws {
+    try cache.store(Self.packing).store(payload(100, 1), for: "key")
+    let (isWritten, isLoaded, isStored) = (Gate(), Gate(), Gate())
+    let (cache, steps, announcements) = (cache, CallTrace(), CallCount())
+    // Its pack is not open yet.
+    let reader = try tracedStore(Self.packing)
+    before(.openBeneath, at: "/.packs/p-0") {
+      let other = try cache.store(Self.packing)
+      // To a durable chunk.
+      try other.lock("key")
+      try other.unlock("key")
+      try Self.freeFirstChunk(of: other)
+      steps.onCall { call, _ in
+        guard call == .announce else { return nil }
+        announcements.add(1)
+        // The first one is before the record is written; behind the second, the generation tells too.
+        guard announcements.value == 2 else { return nil }
+        isWritten.open()
+        #expect(isLoaded.wait())
+        return nil
+      }
+      let writer = try cache.store(files: steps.files, Self.packing)
+      Thread.detachNewThread {
+        #expect(throws: Never.self) { try writer.store(payload(100, 2), for: "key") }
+        isStored.open()
+      }
+      #expect(isWritten.wait())
+      let written = try PackAudit(of: cache.root).records.filter { $0.address.chunk == 0 }
+      #expect(written.map(\.payload) == [payload(100, 2)])
+    }
+    #expect(try reader.load("key")?.payload == payload(100, 1))
+    isLoaded.open()
+    #expect(isStored.wait())
+    #expect(try reader.load("key")?.payload == payload(100, 2))
+    #expect(try audit().flaws == [])
   }
 
   /// A record moves from its file to a pack after the index was looked at.
@@ -160,6 +203,54 @@ import Testing
     let audit = try audit()
     #expect(audit.flaws == [] && audit.announced.isEmpty)
     #expect(audit.records.count == 3 && audit.current.count == 2)
+  }
+
+  // MARK: What a dead process has announced
+
+  /// Stores and removes a record, and leaves its stripe as a process does that was killed behind the mark on the record.
+  private func leaveAnnouncement(of key: BlobKey, with store: BlobStore) throws {
+    try store.store(payload(100, 1), for: key)
+    let path = try store.core.path(for: key)
+    let open = try #require(try store.core.root.opened())
+    let records = try #require(try store.core.records.packs(of: open))
+    let address = try #require(try records.find(path, by: RecordJudge())?.packAddress)
+    try store.remove(key)
+    records.control.setIntent(.old, of: ControlLayout.stripe(of: path.digest), to: StripeIntent(.record, at: address))
+  }
+
+  /// A collection passes over a dead record without its stripe. So the chunk may be used anew while the record is finished.
+  @Test func whatIsDeadIsNotMarkedAgain() throws {
+    let store = try tracedStore(Self.packing)
+    try leaveAnnouncement(of: "key", with: store)
+    let cache = cache
+    let reuse: @Sendable () throws -> Void = {
+      let other = try cache.store(Self.packing)
+      // So that its packs are open.
+      _ = try other.load("another")
+      try Self.freeFirstChunk(of: other)
+      try other.store(payload(100, 3), for: "yek")
+    }
+    before(.markDead, reuse)
+    #expect(try store.touch("key") == .notFound)
+    trace.onCall(nil)
+    #expect(try audit().flaws == [] && audit().announced.isEmpty)
+    if try store.load("yek") == nil { try reuse() }
+    #expect(try store.load("yek")?.payload == payload(100, 3))
+  }
+
+  /// The chunk is used anew, and another stripe's record lies there by now, written and not yet published.
+  @Test func aRecordOfAnotherStripeIsLeftAlone() throws {
+    let (store, other) = try (tracedStore(Self.packing), cache.store(Self.packing))
+    try leaveAnnouncement(of: "key", with: other)
+    try Self.freeFirstChunk(of: other)
+    before(.exchangeEntry) {
+      let outcome = try other.touch("key")
+      #expect(outcome == .notFound)
+    }
+    try store.store(payload(100, 3), for: "yek")
+    #expect(try store.load("yek")?.payload == payload(100, 3))
+    let audit = try audit()
+    #expect(audit.flaws == [] && audit.announced.isEmpty && audit.current["yek"]?.address.chunk == 0)
   }
 
   // MARK: An index that is made anew

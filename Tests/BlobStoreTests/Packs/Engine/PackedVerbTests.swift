@@ -93,6 +93,29 @@ import Testing
     #expect(try store.remove("key") == .notFound)
   }
 
+  /// A directory that begins with packs has no file to look for, until there is one.
+  @Test func aFileThatIsReplacedByAPackedRecordIsGone() throws {
+    let store = try store()
+    try store.store(payload(100), for: "another")
+    try store.store(payload(9000), for: "key")
+    try store.store(payload(100, 2), for: "key")
+    #expect(try !cache.exists("ke/key"))
+    #expect(try store.remove("key") == .done)
+    #expect(try store.load("key") == nil)
+  }
+
+  /// Names of one digest have one tag: the name in the record decides.
+  @Test func namesOfOneDigestAreToldApart() throws {
+    let (store, keys) = (try store(), [CollidingKeys.first, CollidingKeys.second])
+    for (number, key) in keys.enumerated() { try store.store(payload(100, UInt64(number)), for: key) }
+    for (number, key) in keys.enumerated() {
+      #expect(try store.load(key)?.payload == payload(100, UInt64(number)))
+    }
+    #expect(try store.remove(keys[0]) == .done)
+    #expect(try store.load(keys[0]) == nil)
+    #expect(try store.load(keys[1])?.payload == payload(100, 1))
+  }
+
   @Test func aBlobExpires() throws {
     let store = try store()
     try store.store(payload(5), for: "key", ttl: .seconds(10))
