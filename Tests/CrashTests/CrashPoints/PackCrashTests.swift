@@ -74,7 +74,11 @@ import Testing
       var found = after.flaws
       let model = OperationModel.steps(
         scenario.operation, on: PackScenario.subject, in: before, isDisturbed: false)
-      if !model.contains(where: { $0.state == after.subject && $0.result == report?.result.essence }) {
+      // What is about no key has no result of its own.
+      let result = scenario.operation.key == nil ? nil : report?.result.essence
+      if report?.result.outcome == .failed
+        || !model.contains(where: { $0.state == after.subject && $0.result == result })
+      {
         found.append("\(after.subject), result \(String(describing: report?.result))")
       }
       let audit = try directory.audit()
@@ -88,7 +92,9 @@ import Testing
         "open", "openBeneath", "openCached", "openDirectory", "close", "status", "read", "readCached", "listDirectory",
         "volumeStatus", "map", "readAttribute", "askForLock",
       ]
-      return steps.indices.filter { !looks.contains(steps[$0]) }.map { $0 + 1 }
+      // A collection takes each of four thousand stripes once, and mostly changes nothing under it.
+      let stripes = scenario.operation == .collect(evicting: false) ? ["takeStripe", "freeStripe"] : []
+      return steps.indices.filter { !looks.contains(steps[$0]) && !stripes.contains(steps[$0]) }.map { $0 + 1 }
     }
 
     /// The steps in memory that processes share, and those between them.
@@ -157,7 +163,10 @@ import Testing
         return
       }
       let after = try look(at: directory, Set(expected.map(\.state)), "at last", &found)
-      found += try directory.audit().announced.map { "at last: still announced: \($0)" }
+      // A collection may have been at another key's stripe, which nobody has taken since.
+      if scenario.operation.key != nil {
+        found += try directory.audit().announced.map { "at last: still announced: \($0)" }
+      }
       // In each case by what lies there, in some by a process that makes another index.
       guard isRebuilt else { return }
       let rebuilt = try directory.withoutIndex().state()

@@ -14,6 +14,8 @@ enum PackStart: String, CaseIterable {
   case lockedDurably
   /// Too large for a pack.
   case file, lockedFile
+  /// Each record in a chunk of its own, one of which has a dead one, behind a checkpoint.
+  case smallChunks
 }
 
 /// An operation on a directory with packs.
@@ -31,6 +33,7 @@ struct PackScenario: CustomStringConvertible {
   static let operations: [FaultOperation] = [
     .store(subject, small), .store(subject, small, locks: .one), .store(subject, large, locks: .keep),
     .load(subject, touching: true), .touch(subject), .lock(subject), .unlock(subject), .remove(subject),
+    .storePieces(subject, small), .collect(evicting: false), .removeAll(.locked),
   ]
 
   static let all: [PackScenario] =
@@ -45,6 +48,7 @@ struct PackScenario: CustomStringConvertible {
     var settings = StoreSettings(directory: FilePath(directory))
     settings.durability = durability
     settings.packs = true
+    settings.checkpoints = start == .smallChunks
     settings.recycles = false
     return settings
   }
@@ -69,6 +73,11 @@ extension PackStart {
     case .lockedDurably: try store.store(PayloadName("old", 300).bytes, for: key, locks: .one)
     case .file: try store.store(PayloadName("old", 6000).bytes, for: key)
     case .lockedFile: try store.store(PayloadName("old", 6000).bytes, for: key, locks: .one)
+    case .smallChunks:
+      try store.store(PayloadName("gone", 300).bytes, for: "gone")
+      try store.store(PayloadName("old", 300).bytes, for: key)
+      _ = try store.collect()
+      try store.remove("gone")
     }
   }
 }
@@ -107,8 +116,8 @@ struct PackDirectory {
     _ = try ChildProcess.spawn(
       [
         FaultTools.probe, path, "--now", String(StoreSettings.standardTime), "--durability",
-        scenario.durability.rawValue, "--recycles", "false", "--packs", "true", "--kill-at", String(step), "--result",
-        result,
+        scenario.durability.rawValue, "--recycles", "false", "--packs", "true", "--checkpoints",
+        String(settings.checkpoints), "--kill-at", String(step), "--result", result,
       ] + (operation ?? scenario.operation).arguments)
     guard let data = FileManager.default.contents(atPath: result) else { return nil }
     return try JSONDecoder().decode(ProbeReport.self, from: data)

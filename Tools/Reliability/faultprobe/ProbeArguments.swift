@@ -17,7 +17,7 @@ struct ProbeArguments {
 
   static let usage = """
     usage: faultprobe DIR [--now SECONDS] [--durability automatic|none|barrier|full] [--timeout MILLISECONDS]
-                      [--recycles true|false] [--warms-up true|false] [--packs true|false] [--kill-at STEP]
+                      [--recycles true|false] [--warms-up true|false] [--packs true|false] [--checkpoints true|false] [--kill-at STEP]
                       [--result FILE] [--plant NAME] OPERATION [WORD...]
     --kill-at: the number of the call, or the step in shared memory, before which it is killed; 0 to list them
     operations: inspect | store KEY TAG BYTES [one|keep|keepOrOne] | load KEY [touching] | touch KEY | lock KEY |
@@ -53,6 +53,9 @@ struct ProbeArguments {
       case "--packs":
         guard let packs = Bool(value) else { return nil }
         settings.packs = packs
+      case "--checkpoints":
+        guard let checkpoints = Bool(value) else { return nil }
+        settings.checkpoints = checkpoints
       case "--kill-at":
         guard let step = Int(value) else { return nil }
         lifespan = Lifespan(endsBefore: step > 0 ? step : nil)
