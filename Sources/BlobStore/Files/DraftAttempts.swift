@@ -105,7 +105,7 @@ extension FileError {
   }
 
   /// Whether the caller may not change a directory.
-  fileprivate var isLackOfPermission: Bool { [.permissionDenied, .notPermitted].contains(errno) }
+  var isLackOfPermission: Bool { [.permissionDenied, .notPermitted].contains(errno) }
 
   fileprivate var isLackOfDirectory: Bool { errno == .noSuchFileOrDirectory }
 }

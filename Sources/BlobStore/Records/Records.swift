@@ -23,7 +23,7 @@ struct Records {
   ///
   /// - Complexity: no system call, once they are open or known to be missing.
   func packs(of open: OpenRoot) throws -> PackRecords? {
-    guard let control = controlFile(of: open), control.isMapped,
+    guard let control = try controlFile(of: open), control.isMapped,
       let packs = try core.packHolder.packs(of: open, control, makesThem: false)
     else { return nil }
     return PackRecords(packs, of: core, in: open)
@@ -32,10 +32,17 @@ struct Records {
   /// The control file, without which no record in a pack is found.
   ///
   /// One that is missing or damaged, as after a power cut, is made again where there are packs.
-  private func controlFile(of open: OpenRoot) -> ControlFile? {
+  private func controlFile(of open: OpenRoot) throws -> ControlFile? {
     let logger = core.configuration.logger
-    let found = open.controlFileOfLoads(logger)
-    guard found?.file.isDamaged ?? true, open.mayHavePacks(named: PackDirectory.name) else { return found }
+    let found: ControlFile?
+    do {
+      found = try open.controlFileOfLoads(logger)
+    } catch {
+      // Without packs, nothing is missed.
+      guard try open.mayHavePacks(named: PackDirectory.name) else { return nil }
+      throw error
+    }
+    guard found?.file.isDamaged ?? true, try open.mayHavePacks(named: PackDirectory.name) else { return found }
     do {
       return try core.controlFiles.controlFile(of: open, makesIt: true)
     } catch {

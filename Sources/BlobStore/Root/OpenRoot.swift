@@ -77,7 +77,9 @@ final class OpenRoot: Sendable {
   /// The control file for a load, which looks for a missing one once a second.
   ///
   /// A load that may not open it goes without generations, and is not counted.
-  func controlFileOfLoads(_ logger: Logger) -> ControlFile? {
+  ///
+  /// - Throws: what else keeps it from being opened.
+  func controlFileOfLoads(_ logger: Logger) throws(FileError) -> ControlFile? {
     switch control.withLock({ $0 }) {
     case .open(let opened): return opened
     case .absent: return nil
@@ -86,6 +88,7 @@ final class OpenRoot: Sendable {
     do {
       if let opened = try controlFile(logger) { return opened }
     } catch {
+      if let error = error as? FileError, !error.isLackOfPermission, error.errno != .readOnlyFileSystem { throw error }
       logger.debug("no generations: \(BlobStoreError(error, operation: "load", key: nil))")
     }
     control.withLock { if case .notLookedFor = $0 { $0 = .absent } }
@@ -123,10 +126,9 @@ final class OpenRoot: Sendable {
   }
 
   /// Whether something has the name of the directory of packs; looked at once a second where the control file is missing.
-  func mayHavePacks(named name: String) -> Bool {
+  func mayHavePacks(named name: String) throws(FileError) -> Bool {
     if hasNoPacks.load(ordering: .relaxed) { return false }
-    // What cannot be looked at is no reason to make a control file.
-    let isThere = (try? directory.status(of: name)) != nil
+    let isThere = try directory.status(of: name) != nil
     if !isThere { hasNoPacks.store(true, ordering: .relaxed) }
     return isThere
   }

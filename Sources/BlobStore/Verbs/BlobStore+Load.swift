@@ -153,7 +153,8 @@ extension StoreCore {
   ) throws -> Reading<Look.Content> {
     guard let open = try root.opened() else { return .absent }
     place = open
-    guard let control = open.controlFileOfLoads(configuration.logger) else {
+    // What keeps it from being opened is met once more, where there are packs.
+    guard let control = try? open.controlFileOfLoads(configuration.logger) else {
       return try look.readingOrForeign(from: self, in: open, isFirst: isFirst)
     }
     prefetch(forLoadOf: look.path.digest, in: control)

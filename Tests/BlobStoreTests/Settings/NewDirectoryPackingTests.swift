@@ -144,6 +144,15 @@ import Testing
     #expect(try isFile("other", storedBy: store()))
   }
 
+  /// Before the directory is open, it may be one for a pack.
+  @Test func aFileThatIsTooLargeMakesNothing() throws {
+    let file = cache.outside.path.appending("file")
+    try payload(20_001).write(to: URL(filePath: file.string))
+    let store = try store { $0.limits.payload = 20_000 }
+    expect(.payloadTooLarge) { try store.store(contentsOf: file, for: "large") }
+    #expect(try cache.state("") == nil)
+  }
+
   // MARK: - Directories in use
 
   /// As a version without packs leaves it, also once all records are gone.

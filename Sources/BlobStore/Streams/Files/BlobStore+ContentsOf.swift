@@ -107,6 +107,8 @@ extension BlobStore {
           key, source, from: start, extendedData, ttl: ttl, locks: locks, expectedSize: expectedSize, progress)
       }
     } else {
+      // What is known to be too large is refused before anything is made for it.
+      if source.start != nil { try withErrorContext("store", key) { try core.checkSize(source.byteCount) } }
       var writer = try openWriter(
         for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData,
         visibility: visibility)

@@ -81,4 +81,52 @@ import Testing
     #expect(try store().load("new")?.payload == payload(50))
     #expect(try store().load("old") == nil)
   }
+
+  /// Another process holds a byte of it, so that it is not replaced yet: that may pass.
+  @Test func aDamagedControlFileIsWaitedFor() throws {
+    do { try store().store(payload(100), for: "packed") }
+    let path = cache.path(".blobcache")
+    try Data(count: bytes(ofFile: path).count).write(to: URL(filePath: path))
+    guard let root = try Directory(at: cache.root, files: Files()) else { throw CocoaError(.fileNoSuchFile) }
+    guard case .regular(let holder, _) = try root.openFile(".blobcache", for: .readWrite) else {
+      throw CocoaError(.fileNoSuchFile)
+    }
+    let byte = ControlLayout.collectorByte
+    #expect(try holder.tryLock(bytes: byte..<byte + 1))
+    expect(.busy) { try store { $0.access.lockTimeout = .milliseconds(20) }.store(payload(9000), for: "large") }
+    try holder.unlock(bytes: byte..<byte + 1)
+    try store().store(payload(9000), for: "large")
+    #expect(try store().load("packed")?.payload == payload(100))
+  }
+
+  /// Nothing is said to be missing that could not be looked for.
+  @Test(arguments: [Errno.tooManyOpenFiles, .ioError])
+  func aControlFileThatCannotBeOpenedIsAnError(errno: Errno) throws {
+    do {
+      try store().store(payload(100), for: "packed")
+      try store().store(payload(9000), for: "large")
+    }
+    trace.onCall { call, path in
+      call == .openBeneath && path.lastComponent?.string == ".blobcache" ? .fail(errno) : nil
+    }
+    let looks: [(BlobStore) throws -> Void] = [
+      { _ = try $0.load("packed") }, { _ = try $0.load("large") }, { _ = try $0.contains("packed") },
+      { _ = try $0.remove("packed") }, { _ = try $0.remove(prefix: "pa") }, { _ = try $0.records().map(\.key) },
+    ]
+    for look in looks {
+      let store = try store(files: trace.files)
+      for _ in 0..<2 { #expect(expect(.fileSystem) { try look(store) }?.errno == errno) }
+    }
+    trace.onCall(nil)
+    #expect(try store().load("packed")?.payload == payload(100))
+  }
+
+  /// Without packs, a load needs no control file.
+  @Test func aLoadOfAFileGoesOnWithoutIt() throws {
+    do { try store { $0.packing = .off }.store(payload(100), for: "file") }
+    trace.onCall { call, path in
+      call == .openBeneath && path.lastComponent?.string == ".blobcache" ? .fail(.ioError) : nil
+    }
+    #expect(try store(files: trace.files).load("file")?.payload == payload(100))
+  }
 }

@@ -57,7 +57,7 @@ import SystemPackage
     // A leftover in the temporary directory does no harm.
     defer { try? FileManager.default.removeItem(at: directory) }
     var configuration = BlobStore.Configuration()
-    // Of records with a file each: PackBenchmarks has the others.
+    // Of records with a file each. `packedCounts` has the others.
     configuration.packing = .off
     configuration.durability = .none
     // All keys in one subdirectory, which stays open: to open another allocates.
@@ -101,6 +101,36 @@ import SystemPackage
       ("store, new, recycled", count { try recycler.store(small, for: new()) }),
       ("memory hit", count { _ = memory.value(forKey: key) }),
       ("memory set, replaced", count { memory.setValue(small, forKey: key, cost: 1) }),
+    ] + packedCounts(in: FilePath(directory.path).appending("packed"))
+  }
+
+  private func packedCounts(in directory: FilePath) throws -> [(operation: String, count: Int)] {
+    var configuration = BlobStore.Configuration()
+    configuration.packing = .upTo(8192)
+    configuration.durability = .none
+    configuration.layout.arrangement = .prefix
+    let store = try BlobStore(directory: directory, configuration: configuration)
+    let small = Data(repeating: 1, count: 128)
+    let (key, locked): (BlobKey, BlobKey) = ("a key of thirty-two bytes, or so", "a key of thirty-two bytes, locked")
+    let news = (0..<Self.repetitions).map { BlobKey("a key of thirty-two bytes, no. \($0)") }
+    for key in news + [key] { try store.store(small, for: key) }
+    try store.store(small, for: locked, locks: .one)
+    var next = 0
+    func new() -> BlobKey {
+      next = (next + 1) % news.count
+      return news[next]
+    }
+    return try [
+      ("packed load, 128 bytes", count { _ = try store.load(key) }),
+      ("packed load, absent", count { _ = try store.load("a key of thirty-two bytes, unused") }),
+      ("packed contains", count { _ = try store.contains(key) }),
+      ("packed header", count { _ = try store.header(for: key) }),
+      ("packed touch", count { _ = try store.touch(key) }),
+      ("packed lock", count { _ = try store.lock(locked) }),
+      ("packed unlock", count { _ = try store.unlock(locked) }),
+      ("packed store, replaced", count { try store.store(small, for: key) }),
+      ("packed remove", count { _ = try store.remove(new()) }),
+      ("packed store, new", count { try store.store(small, for: new()) }),
     ]
   }
 
