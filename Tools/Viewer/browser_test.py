@@ -79,8 +79,19 @@ class Server:
         assert status == 0, f"the server has ended with {status}"
 
     def file_of(self, key):
-        """The file of a key that is its own escape."""
+        """The file of a key that is its own escape, and whose record is too large for a pack."""
         return next(path for path in self.root.rglob(key) if path.is_file())
+
+    def damage(self, payload):
+        """Changes two bytes of a payload where it lies, in a pack or in a file."""
+        for path in self.root.rglob("*"):
+            place = path.read_bytes().find(payload) if path.is_file() else -1
+            if place >= 0:
+                with open(path, "r+b") as file:
+                    file.seek(place + 6)
+                    file.write(b"XX")
+                return
+        raise AssertionError("the payload is nowhere")
 
 
 class Browser:
@@ -174,9 +185,7 @@ class Test:
                 self.request("GET", f"v1/blobs/none{number}")
             except urllib.error.HTTPError as error:
                 assert error.code == 404
-        with open(self.server.file_of("damaged"), "r+b") as file:
-            file.seek(70)
-            file.write(b"XX")
+        self.server.damage(b"this was right once")
 
     def make_history(self):
         """Some collections with something to do, for the charts."""
@@ -301,7 +310,7 @@ class Test:
         assert len(self.browser.errors()) == 1, "the page that is not there is told, and no more"
 
     def test_a_dry_run_comes_before_a_collection(self):
-        self.put("short", b"x", X_BlobCache_TTL="1")
+        self.put("short", b"x" * 9000, X_BlobCache_TTL="1")
         time.sleep(2.1)  # It expires behind the second.
         self.browser.open(self.server.address + "collections")
         self.browser.one("button[value=dry]").click()
