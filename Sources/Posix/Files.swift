@@ -31,9 +31,15 @@ package final class Files: Sendable {
   /// The place comes unjoined: a test that only counts calls need not pay for paths.
   package typealias Interceptor = @Sendable (SystemCall, Location) -> Interception?
 
+  /// What `moment` answers in a test: what is looked at once a second costs calls that depend on the machine's load else.
+  package typealias Clock = @Sendable () -> Int64
+
   private let intercept: Interceptor?
   /// Whether there is an interceptor: cheaper to ask than the closure, which would be retained.
   private let isIntercepted: Bool
+  private let clock: Clock?
+  /// Whether there is a clock: cheaper to ask, as above.
+  private let hasClock: Bool
   /// The budget of files that may stay open from one operation to the next.
   package let budget: OpenFileBudget
   /// `AccessTime.tellsOwner`, but for tests.
@@ -44,13 +50,21 @@ package final class Files: Sendable {
 
   package init(
     budget: OpenFileBudget = .ofProcess, accessTimeTellsOwner: Bool = AccessTime.tellsOwner,
-    intercepting intercept: Interceptor? = nil
+    intercepting intercept: Interceptor? = nil, clock: Clock? = nil
   ) {
     self.budget = budget
     self.accessTimeTellsOwner = accessTimeTellsOwner
     self.intercept = intercept
     isIntercepted = intercept != nil
+    self.clock = clock
+    hasClock = clock != nil
   }
+
+  /// Milliseconds on a clock that only goes forward, as `SystemClock.coarseMilliseconds`.
+  package var moment: Int64 { hasClock ? momentOfClock() : SystemClock.coarseMilliseconds() }
+
+  @inline(never)
+  private func momentOfClock() -> Int64 { clock.map { $0() } ?? 0 }
 
   /// Kept out of the callers, whose fast path is then the system call alone.
   @inline(never)

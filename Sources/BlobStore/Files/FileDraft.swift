@@ -218,7 +218,7 @@ struct FileDraft: ~Copyable {
   /// - Returns: the error that kept the displaced file from the bin; it was unlinked then.
   mutating func exchange(with fileName: String, into room: ReservedRoom) throws(FileError) -> FileError? {
     // The displaced record must not come back after changes that others make durably from here on.
-    let moment = RecyclingMoment(room.control)
+    let moment = RecyclingMoment(room.control, at: subdirectory.directory.moment)
     let name: String
     let isExchanged: Bool
     do throws(FileError) {

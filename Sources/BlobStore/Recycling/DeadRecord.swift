@@ -39,13 +39,13 @@ struct DeadRecord {
 
 /// When a record was displaced, or is about to be followed by another one.
 struct RecyclingMoment {
-  /// Of a clock that only goes forward.
+  /// Of `Files.moment`.
   let milliseconds: Int64
   /// Changes that a power cut must not undo, by all processes until then.
   let durableChanges: Int64
 
-  init(_ control: ControlFile) {
-    milliseconds = SystemClock.coarseMilliseconds()
+  init(_ control: ControlFile, at milliseconds: Int64) {
+    self.milliseconds = milliseconds
     durableChanges = control.durableChanges
   }
 

@@ -135,7 +135,7 @@ extension RecyclingBin {
   ) throws(FileError) {
     let entry = Entry(
       name: Self.name(numbers.wrappingAdd(1, ordering: .relaxed).newValue), byteCount: file.byteCount,
-      dead: DeadRecord(file, at: RecyclingMoment(control)), version: file.version)
+      dead: DeadRecord(file, at: RecyclingMoment(control, at: directory.moment)), version: file.version)
     do {
       try source.rename(name, to: entry.name, in: directory)
     } catch {
@@ -170,7 +170,7 @@ struct RecycledPlace: ~Copyable {
 
   /// Whether the record may still follow what the file has held, now that it is about to be published.
   var isStillSafe: Bool {
-    entry.dead?.mayPrecede(path, at: RecyclingMoment(control)) ?? false
+    entry.dead?.mayPrecede(path, at: RecyclingMoment(control, at: bin.directory.moment)) ?? false
   }
 
   /// The file was not published, and stays in the bin.
@@ -237,7 +237,7 @@ extension RecyclingBin {
         current.version = nil
       }
       guard SizeClass(byteCount) == sizeClass,
-        current.dead?.mayPrecede(path, at: RecyclingMoment(control)) ?? false
+        current.dead?.mayPrecede(path, at: RecyclingMoment(control, at: directory.moment)) ?? false
       else {
         shelve(current)
         return nil
@@ -266,7 +266,7 @@ extension RecyclingBin {
     of sizeClass: SizeClass, for path: RecordPath, of ownership: FileOwnership, _ control: ControlFile
   ) throws(FileError) -> Entry? {
     func pop() -> Entry? {
-      state.withLock { $0.pop(sizeClass, for: path, at: RecyclingMoment(control)) }
+      state.withLock { $0.pop(sizeClass, for: path, at: RecyclingMoment(control, at: directory.moment)) }
     }
     if let entry = pop() { return entry }
     guard isListingDue(control) else { return nil }
@@ -277,7 +277,7 @@ extension RecyclingBin {
   /// Others may have put something there: looked at once a second at most.
   private func isListingDue(_ control: ControlFile) -> Bool {
     guard let held = control.recycled, held.files > 0 else { return false }
-    let now = SystemClock.coarseMilliseconds()
+    let now = directory.moment
     return state.withLock { state in
       guard held.files > state.count, state.lastListing.map({ now - $0 >= 1000 }) ?? true else { return false }
       state.lastListing = now

@@ -68,7 +68,7 @@ final class CacheRoot: Sendable {
       throw BlobStoreError(
         .forkedChild, "the store was made before this process was forked; make one of its own", path: path)
     }
-    let now = SystemClock.coarseMilliseconds()
+    let now = files.moment
     let (opened, isDue) = state.withLock { state in
       let isDue = state.opened != nil && isCheckDue(at: now)
       if isDue { lastCheckMilliseconds.store(now, ordering: .relaxed) }
@@ -94,7 +94,7 @@ final class CacheRoot: Sendable {
   ///
   /// - Complexity: no lock and no system call.
   var wasCheckedLately: Bool {
-    CurrentProcess.forkCount == forkCount && !isCheckDue(at: SystemClock.coarseMilliseconds())
+    CurrentProcess.forkCount == forkCount && !isCheckDue(at: files.moment)
   }
 
   private func isCheckDue(at now: Int64) -> Bool {
@@ -126,7 +126,7 @@ final class CacheRoot: Sendable {
     try lookAtSettings(of: opened)
     state.withLock {
       $0.opened = opened
-      lastCheckMilliseconds.store(SystemClock.coarseMilliseconds(), ordering: .relaxed)
+      lastCheckMilliseconds.store(files.moment, ordering: .relaxed)
     }
     return opened
   }
@@ -148,7 +148,7 @@ final class CacheRoot: Sendable {
     guard let opened = state.withLock({ $0.opened }) else { return false }
     // In this order: what changes between the two is not past, and what is opened before the second is not confirmed.
     let systemTime = SystemClock.unixNanoseconds()
-    let moment = SystemClock.coarseMilliseconds()
+    let moment = files.moment
     if let status = try files.status(of: absolutePath), opened.ownership.isSame(as: status) {
       opened.confirmSubdirectories(status, systemTime: systemTime, at: moment)
       try opened.forgetControlFileIfReplaced()

@@ -9,13 +9,13 @@ struct CachedLooks: ~Copyable, Sendable {
   /// 0 before the first refusal.
   private let resumption = Atomic<Int64>(0)
 
-  /// - Parameter now: of `SystemClock.coarseMilliseconds`, which is not read as long as nothing was refused.
-  func areWorthTrying(at now: @autoclosure () -> Int64 = SystemClock.coarseMilliseconds()) -> Bool {
+  /// - Parameter now: of `Files.moment`, which is not read as long as nothing was refused.
+  func areWorthTrying(at now: @autoclosure () -> Int64) -> Bool {
     let resumption = resumption.load(ordering: .relaxed)
     return resumption == 0 || now() >= resumption
   }
 
-  func wereRefused(at now: Int64 = SystemClock.coarseMilliseconds()) {
+  func wereRefused(at now: Int64) {
     resumption.store(now + Self.pauseMilliseconds, ordering: .relaxed)
   }
 }

@@ -180,16 +180,16 @@ final class OpenRoot: Sendable {
   ///
   /// - Returns: nil if it is missing.
   func subdirectory(_ name: String) throws -> OpenSubdirectory? {
-    if let opened = subdirectories.find(name) { return opened }
-    let start = SystemClock.coarseMilliseconds()
+    if let opened = subdirectories.find(name, at: directory.moment) { return opened }
+    let start = directory.moment
     guard let directory = try openSubdirectory(name) else { return nil }
     return remember(directory, name, since: start)
   }
 
   /// The subdirectory a record lies in, made where it is missing.
   func madeSubdirectory(_ name: String) throws -> OpenSubdirectory {
-    if let opened = subdirectories.find(name) { return opened }
-    let start = SystemClock.coarseMilliseconds()
+    if let opened = subdirectories.find(name, at: directory.moment) { return opened }
+    let start = directory.moment
     return remember(try openOrMakeSubdirectory(name), name, since: start)
   }
 

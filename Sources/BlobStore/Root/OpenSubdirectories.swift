@@ -58,10 +58,10 @@ package final class OpenSubdirectories: Sendable {
 
   private static let milliseconds: Int64 = 1000
 
+  /// - Parameter now: of the clock of `remember`.
   /// - Returns: nil if the one of this name is not open.
-  package func find(_ name: String) -> OpenSubdirectory? {
+  package func find(_ name: String, at now: Int64) -> OpenSubdirectory? {
     guard let name = PackedName(name) else { return nil }
-    let now = SystemClock.coarseMilliseconds()
     let (found, outdated): (OpenSubdirectory?, Table?) = state.withLock { state in
       guard now - max(state.start, state.confirmation) < Self.milliseconds else { return (nil, state.forgetAll()) }
       return (state.table[name], nil)
@@ -70,7 +70,7 @@ package final class OpenSubdirectories: Sendable {
     return found
   }
 
-  /// - Parameter start: a moment before it was opened. One that was opened before those that are remembered is not: what they
+  /// - Parameter start: a moment before it was opened, by a clock that only goes forward, in milliseconds. One that was opened before those that are remembered is not: what they
   ///   are known by does not hold for it.
   package func remember(_ subdirectory: OpenSubdirectory, _ name: String, since start: Int64) {
     guard let name = PackedName(name) else { return }

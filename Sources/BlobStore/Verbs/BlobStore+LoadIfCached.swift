@@ -81,8 +81,8 @@ extension StoreCore {
   ///
   /// A control file that is mapped shows that the file system is a local one: on others, each call may wait for a server.
   private func placeIfOpen() -> Place? {
-    guard let open = root.openedLately(), open.cachedLooks.areWorthTrying(), let control = open.openedControlFile,
-      control.isMapped
+    guard let open = root.openedLately(), open.cachedLooks.areWorthTrying(at: open.directory.moment),
+      let control = open.openedControlFile, control.isMapped
     else { return nil }
     return Place(open: open, control: control)
   }
@@ -99,7 +99,7 @@ extension StoreCore {
       guard place.control.generation(of: path.digest) == generation else { return nil }
       return (reading, generation)
     } catch {
-      if error == .unsupported { place.open.cachedLooks.wereRefused() }
+      if error == .unsupported { place.open.cachedLooks.wereRefused(at: place.open.directory.moment) }
       return nil
     }
   }

@@ -25,6 +25,9 @@ package struct Directory: ~Copyable, Sendable {
     self.files = files
   }
 
+  /// As `Files.moment`.
+  package var moment: Int64 { files.moment }
+
   deinit {
     // Nothing is written through a directory's descriptor, so closing it loses nothing.
     try? files.close(descriptor, location)

@@ -217,23 +217,15 @@ import Testing
   @Test(.enabled(if: SystemCall.hasUnnamedFiles), arguments: scenarios.filter(\.isPossible))
   func callsAreThoseOfTheDocument(scenario: Scenario) throws {
     let documented = try Self.documented()[scenario.name]
-    var calls = try Self.calls(of: scenario)
-    // What was looked at a second ago is looked at again: where the machine has rested for so long, once more.
-    var triesLeft = 3
-    while calls.seconds >= 0.9, calls.names != documented, triesLeft > 0 {
-      calls = try Self.calls(of: scenario)
-      triesLeft -= 1
-    }
-    #expect(documented == calls.names, "\(scenario.name): \(calls.names)")
+    let calls = try Self.calls(of: scenario)
+    #expect(documented == calls, "\(scenario.name): \(calls)")
   }
 
-  /// - Returns: the calls, and how long the store had been used by then.
-  private static func calls(of scenario: Scenario) throws -> (names: String, seconds: Double) {
+  private static func calls(of scenario: Scenario) throws -> String {
     let cache = try Cache()
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), scenario.rootMode), "chmod")
     let trace = CallTrace(accessTimeTellsOwner: scenario.isOrdinary)
-    let start = ContinuousClock.now
     func open() throws -> BlobStore {
       try cache.store(files: trace.files) {
         $0.recycling = scenario.recycles ? .automatic : .off
@@ -252,8 +244,7 @@ import Testing
     let user = try scenario.isNew ? open() : store
     _ = trace.take()
     try scenario.run(user)
-    let calls = trace.take().filter { !$0.call.isStep }.map { Self.name(of: $0.call) }.joined(separator: " ")
-    return (calls, start.duration(to: .now) / .seconds(1))
+    return trace.take().filter { !$0.call.isStep }.map { Self.name(of: $0.call) }.joined(separator: " ")
   }
 
   /// No row of the document is left out.

@@ -66,7 +66,7 @@
       case .storeLocked: try other.store(payload(10_000), for: "new", locks: .one)
       case .lock: try other.lock("other")
       case .removeFull: try other.remove("other")
-      case .seconds: usleep(5_050_000)
+      case .seconds: bench.trace.wait(milliseconds: 5050)
       }
       #expect(try recycles("key", with: store) == [.nothing, .store].contains(meanwhile))
       // From here on it is as before.

@@ -301,7 +301,7 @@ import Testing
       open()
       try check(chmod(cache.path(""), 0o750), "chmod")
       // Long enough for the root to be looked at again.
-      Thread.sleep(forTimeInterval: 1.1)
+      trace.wait(milliseconds: 1100)
     }
     guard var writer = box.writer.withLock({ $0.take() }) else {
       Issue.record("there is no writer")

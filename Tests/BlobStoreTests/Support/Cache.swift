@@ -294,15 +294,18 @@ final class CallTrace: Sendable {
   private let budget = OpenFileBudget(limit: 256)
   /// Whether the time of access tells the owner: given, lest the calls depend on who runs the tests.
   private let accessTimeTellsOwner: Bool
+  private let moment = Atomic(Files.startOfTests)
 
   init(accessTimeTellsOwner: Bool = false) { self.accessTimeTellsOwner = accessTimeTellsOwner }
 
   var files: Files {
-    Files(budget: budget, accessTimeTellsOwner: accessTimeTellsOwner) { call, location in
-      self.entries.withLock { $0.append(Entry(call, at: location)) }
-      guard let action = self.action.withLock({ $0 }), !action.ignored.contains(call) else { return nil }
-      return action.body(call, location.path)
-    }
+    Files(
+      budget: budget, accessTimeTellsOwner: accessTimeTellsOwner,
+      intercepting: { call, location in
+        self.entries.withLock { $0.append(Entry(call, at: location)) }
+        guard let action = self.action.withLock({ $0 }), !action.ignored.contains(call) else { return nil }
+        return action.body(call, location.path)
+      }, clock: { self.moment.load(ordering: .relaxed) })
   }
 
   /// - Parameter ignored: calls that the action is spared, where there are thousands of them.
@@ -311,6 +314,9 @@ final class CallTrace: Sendable {
   ) {
     self.action.withLock { $0 = action.map { Action(ignored, $0) } }
   }
+
+  /// Lets time go by for what is looked at once a second: until then it stands still.
+  func wait(milliseconds: Int64) { moment.wrappingAdd(milliseconds, ordering: .relaxed) }
 
   /// Takes what was written down so far.
   func take() -> [Entry] {

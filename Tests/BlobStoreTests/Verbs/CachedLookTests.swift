@@ -155,7 +155,7 @@ import Testing
   @Test func aRootThatIsDueForALookIsNotLookedAt() throws {
     let store = try tracedStore()
     try store.store(payload(1), for: "key")
-    Thread.sleep(forTimeInterval: 1)
+    trace.wait(milliseconds: 1000)
     _ = trace.take()
     #expect(Self.word(store.headerIfCached(for: "key")) { _ in "" } == "unknown")
     #expect(calls == [])

@@ -2,6 +2,11 @@ internal import Locks
 package import Posix
 package import SystemPackage
 
+extension Files {
+  /// Where clocks of tests begin: later than anything was looked at.
+  package static let startOfTests: Int64 = 1_000_000
+}
+
 /// Decides, call by call, which system calls of a `Files` fail, and remembers what was called.
 package final class FaultPlan: Sendable {
   package struct Call: Sendable, CustomStringConvertible {
@@ -51,7 +56,9 @@ package final class FaultPlan: Sendable {
 
   /// `Files` whose calls go through this plan.
   package func files(accessTimeTellsOwner: Bool = false) -> Files {
-    Files(accessTimeTellsOwner: accessTimeTellsOwner) { [self] kind, location in intercept(kind, location) }
+    Files(
+      accessTimeTellsOwner: accessTimeTellsOwner, intercepting: { [self] in intercept($0, $1) },
+      clock: { Files.startOfTests })
   }
 
   private func intercept(_ kind: SystemCall, _ location: Location) -> Files.Interception? {
