@@ -94,19 +94,16 @@ final class StripeLocks: Sendable {
       }
       guard let control else {
         guard let directory = try lockedRoot(open) else { return nil }
-        return try withoutMemory(KeyHold(digest, stripe, nil, .root(directory)), nil, open, isChange: makesControlFile)
+        return try judge(KeyHold(digest, stripe, nil, .root(directory)), nil, open, isChange: makesControlFile)
       }
       if sharing == .exclusive {
-        let hold = KeyHold(digest, stripe, control, .none)
-        if control.leadsToPacks { return hold }
-        return try withoutMemory(hold, control, open, isChange: makesControlFile)
+        return try judge(KeyHold(digest, stripe, control, .none), control, open, isChange: makesControlFile)
       }
       switch try tryTake(digest, in: control, of: open) {
       case false: return nil
       case true:
         let hold = KeyHold(digest, stripe, control, control.isMapped ? .stripeWord : .stripeByte)
-        if control.leadsToPacks { return hold }
-        return try withoutMemory(hold, control, open, isChange: makesControlFile)
+        return try judge(hold, control, open, isChange: makesControlFile)
       case nil:
         // The file was deleted meanwhile: this change, or another one, makes a new file.
         open.forget(control)
@@ -114,20 +111,21 @@ final class StripeLocks: Sendable {
     }
   }
 
-  /// A hold of a process that finds no packed record, because it shares no memory with others. It would leave a file where a key
-  /// has such a record.
+  /// Lets nobody change a key whose packed record it cannot find, for want of memory that it shares with others: it would leave
+  /// a file beside that record.
   ///
   /// The caller has what it holds: from here on no process that packs changes the key.
   ///
-  /// System calls: `openat(2)`; where there are packs, `fstat(2)`.
+  /// System calls: none where the memory is shared. Else `openat(2)`, and `fstat(2)` where there are packs.
   ///
   /// - Parameters:
   ///   - control: nil where there is no room for one.
   ///   - isChange: false for what may be done to a file, whatever the key has in a pack.
   /// - Returns: nil if it may be able to share memory soon.
-  private func withoutMemory(
+  private func judge(
     _ hold: consuming KeyHold, _ control: ControlFile?, _ open: OpenRoot, isChange: Bool
   ) throws -> KeyHold? {
+    if control?.leadsToPacks == true { return hold }
     guard isChange, try open.ownDirectory(packs, makesIt: false) != nil else { return hold }
     guard let control else {
       throw FileError(.allocate, Location(root.path, ControlFile.format.name), .noSpace)

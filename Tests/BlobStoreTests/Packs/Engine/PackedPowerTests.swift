@@ -62,16 +62,22 @@ import Testing
     #expect(try store().load("small")?.payload == payload(100))
   }
 
+  /// A packed record has replaced a file, which a power cut has brought back.
+  private func storeOverAFileThatStays() throws -> BlobStore {
+    let writer = try store()
+    try writer.store(payload(9000), for: "key")
+    let file = try writer.filePath(for: "key").string
+    let old = try Data(bytes(ofFile: file))
+    try writer.store(payload(100), for: "key")
+    try old.write(to: URL(filePath: file))
+    return writer
+  }
+
   /// The cut has undone the store that announced itself, and what it replaced is a file again. The index tells that there was a
   /// boot. Where it is lost, that no process with a session lives does.
   @Test(arguments: [true, false]) func nothingAnnouncedBeforeTheCutIsFinished(isIndexLost: Bool) throws {
     do {
-      let writer = try store()
-      try writer.store(payload(9000), for: "key")
-      let file = try writer.filePath(for: "key").string
-      let old = try Data(bytes(ofFile: file))
-      try writer.store(payload(100), for: "key")
-      try old.write(to: URL(filePath: file))
+      let writer = try storeOverAFileThatStays()
       let path = try writer.core.path(for: "key")
       let open = try #require(try writer.core.root.opened())
       let records = try #require(try writer.core.records.packs(of: open))
@@ -162,12 +168,7 @@ import Testing
 
   /// A file that a power cut has kept beneath a packed record does not come back after both are gone.
   @Test func aDurableRemovalPutsTheUnlinkOfAHiddenFileOnTheMedium() throws {
-    let writer = try store()
-    try writer.store(payload(9000), for: "key")
-    let file = try writer.filePath(for: "key").string
-    let old = try Data(bytes(ofFile: file))
-    try writer.store(payload(100), for: "key")
-    try old.write(to: URL(filePath: file))
+    _ = try storeOverAFileThatStays()
     let trace = CallTrace()
     let remover = try store(files: trace.files) { $0.durability = .full }
     #expect(try remover.remove("key") == .done)

@@ -9,12 +9,13 @@ import Workbench
 /// collect.
 struct LargeCache {
   private let plan: PackPlan
-  private let directory, few: FilePath
+  private let directory, few, blocks: FilePath
 
   init(_ plan: PackPlan) {
     self.plan = plan
     directory = plan.directory.appending("large")
     few = plan.directory.appending("few")
+    blocks = plan.directory.appending("blocks")
   }
 
   func measured() throws -> [PackFigure] {
@@ -26,11 +27,26 @@ struct LargeCache {
     try PackPlan.fill(open(directory), from: first, count: plan.records - first)
     figures += try space("all", records: plan.records)
     figures += [
-      try opening(), try afterBoot("openingAfterBoot", "opening and first load after a boot, all packs walked"),
-      try pass(),
+      try opening(),
+      try afterBoot("openingAfterBoot", "opening and first load after a boot", of: directory), try pass(),
     ]
-    // The collections have put the index on the medium.
-    return figures + [try afterBoot("openingAfterBootByCheckpoint", "the same behind a collection, by its checkpoint")]
+    return figures + (try openingsBesideACheckpoint())
+  }
+
+  /// Of records so large that a collection makes a checkpoint: it costs an eighth of what was stored since, at most.
+  private func openingsBesideACheckpoint() throws -> [PackFigure] {
+    let count = plan.records / 10
+    let store = try open(blocks)
+    try PackPlan.fill(store, count: count, PackPlan.payload(4096))
+    let without = try afterBoot(
+      "openingAfterBootOfBlocks", "the same, \(count) records of 4 KiB", of: blocks)
+    _ = try store.collect()
+    let isThere = FileManager.default.fileExists(atPath: blocks.appending(".packs").appending("checkpoint").string)
+    try BenchmarkFailure.require(isThere || plan.isQuick, "the collection has made no checkpoint")
+    return [
+      without,
+      try afterBoot("openingAfterBootByCheckpoint", "the same behind a collection, by its checkpoint", of: blocks),
+    ]
   }
 
   private func open(_ directory: FilePath) throws -> BlobStore {
@@ -73,16 +89,16 @@ struct LargeCache {
   }
 
   /// As if the system had been started since. All is in the page cache.
-  private func afterBoot(_ name: String, _ text: String) throws -> PackFigure {
+  private func afterBoot(_ name: String, _ text: String, of directory: FilePath) throws -> PackFigure {
     let times = try (0..<(plan.isQuick ? 1 : 3)).map { number in
-      try forgetBoot()
+      try forgetBoot(of: directory)
       return try time { try openAndLoad(directory, PackPlan.key(number)) } / 1e6
     }
     return PackFigure(name, text, times, "s")
   }
 
   /// Makes the index one that was believed last under another boot: Spec/PackFormat.md, 6.
-  private func forgetBoot() throws {
+  private func forgetBoot(of directory: FilePath) throws {
     let index = directory.appending(".packs").appending("index")
     let file = try FileHandle(forUpdating: URL(fileURLWithPath: index.string))
     defer { try? file.close() }

@@ -17,11 +17,13 @@ struct PackPlan {
   static let keyByteCount = 24
   /// What a record counts against a size limit.
   static let logicalByteCount = payloadByteCount + RecordHeader.byteCount
+  static let payload = payload(payloadByteCount)
+
   /// A payload that nothing compresses.
-  static let payload: Data = {
+  static func payload(_ byteCount: Int) -> Data {
     var generator = SplitMix(seed: 1)
-    return Data((0..<payloadByteCount).map { _ in UInt8.random(in: 0 ... .max, using: &generator) })
-  }()
+    return Data((0..<byteCount).map { _ in UInt8.random(in: 0 ... .max, using: &generator) })
+  }
 
   static func keys(from first: Int, count: Int) -> [BlobKey] {
     Keys(from: first, count: count, byteCount: keyByteCount).blob
@@ -39,7 +41,7 @@ struct PackPlan {
     return configuration
   }
 
-  static func fill(_ store: BlobStore, from first: Int = 0, count: Int) throws {
+  static func fill(_ store: BlobStore, from first: Int = 0, count: Int, _ payload: Data = payload) throws {
     // A part at a time, so that the keys of a million do not lie in memory.
     for part in stride(from: first, to: first + count, by: 10_000) {
       for key in keys(from: part, count: min(10_000, first + count - part)) {

@@ -1,0 +1,151 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Records that lie in packs, and then in files, or the other way round.
+@Suite struct PackedFileTests: PackedSuite {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  /// Something that is no directory lies where the subdirectory of the key's file would be.
+  @Test func aFileInThePlaceOfASubdirectoryIsNoRecord() throws {
+    let store = try store()
+    // The keys' stripes may have files from here on.
+    try store.store(payload(9000), for: "key")
+    let subdirectory = try store.filePath(for: "key").removingLastComponent()
+    try store.remove("key")
+    try #require(rmdir(subdirectory.string) == 0)
+    try Data([1]).write(to: URL(filePath: subdirectory.string))
+    try store.store(payload(100), for: "key")
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(try store.remove("key") == .done)
+    #expect(try store.load("key") == nil)
+  }
+
+  /// A directory that begins with packs has no file to look for, until there is one.
+  @Test func aFileThatIsReplacedByAPackedRecordIsGone() throws {
+    let store = try store()
+    try store.store(payload(100), for: "another")
+    try store.store(payload(9000), for: "key")
+    try store.store(payload(100, 2), for: "key")
+    #expect(try !cache.exists("ke/key"))
+    #expect(try store.remove("key") == .done)
+    #expect(try store.load("key") == nil)
+  }
+
+  /// Where there were files before packs, a change of a key without a packed record looks for one.
+  @Test(arguments: [Errno.ioError, .tooManySymbolicLinkLevels, .notDirectory])
+  func aLookForAFileThatFailsIsAnErrorOrFindsNone(errno: Errno) throws {
+    try cache.store().store(payload(10), for: "file")
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files) { $0.packing = .upTo(8192) }
+    try store.store(payload(100), for: "first")
+    trace.onCall { call, path in
+      call == .status && path.string.hasSuffix("/key") ? .fail(errno) : nil
+    }
+    if errno == .ioError {
+      #expect(throws: BlobStoreError.self) { try store.store(payload(200), for: "key") }
+    } else {
+      try store.store(payload(200), for: "key")
+    }
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == (errno == .ioError ? nil : payload(200)))
+    #expect(try store.remove("key") == (errno == .ioError ? .notFound : .done) && store.load("key") == nil)
+  }
+
+  /// The record stays where it is, or is the file: whichever call fails.
+  @Test func aFailedMoveToAFileLosesNothing() throws {
+    for call in 1... {
+      let (cache, plan) = (try Cache(), FaultPlan())
+      let store = try cache.store(files: plan.files()) { $0.packing = .upTo(8192) }
+      try store.store(payload(100), for: "key", ttl: .seconds(100), locks: .one)
+      plan.arm(FaultPlan.Fault(.ioError, call: call))
+      do {
+        try store.withExclusiveAccess(to: "key") { _ in }
+      } catch {
+        #expect((error as? BlobStoreError)?.path != nil && !plan.failed.isEmpty, "call \(call)")
+      }
+      plan.disarm()
+      for each in [store, try cache.store()] {
+        #expect(try each.load("key")?.payload == payload(100), "call \(call)")
+        #expect(try each.header(for: "key")?.refCount == 1)
+      }
+      #expect(try store.remove("key") == .done && store.load("key") == nil, "call \(call)")
+      #expect(try store.usage().records == 0)
+      guard !plan.failed.isEmpty else { return #expect(call > 5) }
+    }
+  }
+
+  @Test func exclusiveAccessGivesAFile() throws {
+    let store = try store()
+    try store.store(payload(50), for: "key", locks: .one)
+    let bytes = try store.withExclusiveAccess(to: "key") { path in try BlobStoreTests.bytes(ofFile: path.string) }
+    #expect(Data(bytes.dropFirst(64)) == payload(50))
+    #expect(try store.load("key")?.payload == payload(50))
+    #expect(try store.header(for: "key")?.refCount == 1)
+  }
+
+  @Test func removalsAndMovesThatLast() throws {
+    let store = try store { $0.durability = .full }
+    try store.store(payload(9000), for: "key")
+    try store.store(payload(5), for: "key")
+    #expect(try store.remove("key") == .done)
+    #expect(try store.load("key") == nil)
+    try store.store(payload(5), for: "key")
+    try store.withExclusiveAccess(to: "key") { _ in }
+    #expect(try cache.exists("ke/key"))
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  /// A collection removes a subdirectory without files, and the next file makes it again.
+  @Test(arguments: [false, true])
+  func aFileInASubdirectoryThatWasMadeAgainGoes(isReplaced: Bool) throws {
+    let (store, other) = try (store(), store())
+    let large = Data(repeating: 1, count: 20_000)
+    try store.store(large, for: "key")
+    let file = try store.filePath(for: "key")
+    let subdirectory = file.removingLastComponent()
+    if isReplaced {
+      try other.remove("key")
+      try #require(rmdir(subdirectory.string) == 0)
+      try other.store(large, for: "key")
+      try store.store(Data([2]), for: "key")
+    } else {
+      try store.store(Data([2]), for: "key")
+      try #require(rmdir(subdirectory.string) == 0)
+      // A program that knows no packs puts it there.
+      try #require(mkdir(subdirectory.string, 0o700) == 0)
+      try large.write(to: URL(filePath: file.string))
+    }
+    #expect(try store.load("key")?.payload == Data([2]))
+    try store.remove("key")
+    #expect(try store.load("key") == nil)
+    #expect(!FileManager.default.fileExists(atPath: file.string))
+  }
+
+  /// 2^40 seconds are the most that a packed header has room for.
+  @Test func aRecordThatFitsNoPackAnyMoreBecomesAFile() throws {
+    let store = try store()
+    try store.store(payload(5), for: "key", ttl: .never)
+    cache.clock.advance(by: 1 << 41)
+    #expect(try store.renew("key") == .done)
+    #expect(try cache.exists("ke/key"))
+    #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
+    #expect(try store.load("key")?.payload == payload(5))
+  }
+
+  @Test func anExtensionThatFitsNoPackMakesAFile() throws {
+    let store = try cache.store { $0.packing = .upTo(BlobStore.Packing.largestBound) }
+    try store.store(payload(32_000), for: "key")
+    #expect(try !cache.exists("ke/key"))
+    #expect(try store.setExtendedData(payload(4000), for: "key") == .done)
+    #expect(try cache.exists("ke/key"))
+    #expect(try store.extendedData(for: "key") == payload(4000))
+    #expect(try store.load("key")?.payload == payload(32_000))
+  }
+}

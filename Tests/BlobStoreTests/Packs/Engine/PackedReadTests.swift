@@ -1,0 +1,96 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Streams to packs and from them, and reads from their memory.
+@Suite struct PackedReadTests: PackedSuite {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  /// The pack grows while it is mapped, and another process replaces what is read.
+  @Test func loadsMayReadFromMemory() throws {
+    let (writer, trace) = (try store(), CallTrace())
+    try writer.store(payload(10), for: "first")
+    let reader = try cache.store(files: trace.files) {
+      $0.packing = .upTo(8192)
+      $0.packReads = .mapped
+    }
+    #expect(try reader.load("first")?.payload == payload(10))
+    _ = trace.take()
+    func bytes(_ number: Int, _ seed: UInt64) -> Data { payload(number * 3, seed) }
+    for number in 0..<2000 { try writer.store(bytes(number, 1), for: BlobKey("key \(number)")) }
+    for number in 0..<2000 { #expect(try reader.load(BlobKey("key \(number)"))?.payload == bytes(number, 1)) }
+    for number in 0..<2000 { try writer.store(bytes(number, 2), for: BlobKey("key \(number)")) }
+    for number in 0..<2000 { #expect(try reader.load(BlobKey("key \(number)"))?.payload == bytes(number, 2)) }
+    #expect(trace.count(.read) == 0)
+    // Once a chunk, where records come one after the other. The root is looked at once a second.
+    #expect(trace.count { $0.call == .status && $0.path.hasSuffix("p-0") } < 30)
+    try flipBit(of: ".packs/p-0", at: 2_166_784 + 50)
+    #expect(throws: BlobStoreError.self) { try reader.load("first") }
+  }
+
+  /// A store that finds the pack shorter than an entry says reads by a call, and tells the damage.
+  @Test func whatWasCutOffIsNotReadFromMemory() throws {
+    try store().store(payload(100), for: "key")
+    try #require(truncate(cache.path(".packs/p-0"), 2_166_784 + 20) == 0)
+    let reader = try cache.store {
+      $0.packing = .upTo(8192)
+      $0.packReads = .mapped
+    }
+    #expect(throws: BlobStoreError.self) { try reader.load("key") }
+  }
+
+  @Test func aReaderReadsParts() throws {
+    let store = try store()
+    try store.store(payload(500), for: "key")
+    let reader = try #require(try store.openReader(for: "key"))
+    #expect(try reader.read(100..<200) == payload(500)[100..<200])
+    try store.remove("key")
+    #expect(try reader.read(0..<500) == payload(500))
+  }
+
+  /// A stream is packed once it has ended and stayed small.
+  @Test(arguments: [(10, true), (8000, true), (8200, false), (300_000, false)])
+  func aStreamThatStaysSmallIsPacked(byteCount: Int, isPacked: Bool) throws {
+    let store = try store()
+    var writer = try store.openWriter(for: "key", ttl: .seconds(50), locks: .one)
+    try writer.append(payload(byteCount).prefix(7))
+    try writer.append(payload(byteCount).dropFirst(7))
+    try writer.commit()
+    #expect(try store.load("key")?.payload == payload(byteCount))
+    #expect(try store.header(for: "key")?.refCount == 1)
+    #expect(try cache.exists("ke/key") != isPacked)
+    #expect(try !cache.files().contains { $0.contains(".tmp") })
+  }
+
+  @Test func aReaderTellsExpiryAndDamage() throws {
+    let store = try store()
+    try store.store(payload(500), for: "old", ttl: .seconds(10))
+    cache.clock.advance(by: 11)
+    #expect(try store.openReader(for: "old") == nil)
+    try store.store(payload(500), for: "sound", extendedData: payload(20))
+    let address = try #require(try store.records(prefix: "sound").first { _ in true }?.packed)
+    let start = PackLayout.fileOffset(ofChunk: address.chunk) + address.offset
+    // The last byte of the extension, then one of the header.
+    for offset in [start + 40 + 5 + 500 + 20 + 16 - 1, start + 20] {
+      try flipBit(of: ".packs/p-0", at: offset)
+      expect(.damaged) { _ = try store.openReader(for: "sound") }
+      let entry = try store.records(prefix: "").first { $0.key != "old" }
+      #expect(entry?.state == .damaged)
+    }
+  }
+
+  /// In place: the file is mapped.
+  private func flipBit(of file: String, at offset: Int) throws {
+    let byte = try cache.bytes(file)[offset] ^ 1
+    let handle = try FileHandle(forUpdating: URL(filePath: cache.path(file)))
+    try handle.seek(toOffset: UInt64(offset))
+    try handle.write(contentsOf: [byte])
+    try handle.close()
+  }
+}
