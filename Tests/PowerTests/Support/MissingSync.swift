@@ -14,7 +14,6 @@ struct MissingSync {
   /// Of payloads, so that it is packed records that are missing if any are to be.
   static func byteCounts(_ missing: MissingSync?, packs: Bool) -> [Int] {
     guard packs else { return VolumeOperations.files }
-    guard missing == nil else { return VolumeOperations.packed }
-    return TestLength.isShort ? VolumeOperations.allPacked : VolumeOperations.mostlyPacked
+    return missing == nil ? VolumeOperations.mostlyPacked : VolumeOperations.packed
   }
 }

@@ -12,9 +12,6 @@ struct VolumeOperations {
   static let files = [0, 448, 700, 5000, 20_000]
   /// Where there are packs, most records lie there. Few are files, so that records move to files and back.
   static let mostlyPacked = [0, 100, 448, 700, 1500, 3000, 5000]
-  /// All lie there. A file that a packed record has replaced may come back later than it should (Packs.md, "Durability"), and
-  /// what runs each time finds nothing that is known.
-  static let allPacked = [0, 100, 448, 700, 1500, 3000]
   static let packed = [448, 700]
 
   /// - Parameter byteCounts: of the payloads.
