@@ -163,6 +163,17 @@ import Testing
     #expect(checker.firstViolation(in: history + [expiring]) == nil)
   }
 
+  /// What walks over packs may meet a key in each chunk that it is stored in meanwhile, and not after its end.
+  @Test(arguments: [UInt64(8), 20]) func aWipeThatRecursRemovesAKeyAgainAndAgain(end: UInt64) {
+    var wipe = operation(.removeAll(locked: false), .done, 3, end)
+    wipe.recurs = true
+    let history = [
+      operation(store(1), .done, 1, 2), wipe, operation(.remove, .notFound, 4, 5), operation(store(2), .done, 6, 7),
+      operation(.remove, .notFound, 9, 10), operation(store(3), .done, 11, 12), operation(load, .notFound, 13, 14),
+    ]
+    #expect(checker.firstViolation(in: history)?.operation == (end == 8 ? history[6] : nil))
+  }
+
   @Test func anEvictionMayRemoveWhatIsNotLocked() {
     let evict = operation(.collect(evicting: true), .done, 3, 4)
     for locked in [false, true] {

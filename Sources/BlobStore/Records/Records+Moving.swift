@@ -10,6 +10,7 @@ extension Records {
       let bytes = try packs.asFile(name)
     else { return }
     let level = core.configuration.durability.level(concernsLock: found.isLocked)
+    try removeFileBeneath(name, of: open, hold)
     hold.willMakeFile()
     try makeFile(of: bytes, as: name, level, over: address, of: &packs, in: open, hold)
     _ = try packs.remove(name, at: address, level, as: .toFile, hold)
@@ -43,6 +44,13 @@ extension Records {
         guard case .lookAgain = attempts.step(after: error, of: kind, refusesUnnamed: false) else { throw error }
       }
     }
+  }
+
+  /// Unlinks a file that a power cut has left beneath a packed record, before another one is announced to take the record's
+  /// place. Whoever finishes that would take the old file for it.
+  func removeFileBeneath(_ name: RecordPath, of open: OpenRoot, _ hold: borrowing KeyHold) throws {
+    guard !hold.hasNoFiles else { return }
+    _ = try core.lookInSubdirectory(of: name, open) { try $0.unlink(name.fileName) ? true : nil }
   }
 
   /// Puts the name of a file on the medium, before the packed record that it replaces is marked as dead there.

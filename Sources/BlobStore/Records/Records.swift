@@ -198,12 +198,14 @@ struct Records {
     isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
     _ hold: borrowing KeyHold
   ) throws -> CommitOutcome {
-    hold.willMakeFile()
     guard let address = FoundRecord.packAddress(of: found), var packs = try packs(of: open) else {
+      hold.willMakeFile()
       try synchronizePacks(of: open, level)
       return try files.commit(
         &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
     }
+    try removeFileBeneath(name, of: open, hold)
+    hold.willMakeFile()
     hold.announce(.old, StripeIntent(.toFile, at: address))
     let outcome: CommitOutcome
     do {
@@ -222,8 +224,8 @@ struct Records {
       do throws(FileError) {
         try synchronizeEntry(of: name, in: draft.subdirectory.directory, of: open)
       } catch {
-        // The file has its name, so it is the record that counts.
-        try packs.finish(hold)
+        // The file has its name, so it is the record that counts. To say so takes no call that could fail like the last one.
+        _ = try packs.remove(name, at: address, .none, as: .toFile, hold)
         throw Published(cause: error)
       }
     }

@@ -159,7 +159,8 @@ private struct Search {
           let register = candidate.operation.effect(on: possibility.register, candidate.touchedUntil, checker),
           register.value == possibility.register.value || mayGiveWay(possibility)
         else { continue }
-        var after = Possibility(register: register, effective: possibility.effective | 1 << UInt64(other))
+        let effective: UInt64 = candidate.operation.recurs ? 0 : 1 << UInt64(other)
+        var after = Possibility(register: register, effective: possibility.effective | effective)
         settle(&after)
         if met.insert(after).inserted { pending.append(after) }
       }
@@ -168,6 +169,8 @@ private struct Search {
         return violation(operation, isUndecided: true)
       }
     }
+    // It has no bit, so each possibility may be the last that it has led to.
+    if operation.recurs { explained = met }
     guard !explained.isEmpty else { return violation(operation, isUndecided: false) }
     possibilities = Array(explained)
     if let cut, possibilities.count > cut / 4 {

@@ -56,6 +56,8 @@ public struct Operation: Sendable, Hashable {
   /// between.
   public var firstSecond: UInt32
   public var lastSecond: UInt32
+  /// Whether it may take effect again and again while it is under way. Only for what need not take effect.
+  public var recurs = false
 
   public init(
     caller: String = "", _ request: Request, _ response: Response, called: UInt64, returned: UInt64,
@@ -99,6 +101,16 @@ extension Operation {
     switch request {
     case .collect, .removeAll: true
     default: false
+    }
+  }
+}
+
+extension Operation {
+  /// Whether it has changed the key, with nobody's help: it has held the key's lock.
+  public var hasChanged: Bool {
+    switch request {
+    case .store, .touch, .lock, .unlock, .remove: response == .done
+    case .load, .header, .contains, .collect, .removeAll: false
     }
   }
 }

@@ -29,11 +29,12 @@ extension PackRecords {
   ///   - body: payload and extension, in one piece or in two.
   ///   - found: what it takes the place of.
   ///   - movesGeneration: false if the payload stays.
+  ///   - keepsUse: whether the time of use stays, also one that a load notes meanwhile.
   /// - Throws: `IndexIsFull`; `FileError`. Nothing is changed then.
   mutating func commit(
     _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom,
     replacing found: borrowing FoundRecord?, _ level: BlobStore.Durability.Level, movesGeneration: Bool = true,
-    _ hold: borrowing KeyHold
+    keepsUse: Bool = false, _ hold: borrowing KeyHold
   ) throws {
     let predecessor = PackedPredecessor(found)
     announce(room, predecessor, hold)
@@ -45,7 +46,8 @@ extension PackRecords {
       throw error
     }
     try publishWritten(
-      header, as: name, in: room, replacing: predecessor, level, movesGeneration: movesGeneration, hold)
+      header, as: name, in: room, replacing: predecessor, level, movesGeneration: movesGeneration, keepsUse: keepsUse,
+      hold)
   }
 
   /// Says in the stripe that a record is about to be written: whoever takes the stripe from a dead process marks it as dead.
@@ -58,7 +60,7 @@ extension PackRecords {
   /// - Throws: as `commit`.
   mutating func publishWritten(
     _ header: RecordHeader, as name: RecordPath, in room: borrowing PackRoom, replacing predecessor: PackedPredecessor,
-    _ level: BlobStore.Durability.Level, movesGeneration: Bool = true, _ hold: borrowing KeyHold
+    _ level: BlobStore.Durability.Level, movesGeneration: Bool = true, keepsUse: Bool = false, _ hold: borrowing KeyHold
   ) throws {
     let old = predecessor.address
     do {
@@ -66,11 +68,11 @@ extension PackRecords {
       if movesGeneration {
         let change = hold.beginPayloadChange(level)
         defer { hold.end(change) }
-        try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
+        try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate, keepsUse: keepsUse)
         if predecessor.isFile { removeFile(name) }
       } else {
         hold.willChange(level)
-        try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate)
+        try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate, keepsUse: keepsUse)
       }
     } catch let error as IndexIsFull {
       // No index leads to it: there is nothing to settle, and a growth goes on.
@@ -166,12 +168,13 @@ extension PackRecords {
 
   /// Exchanges the entry, in the index that is in force.
   mutating func publish(
-    _ byteCount: Int, at address: PackAddress, _ name: RecordPath, over old: PackAddress?, _ update: UnixTime
+    _ byteCount: Int, at address: PackAddress, _ name: RecordPath, over old: PackAddress?, _ update: UnixTime,
+    keepsUse: Bool = false
   ) throws {
     let (control, time) = (control, IndexLayout.time(of: update))
     func publish(in index: PackIndex) -> PackIndex.Publication {
       control.willStep(.exchangeEntry)
-      return index.publish(byteCount, at: address, name.digest, over: old, time: time)
+      return index.publish(byteCount, at: address, name.digest, over: old, time: time, keepsTime: keepsUse)
     }
     while true {
       let (growing, inForce) = try indexes()

@@ -65,7 +65,8 @@ extension PackRecords {
     let body = unsafe content.body.span.bytes
     try commit(
       content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
-      replacing: found, level, movesGeneration: before.body != content.body, hold)
+      replacing: found, level, movesGeneration: before.body != content.body,
+      keepsUse: before.header.updateTime == content.header.updateTime, hold)
     hold.count(from: old, to: new)
     try synchronizeUnlinks(of: name, level, hold)
     return true

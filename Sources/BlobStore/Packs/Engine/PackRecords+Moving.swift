@@ -30,7 +30,7 @@ extension PackRecords {
     // A record that is durable stays so: its copy is on the medium before the record is marked as dead.
     try commit(
       content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
-      replacing: old, isDurable ? .barrier : .none, movesGeneration: false, hold)
+      replacing: old, isDurable ? .barrier : .none, movesGeneration: false, keepsUse: true, hold)
   }
 
   /// - Returns: nil also for a damaged record.

@@ -34,7 +34,7 @@ struct PackedWholeLook: PackedLook {
     }
     return unsafe FileRecords(core: core).live(
       header, UnsafeRawBufferPointer(rebasing: bytes[found.header.bodyRange]), name, key,
-      records.packs.index.use(of: found.entry, at: found.slot))
+      records.packs.use(of: found.entry, at: found.slot, name.digest))
   }
 }
 

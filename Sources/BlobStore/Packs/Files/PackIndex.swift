@@ -237,15 +237,17 @@ extension PackIndex {
   ///   - byteCount: what the record takes in its chunk.
   ///   - old: where the other record lies.
   ///   - time: of the last use.
+  ///   - keepsTime: whether a later use of the other one counts for the record too.
   func publish(
-    _ byteCount: Int, at address: PackAddress, _ digest: UInt64, over old: PackAddress?, time: UInt32
+    _ byteCount: Int, at address: PackAddress, _ digest: UInt64, over old: PackAddress?, time: UInt32,
+    keepsTime: Bool = false
   ) -> Publication {
     if find(digest, at: address) != nil { return .isThere }
     let entry = IndexEntry(tag: tag(of: digest), byteCount: byteCount, address: address)
     while let old, let (slot, current) = find(digest, at: old) {
       guard compareExchange(at: slot, current, entry) else { continue }
       // Afterwards: before it, the old record would seem to be used. The new one is read with its update until then.
-      setTime(time, at: slot)
+      if keepsTime { _ = raiseTime(to: time, at: slot, of: entry) } else { setTime(time, at: slot) }
       return .published(over: current)
     }
     return insert(entry, digest, time: time) == nil ? .isFull : .published(over: nil)
@@ -271,13 +273,29 @@ extension PackIndex {
 
 // MARK: - Times of use
 
-// Relaxed: a time is a hint. One that is lost, or of a record that stood there before, costs a use.
+// Relaxed: a time is a hint. One of a load that is lost, or of a record that stood there before, costs a use.
 extension PackIndex {
   /// When the entry at a slot was used last, as `IndexLayout.use` reads it.
   func time(at slot: IndexSlot) -> UInt32 { word(slot.timeOffset, UInt32.self) { $0.load(ordering: .relaxed) } }
 
   func setTime(_ time: UInt32, at slot: IndexSlot) {
     word(slot.timeOffset, UInt32.self) { $0.store(time, ordering: .relaxed) }
+  }
+
+  /// Moves the time forward, as long as the slot has the entry.
+  ///
+  /// - Returns: false if there is nothing to move.
+  func raiseTime(to time: UInt32, at slot: IndexSlot, of entry: IndexEntry) -> Bool {
+    let seen = self.time(at: slot)
+    guard seen < time, self.entry(at: slot).rawValue == entry.rawValue else { return false }
+    return exchangeTime(seen, time, at: slot)
+  }
+
+  /// Sets the time if it still is what was read: a load may have been stopped since, for hours.
+  func exchangeTime(_ expected: UInt32, _ desired: UInt32, at slot: IndexSlot) -> Bool {
+    word(slot.timeOffset, UInt32.self) {
+      $0.compareExchange(expected: expected, desired: desired, ordering: .relaxed).exchanged
+    }
   }
 }
 

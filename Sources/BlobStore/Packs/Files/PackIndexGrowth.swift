@@ -1,4 +1,5 @@
 internal import Posix
+internal import Synchronization
 internal import SystemPackage
 
 /// A larger index in the making: filled beside the one in force, while changes go on.
@@ -67,8 +68,16 @@ struct PackIndexGrowth: Sendable {
   ///   - address: where the record lies.
   func copy(_ digest: UInt64, at address: PackAddress) -> Copy {
     guard let (slot, entry) = old.find(digest, at: address) else { return .isDead }
-    if new.find(digest, at: address) != nil { return .isThere }
+    if let (copy, entry) = new.find(digest, at: address) {
+      // A header that was written in place came with a time from before.
+      _ = new.raiseTime(to: old.time(at: slot), at: copy, of: entry)
+      return .isThere
+    }
     let copied = IndexEntry(tag: new.tag(of: digest), byteCount: entry.byteCount, address: address)
-    return new.insert(copied, digest, time: old.time(at: slot)) == nil ? .isFull : .copied
+    guard let copy = new.insert(copied, digest, time: old.time(at: slot)) else { return .isFull }
+    // A load that notes its use meanwhile finds the copy, or its time is found here.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
+    _ = new.raiseTime(to: old.time(at: slot), at: copy, of: copied)
+    return .copied
   }
 }

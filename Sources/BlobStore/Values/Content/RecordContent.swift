@@ -16,6 +16,7 @@ protocol UseNotes: AnyObject, Sendable {
 struct RecordUse: Sendable {
   let notes: any UseNotes
   /// What the notes know the record by.
+  let digest: UInt64
   let slot: Int
   let entry: UInt64
 

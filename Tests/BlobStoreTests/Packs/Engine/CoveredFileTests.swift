@@ -65,6 +65,27 @@ import Testing
     #expect(try store.usage().records == 1)
   }
 
+  /// Whoever finishes what has failed would take the old file for the new one.
+  @Test(arguments: [false, true]) func aMoveToAFileThatFailsDoesNotBringItBack(isStore: Bool) throws {
+    try cover()
+    let trace = CallTrace()
+    let store = try store(files: trace.files)
+    trace.onCall { call, path in
+      let takesName: Set<SystemCall> = [.rename, .renameNoReplace, .renameExchange, .link, .linkUnnamed]
+      return takesName.contains(call) && path.string.hasSuffix(Self.file) ? .fail(.ioError) : nil
+    }
+    expect(.fileSystem) {
+      if isStore {
+        try store.store(payload(9000, 2), for: "key")
+      } else {
+        try store.withExclusiveAccess(to: "key") { _ in }
+      }
+    }
+    trace.onCall(nil)
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(try self.store().load("key")?.payload == payload(100))
+  }
+
   /// Beneath a record that is damaged, the file may be what is left.
   @Test func aFileBeneathADamagedRecordStays() throws {
     let place = try cover()

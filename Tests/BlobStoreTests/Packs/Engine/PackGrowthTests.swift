@@ -220,6 +220,25 @@ import Testing
     #expect(try cache.files() == Cache.filesOfPacks)
   }
 
+  /// What a load notes while the index grows is not lost with the old one.
+  @Test func aUseIsNotedInBothIndexes() throws {
+    let store = try store()
+    try store.store(payload(40), for: "key")
+    let records = try records(store)
+    let path = try store.core.path(for: "key")
+    let address = PackAddress(rawValue: try #require(try records.find(path, by: RecordJudge())?.packAddress))
+    let growth = try PackIndexGrowth.begin(
+      of: records.packs.index, in: records.packs.files.directory, names: store.core.temporaryNames)
+    #expect(records.control.beginGrowth(to: growth.new.number))
+    #expect(growth.copy(path.digest, at: address) == .copied)
+    cache.clock.advance(by: 100)
+    #expect(try store.load("key") != nil)
+    #expect(records.control.endGrowth(to: growth.new.number))
+    records.control.settleGrowth()
+    #expect(try store.header(for: "key")?.lastUpdate == cache.clock.now)
+    #expect(try self.records(store).packs.index.number == growth.new.number)
+  }
+
   /// Who has read that an index is whole comes late: another one is in force by now.
   @Test func anIndexIsPutInForceOnce() throws {
     let store = try store()

@@ -83,6 +83,17 @@ import Testing
     #expect(copy(record, growth) == .isDead && growth.new.entryCount == 0)
   }
 
+  /// A header that was written in place came into the new index with an earlier time than a load has noted since.
+  @Test func aCopyBringsTheLastUse() throws {
+    let old = try bench.index()
+    let record = try fill(old, 1)[0]
+    let growth = try growth(of: old)
+    _ = growth.new.publish(80, at: record.address, record.digest, over: nil, time: 1)
+    old.setTime(7, of: record.digest, at: record.address)
+    #expect(copy(record, growth) == .isThere)
+    #expect(try growth.new.time(at: #require(growth.new.find(record.digest, at: record.address)).slot) == 7)
+  }
+
   @Test func aNewIndexThatIsTooSmallSaysSo() throws {
     let old = try bench.index()
     let records = try fill(old, 6)

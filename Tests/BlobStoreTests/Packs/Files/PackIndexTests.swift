@@ -182,6 +182,21 @@ import Testing
     #expect(index.entryCount == 4)
   }
 
+  /// A load that was stopped for long notes its use last, and a record that moves keeps what was noted.
+  @Test func aTimeOfUseOnlyGoesForward() throws {
+    let index = try bench.index()
+    let (first, second) = (PackAddress(rawValue: 0), PackAddress(rawValue: 64))
+    _ = index.publish(80, at: first, 9, over: nil, time: 10)
+    let (slot, entry) = try #require(index.find(9, at: first))
+    #expect(index.raiseTime(to: 12, at: slot, of: entry) && index.time(at: slot) == 12)
+    #expect(!index.raiseTime(to: 11, at: slot, of: entry) && index.time(at: slot) == 12)
+    #expect(!index.exchangeTime(10, 11, at: slot) && index.time(at: slot) == 12)
+    _ = index.publish(80, at: second, 9, over: first, time: 11, keepsTime: true)
+    #expect(!index.raiseTime(to: 13, at: slot, of: entry) && index.time(at: slot) == 12)
+    _ = index.publish(80, at: first, 9, over: second, time: 11)
+    #expect(index.time(at: slot) == 11)
+  }
+
   /// Any bytes for buckets: searches and insertions end, and lead anywhere.
   @Test func anyBucketsCanBeSearched() throws {
     var random = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "anyBucketsCanBeSearched"))

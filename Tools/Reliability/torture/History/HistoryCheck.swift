@@ -25,6 +25,7 @@ final class HistoryCheck {
     let began = TortureClock.nanoseconds
     do {
       for source in sources { try take(source, &report) }
+      if options.packing { for key in operations.indices { finishLater(key) } }
       found += streams.findings
       try lookAtWhatIsLeft()
     } catch {
@@ -55,13 +56,25 @@ extension HistoryCheck {
       }
       for operation in parts {
         if operation.isOnAllKeys {
-          // It may meet a key twice: a record in a pack, and a file that is stored meanwhile (Semantics, I9).
-          let copies = Array(repeating: operation, count: options.packing ? 2 : 1)
-          for key in operations.indices { operations[key] += copies }
+          var operation = operation
+          // It may meet a key in each chunk that it is stored in meanwhile, and in a file (Semantics, I9).
+          operation.recurs = options.packing
+          for key in operations.indices { operations[key].append(operation) }
         } else {
           operations[Int(entry.key)].append(operation)
         }
       }
+    }
+  }
+
+  /// What a killed process has left half done in a pack is finished by the next change of the key, or taken back, and seen from then
+  /// on (Semantics, I4a).
+  private func finishLater(_ key: Int) {
+    let changes = operations[key].filter(\.hasChanged).sorted { $0.called < $1.called }
+    for (index, operation) in operations[key].enumerated()
+    where operation.response == .unknown && !operation.isOnAllKeys {
+      let next = changes.first { $0.called >= operation.returned }
+      operations[key][index].returned = next?.returned ?? .max
     }
   }
 
