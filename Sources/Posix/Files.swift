@@ -37,7 +37,7 @@ package final class Files: Sendable {
   private let intercept: Interceptor?
   /// Whether there is an interceptor: cheaper to ask than the closure, which would be retained.
   private let isIntercepted: Bool
-  private let clock: Clock?
+  private let clock: Clock
   /// Whether there is a clock: cheaper to ask, as above.
   private let hasClock: Bool
   /// The budget of files that may stay open from one operation to the next.
@@ -56,7 +56,7 @@ package final class Files: Sendable {
     self.accessTimeTellsOwner = accessTimeTellsOwner
     self.intercept = intercept
     isIntercepted = intercept != nil
-    self.clock = clock
+    self.clock = clock ?? SystemClock.coarseMilliseconds
     hasClock = clock != nil
   }
 
@@ -64,7 +64,7 @@ package final class Files: Sendable {
   package var moment: Int64 { hasClock ? momentOfClock() : SystemClock.coarseMilliseconds() }
 
   @inline(never)
-  private func momentOfClock() -> Int64 { clock.map { $0() } ?? 0 }
+  private func momentOfClock() -> Int64 { clock() }
 
   /// Kept out of the callers, whose fast path is then the system call alone.
   @inline(never)
