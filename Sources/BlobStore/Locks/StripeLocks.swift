@@ -111,8 +111,8 @@ final class StripeLocks: Sendable {
     }
   }
 
-  /// Lets nobody change a key whose packed record it cannot find, for want of memory that it shares with others: it would leave
-  /// a file beside that record.
+  /// Refuses a change where the key may have a packed record that this process cannot find, because it shares no memory with
+  /// others. The change would leave a file beside that record.
   ///
   /// The caller has what it holds: from here on no process that packs changes the key.
   ///

@@ -81,6 +81,25 @@ import Testing
     }
   }
 
+  /// The file has its name by then. The counters are those of the file, whatever fails after the sync of the name.
+  @Test func aFileWhoseNameIsNotSyncedCounts() throws {
+    let trace = CallTrace()
+    let store = try store(files: trace.files) { $0.durability = .full }
+    try store.store(payload(100), for: "key", locks: .one)
+    try store.collect()
+    let (hasFailed, root) = (CallCount(), cache.root)
+    trace.onCall { call, path in
+      if call == .sync, path == root { hasFailed.add(1) }
+      return hasFailed.value > 0 ? .fail(.ioError) : nil
+    }
+    expect(.fileSystem) { try store.store(payload(9000), for: "key", locks: .keep) }
+    trace.onCall(nil)
+    #expect(hasFailed.value > 0)
+    #expect(try store.load("key")?.payload == payload(9000))
+    let (estimate, usage) = (try store.usageEstimate(), try store.usage())
+    #expect(estimate?.bytes == usage.bytes && estimate?.lockedBytes == usage.bytes)
+  }
+
   @Test func exclusiveAccessGivesAFile() throws {
     let store = try store()
     try store.store(payload(50), for: "key", locks: .one)
