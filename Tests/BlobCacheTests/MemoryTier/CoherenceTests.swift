@@ -66,7 +66,7 @@ import Testing
     try await cache.store(payload(10, 1), for: "a")
     try FileManager.default.removeItem(atPath: test.path(".blobcache"))
     try other.store(payload(10, 2), for: "a")
-    try await Task.sleep(for: .milliseconds(1100))
+    test.disk.wait(milliseconds: 1000)
     #expect(try await cache.load("a")?.payload == payload(10, 2))
   }
 
@@ -75,6 +75,7 @@ import Testing
     for key: BlobKey in ["a", "b"] { try await cache.store(payload(10), for: key) }
     try FileManager.default.removeItem(atPath: test.path(".blobcache"))
     try other.store(payload(10), for: "c")
+    test.disk.wait(milliseconds: 1000)
     try await until {
       let found = try await cache.load("c")
       #expect(found != nil)

@@ -80,9 +80,15 @@ final class TestDisk: Sendable {
   private let state = Monitor(State())
   /// When what is held goes on all the same: a test that has failed meanwhile is not to hang.
   private let longestHold: Duration = .seconds(300)
+  private let moment = Atomic(Files.startOfTests)
 
-  var files: Files {
-    Files { made, _ in
+  var files: Files { Files(intercepting: intercept, clock: { self.moment.load(ordering: .relaxed) }) }
+
+  /// Lets time go by for what is looked at once a second: until then it stands still.
+  func wait(milliseconds: Int64) { moment.wrappingAdd(milliseconds, ordering: .relaxed) }
+
+  private var intercept: Files.Interceptor {
+    { made, _ in
       // What keeps the ordinary call keeps the one that never waits from an answer.
       let call = made.ordinary
       let (failure, delay) = self.state.change { state -> (Errno?, Duration?) in

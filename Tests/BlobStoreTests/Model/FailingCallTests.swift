@@ -48,7 +48,7 @@ import Testing
     let plan = plan
     return try BlobStore(
       directory: directory.path, configuration: configuration,
-      files: Files(intercepting: { plan.interception(of: $0, $1.path) }))
+      files: .still { plan.interception(of: $0, $1.path) })
   }
 
   /// The stripe's byte stayed locked for as long as the process lived, and other processes' changes of the key were `busy`.
@@ -88,7 +88,7 @@ import Testing
     let plan = plan
     let later = try BlobStore(
       directory: directory.path, configuration: configuration,
-      files: Files(intercepting: { plan.interception(of: $0, $1.path) }))
+      files: .still { plan.interception(of: $0, $1.path) })
     let hasListed = Lock(false)
     plan.failNext { call, path in
       guard call == .openBeneath, path.lastComponent == "key" else { return false }

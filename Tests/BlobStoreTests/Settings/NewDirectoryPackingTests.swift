@@ -357,7 +357,12 @@ import Testing
       try cache.store { $0.packing = said }.store(payload(5), for: "key")
       let store = try cache.store(files: trace.files) { $0.packing = packing }
       // What is opened once: the subdirectory, and the bin.
-      for _ in 0..<2 { try store.store(payload(5), for: "key") }
+      for _ in 0..<2 {
+        // What was written to a moment ago is read before it is overwritten.
+        waitUntilWritesArePast()
+        try store.store(payload(5), for: "key")
+      }
+      waitUntilWritesArePast()
       let steps: [() throws -> Void] = [
         { _ = try store.load("key") }, { try store.store(payload(5), for: "key") }, { try store.lock("key") },
         { try store.remove("key") },

@@ -212,6 +212,12 @@ extension Cache {
   }
 }
 
+/// Waits until a further write to a file gives it another time than those so far: `Stat.isSurelyPast`.
+func waitUntilWritesArePast() {
+  let end = SystemClock.unixNanoseconds() + 10_000_000
+  while SystemClock.tickNanoseconds() <= end { SystemClock.sleep(microseconds: 1000) }
+}
+
 // MARK: - Records
 
 extension RecordHeader {

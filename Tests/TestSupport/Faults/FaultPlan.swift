@@ -5,6 +5,11 @@ package import SystemPackage
 extension Files {
   /// Where clocks of tests begin: later than anything was looked at.
   package static let startOfTests: Int64 = 1_000_000
+
+  /// Its clock stands still, so its calls do not depend on the machine's load.
+  package static func still(intercepting intercept: @escaping Interceptor) -> Files {
+    Files(intercepting: intercept, clock: { startOfTests })
+  }
 }
 
 /// Decides, call by call, which system calls of a `Files` fail, and remembers what was called.

@@ -69,7 +69,7 @@ import Testing
   ) throws -> (store: BlobStore, content: Content) {
     let steps = Lock<Int?>(nil)
     // The paths of so many calls would take long.
-    let files = Files { call, _ in
+    let files = Files.still { call, _ in
       let step = steps.withLock { steps in
         steps = steps.map { $0 + 1 }
         return steps
