@@ -4,7 +4,13 @@ extension CollectionRun {
   /// Removes what dead processes have left beside the packs. Then makes chunks free, from which the passes before have removed
   /// records.
   func tidyPacks() throws {
-    guard let open = try core.root.opened(), let packs = try core.records.packs(of: open) else { return }
+    guard let open = try core.root.opened() else { return }
+    guard let packs = try core.records.packs(of: open) else {
+      // The process that was to make the first pack has died.
+      guard let directory = try PackDirectory.open(in: open, makesIt: false) else { return }
+      _ = try removeDrafts(in: directory, of: open)
+      return
+    }
     do { try removeLeftovers(of: packs) } catch { tally.noteFailure(error) }
     guard !options.dryRun else { return }
     var compaction = PackCompaction(
@@ -26,9 +32,14 @@ extension CollectionRun {
 
   /// Removes packs and indexes that never got their names, and a larger index that no process fills any more.
   private func removeLeftovers(of packs: PackRecords) throws {
-    let subdirectory = packs.packs.files.directory.subdirectory
+    let hasNextIndex = try removeDrafts(in: packs.packs.files.directory, of: packs.open)
+    if hasNextIndex, !options.dryRun { try packs.giveUpDeadGrowth() }
+  }
+
+  /// - Returns: whether a larger index lies there.
+  private func removeDrafts(in packs: PackDirectory, of open: OpenRoot) throws -> Bool {
     var hasNextIndex = false
-    var entries = try subdirectory.directory.entries()
+    var entries = try packs.subdirectory.directory.entries()
     while try entries.advance() {
       let name = entries.entry.name
       if name == PackIndex.nextName { hasNextIndex = true }
@@ -36,7 +47,7 @@ extension CollectionRun {
       do {
         guard
           let byteCount = try core.removeTemporaryFile(
-            name, in: subdirectory.directory, of: packs.open, dryRun: options.dryRun)
+            name, in: packs.subdirectory.directory, of: open, dryRun: options.dryRun)
         else { continue }
         tally.report.temporary += 1
         tally.report.bytesFreed.saturatingAdd(byteCount)
@@ -44,6 +55,6 @@ extension CollectionRun {
         tally.noteFailure(error)
       }
     }
-    if hasNextIndex, !options.dryRun { try packs.giveUpDeadGrowth() }
+    return hasNextIndex
   }
 }

@@ -23,7 +23,7 @@ struct Records {
   ///
   /// - Complexity: no system call, once they are open or known to be missing.
   func packs(of open: OpenRoot) throws -> PackRecords? {
-    guard let control = try controlFile(of: open), control.isMapped,
+    guard let control = try controlFile(of: open), control.isReadable,
       let packs = try core.packHolder.packs(of: open, control, makesThem: false)
     else { return nil }
     return PackRecords(packs, of: core, in: open)

@@ -26,9 +26,18 @@ final class OpenRoot: Sendable {
     case notLookedFor
     /// It was not there, or could not be opened, when a load looked.
     case absent
+    /// By a process that may not write to it. Loads alone use it.
+    case readable(ControlFile)
     case open(ControlFile)
 
     var opened: ControlFile? { if case .open(let file) = self { file } else { nil } }
+
+    var readable: ControlFile? {
+      switch self {
+      case .notLookedFor, .absent: nil
+      case .readable(let file), .open(let file): file
+      }
+    }
   }
 
   private enum BinState {
@@ -76,23 +85,36 @@ final class OpenRoot: Sendable {
 
   /// The control file for a load, which looks for a missing one once a second.
   ///
-  /// A load that may not open it goes without generations, and is not counted.
+  /// A load that may not write to it reads it, and is not counted. One that may not read it either goes without generations.
   ///
   /// - Throws: what else keeps it from being opened.
   func controlFileOfLoads(_ logger: Logger) throws(FileError) -> ControlFile? {
     switch control.withLock({ $0 }) {
-    case .open(let opened): return opened
+    case .readable(let opened), .open(let opened): return opened
     case .absent: return nil
     case .notLookedFor: break
     }
+    if let opened = try unlessRefused(logger, { try controlFile(logger) }) { return opened }
+    let found = try unlessRefused(logger) {
+      try ControlFile.open(in: directory, ownership, logger: logger, for: .read)
+    }
+    return control.withLock { control in
+      guard case .notLookedFor = control else { return control.readable }
+      control = found.map(ControlFileState.readable) ?? .absent
+      if isRetired.load(ordering: .relaxed) { found?.retire() }
+      return found
+    }
+  }
+
+  /// - Returns: nil also where the caller lacks a permission, or the file is none that this process can use.
+  private func unlessRefused(_ logger: Logger, _ open: () throws -> ControlFile?) throws(FileError) -> ControlFile? {
     do {
-      if let opened = try controlFile(logger) { return opened }
+      return try open()
     } catch {
       if let error = error as? FileError, !error.isLackOfPermission, error.errno != .readOnlyFileSystem { throw error }
       logger.debug("no generations: \(BlobStoreError(error, operation: "load", key: nil))")
+      return nil
     }
-    control.withLock { if case .notLookedFor = $0 { $0 = .absent } }
-    return nil
   }
 
   /// The control file, if it has been opened already.
@@ -101,7 +123,7 @@ final class OpenRoot: Sendable {
   /// Closes a control file that was deleted.
   func forget(_ deleted: ControlFile) {
     control.withLock { control in
-      if control.opened === deleted { control = .notLookedFor }
+      if control.readable === deleted { control = .notLookedFor }
     }
     deleted.retire()
   }
@@ -111,14 +133,14 @@ final class OpenRoot: Sendable {
   /// A control file that is opened later finds this.
   func retire() {
     isRetired.store(true, ordering: .relaxed)
-    control.withLock { $0.opened?.retire() }
+    control.withLock { $0.readable?.retire() }
   }
 
   /// Closes the control file if it was deleted or moved away. A process that changes nothing finds out only here.
   ///
   /// Where it was missing, the next load looks again.
   func forgetControlFileIfReplaced() throws {
-    guard let opened = openedControlFile else {
+    guard let opened = control.withLock({ $0.readable }) else {
       hasNoPacks.store(false, ordering: .relaxed)
       return control.withLock { if case .absent = $0 { $0 = .notLookedFor } }
     }

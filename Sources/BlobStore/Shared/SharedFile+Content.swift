@@ -4,18 +4,22 @@ internal import SystemPackage
 
 extension SharedFile {
   /// Opens the file of a format in a directory, if there is one.
+  ///
+  /// - Parameter access: `read` for a process that may not write to it.
   static func open(
-    _ format: Format, in directory: borrowing Directory, _ ownership: FileOwnership, logger: Logger
+    _ format: Format, in directory: borrowing Directory, _ ownership: FileOwnership, logger: Logger,
+    for access: FileAccess = .readWrite
   ) throws -> SharedFile? {
-    switch try directory.openFile(format.name, for: .readWrite) {
+    switch try directory.openFile(format.name, for: access) {
     case .absent: return nil
     case .notRegular:
       throw BlobStoreError(
         .foreignFile, "something that is no file lies where \(format.title) belongs",
         path: directory.path.appending(format.name))
     case .regular(let file, let status):
-      switch try Content(of: file, status, format, ownership) {
-      case .current(let map): return SharedFile(format, file, status, ownership, map: map, isDamaged: false)
+      switch try Content(of: file, status, format, ownership, for: access) {
+      case .current(let map):
+        return SharedFile(format, file, status, ownership, map: map, for: access, isDamaged: false)
       case .locksOnly(let reason, let level):
         logger.log(level: level, "\(file.location.path): \(format.loss): \(reason)")
         return SharedFile(format, file, status, ownership, map: nil, isDamaged: false)
@@ -43,7 +47,8 @@ extension SharedFile {
 
     /// - Throws: where only this process cannot map it. It must change nothing then, for the others would not notice.
     init(
-      of file: borrowing OpenFile, _ status: Stat, _ format: Format, _ ownership: FileOwnership
+      of file: borrowing OpenFile, _ status: Stat, _ format: Format, _ ownership: FileOwnership,
+      for access: FileAccess = .readWrite
     ) throws {
       // A writer can end the processes that have the file mapped, by truncating it, and can put any bytes into it.
       let isOutgrown = ownership.isOutgrown(control: status)
@@ -75,7 +80,7 @@ extension SharedFile {
         return
       }
       do {
-        self = .current(try file.map(byteCount: format.byteCount))
+        self = .current(try file.map(byteCount: format.byteCount, isWritable: access == .readWrite))
       } catch {
         guard error.errno == .operationNotSupportedByDevice || error.errno == .invalidArgument else { throw error }
         self = .locksOnly(reason: "the file system cannot map files")

@@ -12,6 +12,7 @@ final class SharedFile: Sendable {
   private let file: OpenFile
   /// nil where the file could not be mapped, or has a later version: locks work all the same.
   private let map: MappedFile?
+  private let access: FileAccess
   /// Whether the content is no version's, so that the next change must replace the file. Its locks count until then.
   let isDamaged: Bool
   /// Whose files are records in the directory.
@@ -23,7 +24,7 @@ final class SharedFile: Sendable {
 
   init(
     _ format: Format, _ file: consuming OpenFile, _ status: Stat, _ ownership: FileOwnership,
-    map: consuming MappedFile?, isDamaged: Bool
+    map: consuming MappedFile?, for access: FileAccess = .readWrite, isDamaged: Bool
   ) {
     let permissions = status.permissions.withoutReaders
     owners = ownership.owners
@@ -33,6 +34,7 @@ final class SharedFile: Sendable {
     self.format = format
     self.file = file
     self.map = map
+    self.access = access
     self.isDamaged = isDamaged
   }
 
@@ -115,13 +117,16 @@ extension SharedFile {
 // MARK: - Words
 
 extension SharedFile {
-  /// Whether there is memory to share; without, there are no words.
-  var isMapped: Bool { map != nil }
+  /// Whether there is memory to share, in which this process may write too.
+  var isMapped: Bool { map != nil && access == .readWrite }
+
+  /// Whether there are words to read.
+  var isReadable: Bool { map != nil }
 
   /// Comes before a step in the file's memory.
   func willStep(_ step: SystemCall) throws(FileError) { try file.willStep(step) }
 
-  /// Runs a closure on a word, of a file that is mapped.
+  /// Runs a closure on a word, of a file that is mapped. It writes to none that is only readable.
   func withWord<Word: AtomicRepresentable, Result>(
     at offset: Int, as type: Word.Type, _ body: (borrowing Atomic<Word>) -> Result
   ) -> Result {

@@ -112,7 +112,8 @@ extension Publisher {
         guard remakesLeft > 0, try core.root.forgetIfReplacedNow() else { throw error }
         remakesLeft -= 1
       } catch let error as FileError where error.isLackOfRoom {
-        guard makesRoom(for: Int64(PackLayout.chunkByteCount), of: path.digest, after: rescues) else { throw error }
+        // A file takes less room than a chunk. Where there is none for it either, that is told.
+        guard makesRoom(for: Int64(PackLayout.chunkByteCount), of: path.digest, after: rescues) else { return nil }
       }
     }
   }

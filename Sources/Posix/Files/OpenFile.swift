@@ -214,8 +214,11 @@ package struct OpenFile: ~Copyable, Sendable {
   /// Maps the start of the file, shared with all that map it.
   ///
   /// The file must be as long and stay so.
-  package func map(byteCount: Int) throws(FileError) -> MappedFile {
-    unsafe MappedFile(adopting: try map(byteCount, PROT_READ | PROT_WRITE), byteCount: byteCount)
+  ///
+  /// - Parameter isWritable: false for words that are only read. A write to one ends the process.
+  package func map(byteCount: Int, isWritable: Bool = true) throws(FileError) -> MappedFile {
+    let protection = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
+    return unsafe MappedFile(adopting: try map(byteCount, protection), byteCount: byteCount)
   }
 
   /// Maps the start of the file to be read. The file may be shorter, and grow.

@@ -7,6 +7,7 @@ import TestSupport
 struct FullVolumeChecker {
   private let volume: Volume
   private let shortage: Shortage
+  private let packs: Bool
   private let plant: String?
   private let keys = ["subject", "su-1", "a", "other", "elsewhere"]
   private var chosen: VolumeOperations
@@ -17,12 +18,17 @@ struct FullVolumeChecker {
   private(set) var failures = 0
   private(set) var violations: [String] = []
 
-  init(_ fileSystem: Volume.FileSystem, _ shortage: Shortage, seed: UInt64, plant: String? = nil) throws {
+  /// - Parameter packs: whether small records lie in packs.
+  init(
+    _ fileSystem: Volume.FileSystem, _ shortage: Shortage, packs: Bool = false, seed: UInt64, plant: String? = nil
+  ) throws {
     volume = try shortage.volume(fileSystem)
     self.shortage = shortage
+    self.packs = packs
     self.plant = plant
-    chosen = VolumeOperations(keys: keys, seed: seed)
-    worker = try Worker(volume.cache, .automatic, plant: plant)
+    let byteCounts = packs ? VolumeOperations.mostlyPacked : VolumeOperations.files
+    chosen = VolumeOperations(keys: keys, byteCounts: byteCounts, seed: seed)
+    worker = try Worker(volume.cache, .automatic, packs: packs, plant: plant)
   }
 
   /// Works, runs short, goes on as well as can be, and has room again.
@@ -47,7 +53,7 @@ struct FullVolumeChecker {
 
   private mutating func restart(_ durability: BlobStore.Durability) throws {
     worker.kill()
-    worker = try Worker(volume.cache, durability, plant: plant)
+    worker = try Worker(volume.cache, durability, packs: packs, plant: plant)
   }
 
   private mutating func change(_ durability: BlobStore.Durability, _ change: (Volume) throws -> Void) throws {
@@ -135,16 +141,19 @@ struct FullVolumeChecker {
     case .store, .storePieces, .storeVisibly, .storeAtLimit: true
     case .load, .verify: false
     case .remove, .removeAll, .collect: shortage == .readOnly
-    // btrfs writes a header to another place.
-    case .touch, .lock, .unlock, .quarantine: shortage == .readOnly || volume.fileSystem == .btrfs
+    // btrfs writes a header to another place. A packed record is stored anew, in a chunk for durable ones or as a file.
+    case .touch, .lock, .unlock, .quarantine: shortage == .readOnly || volume.fileSystem == .btrfs || packs
     }
   }
 
   private func inspect() throws -> DirectoryState {
-    try DirectoryState(inspecting: StoreSettings(directory: FilePath(volume.cache)))
+    var settings = StoreSettings(directory: FilePath(volume.cache))
+    settings.packs = packs
+    return try DirectoryState(inspecting: settings)
   }
 
   private mutating func note(_ violation: String) {
-    violations.append("\(volume.fileSystem), \(shortage)\(isShort ? ", short" : ""): \(violation)")
+    let place = "\(volume.fileSystem)\(packs ? ", packs" : "")"
+    violations.append("\(place), \(shortage)\(isShort ? ", short" : ""): \(violation)")
   }
 }

@@ -9,23 +9,27 @@ import Testing
 /// Promise 11: volumes that are full, over quota, read-only or out of inodes, and then have room again.
 @Suite(.serialized) struct FullVolumeTests {
   static let seed = SeededGenerator.announcedSeed(for: "FullVolumeTests")
-  /// On each of eleven volumes.
-  static let cycles = (TestLength.count(short: 80, long: 8000) + 10) / 11
+  /// On each of eleven volumes, with packs and without.
+  static let cycles = (TestLength.count(short: 80, long: 8000) + 21) / 22
 
-  @Test(.canMount(.ext4), arguments: [Shortage.space, .inodes, .readOnly]) func ext4(shortage: Shortage) throws {
-    try Self.run(.ext4, shortage)
+  @Test(.canMount(.ext4), arguments: [Shortage.space, .inodes, .readOnly], [false, true])
+  func ext4(shortage: Shortage, packs: Bool) throws {
+    try Self.run(.ext4, shortage, packs)
   }
 
-  @Test(.canMount(.xfs), arguments: [Shortage.space, .readOnly]) func xfs(shortage: Shortage) throws {
-    try Self.run(.xfs, shortage)
+  @Test(.canMount(.xfs), arguments: [Shortage.space, .readOnly], [false, true])
+  func xfs(shortage: Shortage, packs: Bool) throws {
+    try Self.run(.xfs, shortage, packs)
   }
 
-  @Test(.canMount(.btrfs), arguments: [Shortage.space, .quota, .readOnly]) func btrfs(shortage: Shortage) throws {
-    try Self.run(.btrfs, shortage)
+  @Test(.canMount(.btrfs), arguments: [Shortage.space, .quota, .readOnly], [false, true])
+  func btrfs(shortage: Shortage, packs: Bool) throws {
+    try Self.run(.btrfs, shortage, packs)
   }
 
-  @Test(.canMount(.tmpfs), arguments: [Shortage.space, .inodes, .readOnly]) func tmpfs(shortage: Shortage) throws {
-    try Self.run(.tmpfs, shortage)
+  @Test(.canMount(.tmpfs), arguments: [Shortage.space, .inodes, .readOnly], [false, true])
+  func tmpfs(shortage: Shortage, packs: Bool) throws {
+    try Self.run(.tmpfs, shortage, packs)
   }
 
   /// Planted: a store that does not look at what its calls answer.
@@ -67,11 +71,11 @@ import Testing
     #expect(areOthersExpired ? made == 1 : made >= 1)
   }
 
-  private static func run(_ fileSystem: Volume.FileSystem, _ shortage: Shortage) throws {
-    var checker = try FullVolumeChecker(fileSystem, shortage, seed: seed)
+  private static func run(_ fileSystem: Volume.FileSystem, _ shortage: Shortage, _ packs: Bool) throws {
+    var checker = try FullVolumeChecker(fileSystem, shortage, packs: packs, seed: seed)
     for cycle in 0..<cycles { try checker.runCycle(cycle) }
     print(
-      "\(fileSystem), \(shortage): \(cycles) cycles, \(checker.operations) operations, \(checker.failures) failed",
+      "\(fileSystem)\(packs ? ", packs" : ""), \(shortage): \(cycles) cycles, \(checker.operations) operations, \(checker.failures) failed",
       "as they should, \(checker.violations.count) violations")
     for violation in checker.violations.prefix(20) { Issue.record(Comment(rawValue: violation)) }
     #expect(checker.violations.isEmpty)

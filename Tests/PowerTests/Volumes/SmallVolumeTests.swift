@@ -48,6 +48,35 @@ import Testing
     #expect(usage.records > 10 && usage.records <= 63 && usage.temporaryFiles == 0)
   }
 
+  /// Small records, which lie in packs: twice as many as the volume holds.
+  @Test(
+    .canMount(.tmpfs), arguments: [1024, 60],
+    [(nil, nil), (nil, 1_000_000), (0, nil), (0, 1_000_000)] as [(Int64?, Int64?)])
+  func allIsPacked(mebibytes: Int64, setting: (floor: Int64?, ttl: Int64?)) throws {
+    let volume = try volume()
+    let store = try store(on: volume, limit: mebibytes * Self.mebibyte) {
+      $0.limits.freeSpaceFloor = setting.floor
+      $0.packing = .upTo(8192)
+    }
+    let payload = Data(repeating: 7, count: 4000)
+    let count = 30_000
+    var failures: [String] = []
+    for number in 0..<count {
+      do throws(BlobStoreError) {
+        try store.store(payload, for: BlobKey("key \(number)"), ttl: setting.ttl.map { .seconds($0) })
+      } catch {
+        failures.append("\(number): \(error)")
+      }
+    }
+    store.waitForCollection()
+    #expect(failures.isEmpty, "\(failures.count) failed: \(failures.prefix(3))")
+    #expect(try store.load(BlobKey("key \(count - 1)"))?.payload == payload)
+    let usage = try store.usage()
+    #expect(usage.records > 3000 && usage.records <= 16_000 && usage.temporaryFiles == 0)
+    // A store that finds no room for a chunk makes a file. Most find some.
+    #expect(usage.packs.records > usage.records / 2)
+  }
+
   /// Several threads, which all find the volume full.
   @Test(.canMount(.tmpfs), arguments: [1024, 60]) func allIsStoredAtOnce(mebibytes: Int64) throws {
     let volume = try volume()

@@ -43,7 +43,8 @@ final class PackHolder: Sendable {
     switch known(of: control) {
     case .open(let packs): packs
     case .none where !makesThem || !control.isMapped: nil
-    case .none, .unknown: try find(in: open, control, makesThem: makesThem)
+    case .none, .unknown:
+      try control.isMapped ? find(in: open, control, makesThem: makesThem) : findToRead(in: open, control)
     }
   }
 
@@ -57,7 +58,7 @@ final class PackHolder: Sendable {
 
   /// - Complexity: no system call.
   func known(of control: ControlFile) -> Knowledge {
-    guard control.isMapped else { return .none }
+    guard control.isReadable else { return .none }
     let number = control.packIndexNumber
     guard number != 0 else { return control.hasNoPacks.load(ordering: .relaxed) ? .none : .unknown }
     guard let packs = opened.withLock({ $0 }), packs.control === control, packs.index.number == number else {
@@ -106,11 +107,35 @@ final class PackHolder: Sendable {
       .busy, "another process has been making the index of the packs for \(timeout)", path: open.directory.path)
   }
 
+  /// The packs, for a process that may not write to them.
+  ///
+  /// It makes no index. So after a boot it finds nothing until a process has looked that may write.
+  @inline(never)
+  private func findToRead(in open: OpenRoot, _ control: ControlFile) throws -> Packs? {
+    guard let boot = SystemBoot.identifier,
+      let directory = try PackDirectory.open(in: open, makesIt: false, for: .read)
+    else { return nil }
+    let files = packFiles(in: directory)
+    var number: UInt64
+    repeat {
+      number = control.packIndexNumber
+      if let index = try indexInForce(files, control, boot) { return keep(Packs(index, files, control)) }
+      // A larger one may have come in force.
+    } while control.packIndexNumber != number
+    logger.debug("no packs: a process that may write to them has to make their index")
+    return nil
+  }
+
+  private func packFiles(in directory: PackDirectory) -> PackFiles {
+    PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)
+  }
+
   private func keep(_ packs: Packs) -> Packs {
     opened.withLock { $0 = packs }
     return packs
   }
 
+  /// - Returns: nil if there are no packs, and none are made. The room for an index may be lacking then.
   private func files(in open: OpenRoot, _ control: ControlFile, makesThem: Bool) throws -> PackFiles? {
     if let packs = opened.withLock({ $0 }), packs.control === control,
       try packs.files.directory.isCurrent(in: open)
@@ -118,15 +143,19 @@ final class PackHolder: Sendable {
       return packs.files
     }
     if let directory = try PackDirectory.open(in: open, makesIt: false) {
-      if makesThem { try synchronizeName(of: directory, in: open) }
-      return PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)
+      if makesThem {
+        try synchronizeName(of: directory, in: open)
+      } else if try !directory.hasPacks {
+        return nil
+      }
+      return packFiles(in: directory)
     }
     guard makesThem, let directory = try PackDirectory.open(in: open, makesIt: true) else { return nil }
     // Where earlier packs were removed, processes that share no memory may have stored files since.
     control.forgetStripesWithoutFiles()
     try synchronizeName(of: directory, in: open)
     try noteThatNoFilesAreThere(in: open, control)
-    return PackFiles(directory, chunkByteCount: chunkByteCount, isMapped: isMapped, names: names, logger)
+    return packFiles(in: directory)
   }
 
   /// A record that is durable needs a directory that is: its name is on the medium before the first pack has its own.

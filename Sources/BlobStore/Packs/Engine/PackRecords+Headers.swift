@@ -59,7 +59,7 @@ extension PackRecords {
       return true
     }
     let isDurable = level > .none || content.header.isLocked
-    guard let room = try room(for: content.header, name, isDurable: isDurable) else { return false }
+    guard let room = try roomIfAny(for: content.header, name, isDurable: isDurable) else { return false }
     let found = try find(name, by: RecordJudge())
     let payload = Int(content.header.payloadSize)
     let body = unsafe content.body.span.bytes
@@ -70,6 +70,15 @@ extension PackRecords {
     hold.count(from: old, to: new)
     try synchronizeUnlinks(of: name, level, hold)
     return true
+  }
+
+  /// - Returns: nil also where the volume has no room for a chunk: a file takes less.
+  private func roomIfAny(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
+    do {
+      return try room(for: header, name, isDurable: isDurable)
+    } catch let error as FileError where error.isLackOfRoom {
+      return nil
+    }
   }
 
   /// Writes another count of locks over the old one: a sector is written as a whole.

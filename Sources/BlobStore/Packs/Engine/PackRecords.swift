@@ -30,6 +30,9 @@ struct PackRecords {
   /// - Throws: `busy` where it is made anew for too long; as `PackHolder.packs`.
   mutating func follow() throws {
     guard let packs = try core.packHolder.packs(of: open, control, makesThem: true) else {
+      guard control.isMapped else {
+        throw BlobStoreError(.busy, "another process makes the index of the packs anew", path: packs.path)
+      }
       throw BlobStoreError(.internalInconsistency, "the packs are gone", path: packs.path)
     }
     self.packs = packs

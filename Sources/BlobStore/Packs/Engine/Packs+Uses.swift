@@ -23,7 +23,10 @@ extension Packs: UseNotes {
   }
 
   /// Where the use of the record is noted that an entry leads to.
-  func use(of entry: IndexEntry, at slot: IndexSlot, _ digest: UInt64) -> RecordUse {
-    RecordUse(notes: self, digest: digest, slot: slot.word, entry: entry.rawValue)
+  ///
+  /// - Returns: nil for a process that may not write to the index.
+  func use(of entry: IndexEntry, at slot: IndexSlot, _ digest: UInt64) -> RecordUse? {
+    guard control.isMapped else { return nil }
+    return RecordUse(notes: self, digest: digest, slot: slot.word, entry: entry.rawValue)
   }
 }

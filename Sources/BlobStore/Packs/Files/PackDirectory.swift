@@ -9,10 +9,13 @@ final class PackDirectory: Sendable {
   var path: FilePath { subdirectory.directory.path }
   /// Whose files are packs.
   let ownership: FileOwnership
+  /// For what packs and indexes are opened: `read` by a process that may not write to them.
+  let access: FileAccess
 
-  private init(_ directory: consuming Directory, _ ownership: FileOwnership) {
+  private init(_ directory: consuming Directory, _ ownership: FileOwnership, for access: FileAccess) {
     subdirectory = OpenSubdirectory(directory)
     self.ownership = ownership
+    self.access = access
   }
 
   /// Opens the directory of a root.
@@ -21,9 +24,11 @@ final class PackDirectory: Sendable {
   ///
   /// - Parameter makesIt: whether a missing one is made, with the root's permissions and owner.
   /// - Returns: nil if it is missing, or something else has its name: then the cache has no packs.
-  static func open(in root: OpenRoot, makesIt: Bool) throws -> PackDirectory? {
+  static func open(
+    in root: OpenRoot, makesIt: Bool, for access: FileAccess = .readWrite
+  ) throws -> PackDirectory? {
     guard let directory = try root.ownDirectory(name, makesIt: makesIt) else { return nil }
-    return PackDirectory(directory, root.ownership)
+    return PackDirectory(directory, root.ownership, for: access)
   }
 
   /// Whether a pack was made before: the first one stays.

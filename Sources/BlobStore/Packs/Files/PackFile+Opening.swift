@@ -31,7 +31,7 @@ extension PackFile {
     _ number: Int, in packs: PackDirectory, identifier: UInt64? = nil, isMapped: Bool = false
   ) throws -> PackFile? {
     let name = name(number)
-    switch try packs.subdirectory.directory.openFile(name, for: .readWrite) {
+    switch try packs.subdirectory.directory.openFile(name, for: packs.access) {
     case .absent: return nil
     case .notRegular:
       throw BlobStoreError(
@@ -39,7 +39,7 @@ extension PackFile {
         path: packs.path.appending(name))
     case .regular(let file, let status):
       let path = file.location.path
-      switch try SharedFile.Content(of: file, status, format(number), packs.ownership) {
+      switch try SharedFile.Content(of: file, status, format(number), packs.ownership, for: packs.access) {
       case .locksOnly(let reason, _):
         throw BlobStoreError(.foreignFile, "a pack that this program cannot use: \(reason)", path: path)
       case .later(let version):

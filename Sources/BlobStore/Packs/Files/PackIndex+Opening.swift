@@ -24,13 +24,13 @@ extension PackIndex {
   ///
   /// - Parameter name: `nextName` for the one that is being filled.
   static func open(_ name: String = PackIndex.name, in packs: PackDirectory) throws -> Opened {
-    switch try packs.subdirectory.directory.openFile(name, for: .readWrite) {
+    switch try packs.subdirectory.directory.openFile(name, for: packs.access) {
     case .absent: return .absent
     case .notRegular: return .unusable(reason: "something that is no file lies there")
     case .regular(let file, let status):
       let identity = FileIdentity(status)
       let bucketCount = bucketCount(ofFile: status.size)
-      switch try SharedFile.Content(of: file, status, format(name, bucketCount), packs.ownership) {
+      switch try SharedFile.Content(of: file, status, format(name, bucketCount), packs.ownership, for: packs.access) {
       case .locksOnly(let reason, _): return .unusable(reason: reason)
       case .later(let version): return .unusable(reason: "version \(version) of it is later than this program")
       case .damaged(let reason): return .damaged(reason: reason)

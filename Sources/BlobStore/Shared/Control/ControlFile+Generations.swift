@@ -4,7 +4,7 @@ extension ControlFile {
   /// The number that changes whenever the payload of a key with this digest may change. It is odd while one is
   /// changing, and after a process has died changing it. nil where there are no generations.
   func generation(of digest: UInt64) -> UInt64? {
-    guard isMapped else { return nil }
+    guard isReadable else { return nil }
     let changes = file.withWord(at: ControlLayout.generationOffset(of: digest), as: UInt32.self) {
       $0.load(ordering: .acquiring)
     }

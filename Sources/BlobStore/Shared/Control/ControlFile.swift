@@ -26,15 +26,17 @@ final class ControlFile: Sendable {
     self.file = file
     // Made even, because odd means that a payload is being changed.
     generationBase =
-      file.isMapped
+      file.isReadable
       ? file.withWord(at: ControlLayout.generationBaseOffset, as: UInt64.self) { $0.load(ordering: .relaxed) & ~1 } : 0
   }
 
   /// Opens the control file of a directory, if there is one.
+  ///
+  /// - Parameter access: `read` for a process that may not write to it: it reads generations and finds packed records.
   static func open(
-    in directory: borrowing Directory, _ ownership: FileOwnership, logger: Logger
+    in directory: borrowing Directory, _ ownership: FileOwnership, logger: Logger, for access: FileAccess = .readWrite
   ) throws -> ControlFile? {
-    try SharedFile.open(format, in: directory, ownership, logger: logger).map(ControlFile.init)
+    try SharedFile.open(format, in: directory, ownership, logger: logger, for: access).map(ControlFile.init)
   }
 
   static let format = SharedFile.Format(
@@ -74,8 +76,11 @@ extension ControlFile {
 // MARK: - Words
 
 extension ControlFile {
-  /// Whether there is memory to share; without, there are no words.
+  /// Whether there is memory to share, in which this process may write too.
   var isMapped: Bool { file.isMapped }
+
+  /// Whether there are words to read.
+  var isReadable: Bool { file.isReadable }
 
   func word(at offset: Int) -> Int64 { counter(offset) { $0.load(ordering: .acquiring) } }
 

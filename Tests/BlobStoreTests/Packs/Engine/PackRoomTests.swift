@@ -1,0 +1,65 @@
+import BlobRecord
+import BlobStore
+import Foundation
+import Posix
+import SystemPackage
+import TestSupport
+import Testing
+
+/// Spec/Semantics.md, I1e: the volume has no room for a chunk, and has some for a file.
+@Suite struct PackRoomTests: PackedSuite {
+  let cache: Cache
+  let trace = CallTrace()
+
+  init() throws { cache = try Cache() }
+
+  private func refuseRoom(_ errno: Errno) {
+    trace.onCall { call, path in
+      let isOfPacks = path.components.contains { $0.string == ".packs" }
+      return isOfPacks && [.allocate, .allocateRange].contains(call) ? .fail(errno) : nil
+    }
+  }
+
+  @Test(arguments: [Errno.noSpace, .diskQuotaExceeded], [true, false])
+  func aRecordBecomesAFile(errno: Errno, hasPacks: Bool) throws {
+    let store = try store(files: trace.files)
+    if hasPacks { try store.store(payload(100), for: "before", ttl: .seconds(1000)) }
+    refuseRoom(errno)
+    try store.store(payload(100), for: "key")
+    let results = store.store([
+      (key: BlobKey("one"), payload: payload(10)), (key: BlobKey("two"), payload: payload(20)),
+    ])
+    for result in results { #expect(try result.result.get() == .done) }
+    #expect(try cache.files().subtracting(Cache.filesOfPacks) == ["ke/key", "on/one", "tw/two"])
+    for (key, byteCount): (BlobKey, Int) in [("key", 100), ("one", 10), ("two", 20)] {
+      #expect(try store.load(key)?.payload == payload(byteCount))
+    }
+    trace.onCall(nil)
+    try store.store(payload(101), for: "key")
+    #expect(try cache.files().subtracting(Cache.filesOfPacks) == ["on/one", "tw/two"])
+    #expect(try store.load("key")?.payload == payload(101))
+  }
+
+  /// A record that is locked moves to a chunk for durable ones, or is locked as a file.
+  @Test func aLockMakesAFile() throws {
+    let store = try store(files: trace.files)
+    try store.store(payload(100), for: "key")
+    refuseRoom(.noSpace)
+    #expect(try store.lock("key") == .done)
+    #expect(try cache.files().subtracting(Cache.filesOfPacks) == ["ke/key"])
+    #expect(try cache.header("ke/key").refCount == 1)
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(try store.unlock("key") == .done)
+  }
+
+  /// Where there is no room for a file either, a store says so, and the old blob stays.
+  @Test func aFileThatFindsNoRoomIsAnError() throws {
+    let store = try store(files: trace.files)
+    try store.store(payload(100), for: "key", ttl: .seconds(1000))
+    trace.onCall { call, _ in [.allocate, .allocateRange, .reserve, .write].contains(call) ? .fail(.noSpace) : nil }
+    #expect(expect(.fileSystem) { try store.store(payload(50), for: "key") }?.errno == .noSpace)
+    #expect(expect(.fileSystem) { try store.store(payload(50), for: "new") }?.errno == .noSpace)
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(try store.load("new") == nil)
+  }
+}
