@@ -173,7 +173,7 @@ import Testing
     #expect(mkfifo(path.string, 0o600) == 0)
     let store = Task { try await cache.store(contentsOf: path, for: "key", moving: true) }
     try await until { cache.inputWaitCount == 1 }
-    let writer = try FileDescriptor.open(path, .writeOnly)
+    let writer = try FileDescriptor.open(path, .writeOnly, options: .closeOnExec)
     try writer.closeAfter { try write(payload(1000), to: writer) }
     #expect(try await store.value == 1000)
     #expect(try await cache.load("key")?.payload == payload(1000))
@@ -224,7 +224,7 @@ import Testing
     #expect(mkfifo(path.string, 0o600) == 0)
     let writer = try OwnedThread {
       #expect(throws: Never.self) {
-        let end = try FileDescriptor.open(path, .writeOnly)
+        let end = try FileDescriptor.open(path, .writeOnly, options: .closeOnExec)
         try end.closeAfter { _ = try end.writeAll(payload(2_000_000)) }
       }
     }

@@ -96,7 +96,7 @@ enum Oddity: String, CaseIterable {
     let error = expect(.foreignFile) { try store.store(payload(5), for: key) }
     #expect(error?.path?.string == cache.path(file))
     expect(.foreignFile) { try store.store(payload(5), for: key, locks: .keepOrOne) }
-    let input = try FileDescriptor.open("/dev/null", .readOnly)
+    let input = try FileDescriptor.open("/dev/null", .readOnly, options: .closeOnExec)
     expect(.foreignFile) { try store.store(contentsOf: input, for: key) }
     try input.close()
     #expect(try !store.records().contains { $0.file == file })

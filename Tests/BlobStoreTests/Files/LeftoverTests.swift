@@ -75,13 +75,12 @@ import Testing
     let others = ["ke/.tmp-", "ke/.tmp-somebody", "ke/.tmp-0123456789abcdef0", ".tmp-AB", ".temp"]
     for file in others { try cache.write([1, 2, 3], to: file) }
     try cache.setModified("ke/.tmp-3", 0)
-    let writer = try FileDescriptor.open(FilePath(cache.path("ke/.tmp-3")), .readOnly)
-    try check(flock(writer.rawValue, LOCK_EX), "flock")
+    let writer = try LockedFile(cache.path("ke/.tmp-3"))
     let report = try store.collect()
     #expect(report.temporary == 3)
     #expect(report.bytesFreed == 9)
     #expect(try cache.files() == Set(others + ["ke/.tmp-3"]))
-    try writer.close()
+    try writer.unlock()
     #expect(try store.collect().temporary == 1)
     #expect(try cache.files() == Set(others))
   }

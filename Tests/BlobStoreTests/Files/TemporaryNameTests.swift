@@ -33,7 +33,7 @@ import Testing
     let store = try cache.store(files: trace.files)
     let source = cache.outside.path.appending("source")
     try payload(700_000).write(to: URL(filePath: source.string))
-    let input = try FileDescriptor.open(source, .readOnly)
+    let input = try FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     defer { #expect(throws: Never.self) { try input.close() } }
     try input.seek(offset: 100_000, from: .start)
     // No file may be given a name later.
@@ -47,7 +47,7 @@ import Testing
     let store = try cache.store(files: trace.files) { $0.limits.payload = 1000 }
     let source = cache.outside.path.appending("source")
     try payload(1500).write(to: URL(filePath: source.string))
-    let input = try FileDescriptor.open(source, .readOnly)
+    let input = try FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     defer { #expect(throws: Never.self) { try input.close() } }
     expect(.payloadTooLarge) { try store.store(contentsOf: input, for: "key") }
     #expect(trace.take().isEmpty)
@@ -64,7 +64,7 @@ import Testing
     let store = try cache.store(files: trace.files)
     let source = cache.outside.path.appending("source")
     try payload(10).write(to: URL(filePath: source.string))
-    let input = try FileDescriptor.open(source, .readOnly)
+    let input = try FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     let (readEnd, writeEnd) = try FileDescriptor.pipe()
     trace.onCall { call, _ in
       if call == .creation { _ = dup2(readEnd.rawValue, input.rawValue) }

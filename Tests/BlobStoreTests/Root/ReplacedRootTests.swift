@@ -26,7 +26,7 @@ import Testing
     if fromInput {
       let source = cache.outside.path.appending("source")
       try payload(6).write(to: URL(filePath: source.string))
-      let input = try FileDescriptor.open(source, .readOnly)
+      let input = try FileDescriptor.open(source, .readOnly, options: .closeOnExec)
       try store.store(contentsOf: input, for: "key")
       try input.close()
     } else {

@@ -139,11 +139,10 @@ import Testing
   /// C15, C4: a writer that was at it may have died since.
   @Test func temporaryFilesAreLookedAtAgain() throws {
     try cache.write([1], to: "ke/.tmp-1")
-    let writer = try FileDescriptor.open(FilePath(cache.path("ke/.tmp-1")), .readOnly)
-    try check(flock(writer.rawValue, LOCK_EX), "flock")
+    let writer = try LockedFile(cache.path("ke/.tmp-1"))
     _ = try marked()
     #expect(try cache.exists("ke/.tmp-1"))
-    try writer.close()
+    try writer.unlock()
     #expect(try opened().report.temporary == 1)
   }
 

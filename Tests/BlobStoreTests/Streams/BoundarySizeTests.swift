@@ -60,7 +60,7 @@ import Testing
     let header = RecordHeader(updateTime: UInt64(cache.now), payloadSize: UInt64(size))
     try cache.write(header.encoded, to: "ke/key")
     try check(truncate(cache.path("ke/key"), off_t(64 + size)), "truncate")
-    let file = try FileDescriptor.open(FilePath(cache.path("ke/key")), .readWrite)
+    let file = try FileDescriptor.open(FilePath(cache.path("ke/key")), .readWrite, options: .closeOnExec)
     try file.closeAfter {
       for end in [4 << 30, size] { _ = try file.writeAll(toAbsoluteOffset: 64 + end - 3, [1, 2, 3]) }
     }

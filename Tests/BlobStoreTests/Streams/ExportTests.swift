@@ -66,7 +66,7 @@ import Testing
     try store.store(payload(10), for: "key")
     try Data("old".utf8).write(to: URL(filePath: output.string))
     #expect(chmod(output.string, 0o640) == 0)
-    let old = try FileDescriptor.open(output, .readOnly)
+    let old = try FileDescriptor.open(output, .readOnly, options: .closeOnExec)
     try old.closeAfter {
       try store.export("key", to: output)
       var bytes = [UInt8](repeating: 0, count: 10)
@@ -165,10 +165,10 @@ import Testing
         switch change {
         case "replaced": try payload(10, 2).write(to: url, options: .atomic)
         case "appended":
-          let file = try FileDescriptor.open(source, .writeOnly, options: .append)
+          let file = try FileDescriptor.open(source, .writeOnly, options: [.append, .closeOnExec])
           try file.closeAfter { _ = try file.writeAll([1]) }
         case "written":
-          let file = try FileDescriptor.open(source, .writeOnly)
+          let file = try FileDescriptor.open(source, .writeOnly, options: .closeOnExec)
           try file.closeAfter { _ = try file.writeAll([1]) }
         case "removed": try FileManager.default.removeItem(at: url)
         default: break
@@ -198,7 +198,7 @@ import Testing
     try check(mkfifo(pipe.string, 0o600), "mkfifo")
     let writer = try OwnedThread {
       #expect(throws: Never.self) {
-        let file = try FileDescriptor.open(pipe, .writeOnly)
+        let file = try FileDescriptor.open(pipe, .writeOnly, options: .closeOnExec)
         try file.closeAfter { _ = try file.writeAll(payload(10)) }
       }
     }
@@ -213,7 +213,7 @@ import Testing
     let store = try cache.store()
     try store.store(payload(5), for: "key")
     let source = try makeSource(payload(sizes.0))
-    let input = try isPipe ? pipe(payload(sizes.0)) : FileDescriptor.open(source, .readOnly)
+    let input = try isPipe ? pipe(payload(sizes.0)) : FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     try input.closeAfter {
       let error = expect(.sizeMismatch) { try store.store(contentsOf: input, for: "key", expectedSize: sizes.1) }
       #expect(error?.key == "key" && error?.operation == "store")
@@ -225,7 +225,7 @@ import Testing
   @Test(arguments: [true, false]) func theSizeThatIsExpectedIsStored(isPipe: Bool) throws {
     let store = try cache.store()
     let source = try makeSource(payload(600_000))
-    let input = try isPipe ? pipe(payload(600_000)) : FileDescriptor.open(source, .readOnly)
+    let input = try isPipe ? pipe(payload(600_000)) : FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     try input.closeAfter {
       let stored = try store.store(contentsOf: input, for: "key", expectedSize: 600_000)
       #expect(stored == 600_000)
@@ -239,7 +239,7 @@ import Testing
   @Test(arguments: [true, false]) func aSizeBeyondTheLimitIsRefused(isPipe: Bool) throws {
     let store = try cache.store { $0.limits.size = 1000 }
     let source = try makeSource(payload(10))
-    let input = try isPipe ? pipe(payload(10)) : FileDescriptor.open(source, .readOnly)
+    let input = try isPipe ? pipe(payload(10)) : FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     try input.closeAfter {
       expect(.payloadTooLarge) { try store.store(contentsOf: input, for: "key", expectedSize: 1000) }
       var bytes = [UInt8](repeating: 0, count: 20)

@@ -274,7 +274,7 @@ import Testing
     var writer = try open(store)
     try writer.append(payload(1000))
     let follower = try #require(try store.openFollower(for: "key"))
-    let file = try FileDescriptor.open(cache.path("ke/key"), .readWrite)
+    let file = try FileDescriptor.open(cache.path("ke/key"), .readWrite, options: .closeOnExec)
     try file.closeAfter { _ = try file.writeAll(toAbsoluteOffset: 500, [UInt8](repeating: 0, count: 50)) }
     try writer.commit()
     let error = #expect(throws: BlobStoreError.self) { _ = try follow(follower) }
@@ -334,7 +334,7 @@ import Testing
     let follower = try #require(try other.openFollower(for: "key", timeout: .milliseconds(20)))
     try writer.append(payload(10))
     let sound = try cache.bytes("ke/key")
-    let file = try FileDescriptor.open(cache.path("ke/key"), .readWrite)
+    let file = try FileDescriptor.open(cache.path("ke/key"), .readWrite, options: .closeOnExec)
     _ = try file.writeAll(toAbsoluteOffset: 60, [0, 0, 0, 0])
     expect(.streamStalled) { _ = try read(follower, at: 0) }
     _ = try file.writeAll(toAbsoluteOffset: 0, sound.prefix(64))

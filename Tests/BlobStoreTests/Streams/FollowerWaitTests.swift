@@ -113,7 +113,7 @@ import Testing
     try writer.append(payload(100))
     let follower = try #require(try other.openFollower(for: "key"))
     try writer.commit()
-    let file = try FileDescriptor.open(cache.path("ke/key"), .readWrite)
+    let file = try FileDescriptor.open(cache.path("ke/key"), .readWrite, options: .closeOnExec)
     try file.closeAfter { _ = try file.writeAll(toAbsoluteOffset: 164, [UInt8](repeating: 255, count: 12)) }
     let error = expect(.damaged) { _ = try other.load("key") }
     #expect(error?.recordError == .invalidExtension)

@@ -105,7 +105,7 @@ import Testing
     try store.store(payload(1), for: "key")
     let size = Int64(5) << 30
     let header = RecordHeader(updateTime: UInt64(cache.now), payloadSize: UInt64(size))
-    let file = try FileDescriptor.open(cache.path("ke/key"), .readWrite, options: .truncate)
+    let file = try FileDescriptor.open(cache.path("ke/key"), .readWrite, options: [.truncate, .closeOnExec])
     let marks: [Int64] = [0, (1 << 31) - 1, 1 << 31, (1 << 32) - 65, (1 << 32) - 64, (1 << 32) - 1, 1 << 32, size - 1]
     try file.closeAfter {
       _ = try header.encodedBytes.withUnsafeBytes { try file.writeAll(toAbsoluteOffset: 0, $0) }

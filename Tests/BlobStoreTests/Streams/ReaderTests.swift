@@ -292,7 +292,7 @@ import Testing
     let header = RecordHeader(updateTime: UInt64(cache.now), payloadSize: UInt64(size))
     try cache.write(header.encoded, to: "ke/key")
     try check(truncate(cache.path("ke/key"), off_t(64 + size)), "truncate")
-    let end = try FileDescriptor.open(FilePath(cache.path("ke/key")), .readWrite)
+    let end = try FileDescriptor.open(FilePath(cache.path("ke/key")), .readWrite, options: .closeOnExec)
     try end.closeAfter { _ = try end.writeAll(toAbsoluteOffset: 64 + size - 3, [1, 2, 3]) }
     let store = try cache.store()
     let reader = try #require(try store.openReader(for: "key"))

@@ -106,7 +106,7 @@ import Testing
     if isPath {
       #expect(try store.store(contentsOf: path, for: "key", visibility: .whileWriting) == 600_000)
     } else {
-      let input = try FileDescriptor.open(path, .readOnly)
+      let input = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
       try input.closeAfter {
         let stored = try store.store(contentsOf: input, for: "key", visibility: .whileWriting)
         #expect(stored == 600_000)

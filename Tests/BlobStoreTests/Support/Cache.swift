@@ -212,6 +212,23 @@ extension Cache {
   }
 }
 
+/// A file that a writer has locked, which is at it.
+///
+/// The lock is given back by a call. A program that another test starts has the descriptor too until it executes, and would keep
+/// the lock beyond a close.
+final class LockedFile {
+  private let file: FileDescriptor
+
+  init(_ path: String) throws {
+    file = try FileDescriptor.open(FilePath(path), .readOnly, options: .closeOnExec)
+    try check(flock(file.rawValue, LOCK_EX), "flock")
+  }
+
+  deinit { close(file.rawValue) }
+
+  func unlock() throws { try check(flock(file.rawValue, LOCK_UN), "flock") }
+}
+
 /// Waits until a further write to a file gives it another time than those so far: `Stat.isSurelyPast`.
 func waitUntilWritesArePast() {
   let end = SystemClock.unixNanoseconds() + 10_000_000

@@ -184,11 +184,10 @@ import Testing
 
   /// W2.
   @Test func wipeLeavesTemporaryFilesOfLivingWriters() throws {
-    let writer = try FileDescriptor.open(FilePath(cache.path("li/.tmp-12ab")), .readOnly)
-    defer { #expect(throws: Never.self) { try writer.close() } }
-    try check(flock(writer.rawValue, LOCK_EX), "flock")
+    let writer = try LockedFile(cache.path("li/.tmp-12ab"))
     #expect(try store.removeAll(.all).files == 6)
     #expect(try cache.files() == ["li/.tmp-12ab", "li/.hidden"])
+    try writer.unlock()
   }
 
   /// W3.

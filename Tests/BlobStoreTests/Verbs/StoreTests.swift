@@ -159,7 +159,7 @@ import Testing
     let store = try cache.store()
     let source = cache.outside.path.appending("source")
     try payload(byteCount).write(to: URL(filePath: source.string))
-    let input = try FileDescriptor.open(source, .readOnly)
+    let input = try FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     defer { #expect(throws: Never.self) { try input.close() } }
     #expect(try store.store(contentsOf: input, for: "key", ttl: .seconds(9), locks: .one) == Int64(byteCount))
     let blob = try store.load("key")
@@ -193,12 +193,12 @@ import Testing
     try store.store(payload(10), for: "key")
     let source = cache.outside.path.appending("source")
     try payload(1001).write(to: URL(filePath: source.string))
-    let input = try FileDescriptor.open(source, .readOnly)
+    let input = try FileDescriptor.open(source, .readOnly, options: .closeOnExec)
     expect(.payloadTooLarge) { try store.store(contentsOf: input, for: "key") }
     try input.close()
     // Not too large, so that it is read.
     try payload(1000).write(to: URL(filePath: source.string))
-    let writeOnly = try FileDescriptor.open(source, .writeOnly)
+    let writeOnly = try FileDescriptor.open(source, .writeOnly, options: .closeOnExec)
     let error = expect(.fileSystem) { try store.store(contentsOf: writeOnly, for: "key") }
     try writeOnly.close()
     #expect(error?.errno == .badFileDescriptor)

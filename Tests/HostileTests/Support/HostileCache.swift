@@ -30,6 +30,7 @@ final class HostileCache: Sendable {
   let root: FilePath
   let outside: FilePath
   let user: UInt32?
+  private let packs: Bool
   private let planted = Lock<[FilePath]>([])
 
   /// Paths that must stay as they are, with all below them.
@@ -37,18 +38,22 @@ final class HostileCache: Sendable {
 
   func addForeign(_ paths: [FilePath]) { planted.withLock { $0 += paths } }
 
-  /// - Parameter user: to whom the directory belongs; nil for this process's own. The group stays: a thread that acts
-  ///   as another user may not give files to groups.
-  init(user: UInt32?) throws {
+  /// - Parameters:
+  ///   - user: to whom the directory belongs; nil for this process's own. The group stays: a thread that acts as another
+  ///     user may not give files to groups.
+  ///   - packs: whether small records lie in packs, but for those that have to stay.
+  init(user: UInt32?, packs: Bool = false) throws {
     temporary = try TemporaryDirectory(inMemory: true)
     root = temporary.path.appending("root")
     outside = temporary.path.appending("outside")
     self.user = user
-    let store = try makeStore()
+    self.packs = packs
+    let store = try makeStore(packing: .off)
     try store.store(Self.goodPayload, for: Self.goodKey)
     try store.store(Self.goodPayload, for: "pinned", locks: .one)
+    if packs { try makeStore().store(Self.goodPayload, for: Self.oddKey) }
     // What would be a record of the odd key if it were found by way of a link.
-    try makeStore(at: outside).store(Self.outsidePayload, for: Self.oddKey)
+    try makeStore(at: outside, packing: .off).store(Self.outsidePayload, for: Self.oddKey)
     try write(Array("keep".utf8), to: outside.appending("keep"))
     if let user {
       for path in TreeSnapshot(of: [temporary.path]).nodes.keys {
@@ -64,10 +69,10 @@ final class HostileCache: Sendable {
 
   func makeStore(
     at directory: FilePath? = nil, policy: BlobStore.DamagePolicy = .report, sizeLimit: Int64? = nil,
-    lockTimeout: Duration = .milliseconds(200), files: Files = Files()
+    lockTimeout: Duration = .milliseconds(200), files: Files = Files(), packing: BlobStore.Packing? = nil
   ) throws -> BlobStore {
     var configuration = BlobStore.Configuration()
-    configuration.packing = .off
+    configuration.packing = packing ?? (packs ? .upTo(8192) : .off)
     configuration.layout.arrangement = .prefix
     configuration.limits.size = sizeLimit
     configuration.limits.freeSpaceFloor = 0

@@ -8,6 +8,8 @@ struct HostileThing: Sendable, CustomTestStringConvertible {
     case everything
     /// Changes fail with a typed error; loads go on.
     case looking
+    /// Whatever needs to know all records fails with a typed error.
+    case nothing
   }
 
   let name: String
@@ -21,9 +23,12 @@ struct HostileThing: Sendable, CustomTestStringConvertible {
   var needsPermissions = false
   /// Whether only root can make it.
   var needsRoot = false
+  /// Whether small records lie in packs, but for those that have to stay.
+  var packs = false
   let plant: @Sendable (HostileCache) throws -> Void
 
   var testDescription: String { name }
 
-  static let all = atTheRecord + files + atTheSubdirectory + strangers + temporaries + quarantines + bins + controls
+  static let all =
+    atTheRecord + files + atTheSubdirectory + strangers + temporaries + quarantines + bins + controls + packs
 }

@@ -21,7 +21,7 @@ struct PackCheckpointing {
   mutating func runIfDue() throws {
     let packs = try files.all()
     let covers = try covers(of: packs)
-    guard isDue(packs, covers) else { return }
+    guard isDue(packs, covers), try files.directory.mayReplace(PackCheckpoint.name) else { return }
     // After the look at what is in flight: each record that is covered had its sequence by then.
     let sequence = records.control.packSequence
     var draft = try copy(covers)

@@ -62,9 +62,9 @@ final class PackCheckpoint {
     }
   }
 
-  /// Removes whatever has the name, on the medium.
+  /// Removes it, on the medium.
   static func remove(in directory: PackDirectory) throws {
-    _ = try directory.subdirectory.directory.unlink(name)
+    try directory.unlinkOwn(name)
     // Also where it was gone: its end may not be on the medium yet.
     try directory.subdirectory.directory.synchronize()
   }

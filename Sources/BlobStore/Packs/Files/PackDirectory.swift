@@ -36,6 +36,21 @@ final class PackDirectory: Sendable {
     get throws(FileError) { try subdirectory.directory.status(of: PackFile.name(0)) != nil }
   }
 
+  /// Whether a file may take the name: it is free, or has one of the cache's own.
+  ///
+  /// System call: `fstatat(2)`.
+  func mayReplace(_ name: String) throws(FileError) -> Bool {
+    guard let status = try subdirectory.directory.status(of: name) else { return true }
+    return status.type == .regular && ownership.owns(status)
+  }
+
+  /// Unlinks a file of the cache's own. What else has the name stays.
+  ///
+  /// System calls: `fstatat(2)`, `unlinkat(2)`.
+  func unlinkOwn(_ name: String) throws(FileError) {
+    if try mayReplace(name) { _ = try subdirectory.directory.unlink(name) }
+  }
+
   /// Whether the name in the root still leads to it.
   func isCurrent(in root: OpenRoot) throws(FileError) -> Bool {
     guard let named = try root.directory.status(of: Self.name) else { return false }

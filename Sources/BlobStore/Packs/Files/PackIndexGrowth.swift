@@ -34,17 +34,19 @@ struct PackIndexGrowth: Sendable {
       PackIndex.nextName, bucketCount: bucketCount ?? old.grownBucketCount, boot: old.boot, in: packs, names: names)
     switch try PackIndex.open(PackIndex.nextName, in: packs) {
     case .index(let new): return PackIndexGrowth(old: old, new: new)
-    case .absent, .damaged, .unusable:
+    case .unusable(let reason):
+      throw BlobStoreError(
+        .foreignFile, "a larger index of the packs cannot be made: \(reason)",
+        path: packs.path.appending(PackIndex.nextName))
+    case .absent, .damaged:
       throw BlobStoreError(
         .internalInconsistency, "the index in the making is gone or changed",
-        path: packs.subdirectory.directory.path.appending(PackIndex.nextName))
+        path: packs.path.appending(PackIndex.nextName))
     }
   }
 
   /// Unlinks an index whose growth has ended without it. It must not be in force.
-  static func giveUp(in packs: PackDirectory) throws(FileError) {
-    _ = try packs.subdirectory.directory.unlink(PackIndex.nextName)
-  }
+  static func giveUp(in packs: PackDirectory) throws(FileError) { try packs.unlinkOwn(PackIndex.nextName) }
 
   /// Gives a new index that is in force the name that it should have.
   static func takeName(in packs: PackDirectory) throws(FileError) {

@@ -28,15 +28,14 @@ import Testing
     for file in [".packs/.tmp-1", ".packs/.tmp-2", ".packs/.tmp-AB", ".packs/.tmp-somebody"] {
       try cache.write([1, 2, 3], to: file)
     }
-    let writer = try FileDescriptor.open(FilePath(cache.path(".packs/.tmp-2")), .readOnly)
-    try check(flock(writer.rawValue, LOCK_EX), "flock")
+    let writer = try LockedFile(cache.path(".packs/.tmp-2"))
     var options = BlobStore.CollectionOptions()
     options.dryRun = true
     #expect(try store.collect(options).temporary == 1)
     let report = try store.collect()
     #expect(report.temporary == 1 && report.bytesFreed == 3 && report.failed == 0)
     #expect(try cache.files() == kept.union([".packs/.tmp-2"]))
-    try writer.close()
+    try writer.unlock()
     #expect(try store.collect().temporary == 1)
     #expect(try cache.files() == kept)
     #expect(try self.store().load("key")?.payload == payload(100))
