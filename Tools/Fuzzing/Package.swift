@@ -23,6 +23,14 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .executableTarget(
+      name: "FuzzPack",
+      dependencies: [
+        "FuzzSupport",
+        .product(name: "BlobRecord", package: "BlobCache"),
+        .product(name: "BlobStore", package: "BlobCache"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ]),
+    .executableTarget(
       name: "FuzzArguments",
       dependencies: [
         "FuzzSupport",

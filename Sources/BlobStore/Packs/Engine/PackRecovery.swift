@@ -93,6 +93,9 @@ struct PackRecovery {
     defer { unsafe bytes.deallocate() }
     for number in 0..<PackLayout.chunkCount {
       let entry = pack.entry(ofChunk: number)
+      // A power cut may keep the salts of a chunk, and lose that it was taken. Its records count by the salts. They might come back
+      // later otherwise, once it is taken and the next cut loses the new salts.
+      if entry.state.kind == .free, pack.salts(ofChunk: number).areAny { _ = entry.sealFree() }
       let state = entry.state
       guard state.kind != .free, isWalked(pack, number) else { continue }
       let hasOwner = try control.isOwnOrAlive(state.owner)

@@ -83,6 +83,15 @@ extension ChunkEntry {
     return true
   }
 
+  /// Seals a free chunk in which records may lie all the same.
+  ///
+  /// - Returns: false if it is not free any more.
+  func sealFree() -> Bool {
+    guard compareExchange(.free, ChunkState(.sealed, owner: 0)) else { return false }
+    close()
+    return true
+  }
+
   /// Ends an open chunk: its owner, or a collection once the owner is dead.
   ///
   /// - Returns: false if it is not open for that owner any more.

@@ -57,6 +57,33 @@ import Testing
     }
   }
 
+  /// A power cut keeps records and salts, and loses the table that says which chunks are in use.
+  @Test func aLostTableHidesNoRecord() throws {
+    do {
+      let writer = try store()
+      for number in 0..<60 { try writer.store(payload(1000, UInt64(number)), for: BlobKey("key \(number)")) }
+      try writer.remove("key 3")
+    }
+    let pack = try FileDescriptor.open(FilePath(cache.path(".packs/p-0")), .writeOnly, options: .closeOnExec)
+    let table = PackLayout.tableEntryOffset(ofChunk: 0)..<PackLayout.tableEntryOffset(ofChunk: PackLayout.chunkCount)
+    try pack.closeAfter { _ = try pack.writeAll(toAbsoluteOffset: Int64(table.lowerBound), Data(count: table.count)) }
+    try NextBoot.begin(in: cache.root.string)
+    func expectAll(without removed: Set<Int>) throws {
+      for number in 0..<60 {
+        let expected = removed.contains(number) ? nil : payload(1000, UInt64(number))
+        #expect(try store().load(BlobKey("key \(number)"))?.payload == expected, "\(number)")
+      }
+    }
+    try expectAll(without: [3])
+    // Their chunks are not taken for others.
+    for number in 0..<300 { try store().store(payload(1000), for: BlobKey("new \(number)")) }
+    try store().remove("key 5")
+    try store().collect()
+    try expectAll(without: [3, 5])
+    try NextBoot.begin(in: cache.root.string)
+    try expectAll(without: [3, 5])
+  }
+
   /// A bad block of the medium: the other records are found, and those that it took stay gone. So does one whose name reaches into
   /// it from the page before.
   @Test(arguments: [(nameLength: 6, page: 2), (200, 1)])

@@ -6,6 +6,8 @@ public enum PlantedBug: String, Sendable {
   case skipsHeaderCRC
   /// A record whose payload is not what its header says is loaded all the same.
   case trustsPayload
+  /// A packed record that is marked as dead is loaded all the same.
+  case raisesTheDead
   /// A leading dot of a key is not escaped.
   case leavesDots
   /// A number may have a sign.

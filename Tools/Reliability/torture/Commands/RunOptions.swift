@@ -97,8 +97,9 @@ extension RunOptions {
     configuration.now = { clock.now }
     if packing {
       configuration.packing = .upTo(2048)
-      // Chunks are used again within one run. The index grows once it has fifteen records: about half of the keys are packed.
-      configuration.packChunkByteCount = 16 << 10
+      // Chunks are used again hundreds of times a second. The index grows once it has fifteen records: about half of the keys are
+      // packed.
+      configuration.packChunkByteCount = 2 << 10
       configuration.leastPackIndexEntryCount = 1
       configuration.leastCheckpointByteCount = 64 << 10
     } else {
