@@ -11,10 +11,10 @@ struct IndexIsFull: Error {}
 extension PackRecords {
   /// Sets room aside for a record.
   ///
-  /// - Returns: nil if it cannot be packed, all packs are full, or the word of the sequence is damaged.
+  /// - Returns: nil if it cannot be packed, all packs are full, or no sequence is left.
   func room(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
     let (payload, tail) = (Int(clamping: header.payloadSize), Int(header.extensionEnd ?? 0))
-    guard control.packSequence >> PackedHeader.sequenceBitCount == 0,
+    guard control.hasSequences,
       let byteCount = PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail),
       PackedHeader(header, nameDigest: name.digest, nameByteCount: name.fileName.utf8.count, sequence: 0) != nil
     else { return nil }

@@ -1,10 +1,11 @@
 import BlobRecord
-import BlobStore
 import Foundation
 import Posix
 import SystemPackage
 import TestSupport
 import Testing
+
+@testable import BlobStore
 
 /// Spec/Semantics.md, I1e: the volume has no room for a chunk, and has some for a file.
 @Suite struct PackRoomTests: PackedSuite {
@@ -50,6 +51,23 @@ import Testing
     #expect(try cache.header("ke/key").refCount == 1)
     #expect(try store.load("key")?.payload == payload(100))
     #expect(try store.unlock("key") == .done)
+  }
+
+  /// Semantics, I8c: the fuzz target of packs found a record with the highest sequence that there is.
+  @Test(arguments: [1 << 55, 1 << 56 - 1] as [UInt64]) func withoutSequencesRecordsAreFiles(highest: UInt64) throws {
+    let store = try store()
+    try store.store(payload(100), for: "key")
+    try store.store(payload(100), for: "other")
+    let open = try #require(try store.core.root.opened())
+    try #require(try store.core.records.packs(of: open)).control.raisePackSequence(to: highest)
+    try store.store(payload(50), for: "new")
+    #expect(try store.lock("key") == .done)
+    try store.remove("other")
+    let report = try store.collect()
+    #expect(report.failed == 0)
+    #expect(try cache.files().subtracting(Cache.filesOfPacks) == ["ke/key", "ne/new"])
+    #expect(try store.load("key")?.payload == payload(100))
+    #expect(try store.load("new")?.payload == payload(50))
   }
 
   /// Where there is no room for a file either, a store says so, and the old blob stays.
