@@ -14,7 +14,7 @@ extension PackRecords {
   /// - Returns: nil if it cannot be packed, all packs are full, or no sequence is left.
   func room(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
     let (payload, tail) = (Int(clamping: header.payloadSize), Int(header.extensionEnd ?? 0))
-    guard control.hasSequences,
+    guard hasSequences,
       let byteCount = PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail),
       PackedHeader(header, nameDigest: name.digest, nameByteCount: name.fileName.utf8.count, sequence: 0) != nil
     else { return nil }

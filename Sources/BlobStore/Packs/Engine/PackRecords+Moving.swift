@@ -19,7 +19,7 @@ extension PackRecords {
       let source = try packs.files.pack(address.pack)
     else { return }
     let isDurable = source.entry(ofChunk: address.chunk).chunkClass == .durable
-    guard control.hasSequences,
+    guard hasSequences,
       let room = try packs.files.room(
         for: found.header.byteCount, of: content.header, in: isDurable ? .durable : .survivors,
         owner: control.session.token(in: control), sequence: control.packSequence, spare: spare)

@@ -20,6 +20,11 @@ struct PackRecords {
     self.packs = packs
   }
 
+  /// Whether records can be given sequences, those included that are being stored by others now.
+  ///
+  /// No cache lives to the end of 55 bits. A forged record, or a damaged word, leads there.
+  var hasSequences: Bool { control.packSequence >> (PackedHeader.sequenceBitCount - 1) == 0 }
+
   /// The inode number of the directory of packs.
   var directoryNumber: UInt64 {
     get throws(FileError) { try packs.files.directory.subdirectory.directory.status().inodeNumber }

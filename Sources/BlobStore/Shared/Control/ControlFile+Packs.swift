@@ -24,11 +24,6 @@ extension ControlFile {
     file.withWord(at: ControlLayout.packSequenceOffset, as: UInt64.self) { $0.load(ordering: .relaxed) }
   }
 
-  /// Whether records can be given sequences, those included that are being stored by others now.
-  ///
-  /// No cache lives to the end of 55 bits. A forged record, or a damaged word, leads there.
-  var hasSequences: Bool { packSequence >> (PackedHeader.sequenceBitCount - 1) == 0 }
-
   /// A sequence that is higher than all before. Under the stripe of its record's key, so that a later record has a higher one.
   func nextPackSequence() -> UInt64 {
     file.withWord(at: ControlLayout.packSequenceOffset, as: UInt64.self) {
