@@ -99,10 +99,11 @@ final class OpenRoot: Sendable {
       try ControlFile.open(in: directory, ownership, logger: logger, for: .read)
     }
     return control.withLock { control in
-      guard case .notLookedFor = control else { return control.readable }
-      control = found.map(ControlFileState.readable) ?? .absent
-      if isRetired.load(ordering: .relaxed) { found?.retire() }
-      return found
+      if case .notLookedFor = control {
+        control = found.map(ControlFileState.readable) ?? .absent
+        if isRetired.load(ordering: .relaxed) { found?.retire() }
+      }
+      return control.readable
     }
   }
 

@@ -51,6 +51,16 @@ import Testing
     return index
   }
 
+  /// Semantics, F1a.
+  @Test func whatIsNoFileKeepsItsName() throws {
+    let old = try bench.index(buckets: 4)
+    let path = bench.packs.path.appending(PackIndex.nextName).string
+    try check(mkfifo(path, 0o600), "mkfifo")
+    let error = expect(.foreignFile) { _ = try growth(of: old) }
+    #expect(error?.path?.string == path)
+    #expect(try fileState(path)?.permissions == 0o600)
+  }
+
   @Test func theNewIndexHasWhatTheOldOneHad() throws {
     let old = try bench.index(buckets: 30)
     let records = try fill(old, 110)
