@@ -120,7 +120,7 @@ final class StripeLocks: Sendable {
   ///
   /// - Parameters:
   ///   - control: nil where there is no room for one.
-  ///   - isChange: false for what may be done to a file, whatever the key has in a pack.
+  ///   - isChange: false for a step that is right for a file, also where the key has a packed record.
   /// - Returns: nil if it may be able to share memory soon.
   private func judge(
     _ hold: consuming KeyHold, _ control: ControlFile?, _ open: OpenRoot, isChange: Bool

@@ -5,7 +5,7 @@ internal import Posix
 ///
 /// The caller has the collector's lock, so no chunk becomes free meanwhile. Changes go on.
 struct PackCheckpointing {
-  /// A checkpoint costs an eighth of what was stored since the last one, at most.
+  /// A checkpoint costs an eighth of the bytes that were stored since the last one, at most.
   private static let bytesPerIndexByte = 8
 
   private var records: PackRecords

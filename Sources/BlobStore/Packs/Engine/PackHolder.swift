@@ -113,8 +113,12 @@ final class PackHolder: Sendable {
   @inline(never)
   private func findToRead(in open: OpenRoot, _ control: ControlFile) throws -> Packs? {
     guard let boot = SystemBoot.identifier,
-      let directory = try PackDirectory.open(in: open, makesIt: false, for: .read)
-    else { return nil }
+      let directory = try PackDirectory.open(in: open, makesIt: false, for: .read), try directory.hasPacks
+    else {
+      // Else each load would look.
+      control.hasNoPacks.store(true, ordering: .relaxed)
+      return nil
+    }
     let files = packFiles(in: directory)
     var number: UInt64
     repeat {
@@ -180,7 +184,7 @@ final class PackHolder: Sendable {
 
   /// Whether what is announced may be from before a boot.
   ///
-  /// Where a power cut has taken the index along, only a process that lives can tell. Without one, nobody who announced
+  /// Where a power cut has taken the index along, only a process that lives can tell. Without one, no process that announced
   /// something has had an answer, and the walk tells which records count.
   private func mayBeAnotherBoot(_ files: PackFiles, _ control: ControlFile, _ boot: SIMD2<UInt64>) throws -> Bool {
     if case .index(let index) = try PackIndex.open(in: files.directory) { return index.boot != boot }

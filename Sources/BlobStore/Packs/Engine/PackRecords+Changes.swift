@@ -50,7 +50,8 @@ extension PackRecords {
       hold)
   }
 
-  /// Says in the stripe that a record is about to be written: whoever takes the stripe from a dead process marks it as dead.
+  /// Says in the stripe that a record is about to be written. The process that takes the stripe from a
+  /// dead one marks the record as dead.
   func announce(_ room: borrowing PackRoom, _ predecessor: PackedPredecessor, _ hold: borrowing KeyHold) {
     hold.announce(.new, StripeIntent(predecessor.isFile ? .fromFile : .record, at: room.address.rawValue))
   }

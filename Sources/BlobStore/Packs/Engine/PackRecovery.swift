@@ -105,7 +105,7 @@ struct PackRecovery {
       let start = PackAddress(pack: pack.number, chunk: number, offset: 0)
       saltsOfChunks[start] = salts
       let salvage = try unsafe pack.salvage(into: bytes, at: start)
-      // What a living process writes there now is to be read by the next that tries.
+      // A living process may be writing there. The next that tries reads it.
       if let failure = salvage.failure, hasOwner, state.kind == .open || entry.inFlight > 0 { throw failure }
       let chunk = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: bytes[..<salvage.byteCount]))
       let bits = pack.deadBits(ofChunk: number)

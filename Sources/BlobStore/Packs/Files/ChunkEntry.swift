@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// A chunk's entry in the table of its pack: who puts records into it, where the next one goes, and what is alive.
 ///
-/// All of it is in memory that processes share. The counts of what is alive are hints.
+/// All of it is in memory that processes share. The counts of live records and bytes are hints.
 struct ChunkEntry: Sendable {
   private let pack: PackFile
   private let chunk: Int
@@ -60,7 +60,7 @@ extension ChunkEntry {
 
   /// Takes an empty chunk that a collection has kept for itself.
   ///
-  /// - Returns: false if it is none.
+  /// - Returns: false if the chunk is not such a spare.
   func takeSpare(for chunkClass: ChunkClass, owner: UInt64, sequence: UInt64) -> Bool {
     take(.collecting, for: chunkClass, owner: owner, sequence: sequence)
   }
@@ -98,7 +98,7 @@ extension ChunkEntry {
   func seal(owner: UInt64) -> Bool {
     let open = ChunkState(.open, owner: owner)
     guard state == open else { return false }
-    // Before the state: whoever sees the chunk sealed finds all that is in flight counted.
+    // Before the state, so that a process which sees the chunk sealed finds all that is in flight counted.
     close()
     return compareExchange(open, open.with(.sealed))
   }

@@ -24,7 +24,7 @@ extension PackFile {
   ///   - number: 0 to 1023.
   ///   - identifier: what it must be, where that is known.
   ///   - isMapped: whether records are read from memory. Where the system maps no more, they are read by calls.
-  /// - Returns: nil if there is none of the number.
+  /// - Returns: nil if no pack has the number.
   /// - Throws: `damaged` if its head is no pack's, or another's; `foreignFile` if it is another user's, or cannot be
   ///   mapped; `laterVersion`.
   static func open(

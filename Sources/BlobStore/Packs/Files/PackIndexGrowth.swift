@@ -19,7 +19,7 @@ struct PackIndexGrowth: Sendable {
     case isThere
     /// No entry leads to it.
     case isDead
-    /// The new index has no slot for it: the growth is to be given up, and begun anew with more buckets.
+    /// The new index has no slot for it: the growth is given up, and begun anew with more buckets.
     case isFull
   }
 

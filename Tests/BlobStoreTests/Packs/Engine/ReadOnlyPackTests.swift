@@ -92,6 +92,21 @@ import Testing
     #expect(try store.load("key")?.payload == payload(100))
   }
 
+  /// A load of a file asks for packs once.
+  @Test func aDirectoryWithoutPacksIsLookedAtOnce() throws {
+    do { try store { $0.packing = .off }.store(payload(100), for: "key") }
+    let store = try readOnlyStore()
+    func looks() throws -> Int {
+      _ = trace.take()
+      #expect(try store.load("key", touching: false)?.payload == payload(100))
+      return trace.take().count { $0.path.hasSuffix("/.packs") }
+    }
+    #expect(try looks() == 1)
+    #expect(try looks() == 0)
+    do { try writer().store(payload(100, 2), for: "packed") }
+    #expect(try store.load("packed")?.payload == payload(100, 2))
+  }
+
   @Test func aControlFileThatWasDeletedIsNoticedWithinASecond() throws {
     let store = try readOnlyStore()
     do { try writer().store(payload(100), for: "key") }
