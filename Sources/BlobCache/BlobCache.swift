@@ -4,12 +4,6 @@ internal import Locks
 internal import Synchronization
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A cache of blobs: recently used ones in memory, all of them on disk.
 ///
 /// The verbs are those of `BlobStore`, asynchronous: calls that block run on the cache's threads. A hit in memory is

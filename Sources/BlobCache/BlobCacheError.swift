@@ -1,12 +1,6 @@
 public import BlobRecord
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// Why the cache itself could not do what was asked. A failure of the store is a `BlobStoreError`. An error of a
 /// producer is thrown as it is, and a cancelled task gets `CancellationError`.
 public struct BlobCacheError: Error, Sendable {

@@ -2,12 +2,6 @@ public import BlobRecord
 public import BlobStore
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// The verbs of a cache for code that is not asynchronous. Each blocks its thread for as long as the disk takes: not for
 /// the main thread of an app, nor for a task.
 public struct BlockingBlobCache: Sendable {

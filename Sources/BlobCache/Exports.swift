@@ -1,3 +1,10 @@
 // What `load` answers and what a configuration holds: `import BlobCache` is enough to name them.
 @_exported public import BlobStore
 @_exported public import MemoryCache
+
+// `Data` and `URL` for all files of the target. Linux has them without the rest of Foundation, whose start-up each program would pay for.
+#if canImport(FoundationEssentials)
+  @_exported public import FoundationEssentials
+#else
+  @_exported public import Foundation
+#endif

@@ -1,12 +1,6 @@
 #if Remote
   internal import BlobCache
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// What a look at an engine puts there, to see what becomes of it.
   enum ProbeObject {
     static let bytes = Data("blobcache looks at what this server can do, and removes this".utf8)

@@ -3,12 +3,6 @@ internal import BlobStore
 internal import MemoryCache
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension CacheEngine {
   /// Stores a blob as the configuration says: on disk, or staged to be written. Blocks.
   func store(_ request: StoreRequest, for key: BlobKey) throws {

@@ -1,12 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension CacheEngine {
   /// The blob of a key, if it can be had without the disk.
   func resident(_ key: BlobKey, touching: Bool) -> Blob? {

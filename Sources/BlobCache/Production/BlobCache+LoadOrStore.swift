@@ -1,12 +1,6 @@
 public import BlobRecord
 public import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension BlobCache {
   /// The live blob stored under a key, or the one that `produce` makes, which is stored.
   ///

@@ -2,12 +2,6 @@ internal import BlobRecord
 internal import BlobStore
 internal import Logging
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension CacheEngine {
   /// The one production of a key: looks on disk, and produces.
   ///

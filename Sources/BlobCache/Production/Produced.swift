@@ -1,11 +1,5 @@
 public import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A producer's payload, and how to store it.
 ///
 /// An HTTP client sets `ttl` from `max-age`, and `isStored` to false for `no-store`.

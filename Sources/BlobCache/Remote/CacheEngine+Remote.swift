@@ -2,12 +2,6 @@ internal import BlobRecord
 internal import BlobStore
 internal import Logging
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension CacheEngine {
   /// The blob of a key, after the engine's word about it.
   func loadRevalidated(_ key: BlobKey, touching: Bool) async throws -> Blob? {

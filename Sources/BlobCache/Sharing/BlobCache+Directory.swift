@@ -1,14 +1,6 @@
 internal import BlobStore
 public import SystemPackage
 
-#if canImport(Darwin)
-  internal import Foundation
-#elseif canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension BlobCache {
   /// The directory of a cache with this name, in the user's directory for caches.
   ///

@@ -2,12 +2,6 @@ internal import BlobRecord
 internal import BlobStore
 internal import Logging
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension CacheEngine {
   /// A slice on disk, past memory. Blocks.
   ///

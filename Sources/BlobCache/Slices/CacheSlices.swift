@@ -1,12 +1,6 @@
 public import BlobRecord
 internal import Locks
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension BlobCache {
   /// A large remote object whose ranges are cached as slices: `CacheSlices`.
   ///

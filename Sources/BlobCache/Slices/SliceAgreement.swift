@@ -4,12 +4,6 @@ internal import Locks
 internal import Logging
 internal import Synchronization
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Keeps the manifest of an object: the record that says which version's slices are there.
 ///
 /// Caches of other processes may have another version. The one that was opened last has its slices stored; the others fetch

@@ -1,11 +1,5 @@
 internal import Locks
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// The fetches of an object's slices that are under way, and the reads that wait for them.
 ///
 /// Each slice is in one fetch at a time. A fetch whose last waiter was cancelled is cancelled too.

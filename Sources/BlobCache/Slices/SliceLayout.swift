@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// How one version of a large object is cut into slices, and under which keys they lie.
 ///
 /// The slices of `film` lie under `film@slices/ID/00000000` and so on. The identity is a digest of the validator and

@@ -1,12 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// One version of a large object, which all its `CacheSlices` of the process share.
 final class SlicedObject: Sendable {
   /// What fetches bytes of the object.

@@ -2,12 +2,6 @@ public import BlobRecord
 internal import BlobStore
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 // What files, pipes and sockets hold, in pieces: never in memory as a whole, and not kept there.
 extension BlobCache {
   /// Stores a file's content, or what a named pipe yields until its end.

@@ -1,12 +1,6 @@
 public import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 // Blobs that arrive, or are read, in pieces. They bypass memory, which is for small blobs.
 extension BlobCache {
   /// Begins to store a blob whose payload arrives in pieces.

@@ -1,12 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension CacheEngine {
   /// Opens a record on disk. Blocks.
   ///

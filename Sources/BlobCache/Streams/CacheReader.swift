@@ -1,12 +1,6 @@
 public import BlobRecord
 public import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A blob that is read in parts: `BlobCache.openReader`.
 ///
 /// It keeps its blob, whatever becomes of the key. What it reads does not go to memory. Any number of tasks may use it.

@@ -2,12 +2,6 @@ public import BlobRecord
 internal import BlobStore
 internal import Locks
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A blob that is stored in pieces: `BlobCache.openWriter`.
 ///
 /// It is used by one task at a time, and holds no thread between two calls. Dropped without a commit, it leaves nothing.

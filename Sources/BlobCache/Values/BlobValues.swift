@@ -1,12 +1,6 @@
 public import BlobRecord
 public import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A cache seen as one of values of one type.
 ///
 /// It keeps nothing itself: several views, of several types, may share a cache. Values are decoded at each load, on the

@@ -1,12 +1,6 @@
 internal import BlobStore
 internal import Locks
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// The decoding of one load's blobs: each once, even if several looks find it.
 ///
 /// Looks in memory, on disk, and by other waiters may find one blob.

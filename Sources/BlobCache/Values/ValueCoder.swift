@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// Turns values into payloads and back.
 public protocol ValueCoder<Value>: Sendable {
   associatedtype Value: Sendable

@@ -1,12 +1,6 @@
 public import BlobRecord
 public import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 // A blob staged for a key is written before its record is touched, locked or unlocked.
 extension BlobCache {
   /// Sets the update time of a record with ttl 0 to now.

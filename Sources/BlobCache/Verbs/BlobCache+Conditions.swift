@@ -1,12 +1,6 @@
 package import BlobRecord
 package import BlobStore
 
-#if canImport(FoundationEssentials)
-  package import FoundationEssentials
-#else
-  package import Foundation
-#endif
-
 // Changes that are made if the record in their place allows it, whatever other processes do meanwhile (Semantics.md, A29).
 // What is staged for the key is written first.
 extension BlobCache {

@@ -1,12 +1,6 @@
 public import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension BlobCache {
   /// Stores a blob on disk and in memory, and replaces an earlier one of the key.
   ///

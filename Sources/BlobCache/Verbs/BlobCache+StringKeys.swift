@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 public import BlobStore
 
 // A string is a sequence, so that the compiler takes a string for the keys of a verb on many, and speaks of characters.

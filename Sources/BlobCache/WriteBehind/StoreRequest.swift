@@ -1,12 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// The blob of a store, with its options.
 struct StoreRequest: Sendable {
   /// The caller's payload: perhaps a slice of more bytes, or a mapping of a file that changes.

@@ -2,12 +2,6 @@
   public import BlobCache
   internal import NIOHTTP1
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   extension HTTPEngine {
     /// - Throws: `RemoteError`; `unsupported` for all servers but `blobcache serve`.
     public func list(_ prefix: RemoteName, page: String?) async throws -> RemotePage {

@@ -2,12 +2,6 @@
   public import BlobCache
   internal import NIOHTTP1
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// A lease is an object `NAME%lease` of `blobcache serve` that holds its holder, and ends there by itself.
   extension HTTPEngine: RemoteLeasing {
     /// - Throws: `RemoteError`; `unsupported` for all servers but `blobcache serve`.

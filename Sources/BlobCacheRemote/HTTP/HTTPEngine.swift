@@ -4,12 +4,6 @@
   internal import Locks
   internal import NIOHTTP1
 
-  #if canImport(FoundationEssentials)
-    public import FoundationEssentials
-  #else
-    public import Foundation
-  #endif
-
   /// A server that keeps objects by their paths: GET, PUT and DELETE of HTTP/1.1.
   ///
   /// It speaks to `blobcache serve` (below `/v1/blobs`, where it lists too, and sets times to live), to nginx with WebDAV

@@ -2,12 +2,6 @@
   public import BlobCache
   internal import Locks
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   extension S3Engine {
     /// Puts an object with conditions that do not hold, and looks whether it is refused. Conditions are used from then on
     /// where it was.

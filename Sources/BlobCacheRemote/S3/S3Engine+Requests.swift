@@ -2,12 +2,6 @@
   internal import BlobCache
   internal import NIOHTTP1
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   extension S3Engine {
     /// Signs a request, and waits until its answer begins.
     ///

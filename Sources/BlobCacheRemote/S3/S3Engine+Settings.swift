@@ -1,12 +1,6 @@
 #if Remote
   internal import BlobRecord
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   extension S3Engine {
     /// Which bucket, where, and by whom.
     public struct Settings: Sendable {

@@ -3,12 +3,6 @@
   internal import BlobRecord
   internal import Locks
 
-  #if canImport(FoundationEssentials)
-    public import FoundationEssentials
-  #else
-    public import Foundation
-  #endif
-
   /// A bucket of Amazon S3, or of a server that speaks its protocol.
   ///
   /// Requests are signed by Signature Version 4. Each upload carries the CRC-32 of its bytes. Conditions are used only

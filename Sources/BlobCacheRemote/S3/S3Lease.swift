@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// The content of an object that is a lease.
 struct S3Lease: Equatable {
   let holder: String

@@ -2,12 +2,6 @@
   internal import Crypto
   internal import Locks
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// Signs requests by AWS Signature Version 4.
   ///
   /// Source: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html

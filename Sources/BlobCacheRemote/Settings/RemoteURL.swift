@@ -1,12 +1,6 @@
 #if Remote
   public import BlobCache
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// A remote engine and the namespace in it, in one text without secrets: Spec/Remote.md, *URLs*.
   ///
   ///     s3://BUCKET/NAMESPACE?endpoint=https://HOST:PORT&region=REGION&style=path

@@ -5,12 +5,6 @@
   internal import NIOFoundationCompat
   internal import Synchronization
 
-  #if canImport(FoundationEssentials)
-    public import FoundationEssentials
-  #else
-    public import Foundation
-  #endif
-
   /// A remote engine on Valkey or Redis: one server, or a cluster.
   ///
   /// Each object is a string under its name, which the server drops a minute after the record's end of life. The engine follows a

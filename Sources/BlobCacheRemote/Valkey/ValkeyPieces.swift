@@ -1,12 +1,6 @@
 #if Remote
   internal import BlobCache
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// An object in pieces of a mebibyte behind a smaller first one, each read when it is asked for.
   struct ValkeyPieces: AsyncSequence, Sendable {
     typealias Element = Data

@@ -1,11 +1,5 @@
 internal import Locks
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Who may ask a server for what: by the tokens that requests bring, and by the users at a Unix socket.
 ///
 /// It may be used from any thread.

@@ -2,12 +2,6 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension BlobResponder {
   private static var largestMessage: Int { 1 << 20 }
   private static var mostHashes: Int { 1000 }

@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// The SHA-256 that a blob is named after.
 struct ContentDigest: Equatable {
   /// 64 digits, the letters small.

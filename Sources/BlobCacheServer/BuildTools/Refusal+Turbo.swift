@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension Refusal {
   /// The refusal in JSON: as Turborepo's API describes it, and within `error`, where the client looks.
   var turboResponse: ServerResponse {

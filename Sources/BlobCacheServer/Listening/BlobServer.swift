@@ -4,12 +4,6 @@
   internal import NIOCore
   internal import NIOPosix
   public import ServiceLifecycle
-
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
   #if canImport(Darwin)
     internal import Darwin
   #elseif canImport(Glibc)

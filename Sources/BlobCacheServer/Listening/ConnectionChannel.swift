@@ -4,12 +4,6 @@
   internal import NIOCore
   internal import NIOHTTP1
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// The connections of a server: on each, requests of HTTP/1.1 one after the other.
   ///
   /// The parts of messages are taken from NIO's decoder as they come. So the end of a body is seen, not guessed from the end

@@ -4,12 +4,6 @@
   internal import NIOCore
   internal import NIOHTTP1
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// What is said on one connection: requests, and an answer to each.
   struct Conversation {
     private let directories: ServedDirectories

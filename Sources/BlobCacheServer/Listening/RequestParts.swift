@@ -2,12 +2,6 @@
   internal import NIOCore
   internal import NIOHTTP1
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// The parts of requests as they arrive on a connection.
   ///
   /// The task of the connection uses it, and whom it awaits: never two at once. That makes it `Sendable`.

@@ -2,12 +2,6 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A payload, or a part of it, in an open file from where the system can send it.
 ///
 /// As a sequence, it has the stretches of the file that may be sent, in order: offsets, behind the header of the record.

@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// What follows the header fields of a request or a response.
 public enum MessageBody: Sendable {
   case none

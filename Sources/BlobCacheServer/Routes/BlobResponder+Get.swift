@@ -2,12 +2,6 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension BlobResponder {
   /// Payloads up to this size are read as a whole, and kept in memory for the next request.
   private static var largestWhole: UInt64 { UInt64(PayloadPieces.pieceSize) }

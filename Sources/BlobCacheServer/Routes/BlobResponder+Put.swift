@@ -2,12 +2,6 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension BlobResponder {
   /// Payloads whose size is told, and is up to this, are stored as a whole. Pieces of larger ones are gathered to it.
   private static var pieceSize: Int { Upload.pieceSize }

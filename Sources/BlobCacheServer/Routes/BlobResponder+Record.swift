@@ -1,12 +1,6 @@
 internal import BlobCache
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension BlobResponder {
   /// The record as it lies on disk: the header, the payload, and what lies behind it. It is not touched.
   func record(_ key: BlobKey) async throws -> ServerResponse {

@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Several ranges of a payload in one body, `multipart/byteranges` (RFC 9110, 14.6).
 struct PartsOfBlob: AsyncSequence, Sendable {
   typealias Element = Data

@@ -1,11 +1,5 @@
 internal import BlobCache
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A payload, or a part of it, in pieces. Each is made when it is asked for, so that a slow reader holds one.
 struct PayloadPieces: AsyncSequence, Sendable {
   typealias Element = Data

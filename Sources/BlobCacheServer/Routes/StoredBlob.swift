@@ -1,12 +1,6 @@
 internal import BlobCache
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A blob that was found: in memory as a whole, or in a file that is open.
 enum StoredBlob {
   case whole(Blob)

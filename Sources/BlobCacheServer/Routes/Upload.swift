@@ -1,12 +1,6 @@
 internal import BlobCache
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A body on its way to the disk: pieces as they arrive are gathered to larger ones.
 struct Upload {
   static let pieceSize = 256 << 10

@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A content type that was sent with a blob, and is kept as its extended data.
 struct MediaType {
   /// As it was sent, such as `text/plain; charset=utf-8`.

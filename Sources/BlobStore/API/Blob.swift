@@ -1,11 +1,5 @@
 public import BlobRecord
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A blob as it was loaded: the payload, and the header it lay under.
 public struct Blob: Sendable {
   public let key: BlobKey

@@ -1,11 +1,5 @@
 package import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension BlobStore {
   /// As `init(directory:configuration:)`, for a path in a string.
   public convenience init(directory: String, configuration: Configuration = Configuration()) throws(BlobStoreError) {

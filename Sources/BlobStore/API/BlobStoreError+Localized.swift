@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// So that `localizedDescription` tells what happened, instead of a number.
 extension BlobStoreError: LocalizedError {
   public var errorDescription: String? { description }

@@ -2,12 +2,6 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// The state of a record.
 public enum RecordState: String, CaseIterable, Sendable {
   /// Not expired, not locked.

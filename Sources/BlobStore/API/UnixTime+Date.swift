@@ -1,11 +1,5 @@
 public import BlobRecord
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension UnixTime {
   /// The second of a date. Dates that `Int64` cannot count become its least or its greatest value.
   public init(_ date: Date) {

@@ -2,12 +2,6 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// The records of a directory, whichever engine holds them: the only way from a verb to bytes on disk.
 ///
 /// A key has at most one record. It changes only while its key is held, and the compiler asks for the hold. There are two

@@ -3,12 +3,6 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A blob that is read in parts: `BlobStore.openReader`.
 ///
 /// It keeps its file open, and so its blob: a replacement, a removal or a collection takes nothing from it. Its calls may

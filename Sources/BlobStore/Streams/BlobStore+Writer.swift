@@ -1,11 +1,5 @@
 public import BlobRecord
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension BlobStore {
   /// Begins to store a blob whose payload arrives in pieces.
   ///

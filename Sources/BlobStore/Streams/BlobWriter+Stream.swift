@@ -1,12 +1,6 @@
 internal import BlobRecord
 internal import Posix
 
-#if canImport(FoundationEssentials)
-  package import FoundationEssentials
-#else
-  package import Foundation
-#endif
-
 /// A record that is seen while it is written.
 struct VisibleStream {
   /// The one that it has in its file.

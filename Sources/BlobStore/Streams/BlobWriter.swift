@@ -2,12 +2,6 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A blob that is stored in pieces: `BlobStore.openWriter`.
 ///
 /// It holds no thread and no lock of the key between two calls. Its pieces lie in a temporary file, or in the record's

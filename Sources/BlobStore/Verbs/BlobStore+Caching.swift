@@ -3,12 +3,6 @@ internal import Logging
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  package import FoundationEssentials
-#else
-  package import Foundation
-#endif
-
 // The calls for a cache in front of the store, besides the verbs.
 extension BlobStore {
   /// Whether a store of so many bytes would be refused before anything is written.

@@ -2,12 +2,6 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension BlobStore {
   /// What lies beside a key's payload, without a look at the payload; the record is not touched.
   ///

@@ -2,12 +2,6 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension BlobStore {
   /// The blob stored under a key, if it is live.
   ///

@@ -1,12 +1,6 @@
 public import BlobRecord
 internal import Posix
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension BlobStore {
   /// Stores a blob, in the place of the one that the key had.
   ///

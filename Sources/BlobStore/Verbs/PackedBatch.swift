@@ -1,12 +1,6 @@
 internal import BlobRecord
 internal import Posix
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Small records that are stored together: their keys are held at once, and one call writes them all.
 ///
 /// The order of stripes is that of the holds. So two batches never wait for each other; and a batch waits for nobody. What

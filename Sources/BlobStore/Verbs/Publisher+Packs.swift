@@ -2,12 +2,6 @@ internal import BlobRecord
 internal import Logging
 internal import Posix
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension StoreCore {
   /// Whether a record with so large a payload may be small enough to be packed, as far as that is known before the directory
   /// is opened.

@@ -3,12 +3,6 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Writes records and puts them in their places, within the limits.
 struct Publisher {
   let core: StoreCore

@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A place beyond this machine that keeps records by name: an object store, a server, another cache.
 ///
 /// `RemoteTier` calls it, from many tasks at once. An engine says what went wrong by a `RemoteError`, and ends what it does

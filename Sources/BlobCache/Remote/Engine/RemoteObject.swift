@@ -1,11 +1,5 @@
 public import BlobRecord
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// An object that a remote engine has begun to send.
 public struct RemoteObject: Sendable {
   /// The bytes that it has in all; nil if the engine does not say.

@@ -2,12 +2,6 @@ package import BlobRecord
 package import BlobStore
 internal import Posix
 
-#if canImport(FoundationEssentials)
-  package import FoundationEssentials
-#else
-  package import Foundation
-#endif
-
 /// The records of a namespace in a remote engine, without a directory: what a person looks at, and changes, by a tool.
 ///
 /// Its errors are told, where those of a cache are misses. Each request has a time: `patience` without an answer, or

@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// What one machine tells the others: that the engine has another blob of a key, or none.
 ///
 /// As a text: `blobcache1`, who tells it, `put` and the payload's checksum or `remove` and `-`, and the key in Base64.

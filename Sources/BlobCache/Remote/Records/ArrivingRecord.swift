@@ -1,12 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A record that arrives from a remote engine, piece by piece: every rule of the format is asked of it on the way.
 ///
 /// The header is judged as soon as it is there, the rest at the end.

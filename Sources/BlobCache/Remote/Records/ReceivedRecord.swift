@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A record that came from a remote engine, after every rule of the format was asked of it.
 struct ReceivedRecord: Sendable {
   let header: RecordHeader

@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// The seal behind a record in a remote engine: eight letters, and HMAC-SHA256 of the object's name and of the record.
 ///
 /// Source: RFC 2104, section 2.

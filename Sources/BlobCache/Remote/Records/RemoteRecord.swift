@@ -1,12 +1,6 @@
 public import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A record on its way to a remote engine: the bytes of a record's file, as any reader of the format takes them.
 ///
 /// It has no locks, which are promises of one machine. It has both checksums, and a time to live of its own.

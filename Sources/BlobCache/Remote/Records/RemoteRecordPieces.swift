@@ -1,12 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// The bytes of a record on its way to a remote engine.
 public struct RemoteRecordPieces: AsyncSequence, Sendable {
   let record: RemoteRecord

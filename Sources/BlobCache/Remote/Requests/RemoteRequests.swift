@@ -4,12 +4,6 @@ internal import Locks
 internal import Logging
 internal import Synchronization
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Requests to a remote engine: each with its deadline, asked of the breaker before, and counted.
 final class RemoteRequests: Sendable {
   /// What they need of the cache.

@@ -2,12 +2,6 @@ public import BlobRecord
 public import BlobStore
 internal import Locks
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A blob that is read while it is written: `BlobCache.openFollower`, `BlobCache.stream`.
 ///
 /// It keeps its blob, whatever becomes of the key. What it reads does not go to memory. Any number of tasks may use it, and

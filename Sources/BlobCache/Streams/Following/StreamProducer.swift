@@ -2,12 +2,6 @@ public import BlobRecord
 public import BlobStore
 internal import Locks
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// What a producer of `BlobCache.stream` writes its blob with.
 ///
 /// What it says of the record may be said at any time before the producer returns.

@@ -6,12 +6,6 @@
   internal import NIOFoundationCompat
   internal import NIOHTTP1
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// An answer that has begun.
   ///
   /// Its connection is given back when its body is read to the end. It is closed if the answer is let go before.

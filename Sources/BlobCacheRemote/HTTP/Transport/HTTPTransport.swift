@@ -6,12 +6,6 @@
   internal import NIOHTTP1
   internal import Synchronization
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// Sends requests to one server over connections that it keeps. It tries nothing twice, and follows no redirects.
   final class HTTPTransport: Sendable {
     struct Limits: Sendable {

@@ -4,12 +4,6 @@
   internal import NIOCore
   internal import NIOFoundationCompat
 
-  #if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-  #else
-    internal import Foundation
-  #endif
-
   /// The bytes of a record, as the client takes them, until it is closed.
   ///
   /// A server may answer before all bytes are sent. Then async-http-client 1.37 keeps a task that waits to send more, for

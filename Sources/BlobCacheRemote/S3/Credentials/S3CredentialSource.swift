@@ -1,11 +1,5 @@
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Where an engine for S3 has its credentials from: the environment, a file, or a service of the program's own.
 public protocol S3CredentialSource: Sendable {
   /// The credentials as they are now. An engine keeps them for five minutes, or until they end.

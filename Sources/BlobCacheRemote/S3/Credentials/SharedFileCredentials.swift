@@ -1,11 +1,5 @@
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A profile of the file that AWS's tools share: `~/.aws/credentials`.
 public struct SharedFileCredentials: S3CredentialSource {
   private let path: FilePath?

@@ -1,11 +1,5 @@
 internal import BlobCache
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// The fields of a form that a page of the viewer has sent.
 struct FormFields {
   private let fields: [(name: String, value: String)]

@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// A file that the pages use. The program has it built in.
 struct ViewerAsset: Sendable {
   let route: ViewerRoute

@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Numbers as people read them.
 enum Quantities {
   /// To a tenth of a decimal unit: `512 B`, `34.2 KB`.

@@ -2,12 +2,6 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// What a page shows of a payload.
 enum Preview: Sendable {
   case image

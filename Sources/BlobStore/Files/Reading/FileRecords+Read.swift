@@ -3,12 +3,6 @@ internal import Posix
 internal import Synchronization
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension FileRecords {
   /// Reads a whole record.
   ///

@@ -2,12 +2,6 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Reads that never wait for the disk. They check what the ordinary reads check, and leave all that is odd to those.
 extension FileRecords {
   /// Reads a whole record that is in memory.

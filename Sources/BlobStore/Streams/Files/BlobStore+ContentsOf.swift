@@ -2,12 +2,6 @@ public import BlobRecord
 package import Posix
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 extension BlobStore {
   /// Stores a payload from a descriptor, read to its end in pieces of 256 KiB.
   ///

@@ -2,12 +2,6 @@ public import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A blob that is read while it is written: `BlobStore.openFollower`.
 ///
 /// It keeps its file open, and so its blob: a replacement or a removal takes nothing from it. All followers of a blob in

@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  package import FoundationEssentials
-#else
-  package import Foundation
-#endif
-
 /// A walk over a payload that grows, piece by piece. At its end, the checksum was right.
 package struct FollowedPieces: Sendable {
   private let follower: BlobFollower

@@ -7,12 +7,6 @@
 #elseif canImport(Android)
   internal import Android
 #endif
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Memory of a payload's size, not zeroed, that becomes `Data` without a copy.
 @safe struct PayloadBuffer: ~Copyable {
   let bytes: UnsafeMutableRawBufferPointer

@@ -1,11 +1,5 @@
 internal import BlobRecord
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// What notes the uses of records that have no headers of their own to write to.
 protocol UseNotes: AnyObject, Sendable {
   /// Moves the time of a record's last use, never back. Waits for nothing.

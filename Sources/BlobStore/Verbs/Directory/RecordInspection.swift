@@ -2,12 +2,6 @@ public import BlobRecord
 internal import Posix
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  public import FoundationEssentials
-#else
-  public import Foundation
-#endif
-
 /// A record in detail: each field of its header judged by itself, and the payload.
 ///
 /// A packed record is shown as the file that it would be.

@@ -2,12 +2,6 @@ internal import BlobRecord
 internal import Posix
 public import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 extension BlobStore {
   /// Stores every file of a directory: a plain one, or another library's cache. The directory stays as it is.
   ///

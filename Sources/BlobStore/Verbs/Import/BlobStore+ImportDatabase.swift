@@ -2,12 +2,6 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-#if canImport(FoundationEssentials)
-  internal import FoundationEssentials
-#else
-  internal import Foundation
-#endif
-
 /// Where a cache with a database keeps what.
 struct DatabaseLayout {
   let database: String
