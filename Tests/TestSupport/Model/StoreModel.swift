@@ -1,6 +1,6 @@
 package import BlobRecord
 package import BlobStore
-package import Foundation
+internal import Foundation
 
 /// What a directory of blobs must hold and answer, as a dictionary: the rules of Spec/Semantics.md, and nothing of how
 /// they are kept.

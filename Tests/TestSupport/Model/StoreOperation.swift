@@ -1,6 +1,6 @@
 package import BlobRecord
 package import BlobStore
-package import Foundation
+internal import Foundation
 internal import SystemPackage
 
 /// One operation of a store as a value, so that it can be chosen by chance, printed, and done to a store and a model.

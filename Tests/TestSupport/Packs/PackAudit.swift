@@ -1,6 +1,6 @@
 internal import BlobRecord
 package import BlobStore
-package import Foundation
+internal import Foundation
 package import SystemPackage
 
 /// What the packs of a directory hold, and where they contradict themselves: read from the bytes of their files alone.
