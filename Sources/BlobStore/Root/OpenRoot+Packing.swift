@@ -3,25 +3,27 @@ internal import Posix
 
 /// What a store packs in a directory: Spec/Semantics.md, I1a to I1d.
 extension OpenRoot {
-  /// Finds out what is packed, as far as configuration and settings say it. The first store finds out the rest.
+  /// Decides what a store packs in this directory: what its configuration says, otherwise what the directory's settings say,
+  /// otherwise nothing.
+  ///
+  /// A configuration that packs leaves the decision open in a directory whose settings do not mention packing, because the first
+  /// store records it there (`SettingsChange.sayWhatIsNew`).
   ///
   /// System calls: none.
   ///
-  /// - Parameter settings: the directory's; nil where it keeps none.
+  /// - Parameter settings: The directory's settings, or `nil` if it has none.
   func findPacking(_ configuration: BlobStore.Configuration, settings: BlobStore.DirectorySettings?) {
-    if !configuration.mayPack {
-      setPacking(.off)
-    } else if let said = settings?.packing {
-      setPacking(configuration.packing ?? said)
-    } else if isOpenToOthers {
-      setPacking(configuration.packing ?? .off)
+    guard configuration.mayPack, let packing = configuration.packing else {
+      setPacking(configuration.mayPack ? settings?.packing ?? .off : .off)
+      return
     }
+    if settings?.packing != nil || isOpenToOthers { setPacking(packing) }
   }
 
-  /// Whether nothing is packed here unless it is asked for.
+  /// A Boolean value that indicates whether the directory keeps no record of what it packs.
   ///
-  /// Strangers do not believe each other's settings. Users who may only read cannot open the control file, without which no
-  /// packed record is found.
+  /// Users who do not trust each other do not believe each other's settings. Users who may only read cannot open the control
+  /// file, without which no packed record is found.
   var isOpenToOthers: Bool { ownership.isSharedByStrangers || ownership.isOpenToReaders }
 
   /// Whether no record was ever stored in the directory, and packs can be shared in it: the control file is missing or has

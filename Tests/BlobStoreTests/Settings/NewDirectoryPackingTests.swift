@@ -6,7 +6,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// Spec/Semantics.md, I1a to I1d: a store that leaves it to its directory what is packed.
+/// Spec/Semantics.md, I1a to I1d: what stores pack in new directories and in directories that are in use.
 @Suite struct NewDirectoryPackingTests: BetweenCalls {
   let cache: Cache
   let trace = CallTrace()
@@ -15,8 +15,11 @@ import Testing
 
   private static let settingsFile = ".blobcache.conf"
 
+  private static let packs = BlobStore.Packing.upTo(8192)
+
+  /// - Parameter packing: `nil` for a store that follows its directory.
   private func store(
-    _ packing: BlobStore.Packing? = nil, in other: Cache? = nil, files: Files = Files(),
+    _ packing: BlobStore.Packing?, in other: Cache? = nil, files: Files = Files(),
     _ change: (inout BlobStore.Configuration) -> Void = { _ in }
   ) throws -> BlobStore {
     try (other ?? cache).store(files: files) {
@@ -42,9 +45,26 @@ import Testing
 
   // MARK: - New directories
 
+  /// A blob is one file unless somebody asks for packs.
+  @Test(arguments: [RecordNaming.encoded, .sha256], [nil] + RecordArrangement.allCases)
+  func aStoreThatIsNotToldPacksNothing(naming: RecordNaming, arrangement: RecordArrangement?) throws {
+    let store = try store(nil) { $0.layout = .init(naming: naming, arrangement: arrangement) }
+    try store.store(payload(1), for: "small")
+    var writer = try store.openWriter(for: "stream")
+    try writer.append(payload(2))
+    try writer.commit()
+    let blobs: [(key: BlobKey, payload: Data)] = [("one", payload(3)), ("two", payload(4))]
+    for result in store.store(blobs) {
+      #expect(throws: Never.self) { try result.result.get() }
+    }
+    #expect(try recordFiles().count == 4)
+    #expect(try packingThatIsSaid() == nil)
+    #expect(try !cache.exists(".packs"))
+  }
+
   @Test(arguments: [RecordNaming.encoded, .sha256], [nil] + RecordArrangement.allCases)
   func theFirstStorePacksAndSaysSo(naming: RecordNaming, arrangement: RecordArrangement?) throws {
-    let store = try store { $0.layout = .init(naming: naming, arrangement: arrangement) }
+    let store = try store(Self.packs) { $0.layout = .init(naming: naming, arrangement: arrangement) }
     try store.store(payload(100), for: "small")
     #expect(try cache.files() == Cache.filesOfPacks)
     #expect(try packingThatIsSaid() == .upTo(8192))
@@ -59,7 +79,7 @@ import Testing
       #expect(throws: Never.self) { try result.result.get() }
     }
     #expect(try recordFiles().count == 1)
-    let other = try self.store { $0.layout = .init(naming: naming, arrangement: arrangement) }
+    let other = try self.store(nil) { $0.layout = .init(naming: naming, arrangement: arrangement) }
     try other.store(payload(300), for: "other")
     #expect(try recordFiles().count == 1)
     for (key, byteCount) in [("small", 100), ("large", 9000), ("stream", 200), ("one", 1), ("other", 300)] {
@@ -96,11 +116,13 @@ import Testing
   }
 
   /// Users who do not trust each other could not read each other's settings, and those who may only read open no control file.
-  @Test(arguments: [0o1777, 0o755, 0o750] as [mode_t]) func whereOthersMayLookNothingIsPacked(mode: mode_t) throws {
+  @Test(arguments: [0o1777, 0o755, 0o750] as [mode_t]) func whereOthersMayLookTheSettingsDoNotMentionPacking(mode: mode_t) throws {
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), mode), "chmod")
-    #expect(try isFile("small", storedBy: store()))
+    try store(Self.packs).store(payload(100), for: "small")
     #expect(try packingThatIsSaid() == nil)
+    #expect(try isFile("other", storedBy: store(nil)))
+    #expect(try store(nil).load("small")?.payload == payload(100))
   }
 
   /// What makes a control file before there is a record does not make a directory one in use.
@@ -108,21 +130,21 @@ import Testing
     for makesDirectory in [true, false] {
       let cache = try Cache()
       if makesDirectory { try cache.makeDirectory("") }
-      let store = try store(in: cache)
+      let store = try store(Self.packs, in: cache)
       let unlock = try #require(try store.tryProductionLock(of: "small"))
-      try self.store(in: cache).store(payload(100), for: "small")
+      try self.store(Self.packs, in: cache).store(payload(100), for: "small")
       unlock()
       #expect(try recordFiles(in: cache) == [])
     }
-    _ = try store().firstHistory(of: "small")
-    #expect(try !isFile("small", storedBy: store()))
+    _ = try store(Self.packs).firstHistory(of: "small")
+    #expect(try !isFile("small", storedBy: store(Self.packs)))
   }
 
   /// Its control file has counted no record yet.
   @Test(arguments: ["lock", "touch", "extend", "collect", "wipe"], [true, false])
   func whatFindsNothingLeavesADirectoryNew(operation: String, inAnotherStore: Bool) throws {
     try cache.makeDirectory("")
-    let store = try store()
+    let store = try store(Self.packs)
     switch operation {
     case "lock": #expect(try store.lock("small") == .notFound)
     case "touch": #expect(try store.touch("small") == .notFound)
@@ -130,25 +152,25 @@ import Testing
     case "collect": _ = try store.collect()
     default: try store.removeAll(.locked)
     }
-    #expect(try !isFile("small", storedBy: inAnotherStore ? self.store() : store))
+    #expect(try !isFile("small", storedBy: inAnotherStore ? self.store(Self.packs) : store))
     #expect(try packingThatIsSaid() == .upTo(8192))
   }
 
   /// On a network file system, and where a mapping needs room.
   @Test(arguments: [1, 2]) func whereMemoryIsNotSharedADirectoryIsNotTurnedToPacks(hazard: Int) throws {
     trace.onCall { call, _ in call == .volumeStatus ? .answer(hazard) : nil }
-    #expect(try isFile("small", storedBy: store(files: trace.files)))
+    #expect(try isFile("small", storedBy: store(Self.packs, files: trace.files)))
     #expect(try packingThatIsSaid() == nil)
     // It is in use by then.
     trace.onCall(nil)
-    #expect(try isFile("other", storedBy: store()))
+    #expect(try isFile("other", storedBy: store(nil)))
   }
 
   /// Before the directory is open, it may be one for a pack.
   @Test func aFileThatIsTooLargeMakesNothing() throws {
     let file = cache.outside.path.appending("file")
     try payload(20_001).write(to: URL(filePath: file.string))
-    let store = try store { $0.limits.payload = 20_000 }
+    let store = try store(Self.packs) { $0.limits.payload = 20_000 }
     expect(.payloadTooLarge) { try store.store(contentsOf: file, for: "large") }
     #expect(try cache.state("") == nil)
   }
@@ -162,32 +184,32 @@ import Testing
     try old.store(payload(50), for: "old")
     if isEmpty { try old.removeAll(.all) }
     let before = try cache.exists(Self.settingsFile) ? cache.bytes(Self.settingsFile) : nil
-    #expect(try isFile("small", storedBy: store { $0.layout.arrangement = arrangement }))
+    #expect(try isFile("small", storedBy: store(nil) { $0.layout.arrangement = arrangement }))
     #expect(try packingThatIsSaid() == nil)
     #expect(try cache.exists(Self.settingsFile) ? cache.bytes(Self.settingsFile) == before : before == nil)
   }
 
   @Test(arguments: ["fo/other", "notes", "x"]) func aDirectoryWithFilesStaysAsItIs(file: String) throws {
     try cache.write([1], to: file)
-    #expect(try isFile("small", storedBy: store()))
+    #expect(try isFile("small", storedBy: store(nil)))
     #expect(try !cache.exists(Self.settingsFile))
   }
 
   /// Settings and control file are lost, and packs are there: by whom they were wanted is not known.
   @Test func packsAloneDoNotTurnPackingOn() throws {
-    try store().store(payload(100), for: "packed")
+    try store(Self.packs).store(payload(100), for: "packed")
     for file in [Self.settingsFile, ".blobcache"] { try FileManager.default.removeItem(atPath: cache.path(file)) }
-    let store = try store()
+    let store = try store(nil)
     #expect(try isFile("small", storedBy: store))
     #expect(try store.load("packed")?.payload == payload(100))
     #expect(try packingThatIsSaid() == nil)
   }
 
   @Test func aResetTurnsItOff() throws {
-    try store().store(payload(100), for: "packed")
+    try store(Self.packs).store(payload(100), for: "packed")
     #expect(try BlobStore.changeSettings(of: cache.root, resetting: true) { _ in }.packing == nil)
-    #expect(try isFile("small", storedBy: store()))
-    #expect(try store().load("packed")?.payload == payload(100))
+    #expect(try isFile("small", storedBy: store(nil)))
+    #expect(try store(nil).load("packed")?.payload == payload(100))
   }
 
   // MARK: - What is said
@@ -195,15 +217,15 @@ import Testing
   @Test(arguments: [BlobStore.Packing.off, .upTo(150)]) func theSettingsDecide(said: BlobStore.Packing) throws {
     try cache.makeDirectory("")
     try BlobStore.changeSettings(of: cache.root) { $0.packing = said }
-    #expect(try isFile("large", storedBy: store()) == (said == .off))
-    #expect(try isFile("larger", storedBy: store(), 150))
+    #expect(try isFile("large", storedBy: store(nil)) == (said == .off))
+    #expect(try isFile("larger", storedBy: store(nil), 150))
     #expect(try packingThatIsSaid() == said)
   }
 
   @Test func settingsWithoutPackingKeepWhatTheySay() throws {
     try cache.makeDirectory("")
     try BlobStore.changeSettings(of: cache.root) { $0.sizeLimit = .atMost(1 << 30) }
-    #expect(try !isFile("small", storedBy: store()))
+    #expect(try !isFile("small", storedBy: store(Self.packs)))
     let settings = try BlobStore.settings(of: cache.root)
     #expect(settings.sizeLimit == .atMost(1 << 30) && settings.packing == .upTo(8192))
     #expect(settings.arrangement == .spread)
@@ -211,10 +233,10 @@ import Testing
 
   /// `blobcache configure DIR --packing off`, for programs that open the directory from then on.
   @Test func settingsThatChangeHoldFromThenOn() throws {
-    let store = try store()
+    let store = try store(Self.packs)
     try store.store(payload(100), for: "packed")
     try BlobStore.changeSettings(of: cache.root) { $0.packing = .off }
-    let later = try self.store()
+    let later = try self.store(nil)
     #expect(try isFile("small", storedBy: later))
     #expect(try later.load("packed")?.payload == payload(100))
     // One record, which is a file now.
@@ -222,24 +244,24 @@ import Testing
     #expect(try store.load("packed")?.payload == payload(40))
     #expect(try later.records().map(\.key?.string).sorted { $0 ?? "" < $1 ?? "" } == ["packed", "small"])
     try BlobStore.changeSettings(of: cache.root) { $0.packing = .upTo(8192) }
-    #expect(try !isFile("again", storedBy: self.store()))
+    #expect(try !isFile("again", storedBy: self.store(nil)))
   }
 
   @Test func aProgramThatSaysOffFindsWhatIsPacked() throws {
-    try store().store(payload(100), for: "packed")
+    try store(Self.packs).store(payload(100), for: "packed")
     let off = try store(.off)
     #expect(try off.load("packed")?.payload == payload(100))
     #expect(try isFile("small", storedBy: off))
     #expect(try off.remove("packed") == .done)
     #expect(try packingThatIsSaid() == .upTo(8192))
-    #expect(try !isFile("other", storedBy: store()))
+    #expect(try !isFile("other", storedBy: store(nil)))
   }
 
   /// Others go by what the program that makes the directory packs.
   @Test func aProgramThatMakesTheDirectorySaysItsOwn() throws {
     #expect(try !isFile("small", storedBy: store(.upTo(500))))
     #expect(try packingThatIsSaid() == .upTo(500))
-    #expect(try !isFile("other", storedBy: store()))
+    #expect(try !isFile("other", storedBy: store(nil)))
     #expect(try isFile("larger", storedBy: store(), 500))
     #expect(try !isFile("largest", storedBy: store(.upTo(8192)), 1000))
     #expect(try packingThatIsSaid() == .upTo(500))
@@ -249,7 +271,7 @@ import Testing
     try store(.off).store(payload(100), for: "old")
     #expect(try !isFile("small", storedBy: store(.upTo(500))))
     #expect(try packingThatIsSaid() == nil)
-    #expect(try isFile("other", storedBy: store()))
+    #expect(try isFile("other", storedBy: store(nil)))
   }
 
   // MARK: - Between calls
@@ -258,7 +280,7 @@ import Testing
   private static let ofStripes: Set<SystemCall> = [.takeStripe, .freeStripe]
 
   /// Another's first store comes before each call of the first store in turn, or finds its key held.
-  @Test(arguments: [nil, BlobStore.Packing.off]) func firstStoresAgreeAtEveryCall(others: BlobStore.Packing?) throws {
+  @Test(arguments: [packs, .off]) func firstStoresAgreeAtEveryCall(others: BlobStore.Packing) throws {
     var (call, wasReached) = (0, true)
     while wasReached {
       let (cache, trace) = (try Cache(), CallTrace())
@@ -274,7 +296,7 @@ import Testing
         }
         return nil
       }
-      let store = try store(in: cache, files: trace.files)
+      let store = try store(Self.packs, in: cache, files: trace.files)
       try store.store(payload(60), for: "small")
       wasReached = calls.value > call
       #expect(try other.load("small")?.payload == payload(60), "before call \(call)")
@@ -282,9 +304,9 @@ import Testing
       let said = try BlobStore.settings(of: cache.root).packing
       #expect(others == .off || said == .upTo(8192), "before call \(call)")
       let files = try recordFiles(in: cache).count
-      try self.store(in: cache).store(payload(70), for: "later")
+      try self.store(nil, in: cache).store(payload(70), for: "later")
       #expect(try recordFiles(in: cache).count - files == (said == nil ? 1 : 0), "before call \(call)")
-      if others == nil { #expect(files == 0, "before call \(call)") }
+      if others == Self.packs { #expect(files == 0, "before call \(call)") }
       call += 1
     }
     #expect(call > 20)
@@ -305,10 +327,10 @@ import Testing
         }
         return nil
       }
-      try store(in: cache, files: trace.files).store(payload(60), for: "small")
+      try store(Self.packs, in: cache, files: trace.files).store(payload(60), for: "small")
       wasReached = calls.value > call
       guard wasReached else { break }
-      let store = try store(in: copy)
+      let store = try store(Self.packs, in: copy)
       try store.store(payload(70), for: "later")
       #expect(try store.load("later")?.payload == payload(70))
       #expect(try recordFiles(in: copy) == [], "before call \(call)")
@@ -322,7 +344,7 @@ import Testing
   @Test(arguments: [SystemCall.sync, .renameNoReplace, .write])
   func settingsThatCannotBeWrittenAreTheStoresError(call: SystemCall) throws {
     try cache.makeDirectory("")
-    let store = try store(files: trace.files) { $0.layout.arrangement = .prefix }
+    let store = try store(Self.packs, files: trace.files) { $0.layout.arrangement = .prefix }
     trace.onCall { [trace] found, _ in
       guard found == call else { return nil }
       trace.onCall(nil)
@@ -338,7 +360,7 @@ import Testing
   /// What needs a lock alone goes on where there is no room for settings. The first store says what it packs.
   @Test func aHistoryNeedsNoRoomForSettings() throws {
     try cache.makeDirectory("")
-    let store = try store(files: trace.files)
+    let store = try store(Self.packs, files: trace.files)
     trace.onCall { [trace] call, _ in
       guard call == .sync else { return nil }
       trace.onCall(nil)

@@ -13,6 +13,7 @@ import Testing
     directory = try TemporaryDirectory()
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
+    configuration.packing = .upTo(8192)
     store = try BlobStore(directory: directory.path.appending("cache"), configuration: configuration)
   }
 

@@ -241,8 +241,7 @@ extension StoreModel {
   /// Whether a record of so many bytes beside its header is packed by a store.
   private func isPacked(_ byteCount: Int) -> Bool {
     guard configuration.format == .checksummed, configuration.layout.naming != .verbatim else { return false }
-    // A new directory has a bound of its own.
-    guard case .upTo(let largest) = configuration.packing ?? .upTo(8192) else { return false }
+    guard case .upTo(let largest) = configuration.packing else { return false }
     return 40 + byteCount <= largest
   }
 

@@ -22,7 +22,7 @@ struct EffectiveSettings {
     let ofRecords = try BlobStore.arrangementOfRecords(in: directory, naming: naming)
     var builtIn = BlobStore.DirectorySettings(BlobStore.Configuration())
     builtIn.arrangement = BlobStore.Configuration().arrangementOfNewDirectories
-    builtIn.packing = try BlobStore.packingOfUnsaid(in: directory, naming: naming)
+    builtIn.packing = .off
     rows = DirectorySetting.allCases.map { setting in
       let places: [(settings: BlobStore.DirectorySettings?, source: String)] = [
         (environment, "environment (for collect)"), (own, "directory"), (hint, "program"),

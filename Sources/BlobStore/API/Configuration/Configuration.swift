@@ -18,10 +18,12 @@ extension BlobStore {
     /// medium, in `.recycled` below the root, until a store overwrites them or a collection empties it. `purge` removes
     /// the bytes at once.
     public var recycling = Recycling.automatic
-    /// Which records lie many to a file, where SPTPersistentCache does not share the directory; nil for the directory's own.
+    /// Which small records share files called packs. Default: `nil`, which follows the directory's settings and packs nothing if
+    /// they do not mention packing.
     ///
-    /// A directory's own is what its settings say, else `off`. A new directory gets `upTo` of 8 KiB, or what the store that
-    /// makes it has here, and says so in its settings.
+    /// A value set here overrides the directory's settings for the stores of this program. In a new directory, the first store
+    /// also records it in the settings, so that programs without a value of their own follow it. Directories that
+    /// SPTPersistentCache may share (`RecordNaming.verbatim`, or the `reference` format) are never packed.
     public var packing: Packing?
     /// How loads read packed records.
     public var packReads = PackReads.byCalls

@@ -42,6 +42,6 @@ extension BlobStore.Configuration {
   /// Whether this configuration's store packs records in any directory.
   var mayPack: Bool { packing != .off && hasOwnFormat }
 
-  /// What is packed in a directory that this configuration's store makes.
-  package var packingOfNewDirectories: BlobStore.Packing { mayPack ? packing ?? .upTo(8 << 10) : .off }
+  /// What a store with this configuration packs in a directory that it creates: nothing, unless `packing` says so.
+  package var packingOfNewDirectories: BlobStore.Packing { mayPack ? packing ?? .off : .off }
 }

@@ -22,24 +22,4 @@ extension BlobStore {
       return open.mustSayArrangement && open.arrangement == .spread ? nil : open.arrangement
     }
   }
-
-  /// What is packed in a directory whose settings do not say it, by a store that leaves it to the directory.
-  ///
-  /// - Parameter naming: the directory's.
-  package static func packingOfUnsaid(
-    in directory: FilePath, naming: RecordNaming
-  ) throws(BlobStoreError) -> Packing {
-    try withErrorContext("open") {
-      let files = Files()
-      var configuration = Configuration()
-      configuration.layout.naming = naming
-      guard let directory = try Directory(at: directory, files: files) else {
-        return configuration.packingOfNewDirectories
-      }
-      let open = try OpenRoot(directory, files.budget)
-      let logger = Logger(label: "BlobStore", factory: { _ in SwiftLogNoOpLogHandler() })
-      let isNew = try !open.isOpenToOthers && open.isNew(packs: PackDirectory.name, logger)
-      return isNew ? configuration.packingOfNewDirectories : .off
-    }
-  }
 }

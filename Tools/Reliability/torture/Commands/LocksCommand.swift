@@ -41,6 +41,7 @@ struct LocksCommand: ParsableCommand {
   func run() throws {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
+    configuration.packing = .upTo(8192)
     do {
       let store = try BlobStore(directory: .init(directory), configuration: configuration)
       if let worker { return try work(worker, store) }

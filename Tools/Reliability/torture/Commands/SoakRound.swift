@@ -43,6 +43,7 @@ final class SoakRound: Sendable {
   private static var configuration: BlobStore.Configuration {
     var configuration = BlobStore.Configuration()
     configuration.durability = .none
+    configuration.packing = .upTo(8192)
     // No size limit: a pass that a store starts by itself may go on when the threads have ended and things are counted.
     configuration.logger = Logger(label: "soak") { _ in SwiftLogNoOpLogHandler() }
     return configuration

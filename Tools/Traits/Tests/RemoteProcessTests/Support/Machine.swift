@@ -22,6 +22,7 @@ final class Machine: Sendable {
     change(&tier)
     var configuration = BlobCache.Configuration()
     configuration.remote = tier
+    configuration.store.packing = .upTo(8192)
     cache = try BlobCache(directory: FilePath(directory.path), configuration: configuration)
   }
 
