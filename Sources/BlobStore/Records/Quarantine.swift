@@ -1,0 +1,173 @@
+internal import BlobRecord
+internal import Locks
+internal import Logging
+internal import Posix
+internal import SystemPackage
+
+/// The hidden directory that damaged files are moved to, for people to look at.
+struct Quarantine: ~Copyable {
+  static let directoryName = ".quarantine"
+
+  let directory: Directory
+  /// Whose files are ours, and count.
+  let owners: FileOwners
+  /// Bytes it may hold; the oldest files give way.
+  let byteLimit: Int64
+
+  struct File {
+    let name: String
+    let byteCount: Int64
+    let modifiedSeconds: Int64
+  }
+
+  /// The regular files in it that are ours.
+  func files() throws -> [File] {
+    var files: [File] = []
+    var entries = try directory.entries()
+    while let entry = try entries.next() {
+      guard entry.isNameExact, let status = try directory.status(of: entry.name), status.type == .regular,
+        owners.include(ownerOf: status)
+      else { continue }
+      files.append(
+        File(name: entry.name, byteCount: status.size, modifiedSeconds: status.modifiedSeconds))
+    }
+    return files
+  }
+
+  /// How many files it may hold: people look at them.
+  static let fileLimit = 4096
+
+  /// The removed files, and the first error. The other files are removed in spite of it.
+  typealias Removal = (files: Int64, bytes: Int64, failure: FileError?)
+
+  /// Removes the oldest files until the rest is within the limits.
+  ///
+  /// - Returns: the files that were removed, or in a dry run would be, and the bytes of the rest. Files that cannot be
+  ///   removed do not count, so that no record is evicted for them.
+  func trim(dryRun: Bool = false) throws -> (files: Int64, bytes: Int64, failure: FileError?, bytesLeft: Int64) {
+    var files = try files()
+    var byteCount = files.reduce(Int64(0)) { $0.saturatingAdding($1.byteCount) }
+    var removed: Removal = (0, 0, nil)
+    files.sort { ($0.modifiedSeconds, $0.name) > ($1.modifiedSeconds, $1.name) }
+    while byteCount > byteLimit || files.count > Self.fileLimit, let oldest = files.popLast() {
+      do throws(FileError) {
+        if !dryRun { _ = try directory.unlink(oldest.name) }
+      } catch {
+        removed.failure = removed.failure ?? error
+        byteCount.saturatingAdd(-oldest.byteCount)
+        continue
+      }
+      removed.files += 1
+      removed.bytes.saturatingAdd(oldest.byteCount)
+      byteCount.saturatingAdd(-oldest.byteCount)
+    }
+    return (removed.files, removed.bytes, removed.failure, byteCount)
+  }
+
+  func removeAll() throws -> Removal {
+    var removed: Removal = (0, 0, nil)
+    for file in try files() {
+      do throws(FileError) {
+        guard try directory.unlink(file.name) else { continue }
+      } catch {
+        removed.failure = removed.failure ?? error
+        continue
+      }
+      removed.files += 1
+      removed.bytes.saturatingAdd(file.byteCount)
+    }
+    return removed
+  }
+}
+
+extension StoreCore {
+  /// The quarantine; nil before it is made, and where its name leads to something else than a directory of the cache's.
+  func quarantine() throws -> Quarantine? {
+    do {
+      guard let open = try root.opened(), let directory = try open.directory.openSubdirectory(Quarantine.directoryName)
+      else { return nil }
+      guard try open.ownership.owners.distrust(of: directory.status()) == nil else { return nil }
+      return Quarantine(directory: directory, owners: open.ownership.owners, byteLimit: quarantineByteLimit)
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    }
+  }
+
+  /// One hundredth of the size limit; without one, 64 MiB.
+  var quarantineByteLimit: Int64 { configuration.limits.size.map { $0 / 100 } ?? 64 << 20 }
+
+  /// Does with a damaged file what the policy of loads says, unless its stripe is taken. A failure is logged: the load
+  /// reports the damage itself.
+  ///
+  /// Some kinds of damage are only reported. After `keyMismatch`, the blob may be good under another name. A sound
+  /// header of another size or with unknown flags may come from a later version of this library.
+  func follow(_ policy: BlobStore.DamagePolicy, for error: RecordError, at path: RecordPath) throws {
+    switch error {
+    case .keyMismatch, .wrongHeaderSize, .unsupportedFlags, .recordIsStreamAndBusy: return
+    default: break
+    }
+    guard policy != .report else { return }
+    do {
+      guard let hold = try holdIfAvailable(path.digest), case .damaged(let settled) = try verifyRecord(path),
+        settled == error
+      else { return }
+      try discard(path, policy, hold)
+    } catch {
+      configuration.logger.warning(
+        "a damaged file was left in place: \(BlobStoreError(error, operation: policy.rawValue, key: nil))")
+    }
+  }
+
+  /// Removes a record, or moves it to the quarantine. Under its stripe.
+  func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: borrowing KeyHold) throws {
+    guard policy != .report, let open = try root.opened() else { return }
+    let place = open.placed(path)
+    let level = configuration.durability.level(concernsLock: false)
+    if let found = try records.findPacked(place, of: open, by: RecordJudge()) {
+      guard policy == .quarantine else {
+        _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, hold)
+        return
+      }
+      let quarantine = try madeQuarantine(in: open)
+      try records.movePacked(
+        found, to: OpenSubdirectory(quarantine.directory.reopened()), level, of: open, hold)
+      trim(quarantine)
+      return
+    }
+    guard let directory = try open.openSubdirectory(place.subdirectory),
+      case .record(let found) = records.find(place, in: directory, of: open, by: RecordJudge())
+    else { return }
+    switch policy {
+    case .report: break
+    case .remove:
+      _ = try records.remove(found, level, recycling: false, in: directory, of: open, hold)
+    case .quarantine:
+      let quarantine = try madeQuarantine(in: open)
+      let change = hold.beginPayloadChange(level)
+      defer { hold.end(change) }
+      try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
+      hold.count(from: found.size, to: nil)
+      trim(quarantine)
+    }
+  }
+
+  private func madeQuarantine(in open: OpenRoot) throws -> Quarantine {
+    let directory = try open.openOrMakeSubdirectory(Quarantine.directoryName)
+    if let distrust = try open.ownership.owners.distrust(of: directory.status()) {
+      throw BlobStoreError.foreignDirectory(at: directory.path, distrust)
+    }
+    return Quarantine(directory: directory, owners: open.ownership.owners, byteLimit: quarantineByteLimit)
+  }
+
+  private func trim(_ quarantine: borrowing Quarantine) {
+    do {
+      if let failure = try quarantine.trim().failure { throw failure }
+    } catch {
+      // The next collection trims it too.
+      LockOrder.outside {
+        configuration.logger.warning(
+          "the quarantine is too large: \(BlobStoreError(error, operation: "trim", key: nil))")
+      }
+    }
+  }
+}
