@@ -74,6 +74,14 @@ final class StoreCore: Sendable {
   /// Judges records as a load of that time does.
   func judge(at now: UnixTime) -> RecordJudge { RecordJudge(at: now, defaultExpiration: defaultExpiration) }
 
+  /// The error for a sound record that is larger than this store takes.
+  func tooLarge(_ header: RecordHeader, _ path: FilePath) -> BlobStoreError {
+    BlobStoreError(
+      .payloadTooLarge,
+      "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.limits.payload)",
+      path: path)
+  }
+
   /// How long a pass over the whole directory waits for other changes, all in all.
   var patience: Duration { min(configuration.access.lockTimeout, .milliseconds(200)) }
 

@@ -23,12 +23,13 @@ final class CollectionGate: Sendable {
 extension StoreCore {
   /// Runs a collection while no other thread of this store and no other process collects the directory.
   ///
-  /// - Parameter body: receives the control file; nil if it is missing, or may not be used.
-  /// - Throws: `collectionRunning` if another collection runs as long as this one waits; `notACache`.
+  /// - Parameters:
+  ///   - isCache: A Boolean value that indicates whether a missing control file may be made.
+  ///   - body: receives the control file; nil if it is missing, or may not be used.
+  /// - Throws: `collectionRunning` if another collection runs as long as this one waits.
   func withCollectorLock<Result>(
-    _ options: BlobStore.CollectionOptions, _ body: (ControlFile?) throws -> Result
+    _ options: BlobStore.CollectionOptions, isCache: Bool = true, _ body: (ControlFile?) throws -> Result
   ) throws -> Result {
-    let isCache = try !options.requiresCache || requireCache()
     var backoff = Backoff(timeout: options.waitsForOther ?? .zero, longestSleep: .milliseconds(100))
     while true {
       do {

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
@@ -127,5 +128,49 @@ extension OpenRoot {
     } catch let error as BlobStoreError where error.code == .foreignFile {
       return nil
     }
+  }
+}
+
+// MARK: - Of a record
+
+extension StoreCore {
+  /// The directory a record lies in; nil if it is missing, or something that is no directory has its name.
+  func recordSubdirectory(of path: RecordPath, _ open: OpenRoot) throws -> OpenSubdirectory? {
+    do {
+      return try open.subdirectory(path.subdirectory)
+    } catch let error as FileError where error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels {
+      return nil
+    } catch let error as BlobStoreError where error.code == .foreignFile {
+      return nil
+    }
+  }
+
+  /// Whether a key may have a file, beside its record in a pack or instead of it. Nothing that is remembered is asked, but for
+  /// the stripe's bit.
+  ///
+  /// System call: `fstatat(2)`; none where the stripe has no files.
+  func mayHaveFile(_ path: RecordPath, in open: OpenRoot, _ hold: borrowing KeyHold) throws -> Bool {
+    guard !hold.hasNoFiles else { return false }
+    do throws(FileError) {
+      return try open.directory.status(of: path.relative) != nil
+    } catch {
+      guard error.errno == .notDirectory || error.errno == .tooManySymbolicLinkLevels else { throw error }
+      return false
+    }
+  }
+
+  /// Looks for something in the directory that a record lies in. One that is remembered may have been removed, and made again
+  /// with a record in it: then the look is repeated there.
+  ///
+  /// - Returns: nil if the look has found nothing.
+  func lookInSubdirectory<Found: ~Copyable>(
+    of path: RecordPath, _ open: OpenRoot, _ look: (borrowing Directory) throws -> Found?
+  ) throws -> Found? {
+    guard let subdirectory = try recordSubdirectory(of: path, open) else { return nil }
+    if let found = try look(subdirectory.directory) { return found }
+    guard try open.forgetSubdirectoryIfReplaced(path.subdirectory, subdirectory),
+      let current = try recordSubdirectory(of: path, open)
+    else { return nil }
+    return try look(current.directory)
   }
 }

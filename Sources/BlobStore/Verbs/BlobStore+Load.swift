@@ -161,22 +161,6 @@ extension StoreCore {
       triesLeft -= 1
     }
   }
-
-  /// Opens the file at a path, if it is the cache's.
-  ///
-  /// - Throws: `DamagedRecord` if others may write to it.
-  func openRecord(_ path: RecordPath, for access: FileAccess) throws -> OpenedFile {
-    guard let open = try root.opened() else { return .absent }
-    return try records.open(open.placed(path), in: open, for: access)
-  }
-
-  /// The error for a sound record that is larger than this store takes.
-  func tooLarge(_ header: RecordHeader, _ path: FilePath) -> BlobStoreError {
-    BlobStoreError(
-      .payloadTooLarge,
-      "the payload of \(header.payloadSize) bytes is larger than the maximum of \(configuration.limits.payload)",
-      path: path)
-  }
 }
 
 // MARK: - Looks

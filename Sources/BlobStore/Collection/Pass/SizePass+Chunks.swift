@@ -26,7 +26,7 @@ extension SizePass {
     var compaction = PackCompaction(
       of: packs, isStopped: { [tally] in tally.isStopped }, didFail: { [tally] in tally.noteFailure($0) })
     compaction.allowance = PackCompaction.allowanceAtLimit
-    compaction.eviction = PackCompaction.Eviction(
+    compaction.eviction = PackCompaction.ChunkEviction(
       standings: standings, byteCount: Int64(share * Double(standings.byteCount)),
       evict: { try self.evict($0, upTo: $1, in: subdirectories) })
     try compaction.run()

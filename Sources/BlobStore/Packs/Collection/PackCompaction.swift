@@ -18,7 +18,7 @@ struct PackCompaction {
   private static let batch = 4
 
   /// Which records go instead of being moved.
-  struct Eviction {
+  struct ChunkEviction {
     /// Those that may go.
     let standings: ChunkStandings
     /// So many bytes have to go, as they lie in chunks.
@@ -29,7 +29,7 @@ struct PackCompaction {
 
   private var records: PackRecords
   /// nil where nothing has to go.
-  var eviction: Eviction?
+  var eviction: ChunkEviction?
   /// Chunks in use may take so much more than live records do.
   var allowance = Self.allowance
   private let isStopped: () -> Bool

@@ -3,8 +3,8 @@ internal import Posix
 
 extension BlobStore {
   /// Makes one collection. It removes expired records, leftovers of dead writers and of damage, and empty
-  /// subdirectories. If a limit is exceeded, unlocked records go too, the oldest update time first. They go down to the
-  /// target, by default nine tenths of the limit.
+  /// subdirectories. If a limit is exceeded, unlocked records are evicted in the order of `Configuration.Limits.eviction`,
+  /// by default the least frequently used first, down to the target. Default: nine tenths of the limit.
   ///
   /// A file to remove is chosen without a lock, and judged again under the record's stripe. Readers and writers of
   /// other keys never wait for it. Records that cannot be removed are logged and counted, and stay.
@@ -21,6 +21,7 @@ extension BlobStore {
 
 extension StoreCore {
   fileprivate func collect(_ options: BlobStore.CollectionOptions) throws -> BlobStore.CollectionReport {
-    try withCollectorLock(options) { try CollectionRun(self, options, $0).collect() }
+    let isCache = try !options.requiresCache || requireCache()
+    return try withCollectorLock(options, isCache: isCache) { try CollectionRun(self, options, $0).collect() }
   }
 }

@@ -1,7 +1,6 @@
 internal import BlobRecord
 internal import Logging
 internal import Posix
-internal import SystemPackage
 
 extension BlobStore {
   /// Checks every record, expired ones too: header, size, payload checksum and key digest.
@@ -117,81 +116,5 @@ extension StoreCore {
       else { return nil }
       return entry(of: found, at: now)
     }
-  }
-
-  /// Reads a whole record of any age, in pieces. A payload without a checksum is judged only by its size.
-  ///
-  /// - Throws: `payloadTooLarge` for a payload that no load returns: a file that claims to be endless is not read.
-  func verifyRecord(_ path: RecordPath) throws -> Reading<Void> {
-    if let reading = try verifyPackedRecord(path) { return reading }
-    let opened: OpenedFile
-    do {
-      opened = try openRecord(path, for: .read)
-    } catch let damaged as DamagedRecord {
-      return .damaged(damaged.error)
-    }
-    guard case .regular(let file, let status) = consume opened else { return .absent }
-    let stored: StoredHeader
-    switch try file.readHeader() {
-    case .success(let header): stored = header
-    case .failure(let error): return .damaged(error)
-    }
-    let judge = RecordJudge()
-    var facts = RecordFacts(fileSize: status.size)
-    // Before the payload is read: its checksum comes before the name's digest.
-    let header: RecordHeader
-    switch judge.judge(stored, facts) {
-    case .sound(let sound), .expired(let sound): header = sound
-    case .broken(let error, _): return .damaged(try file.settled(error))
-    }
-    guard header.payloadSize <= configuration.limits.payload else { throw tooLarge(header, file.location.path) }
-    if header.payloadChecksum != nil { try file.readPayloadChecksum(by: header, &facts) }
-    let kept = try file.readExtension(by: stored, &facts)
-    facts.nameDigest = path.digest
-    let verdict = judge.judge(stored, facts)
-    if case .sound = verdict,
-      let breach = configuration.layout.naming.breach(ofKept: kept?.key, inRecordNamed: path.fileName)
-    {
-      return .damaged(breach)
-    }
-    return Reading(verdict)
-  }
-
-  /// - Returns: nil if the record does not lie in a pack.
-  private func verifyPackedRecord(_ path: RecordPath) throws -> Reading<Void>? {
-    guard let open = try root.opened(),
-      let found = try records.findPacked(open.placed(path), of: open, by: RecordJudge(), comparesPayload: true)
-    else { return nil }
-    // As an entry, it is also compared with the key that it keeps.
-    let entry = entry(of: found, at: configuration.now())
-    if let error = entry.accessError { throw error }
-    if let damage = entry.damage { return .damaged(damage) }
-    return entry.header.map { .live($0, ()) } ?? .absent
-  }
-}
-
-extension OpenFile {
-  /// Reads the payload in pieces, for its CRC-32.
-  ///
-  /// - Parameter facts: told of the checksum, and of the file's size if that is not the header's any more.
-  borrowing func readPayloadChecksum(by header: RecordHeader, _ facts: inout RecordFacts) throws(FileError) {
-    let payloadByteCount = Int64(clamping: header.payloadSize)
-    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreCore.pieceByteCount, alignment: 16)
-    defer { unsafe buffer.deallocate() }
-    var checksum = CRC32()
-    var byteCount: Int64 = 0
-    while byteCount < payloadByteCount {
-      let wanted = unsafe UnsafeMutableRawBufferPointer(
-        rebasing: buffer.prefix(Int(min(payloadByteCount - byteCount, Int64(buffer.count)))))
-      let count = try unsafe read(into: wanted, at: Int64(RecordHeader.byteCount) + byteCount)
-      checksum.update(unsafe RawSpan(_unsafeBytes: wanted[..<count]))
-      byteCount += Int64(count)
-      if count < wanted.count {
-        // Another program has truncated the file since.
-        facts.bodyByteCount = byteCount
-        break
-      }
-    }
-    facts.payloadCRC = checksum.value
   }
 }
