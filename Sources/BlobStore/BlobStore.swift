@@ -10,8 +10,8 @@ public import SystemPackage
 /// What each operation means: Spec/Semantics.md.
 public final class BlobStore: Sendable {
   let core: StoreCore
-  /// nil where stores start no collections.
-  let keeper: LimitEnforcer?
+  /// nil if stores start no collections.
+  let limitEnforcer: LimitEnforcer?
 
   /// Takes a directory as a store. The first operation that needs the directory opens it, and the first store makes it.
   /// `init` reads nothing.
@@ -37,16 +37,16 @@ public final class BlobStore: Sendable {
       allowsWorldWritable: configuration.access.allowsWorldWritable, holder: holder,
       agreement: SettingsAgreement(configuration))
     core = StoreCore(root, configuration)
-    keeper = configuration.limits.collectsOnStore ? LimitEnforcer(core) : nil
+    limitEnforcer = configuration.limits.collectsOnStore ? LimitEnforcer(core) : nil
   }
 
   deinit { endCollection() }
 
   /// Ends a collection that a store has started, with the file in hand, and lets no other begin.
-  package func endCollection() { keeper?.close() }
+  package func endCollection() { limitEnforcer?.close() }
 
   /// Waits for the collection that a store may have started: for tests, which look at what it has left.
-  package func waitForCollection() { keeper?.waitUntilIdle() }
+  package func waitForCollection() { limitEnforcer?.waitUntilIdle() }
 
   public var configuration: Configuration { core.configuration }
 

@@ -94,7 +94,7 @@ final class CollectionRun {
 enum PostponedRemoval {
   /// It was due when it was met, and goes if it still is.
   case due(RecordPath, CollectedRecord.Cause)
-  /// One of the oldest, which goes if that is still needed.
+  /// One of the first to be evicted, which is removed if that is still needed.
   case candidate(EvictionCandidate)
 }
 

@@ -47,13 +47,13 @@ public struct BlobWriter: ~Copyable, Sendable {
     }
     let byteCount = header.fileByteCount
     let placed = try publisher.makeDraft(header, at: path, for: byteCount)
-    var reservation = store.keeper.map { RoomReservation($0) }
+    var reservation = store.limitEnforcer.map { RoomReservation($0) }
     if let expectedSize, expectedSize > 0 {
       try publisher.waitForRoom(for: RecordSize(bytes: byteCount, isLocked: header.isLocked), placed)
       reservation?.reserve(byteCount)
       try publisher.makingRoom(for: byteCount, of: path.digest) { try placed.draft.file.reserve(byteCount: byteCount) }
       // The volume has less room from now on.
-      store.keeper?.didStore(byteCount)
+      store.limitEnforcer?.didStore(byteCount)
     }
     self.key = key
     self.expected = expected
@@ -108,7 +108,7 @@ extension BlobWriter {
     byteCount = total
     if expectedSize == nil {
       reservation?.grow(to: total)
-      store.keeper?.didStore(Int64(bytes.byteCount))
+      store.limitEnforcer?.didStore(Int64(bytes.byteCount))
     }
     if let visible { core.streams.didGrow(visible.identity, to: byteCount) }
   }

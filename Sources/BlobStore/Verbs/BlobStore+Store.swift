@@ -96,7 +96,7 @@ extension BlobStore {
 // MARK: - Preparing
 
 extension BlobStore {
-  var publisher: Publisher { Publisher(core: core, keeper: keeper) }
+  var publisher: Publisher { Publisher(core: core, keeper: limitEnforcer) }
 }
 
 extension Publisher {

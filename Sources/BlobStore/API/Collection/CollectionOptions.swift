@@ -41,7 +41,7 @@ extension BlobStore {
     /// How long a file stays in the recycling bin unless it is needed: the default interval of collections.
     package var recycledFileAge: Duration = CollectionTiming().interval
 
-    /// How many of the oldest records are remembered while a limit is exceeded.
+    /// The number of records that are first in the order of eviction and remembered while a limit is exceeded.
     ///
     /// Each takes about 200 bytes. An eviction of up to so many takes one walk over the directory, a larger one two.
     package var rememberedRecords = 1 << 17
@@ -67,7 +67,7 @@ extension BlobStore {
     public enum Phase: String, Sendable {
       /// Looks at every record, and removes those that are due at any size of the directory.
       case expiry
-      /// Removes the oldest to keep the limits: a second look at every record.
+      /// Evicts records to keep the limits: a second look at every record.
       case size
     }
 

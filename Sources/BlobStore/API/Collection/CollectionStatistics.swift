@@ -16,7 +16,7 @@ extension BlobStore {
     ///
     /// Stopped ones do not count.
     public var passes: Int64 = 0
-    /// Collections that only removed the oldest records, known from an earlier one, to keep the limits.
+    /// Collections that only evicted records, known from an earlier one, to keep the limits.
     public var evictions: Int64 = 0
     public var expired: Int64 = 0
     public var evicted: Int64 = 0

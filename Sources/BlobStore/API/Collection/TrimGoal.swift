@@ -3,9 +3,10 @@ public import BlobRecord
 extension BlobStore {
   /// What a trim brings a directory to. Locked records stay, and count.
   public enum TrimGoal: Hashable, Sendable {
-    /// So many bytes at the most, headers included: records go, the oldest update time first.
+    /// The most bytes that may stay, headers included. Records are evicted in the order of `Configuration.Limits.eviction`.
     case byteCount(Int64)
-    /// So many records at the most, damaged ones among them: the oldest update time goes first.
+    /// The most records that may stay, damaged ones included. Records are evicted in the order of
+    /// `Configuration.Limits.eviction`.
     case recordCount(Int64)
     /// No record whose update time lies before.
     case updatedSince(UnixTime)

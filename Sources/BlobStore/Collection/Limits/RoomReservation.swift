@@ -36,16 +36,16 @@ final class RoomReservations: Sendable {
 
 /// Room for one writer's blob below the limit, until this value ends.
 struct RoomReservation: ~Copyable, Sendable {
-  private let keeper: LimitEnforcer
+  private let limitEnforcer: LimitEnforcer
   private let number: Int
   private var byteCount: Int64 = 0
 
-  init(_ keeper: LimitEnforcer) {
-    self.keeper = keeper
-    number = keeper.reservations.begin()
+  init(_ limitEnforcer: LimitEnforcer) {
+    self.limitEnforcer = limitEnforcer
+    number = limitEnforcer.reservations.begin()
   }
 
-  deinit { keeper.reservations.end(number) }
+  deinit { limitEnforcer.reservations.end(number) }
 
   /// Asks for as much room, if that is clearly more than before, and starts a collection if it is not there.
   mutating func grow(to byteCount: Int64) {
@@ -56,8 +56,8 @@ struct RoomReservation: ~Copyable, Sendable {
   /// Asks for as much room, and starts a collection if it is not there.
   mutating func reserve(_ byteCount: Int64) {
     self.byteCount = byteCount
-    keeper.reservations.set(number, to: byteCount)
-    keeper.makeReservedRoom()
+    limitEnforcer.reservations.set(number, to: byteCount)
+    limitEnforcer.makeReservedRoom()
   }
 
   /// Writers of less take their room at the commit.

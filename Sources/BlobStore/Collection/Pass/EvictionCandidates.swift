@@ -1,18 +1,18 @@
 internal import BlobRecord
 
-/// The oldest records that a walk has met, in bounded memory.
+/// The records that are the first to be evicted of those that a walk has met, in bounded memory.
 ///
 /// If they suffice, a size pass need not walk again.
 ///
-/// Invariant: while it `isUsable`, all evictable records that were met and are not newer than `newest` are among them.
+/// Invariant: while it `isUsable`, all evictable records that were met and do not come after `newest` in the order are among them.
 struct EvictionCandidates {
   private let capacity: Int
   private var candidates: [EvictionCandidate] = []
-  /// Those that are newer were dropped; nil if none was.
+  /// The last place that is kept: records with later places were dropped. nil if none was.
   private var newest: UnixTime?
-  /// Whether the oldest can be told apart in this much memory.
+  /// A Boolean value that indicates whether the first records can be told apart in this much memory.
   ///
-  /// They cannot if too many are of about one age.
+  /// They cannot if too many have about the same place.
   private(set) var isUsable = true
 
   /// - Parameter capacity: how many to remember; an eighth more for a moment.
@@ -21,7 +21,7 @@ struct EvictionCandidates {
   /// Whether all that may be evicted is here.
   var isComplete: Bool { isUsable && newest == nil }
 
-  /// Whether a record of that age belongs here.
+  /// Returns a Boolean value that indicates whether a record with that place belongs here.
   func concerns(_ time: UnixTime) -> Bool {
     guard isUsable else { return false }
     return newest.map { time <= $0 } ?? true
@@ -47,7 +47,7 @@ struct EvictionCandidates {
       && candidates.reduce(Int64(0)) { $0.saturatingAdding($1.size.bytes) } >= bytes
   }
 
-  /// Takes them, oldest first.
+  /// Takes them in the order of eviction.
   mutating func take() -> [EvictionCandidate] {
     defer { candidates = [] }
     // Times alone are moved about: records are large.

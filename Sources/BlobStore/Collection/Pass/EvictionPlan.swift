@@ -1,6 +1,6 @@
 package import BlobRecord
 
-/// Decides, walk by walk, which records go to free a number of bytes and records, oldest first.
+/// Decides, walk by walk, which records are evicted to free a number of bytes and records, those with the earliest places first.
 ///
 /// The first walk `measure`s. Each later one `decide`s: records older than the boundary go in any order. Records in a
 /// boundary wider than one second wait. They are few, and `finishWalk` returns them by age; or another walk narrows the
@@ -89,7 +89,7 @@ package struct EvictionPlan<Record> {
 
   /// Ends a walk.
   ///
-  /// - Returns: the records that were put off, oldest first: to be removed in this order until all `isDone`.
+  /// - Returns: the records that were put off, those with the earliest places first: to be removed in this order until all `isDone`.
   ///   `needsWalk` is true if there is another walk to be made instead.
   package mutating func finishWalk() -> (candidates: [Record], needsWalk: Bool) {
     defer { candidates = [] }

@@ -36,7 +36,7 @@ struct EvictionQueue {
     candidates.removeFirst(surplus.count)
   }
 
-  /// The oldest.
+  /// Takes the record that is next to be evicted.
   mutating func next() -> EvictionCandidate? {
     let candidate = candidates.popLast()
     if let candidate { bytes.saturatingAdd(-candidate.size.bytes) }

@@ -61,7 +61,7 @@ final class ExpiryPass {
     }
     walk.skim = { [unowned walk] in !mustEnd() && self.skim($0, in: walk) }
     walk.enters = { self.enters($0, open, knownMarks) }
-    if knowsMarks, leavesMarks, !sizes.looksForOldest {
+    if knowsMarks, leavesMarks, !sizes.looksForCandidates {
       let (now, defaultExpiration) = (now, core.defaultExpiration)
       walk.packs?.passesOver = { !$0.mayHoldExpired(at: now, defaultExpiration: defaultExpiration) }
     }

@@ -1,7 +1,7 @@
 internal import BlobRecord
 internal import Posix
 
-/// Removes the oldest records when more are left than may stay.
+/// Evicts records, in the order of `EvictionOrder`, when more are left than may stay.
 ///
 /// The expiry pass has it `measure` the records that stay. Then it is run.
 final class SizePass {
@@ -26,11 +26,11 @@ final class SizePass {
   private let rule: ExpiryRule
   let aim: Aim
   private(set) var order: EvictionOrder
-  /// Whether the records that stay are measured, because the oldest may have to go.
+  /// Whether the records that stay are measured, because some may have to be evicted.
   private let hasLimit: Bool
   private var plan = EvictionPlan<EvictionCandidate>()
-  /// The oldest, where it seems that some have to go.
-  private var oldest: EvictionCandidates?
+  /// The records that are the first to be evicted; nil if it seems that none has to be.
+  private var firstToEvict: EvictionCandidates?
   /// Those that are next to go; nil where they are not remembered.
   private(set) var queue: EvictionQueue?
   /// Packed records that may go, by chunks, where it seems that some have to.
@@ -56,7 +56,7 @@ final class SizePass {
     let hasAmount = options.goal?.isAmount ?? false
     hasLimit = limit != nil || hasAmount
     let mayEvict = hasAmount || (limit != nil && (isKept != true || aim.roomWanted != nil))
-    oldest = mayEvict || aim.looksAhead ? EvictionCandidates(capacity: options.rememberedRecords) : nil
+    firstToEvict = mayEvict || aim.looksAhead ? EvictionCandidates(capacity: options.rememberedRecords) : nil
     queue = aim.fillsQueue ? EvictionQueue() : nil
     packed = mayEvict && Self.mayEvictByChunks(options, aim) ? ChunkStandings() : nil
   }
@@ -68,12 +68,12 @@ final class SizePass {
     return !options.dryRun && !isTrim && aim.roomWanted == nil && !aim.looksAhead
   }
 
-  /// Whether it has to know of each record, because some have to go, or are remembered.
-  var looksForOldest: Bool { oldest != nil }
+  /// A Boolean value that indicates whether the pass has to know of each record, because some are evicted or remembered.
+  var looksForCandidates: Bool { firstToEvict != nil }
 
   func run() throws {
     guard hasLimit else { return }
-    if aim.looksAhead { return rememberOldest() }
+    if aim.looksAhead { return rememberNext() }
     if tally.report.wasCutShort { try measureAll() }
     guard var excess = try excess() else { return }
     if tally.passedOver > 0, !tally.report.wasCutShort {
@@ -83,23 +83,25 @@ final class SizePass {
       excess = measured
     }
     guard let open = try core.root.opened() else { return }
-    // Those that would be next by their places alone are not next.
+    // Evicting whole chunks changes the order, so the queue is no longer valid.
     if try evictByChunks(&excess, open) { queue = nil }
     guard !tally.isStopped, plan.start(freeing: excess.bytes, records: excess.records) else { return }
-    if evictOldest(open) { return }
+    if evictFirst(open) { return }
     try evictByWalking(open)
   }
 
   /// Removes the records that have to go, if the walk that was made has found them all.
   ///
   /// - Returns: false if another walk is needed.
-  private func evictOldest(_ open: OpenRoot) -> Bool {
-    guard var oldest else { return false }
-    self.oldest = nil
-    let isComplete = oldest.isComplete
-    guard isComplete || oldest.suffice(forBytes: plan.bytesToFree, records: plan.recordsToFree) else { return false }
+  private func evictFirst(_ open: OpenRoot) -> Bool {
+    guard var firstToEvict else { return false }
+    self.firstToEvict = nil
+    let isComplete = firstToEvict.isComplete
+    guard isComplete || firstToEvict.suffice(forBytes: plan.bytesToFree, records: plan.recordsToFree) else {
+      return false
+    }
     tally.begin(.size)
-    let candidates = oldest.take()
+    let candidates = firstToEvict.take()
     var (bytes, records) = (plan.bytesToFree, plan.recordsToFree)
     let count = candidates.prefix { candidate in
       defer {
@@ -115,7 +117,7 @@ final class SizePass {
       tally.advance()
       evict(candidate, in: subdirectories)
     }
-    // And these for those that were spared.
+    // Evict more candidates to make up for those that could not be removed.
     for candidate in candidates[count...] {
       guard !plan.isDone, !tally.isStopped else {
         queue?.add(candidate)
@@ -127,12 +129,12 @@ final class SizePass {
     return plan.isDone || isComplete || tally.isStopped
   }
 
-  /// The oldest that were met are next, if the walk met all. Records above the limit are left to the next store, which
-  /// evicts them in batches.
-  private func rememberOldest() {
-    guard tally.passedOver == 0, !tally.isStopped, var oldest, oldest.isUsable else { return }
-    self.oldest = nil
-    for candidate in oldest.take() { queue?.add(candidate) }
+  /// Remembers the records that are next in the order of eviction, if the walk met all records. Records above the limit are
+  /// left to the next store, which evicts them in batches.
+  private func rememberNext() {
+    guard tally.passedOver == 0, !tally.isStopped, var firstToEvict, firstToEvict.isUsable else { return }
+    self.firstToEvict = nil
+    for candidate in firstToEvict.take() { queue?.add(candidate) }
     queue?.seal(keeping: queueCount)
   }
 
@@ -280,8 +282,8 @@ extension SizePass {
     let standing = order.standing(of: header, digest)
     plan.measure(standing.place, bytes: size.bytes)
     if let entry { packed?.add(entry, at: order.step(of: standing.place), logical: size.bytes) }
-    guard oldest?.concerns(standing.place) == true, let path = path() else { return }
-    oldest?.add(EvictionCandidate(path, header, standing, size, fileState), plan.histogram)
+    guard firstToEvict?.concerns(standing.place) == true, let path = path() else { return }
+    firstToEvict?.add(EvictionCandidate(path, header, standing, size, fileState), plan.histogram)
   }
 
   /// A record was stamped by a clock that was ahead: nothing is known of its age.
@@ -309,7 +311,7 @@ extension SizePass {
   private func measureAll() throws {
     plan = EvictionPlan()
     packed = Self.mayEvictByChunks(options, aim) ? ChunkStandings() : nil
-    oldest = EvictionCandidates(capacity: options.rememberedRecords)
+    firstToEvict = EvictionCandidates(capacity: options.rememberedRecords)
     tally.report.bytesAfter = quarantineBytes
     tally.report.recordsAfter = 0
     guard let walk = try core.walk() else { return }
@@ -350,7 +352,7 @@ extension SizePass {
     }
   }
 
-  /// Removes a record that was busy when it was met, unless younger ones have gone for it.
+  /// Removes a record that was busy when it was met, unless later ones in the order have been evicted for it.
   ///
   /// - Returns: whether another change still has its stripe.
   func isStillBusy(_ candidate: EvictionCandidate, in subdirectories: LastSubdirectory) throws -> Bool {

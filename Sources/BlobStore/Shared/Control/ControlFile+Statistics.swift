@@ -74,9 +74,9 @@ extension ControlFile {
 enum CollectionKind {
   /// It has done all that a collection does.
   case whole
-  /// It has removed the oldest records, known from an earlier one.
+  /// It has evicted records that are known from an earlier one.
   case eviction
-  /// It has removed what had expired, and found the oldest. It keeps no limits, so the next collection is due as
+  /// It has removed what had expired, and found the records that are next to be evicted. It keeps no limits, so the next collection is due as
   /// before.
   case lookAhead
 }
