@@ -45,10 +45,13 @@ final class LimitEnforcer: Sendable {
   private static let pauseBesideOthers = 20_000
 
   private let configuredLimit: StoreLimit?
-  /// nil where nothing depends on the volume.
-  private let volume: VolumeWatch?
-  /// nil where no pack can grow beyond the limit.
-  private let packed: PackedWatch?
+  /// When to check what the volume can spare; nil if nothing depends on that.
+  private let volumeCheck: PeriodicCheck?
+  /// The size to which the volume lets the directory grow, as of the last check.
+  private let sparedBytes = Atomic(Int64.max)
+  /// When to check what the packs take on the medium; nil if no pack can grow beyond the limit. Records that are replaced
+  /// leave the directory within its limit, and the packs grow all the same.
+  private let packCheck: PeriodicCheck?
   let rescue: VolumeRescue
   let reservations = RoomReservations()
   private let core: StoreCore
@@ -61,15 +64,16 @@ final class LimitEnforcer: Sendable {
   init(_ core: StoreCore) {
     self.core = core
     configuredLimit = core.limit
-    volume = VolumeWatch(core.configuration)
-    packed = PackedWatch(core.configuration)
+    let limits = core.configuration.limits
+    volumeCheck = limits.size != nil && limits.freeSpaceFloor != 0 ? PeriodicCheck(after: 1) : nil
+    packCheck = core.configuration.packCheckInterval.map { PeriodicCheck(after: $0) }
     rescue = VolumeRescue(core)
   }
 
   /// nil without a limit.
   var limit: StoreLimit? {
     var limit = configuredLimit
-    if let volume { limit?.volumeBytes = volume.sparedBytes }
+    if volumeCheck != nil { limit?.volumeBytes = sparedBytes.load(ordering: .relaxed) }
     return limit
   }
 
@@ -273,7 +277,7 @@ extension LimitEnforcer {
       outcome = .short
       core.configuration.logger.warning("\(BlobStoreError(error, operation: "collect", key: nil))")
     }
-    lookAtVolume()
+    checkVolume()
     // Counters that cannot be read have been reported above.
     let usage = (try? core.usageEstimate()) ?? BlobStore.UsageEstimate()
     state.withLock { state in
@@ -310,40 +314,43 @@ extension LimitEnforcer.Cooldown {
 // MARK: - The volume
 
 extension LimitEnforcer {
-  /// Looks, once in so many bytes, at what the volume can spare, and at what the packs take.
+  /// Checks what the volume can spare and what the packs take, each once in a number of stored bytes.
   ///
-  /// Bytes above that go like those above the limit.
+  /// Bytes above that are evicted like those above the limit.
   func didStore(_ byteCount: Int64) {
-    if packed?.isDue(after: byteCount) == true { lookAtPacks() }
-    guard let volume, volume.isDue(after: byteCount), let usage = lookAtVolume(), limit?.isExceeded(by: usage) == true
+    if let packCheck, packCheck.isDue(after: byteCount) { checkPacks(packCheck) }
+    guard let volumeCheck, volumeCheck.isDue(after: byteCount), let usage = checkVolume(),
+      limit?.isExceeded(by: usage) == true
     else { return }
     start(usage)
   }
 
-  private func lookAtPacks() {
+  private func checkPacks(_ check: PeriodicCheck) {
+    check.restart(after: core.configuration.packCheckInterval ?? .max)
     do {
       guard try core.packedMedium()?.isTooMuch == true, let usage = try core.usageEstimate() else { return }
       start(usage)
     } catch {
-      // A failed look does not concern the store. The next one may do better.
+      // A failed check does not concern the store. The next one may succeed.
       core.configuration.logger.debug("\(BlobStoreError(error, operation: "store", key: nil))")
     }
   }
 
   /// - Returns: what lies in the directory; nil if that is not known.
   @discardableResult
-  private func lookAtVolume() -> BlobStore.UsageEstimate? {
-    guard let volume else { return nil }
+  private func checkVolume() -> BlobStore.UsageEstimate? {
+    guard let volumeCheck else { return nil }
     do {
       guard let open = try core.root.opened() else { return nil }
-      let share = try VolumeShare(of: open.directory, floor: volume.floor)
+      let budget = try SpaceBudget(of: open.directory, floor: core.configuration.limits.freeSpaceFloor)
       let usage = try core.usageEstimate()
-      volume.note(share, holding: usage?.bytes)
+      if let usage { sparedBytes.store(budget.spares(forOneHolding: usage.bytes), ordering: .relaxed) }
+      volumeCheck.restart(after: budget.checkInterval)
       return usage
     } catch {
-      // The floor is a wish: a failed look at the volume does not concern the core.
+      // The floor is a wish: a failed check of the volume does not concern the core.
       core.configuration.logger.debug("\(BlobStoreError(error, operation: "store", key: nil))")
-      volume.noteFailure()
+      volumeCheck.restart(after: 1 << 20)
       return nil
     }
   }
@@ -360,5 +367,13 @@ extension LimitEnforcer {
     } isStopped: { [self] in
       isStopped.load(ordering: .relaxed)
     }
+  }
+}
+
+extension BlobStore.Configuration {
+  /// The bytes to store between two checks of what the packs take; nil if nothing is packed, or all may grow.
+  fileprivate var packCheckInterval: Int64? {
+    guard let limit = limits.size, mayPack else { return nil }
+    return max(limit / 16, Int64(packChunkByteCount ?? PackLayout.chunkByteCount))
   }
 }

@@ -111,7 +111,7 @@ struct LimitRun {
     guard configuration.limits.size != nil, configuration.limits.freeSpaceFloor != 0, control.countersAreKnown,
       let usage = control.counters, let open = try core.root.opened()
     else { return nil }
-    return try VolumeShare(of: open.directory, floor: configuration.limits.freeSpaceFloor)
+    return try SpaceBudget(of: open.directory, floor: configuration.limits.freeSpaceFloor)
       .spares(forOneHolding: usage.bytes)
   }
 

@@ -234,16 +234,16 @@ final class SizePass {
   private func byteTarget() throws -> Int64? {
     guard let limit = core.configuration.limits.size else { return nil }
     guard let open = try core.root.opened() else { return limit }
-    let share = try VolumeShare(of: open.directory, floor: core.configuration.limits.freeSpaceFloor)
+    let budget = try SpaceBudget(of: open.directory, floor: core.configuration.limits.freeSpaceFloor)
     // Records that a dry run would have removed are still there.
-    let spared = share.spares(
+    let spared = budget.spares(
       forOneHolding: tally.report.bytesAfter, freed: options.dryRun ? tally.report.bytesFreed : 0)
-    return min(limit, max(0, spared - room(on: share)))
+    return min(limit, max(0, spared - room(within: budget)))
   }
 
   /// The room for a file that finds none; 0 if even an empty directory would leave the volume too little.
-  private func room(on share: VolumeShare) -> Int64 {
-    guard let roomWanted = aim.roomWanted, share.mayHold(roomWanted, onceFreed: tally.report.bytesAfter) else {
+  private func room(within budget: SpaceBudget) -> Int64 {
+    guard let roomWanted = aim.roomWanted, budget.mayHold(roomWanted, onceFreed: tally.report.bytesAfter) else {
       return 0
     }
     return roomWanted
@@ -253,7 +253,7 @@ final class SizePass {
   /// file takes, so that the next store does not find the volume full.
   private func excess(for byteCount: Int64) throws -> Int64 {
     guard let open = try core.root.opened() else { return 0 }
-    guard try room(on: VolumeShare(of: open.directory, floor: 0)) > 0 else { return 0 }
+    guard try room(within: SpaceBudget(of: open.directory, floor: 0)) > 0 else { return 0 }
     let portion = tally.report.bytesAfter - tally.report.bytesAfter.share(core.configuration.limits.evictionTarget)
     return max(byteCount, portion).saturatingSubtracting(tally.report.bytesFreed)
   }

@@ -1,4 +1,44 @@
 internal import BlobRecord
+internal import Posix
+
+/// The bytes that a volume can spare for a directory: all but the free space floor.
+struct SpaceBudget {
+  private let total: Int64
+  private let available: Int64
+  private let floor: Int64
+
+  /// System call: `fstatvfs(3)`.
+  ///
+  /// - Parameter floor: The bytes to leave free. Default: a tenth of the volume, 4 GiB at most.
+  init(of directory: borrowing Directory, floor: Int64?) throws(FileError) {
+    (total, available) = try directory.volumeSpace()
+    self.floor = floor ?? min(total / 10, 4 << 30)
+  }
+
+  /// Returns the size to which a directory may grow, given its current size.
+  ///
+  /// - Parameter freed: The bytes that count as removed although they are still there.
+  func spares(forOneHolding bytes: Int64, freed: Int64 = 0) -> Int64 {
+    max(0, available.saturatingAdding(freed).saturatingAdding(bytes).saturatingSubtracting(floor))
+  }
+
+  /// Returns whether a file may find room once some bytes are removed. A quota may refuse it all the same.
+  func mayHold(_ byteCount: Int64, onceFreed bytes: Int64) -> Bool { available.saturatingAdding(bytes) >= byteCount }
+
+  /// The bytes to store until the next check: a thousandth of the volume, which is a hundredth of the usual floor.
+  var checkInterval: Int64 { min(max(total / 1024, 1 << 20), 64 << 20) }
+}
+
+/// The bytes that are wanted below a limit.
+struct WantedRoom {
+  /// The size of the largest record that waits for room, whose store is refused without it.
+  var waiting: Int64
+  /// The bytes that writers have reserved, which are refused nothing before their commits.
+  var reserved: Int64
+
+  /// The bytes that a collection leaves free.
+  var bytes: Int64 { max(waiting, reserved) }
+}
 
 /// What a directory with packs takes on the medium, beside what its size limit permits.
 ///
