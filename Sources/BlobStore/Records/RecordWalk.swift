@@ -122,24 +122,7 @@ internal import SystemPackage
         if let item = try nextPacked() { return item }
         part = .files
       } else if subdirectory != nil {
-        if subdirectoryStream == nil {
-          subdirectory = nil
-          subdirectoryBytes = []
-        } else {
-          do throws(FileError) {
-            guard try subdirectoryStream!.advance() else {
-              subdirectoryStream = nil
-              return .endOfSubdirectory(subdirectoryName)
-            }
-            entriesOfSubdirectory += 1
-          } catch {
-            // One subdirectory that cannot be listed to its end does not end the walk over the others.
-            subdirectoryStream = nil
-            return .record(
-              RecordEntry(unreadable: subdirectoryName, BlobStoreError(error, operation: "list", key: nil)))
-          }
-          if let item = try subdirectoryItem() { return item }
-        }
+        if let item = try nextOfSubdirectory() { return item }
       } else {
         switch try nextOfRoot() {
         case .end:
@@ -152,6 +135,27 @@ internal import SystemPackage
         }
       }
     }
+  }
+
+  /// - Returns: nil if the next entry is not met, or if the subdirectory has come to its end.
+  private func nextOfSubdirectory() throws -> Item? {
+    guard subdirectoryStream != nil else {
+      subdirectory = nil
+      subdirectoryBytes = []
+      return nil
+    }
+    do throws(FileError) {
+      guard try subdirectoryStream!.advance() else {
+        subdirectoryStream = nil
+        return .endOfSubdirectory(subdirectoryName)
+      }
+      entriesOfSubdirectory += 1
+    } catch {
+      // One subdirectory that cannot be listed to its end does not end the walk over the others.
+      subdirectoryStream = nil
+      return .record(RecordEntry(unreadable: subdirectoryName, BlobStoreError(error, operation: "list", key: nil)))
+    }
+    return try subdirectoryItem()
   }
 
   private func subdirectoryItem() throws -> Item? {
