@@ -45,9 +45,6 @@ public final class BlobStore: Sendable {
   /// Ends a collection that a store has started, with the file in hand, and lets no other begin.
   package func endCollection() { limitEnforcer?.close() }
 
-  /// Waits for the collection that a store may have started: for tests, which look at what it has left.
-  package func waitForCollection() { limitEnforcer?.waitUntilIdle() }
-
   public var configuration: Configuration { core.configuration }
 
   /// The directory's path, as it was given.

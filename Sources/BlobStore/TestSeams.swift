@@ -1,3 +1,20 @@
+internal import BlobRecord
+internal import Posix
+
+// What only tests call.
+
+extension BlobStore {
+  /// Waits for the collection that a store may have started, so that a test can check what it has left.
+  package func waitForCollection() {
+    while limitEnforcer?.isRunning == true { SystemClock.sleep(microseconds: 500) }
+  }
+}
+
+extension CollectionSchedule {
+  /// Has the schedule read its clock again, after a test has set it.
+  package func clockWasSet() { runner.wake() }
+}
+
 #if DEBUG
   extension BlobStore {
     /// Traps where an invariant of Spec/Architecture.md does not hold. For tests; O(*n*).

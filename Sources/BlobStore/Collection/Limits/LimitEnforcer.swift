@@ -96,10 +96,8 @@ final class LimitEnforcer: Sendable {
     thread?.join()
   }
 
-  /// Waits for the collection under way, if there is one.
-  func waitUntilIdle() {
-    while state.withLock({ $0.isRunning }) { SystemClock.sleep(microseconds: 500) }
-  }
+  /// A Boolean value that indicates whether a collection is under way.
+  var isRunning: Bool { state.withLock { $0.isRunning } }
 }
 
 // MARK: - The limits

@@ -217,9 +217,6 @@ extension PackFiles {
       chunks[Int(chunkClass.rawValue)] = nil
     }
   }
-
-  /// Gives nothing out any more from any chunk: the process is about to let go of the directory.
-  func sealAll() { for index in 0..<ChunkClass.count { seal(ChunkClass(rawValue: UInt32(index))) } }
 }
 
 extension ChunkClass {

@@ -22,7 +22,7 @@ public final class CollectionSchedule: Sendable {
   }
 
   public let directory: FilePath
-  private let runner: CollectionRunner
+  let runner: CollectionRunner
 
   /// Makes a schedule, which does nothing before it is started.
   ///
@@ -121,9 +121,6 @@ public final class CollectionSchedule: Sendable {
 
   /// Returns when a schedule that was told to stop has stopped.
   public func stopped() async { await runner.stopped() }
-
-  /// For clocks that tests set: has the schedule look again.
-  package func clockWasSet() { runner.wake() }
 }
 
 /// The store of the pass that is due, used by the schedule's thread alone.
