@@ -183,3 +183,9 @@ func withErrorContext<Result: ~Copyable>(
     throw BlobStoreError(error, operation: operation, key: key)
   }
 }
+
+/// So that `localizedDescription` tells what happened, instead of a number.
+extension BlobStoreError: LocalizedError {
+  public var errorDescription: String? { description }
+  public var failureReason: String? { message }
+}

@@ -121,3 +121,94 @@ extension BlobStore {
     case quarantine
   }
 }
+
+extension BlobStore.Configuration {
+  /// Where a store puts its records, and by which names.
+  public struct Layout: Hashable, Sendable {
+    /// How keys become file names.
+    public var naming = RecordNaming.encoded
+    /// Which subdirectories records lie in; nil for the directory's own arrangement.
+    ///
+    /// A directory's own is what its settings say, else the program that changed it last. Where neither says anything,
+    /// records that are there lie by `prefix`. A new directory becomes `spread`, and says so in its settings. It becomes
+    /// `prefix` where names are `verbatim` or the format is `reference`, for SPTPersistentCache, and where several users
+    /// make files who do not trust each other.
+    public var arrangement: RecordArrangement?
+
+    public init(naming: RecordNaming = .encoded, arrangement: RecordArrangement? = nil) {
+      self.naming = naming
+      self.arrangement = arrangement
+    }
+
+    /// A layout that leaves nothing to the directory.
+    public init(_ layout: RecordLayout) { self.init(naming: layout.naming, arrangement: layout.arrangement) }
+
+    /// Whether records lie in subdirectories: `useDirectorySeparation` of SPTPersistentCache.
+    ///
+    /// To set it changes a flat arrangement to the one by prefix, and no other.
+    public var separatesDirectories: Bool {
+      get { arrangement != .flat }
+      set {
+        if newValue != separatesDirectories { arrangement = newValue ? .prefix : .flat }
+      }
+    }
+  }
+
+  /// The arrangement of a directory that this configuration's store makes.
+  package var arrangementOfNewDirectories: RecordArrangement {
+    layout.arrangement ?? (hasOwnFormat ? .spread : .prefix)
+  }
+}
+
+extension BlobStore.Configuration.Layout {
+  /// Takes over what a directory says of where its records lie.
+  mutating func follow(_ settings: BlobStore.DirectorySettings) {
+    if let naming = settings.naming { self.naming = naming }
+    if let arrangement = settings.arrangement { self.arrangement = arrangement }
+  }
+
+  /// As the settings file has it.
+  var words: String { [naming.rawValue, arrangement?.rawValue].compactMap { $0 }.joined(separator: ", ") }
+}
+
+extension BlobStore.Configuration {
+  /// For a directory that SPTPersistentCache reads too: keys as they are as names, in subdirectories.
+  ///
+  /// Keys with `/`, NUL or a leading `.` have no name there, nor have keys of more than 255 bytes. For a cache without
+  /// `useDirectorySeparation`, set `layout.separatesDirectories` to false. In any other layout, each library finds only
+  /// some of the other's records.
+  public static var sptPersistentCache: BlobStore.Configuration {
+    var configuration = BlobStore.Configuration()
+    configuration.layout = Layout(naming: .verbatim, arrangement: .prefix)
+    return configuration
+  }
+}
+
+extension BlobStore {
+  /// Which records go first where a limit is exceeded.
+  public enum Eviction: String, CaseIterable, Sendable {
+    /// Those that were used least, for the time since they were used last.
+    ///
+    /// The processes of a directory count uses in shared memory. Where they have none, the order is that of `oldest`.
+    case frequency
+    /// Those with the oldest update time, as in SPTPersistentCache.
+    case oldest
+  }
+}
+
+extension BlobStore {
+  /// The fate of files whose records are removed, replaced, expired or evicted.
+  public enum Recycling: Hashable, Sendable {
+    /// They are unlinked.
+    case off
+    /// Later stores overwrite them. 4096 files are kept at most, and 16 MiB.
+    ///
+    /// Under a size limit a hundredth of it is kept, if that is more than 16 MiB. A tenth of the limit is never exceeded,
+    /// nor what `limits.evictionTarget` leaves of it. Where the platform or the file system has no leases, nothing is kept.
+    /// When a reader opens a file that is being overwritten, the kernel sends the process SIGURG, which is ignored by
+    /// default.
+    case automatic
+    /// Later stores overwrite them, within these bounds.
+    case bounded(bytes: Int64, files: Int64)
+  }
+}

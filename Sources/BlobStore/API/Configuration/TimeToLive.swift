@@ -19,3 +19,8 @@ func storedTimeToLive(_ timeToLive: Duration?) throws(BlobStoreError) -> UInt64 
   }
   return UInt64(timeToLive.secondsRoundedUp)
 }
+
+extension Duration {
+  /// The time to live of a blob that does not expire: only a removal or a limit takes it.
+  public static var never: Duration { .seconds(Int64.max) }
+}

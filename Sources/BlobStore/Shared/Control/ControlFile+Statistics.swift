@@ -80,3 +80,164 @@ enum CollectionKind {
   /// before.
   case lookAhead
 }
+
+// A ring: the sums at the end of each of the last whole collections.
+extension ControlFile {
+  private static let wordCount = ControlLayout.passByteCount / 8
+
+  /// Notes the sums as they are at the end of a whole collection, by the holder of the collector's lock.
+  ///
+  /// - Parameter statistics: with that collection in them.
+  func notePass(_ statistics: BlobStore.CollectionStatistics, at now: UnixTime, milliseconds: Int64) {
+    let traffic = traffic
+    let words = [
+      now.seconds, milliseconds, statistics.expired, statistics.evicted, statistics.bytesFreed, traffic.hits,
+      traffic.misses, traffic.stores,
+    ]
+    let offset = Self.offset(ofPass: statistics.passes)
+    for (index, word) in words.enumerated() { setWord(word, at: offset + index * 8) }
+  }
+
+  /// The last whole collections, the latest first, each with what has happened since the one before.
+  ///
+  /// The oldest one noted only tells where the next one begins, unless it was the first of all.
+  func recentPasses(_ statistics: BlobStore.CollectionStatistics) -> [BlobStore.RecentPass] {
+    guard isMapped, statistics.passes > 0 else { return [] }
+    let last = statistics.passes
+    let first = max(1, last - Int64(ControlLayout.passCount) + 2)
+    return (first...last).reversed().compactMap { number in
+      let words = words(ofPass: number)
+      let before = number > 1 ? self.words(ofPass: number - 1) : [Int64](repeating: 0, count: Self.wordCount)
+      // An older program notes no passes.
+      guard words[0] > 0, number == 1 || before[0] > 0 else { return nil }
+      func since(_ index: Int) -> Int64 { max(0, max(0, words[index]).saturatingSubtracting(max(0, before[index]))) }
+      return BlobStore.RecentPass(
+        time: UnixTime(seconds: words[0]), seconds: Double(max(0, words[1])) / 1000, expired: since(2),
+        evicted: since(3), bytesFreed: since(4), hits: since(5), misses: since(6), stores: since(7))
+    }
+  }
+
+  private func words(ofPass number: Int64) -> [Int64] {
+    (0..<Self.wordCount).map { word(at: Self.offset(ofPass: number) + $0 * 8) }
+  }
+
+  private static func offset(ofPass number: Int64) -> Int {
+    ControlLayout.passesNotedOffset + Int(number % Int64(ControlLayout.passCount)) * ControlLayout.passByteCount
+  }
+}
+
+/// A load as it is counted.
+enum CountedLoad {
+  case miss
+  case hit(byteCount: Int)
+  /// Answered by a cache in front of the store.
+  case hitInMemory(byteCount: Int)
+}
+
+extension ControlFile {
+  /// The sums of a block, in their order there.
+  private enum TrafficSum: Int {
+    case diskHits, memoryHits, misses, bytesServed, stores, bytesStored
+  }
+
+  /// Counts a load. Counts of other threads and processes never undo it.
+  func count(_ load: CountedLoad, of digest: UInt64) {
+    guard isMapped else { return }
+    switch load {
+    case .miss: add(1, to: .misses, of: digest)
+    case .hit(let byteCount):
+      add(1, to: .diskHits, of: digest)
+      add(Int64(byteCount), to: .bytesServed, of: digest)
+    case .hitInMemory(let byteCount):
+      add(1, to: .memoryHits, of: digest)
+      add(Int64(byteCount), to: .bytesServed, of: digest)
+    }
+  }
+
+  func countStore(of digest: UInt64, byteCount: Int64, at now: @autoclosure () -> UnixTime) {
+    guard isMapped else { return }
+    if word(at: ControlLayout.countedSinceOffset) == 0 {
+      setWord(now().seconds, at: ControlLayout.countedSinceOffset)
+    }
+    add(1, to: .stores, of: digest)
+    add(byteCount, to: .bytesStored, of: digest)
+  }
+
+  /// Counts what was asked of a remote tier. The file is mapped.
+  func count(_ remote: BlobStore.RemoteTraffic) {
+    for (index, count) in BlobStore.RemoteTraffic.counts.enumerated() where remote[keyPath: count] != 0 {
+      counter(Self.offsetOfRemoteSum(index)) { _ = $0.wrappingAdd(remote[keyPath: count], ordering: .relaxed) }
+    }
+  }
+
+  private static func offsetOfRemoteSum(_ index: Int) -> Int { ControlLayout.remoteTrafficOffset + index * 8 }
+
+  private func add(_ value: Int64, to sum: TrafficSum, of digest: UInt64) {
+    let block = Int(truncatingIfNeeded: digest) & (ControlLayout.trafficBlockCount - 1)
+    counter(Self.offset(of: sum, inBlock: block)) { _ = $0.wrappingAdd(value, ordering: .relaxed) }
+  }
+
+  private static func offset(of sum: TrafficSum, inBlock block: Int) -> Int {
+    ControlLayout.trafficOffset + block * ControlLayout.trafficBlockByteCount + sum.rawValue * 8
+  }
+
+  /// The traffic in the file. A count below zero becomes zero.
+  var traffic: BlobStore.Traffic {
+    var traffic = BlobStore.Traffic()
+    guard isMapped else { return traffic }
+    func total(_ sum: TrafficSum) -> Int64 {
+      (0..<ControlLayout.trafficBlockCount).reduce(0) { total, block in
+        let value = counter(Self.offset(of: sum, inBlock: block)) { $0.load(ordering: .relaxed) }
+        return total.saturatingAdding(max(0, value))
+      }
+    }
+    let since = word(at: ControlLayout.countedSinceOffset)
+    traffic.since = since > 0 ? UnixTime(seconds: since) : nil
+    traffic.memoryHits = total(.memoryHits)
+    traffic.hits = total(.diskHits).saturatingAdding(traffic.memoryHits)
+    traffic.misses = total(.misses)
+    traffic.bytesServed = total(.bytesServed)
+    traffic.stores = total(.stores)
+    traffic.bytesStored = total(.bytesStored)
+    for (index, count) in BlobStore.RemoteTraffic.counts.enumerated() {
+      traffic.remote[keyPath: count] = max(0, counter(Self.offsetOfRemoteSum(index)) { $0.load(ordering: .relaxed) })
+    }
+    return traffic
+  }
+
+  /// Begins to count anew.
+  func clearTraffic(at now: UnixTime) {
+    guard isMapped else { return }
+    let end = ControlLayout.trafficOffset + ControlLayout.trafficBlockCount * ControlLayout.trafficBlockByteCount
+    // The sums of the remote tier lie right before the others.
+    for offset in stride(from: ControlLayout.remoteTrafficOffset, to: end, by: 8) { setWord(0, at: offset) }
+    setWord(now.seconds, at: ControlLayout.countedSinceOffset)
+  }
+}
+
+/// The cause of an eviction.
+enum EvictionCause: Int, CaseIterable {
+  case sizeLimit, countLimit
+  /// The volume has too little room left.
+  case freeSpace
+  /// A trim's goal.
+  case trim
+}
+
+/// The evictions of a collection, by cause, and the age of the evicted records.
+struct EvictionSums {
+  /// The cause of the next evictions.
+  var cause = EvictionCause.trim
+  /// In the order of the causes.
+  private(set) var counts = [Int64](repeating: 0, count: EvictionCause.allCases.count)
+  /// Seconds since the last update, of all whose time is known.
+  private(set) var age: Int64 = 0
+  private(set) var aged: Int64 = 0
+
+  mutating func add() { counts[cause.rawValue] += 1 }
+
+  mutating func add(age seconds: Int64) {
+    age.saturatingAdd(max(0, seconds))
+    aged += 1
+  }
+}

@@ -1,3 +1,6 @@
+public import BlobRecord
+package import Logging
+
 extension BlobStore {
   /// How a collection is made.
   public struct CollectionOptions: Sendable {
@@ -84,6 +87,81 @@ extension BlobStore {
       self.examined = examined
       self.expected = expected
       self.bytesFreed = bytesFreed
+    }
+  }
+}
+
+extension BlobStore {
+  /// What a trim brings a directory to. Locked records stay, and count.
+  public enum TrimGoal: Hashable, Sendable {
+    /// The most bytes that may stay, headers included. Records are evicted in the order of `Configuration.Limits.eviction`.
+    case byteCount(Int64)
+    /// The most records that may stay, damaged ones included. Records are evicted in the order of
+    /// `Configuration.Limits.eviction`.
+    case recordCount(Int64)
+    /// No record whose update time lies before.
+    case updatedSince(UnixTime)
+    /// No payload of more bytes.
+    case payloads(upTo: Int64)
+  }
+}
+
+extension BlobStore.TrimGoal {
+  /// Whether it is about all records together, so that only their sum tells which have to go.
+  var isAmount: Bool { byteLimit != nil || recordLimit != nil }
+
+  /// Bytes that may stay; nil if any may.
+  var byteLimit: Int64? {
+    guard case .byteCount(let limit) = self else { return nil }
+    return max(limit, 0)
+  }
+
+  /// Records that may stay; nil if any number may.
+  var recordLimit: Int64? {
+    guard case .recordCount(let limit) = self else { return nil }
+    return max(limit, 0)
+  }
+
+  /// Whether a record exceeds the goal by itself, and must go unless it is locked.
+  func excludes(_ header: RecordHeader) -> Bool {
+    switch self {
+    case .byteCount, .recordCount: false
+    case .updatedSince(let time): header.lastUpdate < time
+    case .payloads(let limit): header.payloadSize > UInt64(max(limit, 0))
+    }
+  }
+}
+
+extension BlobStore {
+  /// When a scheduled collection makes its passes.
+  public struct CollectionTiming: Hashable, Sendable {
+    /// From the end of one pass to the start of the next. Less than `minimumInterval` is raised to it, with a logged
+    /// warning. The default is SPTPersistentCache's.
+    public var interval: Duration = .seconds(363)
+    /// The most that chance adds to each interval; nil for a tenth of it.
+    ///
+    /// So programs that were started together do not stay in step. Below zero counts as zero.
+    public var jitter: Duration?
+    /// From the start of the schedule to its first pass.
+    public var firstDelay: Duration = .zero
+
+    /// The shortest interval: SPTPersistentCache's.
+    public static let minimumInterval: Duration = .seconds(60)
+
+    public init(interval: Duration = .seconds(363), jitter: Duration? = nil, firstDelay: Duration = .zero) {
+      self.interval = interval
+      self.jitter = jitter
+      self.firstDelay = firstDelay
+    }
+
+    /// The interval that is kept.
+    public var effectiveInterval: Duration { max(interval, Self.minimumInterval) }
+
+    var effectiveJitter: Duration { max(jitter ?? effectiveInterval / 10, .zero) }
+
+    package func warnIfRaised(_ logger: Logger) {
+      guard effectiveInterval != interval else { return }
+      logger.warning("a collection interval of \(interval) is raised to \(effectiveInterval)")
     }
   }
 }
