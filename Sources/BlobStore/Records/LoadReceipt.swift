@@ -11,3 +11,19 @@ package struct LoadReceipt: Sendable {
 
   package init() {}
 }
+
+/// The header and generation that a store has put on disk.
+package struct StoreReceipt: Sendable {
+  /// The header as it was written, kept locks included.
+  package let header: RecordHeader
+  /// The key's generation right after the change, before any other; nil without generations.
+  package let generation: UInt64?
+}
+
+/// The answer of a look that never waits.
+package enum CachedAnswer<Value: Sendable>: Sendable {
+  /// What the ordinary look answers too; nil if there is no live record.
+  case known(Value?)
+  /// The ordinary look must tell.
+  case unknown
+}

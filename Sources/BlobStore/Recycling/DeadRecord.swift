@@ -70,3 +70,38 @@ extension RecordHeader {
     return keyDigest
   }
 }
+
+/// The file of a record that loses its place, as the recycling bin must know it.
+struct DisplacedFile {
+  /// Where it lay.
+  let fileName: String
+  /// Header included.
+  let byteCount: Int64
+  let keyDigest: UInt64
+  /// nil if a later look would not show whether it was written to since.
+  let version: FileVersion?
+
+  /// - Returns: nil for a file that must not be overwritten. That is one with another name, or one of a record that is
+  ///   damaged, locked or without checksums.
+  init?(_ found: borrowing FoundRecord) {
+    guard let file = found.file, !file.hasOtherNames, let keyDigest = found.header?.recyclableDigest else { return nil }
+    fileName = found.name.fileName
+    byteCount = file.byteCount
+    self.keyDigest = keyDigest
+    version = found.version
+  }
+}
+
+/// Room in the recycling bin for one file, which is counted already.
+struct ReservedRoom {
+  let bin: RecyclingBin
+  let control: ControlFile
+  let file: DisplacedFile
+
+  /// Moves the file in; the room is given back if that fails.
+  func put(_ name: String, in directory: borrowing Directory) throws(FileError) {
+    try bin.put(name, in: directory, file, control)
+  }
+
+  func giveBack() { control.countRecycled(files: -1, bytes: -file.byteCount) }
+}

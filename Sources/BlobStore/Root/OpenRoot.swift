@@ -1,9 +1,9 @@
 internal import BlobRecord
 internal import Locks
 internal import Logging
-internal import Posix
+package import Posix
 internal import Synchronization
-internal import SystemPackage
+package import SystemPackage
 
 /// The directory as it was opened.
 final class OpenRoot: Sendable {
@@ -251,3 +251,41 @@ final class OpenRoot: Sendable {
     }
   }
 #endif
+
+/// Remembers for a while that a directory's file system cannot look without waiting, such as tmpfs.
+struct CachedLooks: ~Copyable, Sendable {
+  /// A try costs a load some microseconds; a kernel or a mount changes seldom.
+  static let pauseMilliseconds: Int64 = 10_000
+
+  /// 0 before the first refusal.
+  private let resumption = Atomic<Int64>(0)
+
+  /// - Parameter now: of `Files.moment`, which is not read as long as nothing was refused.
+  func areWorthTrying(at now: @autoclosure () -> Int64) -> Bool {
+    let resumption = resumption.load(ordering: .relaxed)
+    return resumption == 0 || now() >= resumption
+  }
+
+  func wereRefused(at now: Int64) {
+    resumption.store(now + Self.pauseMilliseconds, ordering: .relaxed)
+  }
+}
+
+/// May refuse the directories in which a store works, and knows how long it works there. A cache in front of the store
+/// holds its root, so that one directory has one cache.
+package protocol RootHolder: Sendable {
+  /// A directory was found at the store's path, and is about to be used.
+  ///
+  /// - Returns: what the store keeps as long as it uses the directory.
+  /// - Throws: where it is not to be used.
+  func hold(_ directory: FileIdentity, at path: FilePath) throws(BlobStoreError) -> any RootHold
+}
+
+package protocol RootHold: AnyObject, Sendable {}
+
+extension BlobStoreError {
+  /// The directory is in use by another cache of the process.
+  package init(rootIsTaken message: String, path: FilePath) {
+    self.init(.invalidConfiguration, message, path: path)
+  }
+}

@@ -1,3 +1,5 @@
+internal import BlobRecord
+
 /// Where things lie in a checkpoint of the packs: Spec/PackFormat.md.
 package enum CheckpointLayout {
   /// The bytes `BLOBCKPT` as a little-endian integer.
@@ -31,5 +33,71 @@ package enum CheckpointLayout {
 
   package static func byteCount(packs: Int, buckets: Int) -> Int {
     bucketsOffset(packs: packs) + buckets * IndexLayout.bucketByteCount
+  }
+}
+
+/// The header of a checkpoint of the packs.
+package struct CheckpointHeader: Hashable, Sendable {
+  /// No record that the checkpoint knows has a higher one.
+  package let sequence: UInt64
+  package let seed: UInt64
+  package let bucketCount: Int
+  package let packCount: Int
+  package let bucketsCRC: UInt32
+
+  package init(sequence: UInt64, seed: UInt64, bucketCount: Int, packCount: Int, bucketsCRC: UInt32) {
+    self.sequence = sequence
+    self.seed = seed
+    self.bucketCount = bucketCount
+    self.packCount = packCount
+    self.bucketsCRC = bucketsCRC
+  }
+
+  /// - Returns: nil unless the bytes begin with a header of this version.
+  package init?(decoding bytes: RawSpan) {
+    guard bytes.byteCount >= CheckpointLayout.headerFieldsByteCount,
+      Self.word(of: bytes, at: 0) == CheckpointLayout.magic,
+      Self.word(of: bytes, at: CheckpointLayout.versionOffset) == CheckpointLayout.version,
+      Self.word(of: bytes, at: CheckpointLayout.bucketsCRCOffset) >> 32 == UInt64(Self.crc(of: bytes)),
+      let packs = Int(exactly: Self.word(of: bytes, at: CheckpointLayout.packCountOffset)),
+      1...PackLayout.packCount ~= packs,
+      let buckets = Int(exactly: Self.word(of: bytes, at: CheckpointLayout.bucketCountOffset)),
+      // No index has more than one for each record for which the packs have room.
+      1...packs * PackLayout.mostRecords ~= buckets,
+      Self.word(of: bytes, at: CheckpointLayout.sequenceOffset) <= PackedHeader.sequenceMask >> 1
+    else { return nil }
+    sequence = Self.word(of: bytes, at: CheckpointLayout.sequenceOffset)
+    seed = Self.word(of: bytes, at: CheckpointLayout.seedOffset)
+    bucketCount = buckets
+    packCount = packs
+    bucketsCRC = UInt32(truncatingIfNeeded: Self.word(of: bytes, at: CheckpointLayout.bucketsCRCOffset))
+  }
+
+  package var encoded: [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: CheckpointLayout.headerByteCount)
+    func set(_ word: UInt64, at offset: Int) {
+      for index in 0..<8 { bytes[offset + index] = UInt8(truncatingIfNeeded: word >> UInt64(8 * index)) }
+    }
+    set(CheckpointLayout.magic, at: 0)
+    set(CheckpointLayout.version, at: CheckpointLayout.versionOffset)
+    set(sequence, at: CheckpointLayout.sequenceOffset)
+    set(seed, at: CheckpointLayout.seedOffset)
+    set(UInt64(bucketCount), at: CheckpointLayout.bucketCountOffset)
+    set(UInt64(packCount), at: CheckpointLayout.packCountOffset)
+    set(UInt64(bucketsCRC), at: CheckpointLayout.bucketsCRCOffset)
+    let crc = Self.crc(of: unsafe bytes.span.bytes)
+    set(UInt64(crc) << 32 | UInt64(bucketsCRC), at: CheckpointLayout.bucketsCRCOffset)
+    return bytes
+  }
+
+  /// Bytes of the whole file.
+  package var fileByteCount: Int { CheckpointLayout.byteCount(packs: packCount, buckets: bucketCount) }
+
+  private static func word(of bytes: RawSpan, at offset: Int) -> UInt64 {
+    UInt64(littleEndian: unsafe bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self))
+  }
+
+  private static func crc(of bytes: RawSpan) -> UInt32 {
+    CRC32.checksum(of: bytes.extracting(first: CheckpointLayout.crcOffset))
   }
 }

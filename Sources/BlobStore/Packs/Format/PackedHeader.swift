@@ -100,3 +100,142 @@ extension PackedHeader {
     return start..<(start + Int(extensionByteCount))
   }
 }
+
+extension PackedHeader {
+  /// Where the words of a header lie.
+  enum Field {
+    static let crc = 0
+    static let payloadChecksum = 4
+    /// The sequence, and the bytes of the name in the highest byte.
+    static let sequence = 8
+    /// The update time, the bytes of the payload, and the flags in the highest byte.
+    static let update = 16
+    /// The ttl, the bytes of the extension, and 0 in the highest byte.
+    static let life = 24
+    static let refCount = 32
+    static let mark = 36
+    /// The crc covers all behind itself, and the name.
+    static let firstChecked = 4
+  }
+
+  private static let sizeShift = timeBitCount
+  private static let highestByteShift: UInt64 = 56
+
+  /// Writes header and name to the first bytes: 40 and those of the name.
+  ///
+  /// - Parameters:
+  ///   - name: the file name, `nameByteCount` bytes.
+  ///   - address: where the record will begin.
+  ///   - salt: of the quarter of the chunk in which it begins.
+  ///   - bytes: at least as many as are written.
+  package func encode(name: RawSpan, at address: PackAddress, salt: UInt32, into bytes: inout MutableRawSpan) {
+    precondition(name.byteCount == Int(nameByteCount))
+    let nameRange = nameRange
+    unsafe bytes.withUnsafeMutableBytes { memory in
+      unsafe name.withUnsafeBytes { name in
+        unsafe UnsafeMutableRawBufferPointer(rebasing: memory[nameRange]).copyMemory(from: name)
+      }
+    }
+    let storedTTL = ttl == Self.never ? Self.storedNever : ttl
+    let flags = UInt64(Self.flags(hasExtension: extensionByteCount > 0).rawValue)
+    bytes.storeBytes(of: payloadChecksum.littleEndian, toByteOffset: Field.payloadChecksum, as: UInt32.self)
+    let first = sequence | UInt64(nameByteCount) << Self.highestByteShift
+    bytes.storeBytes(of: first.littleEndian, toByteOffset: Field.sequence, as: UInt64.self)
+    let second = updateTime | UInt64(payloadByteCount) << Self.sizeShift | flags << Self.highestByteShift
+    bytes.storeBytes(of: second.littleEndian, toByteOffset: Field.update, as: UInt64.self)
+    let third = storedTTL | UInt64(extensionByteCount) << Self.sizeShift
+    bytes.storeBytes(of: third.littleEndian, toByteOffset: Field.life, as: UInt64.self)
+    bytes.storeBytes(of: refCount.littleEndian, toByteOffset: Field.refCount, as: UInt32.self)
+    bytes.storeBytes(of: Self.mark.littleEndian, toByteOffset: Field.mark, as: UInt32.self)
+    let crc = Self.checksum(of: bytes.bytes, through: nameRange.upperBound, at: address, salt: salt)
+    bytes.storeBytes(of: crc.littleEndian, toByteOffset: Field.crc, as: UInt32.self)
+  }
+
+  /// Takes the header of a record that begins with these bytes; nil if no such record lies at the address.
+  ///
+  /// The record lies within its chunk, as far as its sizes say. Compare `byteCount` with the bytes at hand before taking
+  /// a part of it.
+  ///
+  /// - Parameters:
+  ///   - bytes: from the address on; header and name have to be among them.
+  ///   - address: where they were read.
+  ///   - salt: of the quarter of the chunk in which the address lies.
+  /// - Complexity: O(*n*) for *n* bytes of header and name. The crc is computed of what looks like a header only.
+  package init?(decoding bytes: RawSpan, at address: PackAddress, salt: UInt32) {
+    guard bytes.byteCount > PackLayout.recordHeaderByteCount,
+      Self.word(of: bytes, at: Field.mark, as: UInt32.self) == Self.mark, address.canHoldRecord
+    else { return nil }
+    let first = Self.word(of: bytes, at: Field.sequence, as: UInt64.self)
+    let second = Self.word(of: bytes, at: Field.update, as: UInt64.self)
+    let third = Self.word(of: bytes, at: Field.life, as: UInt64.self)
+    sequence = first & Self.sequenceMask
+    nameByteCount = UInt8(truncatingIfNeeded: first >> Self.highestByteShift)
+    updateTime = second & Self.timeMask
+    payloadByteCount = UInt16(truncatingIfNeeded: second >> Self.sizeShift)
+    let storedTTL = third & Self.timeMask
+    ttl = storedTTL == Self.storedNever ? Self.never : storedTTL
+    extensionByteCount = UInt16(truncatingIfNeeded: third >> Self.sizeShift)
+    payloadChecksum = Self.word(of: bytes, at: Field.payloadChecksum, as: UInt32.self)
+    refCount = Self.word(of: bytes, at: Field.refCount, as: UInt32.self)
+
+    let flags = RecordFlags(rawValue: UInt32(truncatingIfNeeded: second >> Self.highestByteShift))
+    guard nameByteCount > 0, third >> Self.highestByteShift == 0,
+      flags == Self.flags(hasExtension: extensionByteCount > 0),
+      extensionByteCount == 0 || Int(extensionByteCount) >= RecordExtension.footerByteCount,
+      contentByteCount <= PackLayout.largestRecordByteCount, byteCount <= address.byteCountToChunkEnd,
+      nameRange.upperBound <= bytes.byteCount
+    else { return nil }
+    let crc = Self.checksum(of: bytes, through: nameRange.upperBound, at: address, salt: salt)
+    guard Self.word(of: bytes, at: Field.crc, as: UInt32.self) == crc else { return nil }
+  }
+
+  /// What tells that bytes are not the record that should lie at an address.
+  ///
+  /// - Parameter salt: nil where the quarter has none.
+  package static func breach(of bytes: RawSpan, at address: PackAddress, salt: UInt32?) -> RecordError {
+    guard bytes.byteCount > PackLayout.recordHeaderByteCount else {
+      return .notEnoughDataToGetHeader(byteCount: Int64(bytes.byteCount))
+    }
+    let mark = word(of: bytes, at: Field.mark, as: UInt32.self)
+    guard mark == Self.mark else { return .magicMismatch(found: mark) }
+    let name = Int(word(of: bytes, at: Field.sequence, as: UInt64.self) >> highestByteShift)
+    let end = min(PackLayout.recordHeaderByteCount + name, bytes.byteCount)
+    return .invalidHeaderCRC(
+      stated: word(of: bytes, at: Field.crc, as: UInt32.self),
+      computed: checksum(of: bytes, through: end, at: address, salt: salt ?? 0))
+  }
+
+  /// Where the name lies, as a header says that may be damaged elsewhere.
+  ///
+  /// - Parameter bytes: from the place of the record on.
+  /// - Returns: nil where there can be none.
+  package static func claimedNameRange(in bytes: RawSpan) -> Range<Int>? {
+    guard bytes.byteCount > PackLayout.recordHeaderByteCount else { return nil }
+    let count = Int(word(of: bytes, at: Field.sequence, as: UInt64.self) >> highestByteShift)
+    let start = PackLayout.recordHeaderByteCount
+    return count > 0 && start + count <= bytes.byteCount ? start..<(start + count) : nil
+  }
+
+  /// Whether bytes that begin with the record end with no part of it missing, and its payload is what was stored.
+  package func isPayloadSound(in bytes: RawSpan) -> Bool {
+    byteCount <= bytes.byteCount && CRC32.checksum(of: bytes.extracting(payloadRange)) == payloadChecksum
+  }
+
+  /// The crc of a header, which holds for its place and for this life of its chunk alone.
+  private static func checksum(
+    of bytes: RawSpan, through end: Int, at address: PackAddress, salt: UInt32
+  ) -> UInt32 {
+    var crc = CRC32()
+    // Twelve bytes: the salt, and the address behind it.
+    let words = ((UInt64(salt) | address.rawValue << 32).littleEndian, (address.rawValue >> 32).littleEndian)
+    unsafe withUnsafeBytes(of: words) { crc.update(unsafe $0.bytes.extracting(first: 12)) }
+    crc.update(bytes.extracting(Field.firstChecked..<end))
+    return crc.value
+  }
+
+  private static func word<Word: FixedWidthInteger & BitwiseCopyable>(
+    of bytes: RawSpan, at offset: Int, as type: Word.Type
+  ) -> Word {
+    Word(littleEndian: unsafe bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: type))
+  }
+}
