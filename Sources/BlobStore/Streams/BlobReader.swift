@@ -199,3 +199,96 @@ extension BlobReader {
 
   private var file: FilePath { core.root.path.appending(path.relative) }
 }
+
+extension BlobStore {
+  /// Opens the blob of a key for reads of its parts, if it is live.
+  ///
+  /// It counts, touches and follows `damagePolicy` as a load does, and takes no memory for the payload. So
+  /// `limits.payload` does not hold here. The checksum of the payload is not compared yet: see `BlobReader`.
+  ///
+  /// System calls: openat2, fstat, pread, another pread for an extension; close when the reader goes.
+  ///
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - touching: whether to move the update time.
+  /// - Returns: nil if there is no record, or it is expired and not locked.
+  /// - Throws: `damaged`, `fileSystem`, `invalidKey`.
+  /// - Complexity: O(1).
+  public func openReader(for key: BlobKey, touching: Bool = true) throws(BlobStoreError) -> BlobReader? {
+    try openReader(for: key, touching: touching, isLoad: true)
+  }
+
+  /// - Parameter isLoad: false for a copy that no caller has asked for, which is not counted.
+  package func openReader(
+    for key: BlobKey, touching: Bool, isLoad: Bool
+  ) throws(BlobStoreError) -> BlobReader? {
+    try withErrorContext("load", key) {
+      var path = try core.path(for: key)
+      let now = core.configuration.now()
+      // The directory that was read, where the load is counted.
+      var place: OpenRoot?
+      let look = KeptRecord(path: path, now: now)
+      let found = try core.readUntilConsistent(look, core.configuration.damagePolicy, &place)
+      if let place { path = place.placed(path) }
+      let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
+      if isLoad { core.count(outcome, of: path.digest, isUse: touching, at: now, in: place) }
+      guard let (header, record) = found else { return nil }
+      if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
+      return BlobReader(core, key: key, path: path, header, record)
+    }
+  }
+}
+
+/// A walk over a range of a payload, piece by piece.
+///
+/// The checksum of a whole payload is compared with its last piece, which comes only if it is right.
+package struct BlobPieces: Sendable {
+  private let reader: BlobReader
+  private let range: Range<Int64>
+  private var offset: Int64
+  private var checksum = CRC32()
+
+  /// - Throws: `invalidRange`.
+  package init(of range: Range<Int64>, in reader: BlobReader) throws(BlobStoreError) {
+    try reader.check(range)
+    self.reader = reader
+    self.range = range
+    offset = range.lowerBound
+  }
+
+  /// Memory for pieces of a size, or for all of the range if that is smaller. The caller frees it.
+  package func makeBuffer(pieceSize: Int) -> UnsafeMutableRawBufferPointer {
+    precondition(pieceSize > 0, "pieces of \(pieceSize) bytes")
+    return UnsafeMutableRawBufferPointer.allocate(byteCount: min(pieceSize, max(range.count, 1)), alignment: 16)
+  }
+
+  /// Reads the next piece, as large as the buffer if there are so many bytes left.
+  ///
+  /// - Returns: how many bytes it has; 0 at the end.
+  package mutating func next(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+    let count = Int(min(Int64(buffer.count), range.upperBound - offset))
+    let piece = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+    try unsafe reader.fill(piece, from: offset)
+    offset += Int64(count)
+    guard reader.isWhole(range) else { return count }
+    checksum.update(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(piece)))
+    // An empty payload has a checksum too.
+    if count > 0 ? offset == range.upperBound : range.isEmpty { try reader.compare(checksum.value) }
+    return count
+  }
+
+  /// Reads bytes and drops them: the system has them in memory then, and they count for the checksum.
+  ///
+  /// - Returns: how many they are; 0 at the end.
+  package mutating func pass(byteCount: Int) throws -> Int {
+    let buffer = unsafe makeBuffer(pieceSize: min(byteCount, 128 << 10))
+    defer { unsafe buffer.deallocate() }
+    var passed = 0
+    while passed < byteCount {
+      let count = try unsafe next(into: buffer)
+      guard count > 0 else { break }
+      passed += count
+    }
+    return passed
+  }
+}

@@ -170,3 +170,109 @@ extension BlobFollower {
 
   private var file: FilePath { core.root.path.appending(path.relative) }
 }
+
+extension BlobStore {
+  /// Opens the blob of a key, if it is live or being written, for reads that wait for what is still to come.
+  ///
+  /// A blob that is being written is one of a writer with `visibility: .whileWriting`, in this process or in another one.
+  /// A whole blob is opened as by `openReader`, and ends without a wait.
+  ///
+  /// System calls: openat2, fstat, pread; of a stream also flock, fstat, pread, flock.
+  ///
+  /// - Parameters:
+  ///   - key: the key of the record.
+  ///   - timeout: how long each read waits for another byte.
+  ///   - touching: whether to move the update time of a whole record.
+  /// - Returns: nil if there is no record, or it is expired and not locked.
+  /// - Throws: `damaged`, also of a stream whose writer is gone; `fileSystem`, `invalidKey`.
+  /// - Complexity: O(1).
+  public func openFollower(
+    for key: BlobKey, timeout: Duration = .seconds(30), touching: Bool = true
+  ) throws(BlobStoreError) -> BlobFollower? {
+    try withErrorContext("load", key) {
+      var path = try core.path(for: key)
+      let now = core.configuration.now()
+      // The directory that was read, where the load is counted.
+      var place: OpenRoot?
+      let look = RecordToFollow(path: path, now: now)
+      let found = try core.readUntilConsistent(look, core.configuration.damagePolicy, &place)
+      if let place { path = place.placed(path) }
+      guard let (header, found) = found else {
+        core.count(.miss, of: path.digest, isUse: touching, at: now, in: place)
+        return nil
+      }
+      let stream = core.streams.follow(found, header)
+      core.count(
+        .hit(byteCount: Int(clamping: stream.progress.byteCount)), of: path.digest, isUse: touching, at: now, in: place)
+      if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
+      return BlobFollower(core, key: key, path: path, stream, found.stream, timeout: timeout)
+    }
+  }
+}
+
+/// The header and the extension of a record whose file is kept open, also while it is written.
+private struct RecordToFollow: RecordLook {
+  let path: RecordPath
+  let now: UnixTime
+
+  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<FollowedRecord> {
+    try core.records.openFollowed(open.placed(path), in: open, at: now)
+  }
+}
+
+/// A walk over a payload that grows, piece by piece. At its end, the checksum was right.
+package struct FollowedPieces: Sendable {
+  private let follower: BlobFollower
+  package private(set) var offset: Int64 = 0
+  private var checksum = CRC32()
+
+  package init(_ follower: BlobFollower) { self.follower = follower }
+
+  /// Reads what is there, as much as the buffer holds.
+  ///
+  /// - Parameter progress: what a wait for bytes behind `offset` has answered.
+  /// - Returns: how many bytes it has; 0 at the end.
+  package mutating func next(into buffer: UnsafeMutableRawBufferPointer, _ progress: FollowedProgress) throws -> Int {
+    let count = try unsafe follower.fill(buffer, from: offset, progress)
+    offset += Int64(count)
+    checksum.update(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[..<count])))
+    if count == 0 { try follower.judge(progress, computed: checksum.value) }
+    return count
+  }
+
+  /// Reads what is there.
+  ///
+  /// - Parameters:
+  ///   - pieceSize: bytes at most, above 0.
+  ///   - progress: what a wait for bytes behind `offset` has answered.
+  /// - Returns: no bytes at the end.
+  package mutating func next(atMost pieceSize: Int, _ progress: FollowedProgress) throws -> Data {
+    precondition(pieceSize > 0, "pieces of \(pieceSize) bytes")
+    let piece = try follower.read(at: offset, atMost: pieceSize, progress)
+    offset += Int64(piece.count)
+    checksum.update(piece.bytes)
+    if piece.isEmpty {
+      try withErrorContext("load", follower.key) { try follower.judge(progress, computed: checksum.value) }
+    }
+    return piece
+  }
+
+  /// Calls a closure with the next piece, unless it is the end.
+  ///
+  /// - Parameters:
+  ///   - pieceSize: bytes at most, above 0.
+  ///   - progress: what a wait for bytes behind `offset` has answered.
+  ///   - body: receives the piece, which is gone when it returns.
+  /// - Returns: how many bytes it has.
+  package mutating func withNext(
+    atMost pieceSize: Int, _ progress: FollowedProgress, _ body: (RawSpan) throws -> Void
+  ) throws -> Int {
+    precondition(pieceSize > 0, "pieces of \(pieceSize) bytes")
+    let size = Int(max(1, min(Int64(pieceSize), progress.byteCount - offset)))
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
+    defer { unsafe buffer.deallocate() }
+    let count = try withErrorContext("load", follower.key) { try unsafe next(into: buffer, progress) }
+    if count > 0 { try body(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[..<count]))) }
+    return count
+  }
+}

@@ -25,3 +25,51 @@ extension StoreCore {
     return try withCollectorLock(options, isCache: isCache) { try CollectionRun(self, options, $0).collect() }
   }
 }
+
+extension BlobStore {
+  /// Makes one collection that goes on until a goal is reached, below the limits too.
+  ///
+  /// Expired records go first, and count. Locked records stay. Each record is judged again under its stripe before it
+  /// goes. The goal holds once: stores may exceed it the moment after.
+  ///
+  /// - Parameters:
+  ///   - goal: what must be reached.
+  ///   - options: as for `collect`. But every file is looked at. Without `waitsForOther`, the trim waits for another
+  ///     collection under way, `lockTimeout` at most.
+  /// - Returns: `evicted` counts the records that went for the goal. `recordsAfter` and `bytesAfter` tell whether it
+  ///   was reached.
+  /// - Throws: as `collect`.
+  /// - Complexity: as `collect` with an exceeded limit.
+  @discardableResult
+  public func trim(
+    to goal: TrimGoal, _ options: CollectionOptions = CollectionOptions()
+  ) throws(BlobStoreError) -> CollectionReport {
+    var options = options
+    options.goal = goal
+    options.looksAtEverything = true
+    options.waitsForOther = options.waitsForOther ?? configuration.access.lockTimeout
+    return try collect(options)
+  }
+}
+
+extension BlobStore {
+  /// Tells an observer of collections from now on, instead of the one before.
+  package func observeCollections(by observer: CollectionObserver) { core.collectionObservation.observer = observer }
+
+  /// The work of collections in the directory. Zeros where there is no control file, or one without counters.
+  ///
+  /// Dry runs are not recorded, nor are collections of stores with `recordsCollections` off.
+  ///
+  /// - Complexity: O(1).
+  public func statistics() throws(BlobStoreError) -> CollectionStatistics {
+    try withErrorContext("statistics") {
+      guard let open = try core.root.opened(), let control = core.countersFile(of: open) else {
+        return CollectionStatistics()
+      }
+      var statistics = control.statistics
+      // The clock was set back, or the value is rubbish: schedules must not wait for its time to come.
+      if let last = statistics.lastPass, last.time > core.configuration.now() { statistics.lastPass = nil }
+      return statistics
+    }
+  }
+}
