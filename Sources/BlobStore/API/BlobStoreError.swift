@@ -19,7 +19,7 @@ public struct BlobStoreError: Error, Sendable {
   /// Which rule a damaged record breaks.
   public let recordError: RecordError?
   /// The process that collects the directory, for `collectionRunning`, where it is known.
-  public let runningProcess: Int32?
+  public private(set) var runningProcess: Int32?
 
   /// The kind of failure. More may be added; switch with a default.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -98,7 +98,7 @@ public struct BlobStoreError: Error, Sendable {
 
   init(
     _ code: Code, _ message: String, path: FilePath? = nil, operation: String = "", key: BlobKey? = nil,
-    systemCall: String? = nil, errno: Errno? = nil, recordError: RecordError? = nil, runningProcess: Int32? = nil
+    systemCall: String? = nil, errno: Errno? = nil, recordError: RecordError? = nil
   ) {
     self.code = code
     self.operation = operation
@@ -108,6 +108,11 @@ public struct BlobStoreError: Error, Sendable {
     self.systemCall = systemCall
     self.errno = errno
     self.recordError = recordError
+  }
+
+  /// The error for a directory or a key that a process has in use.
+  init(_ code: Code, _ message: String, path: FilePath? = nil, runningProcess: Int32?) {
+    self.init(code, message, path: path)
     self.runningProcess = runningProcess
   }
 }
@@ -155,8 +160,8 @@ extension BlobStoreError {
     case let error as BlobStoreError:
       self.init(
         error.code, error.message, path: error.path, operation: operation, key: error.key ?? key,
-        systemCall: error.systemCall, errno: error.errno, recordError: error.recordError,
-        runningProcess: error.runningProcess)
+        systemCall: error.systemCall, errno: error.errno, recordError: error.recordError)
+      runningProcess = error.runningProcess
     case let error as FileError:
       self.init(
         .fileSystem, "\(error.call.manualPage): \(error.errno)", path: error.path, operation: operation, key: key,
