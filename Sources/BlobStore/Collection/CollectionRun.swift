@@ -25,11 +25,9 @@ final class CollectionRun {
     self.options = options
     self.control = control
     tally = CollectionTally(core, options, control)
-    let now = core.configuration.now()
-    let remover = RecordRemover(core: core, options: options, tally: tally)
-    let rule = ExpiryRule(goal: options.goal, core)
-    sizes = SizePass(core, options, control, tally, remover, rule, aim, now: now)
-    expiry = ExpiryPass(core, options, control, tally, remover, rule, sizes, now: now)
+    let context = PassContext(core, options, control, tally)
+    sizes = SizePass(context, aim)
+    expiry = ExpiryPass(context, sizes)
   }
 
   var report: BlobStore.CollectionReport { tally.report }

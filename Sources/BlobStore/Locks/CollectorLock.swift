@@ -20,37 +20,42 @@ final class CollectionGate: Sendable {
   }
 }
 
-extension StoreCore {
+/// The lock by which one process collects a directory at a time, and one of its threads.
+struct CollectorLock {
+  private let core: StoreCore
+
+  init(of core: StoreCore) { self.core = core }
+
   /// Runs a collection while no other thread of this store and no other process collects the directory.
   ///
   /// - Parameters:
   ///   - isCache: A Boolean value that indicates whether a missing control file may be made.
   ///   - body: receives the control file; nil if it is missing, or may not be used.
   /// - Throws: `collectionRunning` if another collection runs as long as this one waits.
-  func withCollectorLock<Result>(
+  func hold<Result>(
     _ options: BlobStore.CollectionOptions, isCache: Bool = true, _ body: (ControlFile?) throws -> Result
   ) throws -> Result {
     var backoff = Backoff(timeout: options.waitsForOther ?? .zero, longestSleep: .milliseconds(100))
     while true {
       do {
-        return try tryCollectorLock(makesControlFile: isCache && !options.dryRun, body)
+        return try holdOnce(makesControlFile: isCache && !options.dryRun, body)
       } catch let error as CollectorIsBusy {
         guard options.isStopped?() != true, options.givesUpWaiting?() != true, !Task.isCancelled, backoff.wait() else {
-          throw error.error(at: root.path)
+          throw error.error(at: core.root.path)
         }
       }
     }
   }
 
-  private func tryCollectorLock<Result>(
+  private func holdOnce<Result>(
     makesControlFile: Bool, _ body: (ControlFile?) throws -> Result
   ) throws -> Result {
-    guard isCollecting.enter() else { throw CollectorIsBusy(process: CurrentProcess.identifier) }
-    defer { isCollecting.leave() }
+    guard core.isCollecting.enter() else { throw CollectorIsBusy(process: CurrentProcess.identifier) }
+    defer { core.isCollecting.leave() }
     // Without a directory, there is nothing to collect, and no other collection.
-    guard let open = try root.opened() else { return try body(nil) }
+    guard let open = try core.root.opened() else { return try body(nil) }
     let byte = ControlLayout.collectorByte..<ControlLayout.collectorByte + 1
-    while let control = try collectorControlFile(of: open, makesIt: makesControlFile) {
+    while let control = try controlFile(of: open, makesIt: makesControlFile) {
       switch try control.file.tryLock(byte, in: open.directory) {
       case true:
         defer { control.file.unlock(byte) }
@@ -65,9 +70,9 @@ extension StoreCore {
     return try body(nil)
   }
 
-  private func collectorControlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
+  private func controlFile(of open: OpenRoot, makesIt: Bool) throws -> ControlFile? {
     do {
-      return try controlFiles.controlFile(of: open, makesIt: makesIt)
+      return try core.controlFiles.controlFile(of: open, makesIt: makesIt)
     } catch  where !makesIt {
       // A collection that removes nothing needs no lock, so a thing in the control file's place does not stop it.
       return nil

@@ -63,7 +63,7 @@ final class LimitEnforcer: Sendable {
 
   init(_ core: StoreCore) {
     self.core = core
-    configuredLimit = core.limit
+    configuredLimit = StoreLimit(of: core)
     let limits = core.configuration.limits
     volumeCheck = limits.size != nil && limits.freeSpaceFloor != 0 ? PeriodicCheck(after: 1) : nil
     packCheck = core.configuration.packCheckInterval.map { PeriodicCheck(after: $0) }
@@ -326,7 +326,7 @@ extension LimitEnforcer {
   private func checkPacks(_ check: PeriodicCheck) {
     check.restart(after: core.configuration.packCheckInterval ?? .max)
     do {
-      guard try core.packedMedium()?.isTooMuch == true, let usage = try core.usageEstimate() else { return }
+      guard try PackedMedium(of: core)?.isTooMuch == true, let usage = try core.usageEstimate() else { return }
       start(usage)
     } catch {
       // A failed check does not concern the store. The next one may succeed.

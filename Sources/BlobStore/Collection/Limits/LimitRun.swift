@@ -26,12 +26,12 @@ struct LimitRun {
   ///
   /// - Parameter room: what to leave free; asked again and again.
   func keepLimits(_ queue: inout EvictionQueue, room: @escaping () -> WantedRoom) throws -> Outcome {
-    guard let configured = core.limit else { return .kept }
+    guard let configured = StoreLimit(of: core) else { return .kept }
     // What packs take beyond what the limit permits counts against it.
     let permitted = try bytesThatPacksPermit()
     let limit = configured.within(permitted)
     if try isKept(afterEvicting: &queue, limit, room: room) { return .kept }
-    return try core.withCollectorLock(options) { control in
+    return try CollectorLock(of: core).hold(options) { control in
       guard let control else { return .kept }
       let limit = try withinVolume(limit, control)
       func isKept() -> Bool { control.counters.map { !limit.leavingFree(room().bytes).isExceeded(by: $0) } ?? false }
@@ -63,11 +63,11 @@ struct LimitRun {
   ///
   /// - Returns: the bytes of records that may be there, if they take too much even then.
   private func bytesThatPacksPermit() throws -> Int64? {
-    guard try core.packedMedium()?.isTooMuch == true else { return nil }
-    try core.withCollectorLock(options) { control in
+    guard try PackedMedium(of: core)?.isTooMuch == true else { return nil }
+    try CollectorLock(of: core).hold(options) { control in
       _ = try CollectionRun(core, options, control, SizePass.Aim(isSpared: isSpared)).collect()
     }
-    return try core.packedMedium()?.recordByteCount
+    return try PackedMedium(of: core)?.recordByteCount
   }
 
   private func outcome(_ limit: StoreLimit, _ room: WantedRoom, _ left: BlobStore.UsageEstimate) -> Outcome {
@@ -142,7 +142,7 @@ extension LimitRun {
     else { return false }
     var options = options
     options.looksAtEverything = true
-    try core.withCollectorLock(options) { control in
+    try CollectorLock(of: core).hold(options) { control in
       let run = CollectionRun(
         core, options, control, SizePass.Aim(isSpared: isSpared, fillsQueue: true, looksAhead: true))
       var known = queue
@@ -164,7 +164,7 @@ extension LimitRun {
     _ known: inout EvictionQueue, _ options: BlobStore.CollectionOptions, _ control: ControlFile?,
     _ tally: CollectionTally
   ) {
-    guard !known.isEmpty, let control, let limit = core.limit, let usage = control.counters,
+    guard !known.isEmpty, let control, let limit = StoreLimit(of: core), let usage = control.counters,
       limit.isExceeded(by: usage)
     else { return }
     let run = CollectionRun(core, options, control, SizePass.Aim(isSpared: isSpared))
@@ -188,7 +188,7 @@ extension LimitRun {
   /// - Parameter isMade: asked once no other collection can run: whether another thread has made room meanwhile.
   /// - Returns: nil if one has.
   func makeRoom(for byteCount: Int64, unless isMade: () -> Bool) throws -> BlobStore.CollectionReport? {
-    try core.withCollectorLock(options) { control -> BlobStore.CollectionReport? in
+    try CollectorLock(of: core).hold(options) { control -> BlobStore.CollectionReport? in
       if isMade() { return nil }
       let aim = SizePass.Aim(isSpared: isSpared, roomWanted: byteCount)
       return try CollectionRun(core, options, control, aim).collect()
@@ -196,7 +196,7 @@ extension LimitRun {
   }
 }
 
-extension StoreCore {
-  /// The limit of the configuration; nil without one.
-  var limit: StoreLimit? { StoreLimit(configuration, quarantineBytes: quarantineByteLimit) }
+extension StoreLimit {
+  /// The limit of a store's configuration; nil without one.
+  init?(of core: StoreCore) { self.init(core.configuration, quarantineBytes: core.quarantineByteLimit) }
 }

@@ -58,8 +58,12 @@ struct PackedMedium {
   /// with blocks.
   private static let leastChunks: Int64 = 8
 
+  /// - Returns: nil without a size limit, or without packs.
   /// - Complexity: a cache line for each chunk, once the packs are open.
-  init(of packs: PackRecords, limit: Int64, _ usage: BlobStore.UsageEstimate) throws {
+  init?(of core: StoreCore) throws {
+    guard let limit = core.configuration.limits.size, let open = try core.root.opened(),
+      let packs = try core.records.packs(of: open), let usage = try core.usageEstimate()
+    else { return nil }
     self.limit = limit
     self.usage = usage
     chunkByteCount = Int64(packs.packs.files.chunkByteCount)
@@ -100,15 +104,5 @@ struct PackedMedium {
     let bytes = Double(usage.bytes)
     // Fewer than there are, and a number that an integer can hold, whatever a damaged counter says.
     return Int64(min(bytes * Double(permitted) / Double(byteCount), bytes.nextDown))
-  }
-}
-
-extension StoreCore {
-  /// nil without a size limit, or without packs.
-  func packedMedium() throws -> PackedMedium? {
-    guard let limit = configuration.limits.size, let open = try root.opened(), let packs = try records.packs(of: open),
-      let usage = try usageEstimate()
-    else { return nil }
-    return try PackedMedium(of: packs, limit: limit, usage)
   }
 }

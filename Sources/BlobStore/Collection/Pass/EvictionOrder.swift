@@ -106,11 +106,14 @@ struct EvictionStanding {
   }
 }
 
-extension StoreCore {
+extension EvictionOrder {
   /// The order in which a pass that begins now evicts records.
-  func evictionOrder(_ control: ControlFile?, at now: UnixTime) -> EvictionOrder {
+  init(of core: StoreCore, _ control: ControlFile?, at now: UnixTime) {
     // A directory that cannot be opened, the pass itself reports.
-    guard let control, let open = try? root.opened() else { return EvictionOrder(configuration, nil, now: now) }
-    return EvictionOrder(configuration, uses.withSketch(of: control, in: open) { $0 }, now: now)
+    guard let control, let open = try? core.root.opened() else {
+      self.init(core.configuration, nil, now: now)
+      return
+    }
+    self.init(core.configuration, core.uses.withSketch(of: control, in: open) { $0 }, now: now)
   }
 }

@@ -20,18 +20,15 @@ final class ExpiryPass {
   /// Whether something was left in the subdirectory in hand.
   private var subdirectoryHoldsSomething = false
 
-  init(
-    _ core: StoreCore, _ options: BlobStore.CollectionOptions, _ control: ControlFile?, _ tally: CollectionTally,
-    _ remover: RecordRemover, _ rule: ExpiryRule, _ sizes: SizePass, now: UnixTime
-  ) {
-    self.core = core
-    self.options = options
-    self.control = control
-    self.tally = tally
-    self.remover = remover
-    self.rule = rule
+  init(_ context: PassContext, _ sizes: SizePass) {
+    core = context.core
+    options = context.options
+    control = context.control
+    tally = context.tally
+    remover = context.remover
+    rule = context.rule
+    now = context.now
     self.sizes = sizes
-    self.now = now
   }
 
   /// Marks are for stores that share a clock. At the root there are no subdirectories.

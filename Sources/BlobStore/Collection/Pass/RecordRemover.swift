@@ -1,5 +1,28 @@
 internal import BlobRecord
 
+/// What the passes of one collection share.
+struct PassContext {
+  let core: StoreCore
+  let options: BlobStore.CollectionOptions
+  /// The control file; nil if it is missing, or may not be used.
+  let control: ControlFile?
+  let tally: CollectionTally
+  let rule: ExpiryRule
+  /// When the collection began.
+  let now: UnixTime
+
+  init(_ core: StoreCore, _ options: BlobStore.CollectionOptions, _ control: ControlFile?, _ tally: CollectionTally) {
+    self.core = core
+    self.options = options
+    self.control = control
+    self.tally = tally
+    rule = ExpiryRule(goal: options.goal, core)
+    now = core.configuration.now()
+  }
+
+  var remover: RecordRemover { RecordRemover(core: core, options: options, tally: tally) }
+}
+
 /// Removes the records that a pass has chosen, each judged again under its stripe, and counts them.
 struct RecordRemover {
   let core: StoreCore

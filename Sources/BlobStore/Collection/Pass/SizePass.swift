@@ -38,19 +38,16 @@ final class SizePass {
   /// The bytes in the quarantine.
   var quarantineBytes: Int64 = 0
 
-  init(
-    _ core: StoreCore, _ options: BlobStore.CollectionOptions, _ control: ControlFile?, _ tally: CollectionTally,
-    _ remover: RecordRemover, _ rule: ExpiryRule, _ aim: Aim, now: UnixTime
-  ) {
-    self.core = core
-    self.options = options
-    self.tally = tally
-    self.remover = remover
-    self.rule = rule
+  init(_ context: PassContext, _ aim: Aim) {
+    core = context.core
+    options = context.options
+    tally = context.tally
+    remover = context.remover
+    rule = context.rule
     self.aim = aim
-    order = core.evictionOrder(control, at: now)
-    let limit = StoreLimit(core.configuration, quarantineBytes: core.quarantineByteLimit)
-    let isKept = control.flatMap { control in
+    order = EvictionOrder(of: core, context.control, at: context.now)
+    let limit = StoreLimit(of: core)
+    let isKept = context.control.flatMap { control in
       control.countersAreKnown ? control.counters.map { limit?.isExceeded(by: $0) == false } : nil
     }
     let hasAmount = options.goal?.isAmount ?? false

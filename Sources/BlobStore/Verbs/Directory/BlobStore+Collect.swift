@@ -15,18 +15,14 @@ extension BlobStore {
   ///   very many update times lie close together and others far away. Memory does not grow with the number of records.
   @discardableResult
   public func collect(_ options: CollectionOptions = CollectionOptions()) throws(BlobStoreError) -> CollectionReport {
-    try withErrorContext("collect") { try core.collect(options) }
+    try withErrorContext("collect") {
+      let isCache = try !options.requiresCache || core.requireCache()
+      return try CollectorLock(of: core).hold(options, isCache: isCache) {
+        try CollectionRun(core, options, $0).collect()
+      }
+    }
   }
-}
 
-extension StoreCore {
-  fileprivate func collect(_ options: BlobStore.CollectionOptions) throws -> BlobStore.CollectionReport {
-    let isCache = try !options.requiresCache || requireCache()
-    return try withCollectorLock(options, isCache: isCache) { try CollectionRun(self, options, $0).collect() }
-  }
-}
-
-extension BlobStore {
   /// Makes one collection that goes on until a goal is reached, below the limits too.
   ///
   /// Expired records go first, and count. Locked records stay. Each record is judged again under its stripe before it
@@ -50,9 +46,7 @@ extension BlobStore {
     options.waitsForOther = options.waitsForOther ?? configuration.access.lockTimeout
     return try collect(options)
   }
-}
 
-extension BlobStore {
   /// Tells an observer of collections from now on, instead of the one before.
   package func observeCollections(by observer: CollectionObserver) { core.collectionObservation.observer = observer }
 

@@ -22,7 +22,7 @@ struct SettingsChange {
   ) throws -> BlobStore.DirectorySettings {
     var options = BlobStore.CollectionOptions(dryRun: true)
     options.waitsForOther = .seconds(30)
-    return try core.withCollectorLock(options) { control in
+    return try CollectorLock(of: core).hold(options) { control in
       guard let open = try core.root.opened() else { throw noDirectory }
       let root = try open.directory.reopened()
       defer { extendLifetime(root) }

@@ -190,7 +190,7 @@ import Testing
     let open = try #require(try store.core.root.opened())
     let pack = try #require(try store.core.records.packs(of: open)?.packs.files.pack(0))
     for chunk in 0..<4 { pack.entry(ofChunk: chunk).countLive(records: 1, bytes: .max >> 1) }
-    let medium = try #require(try store.core.packedMedium())
+    let medium = try #require(try PackedMedium(of: store.core))
     #expect(!medium.isTooMuch && medium.recordByteCount == nil)
   }
 
