@@ -26,9 +26,7 @@ extension BlobStore {
     /// An unlock found no lock; the record is unchanged.
     case notLocked
   }
-}
 
-extension BlobStore {
   /// The result for one key among several.
   public struct KeyResult: Sendable {
     public let key: BlobKey

@@ -62,9 +62,7 @@ extension BlobStore {
       self.maximumTime = maximumTime
     }
   }
-}
 
-extension BlobStore {
   /// How far a collection has come.
   public struct CollectionProgress: Hashable, Sendable {
     public enum Phase: String, Sendable {
@@ -89,9 +87,7 @@ extension BlobStore {
       self.bytesFreed = bytesFreed
     }
   }
-}
 
-extension BlobStore {
   /// What a trim brings a directory to. Locked records stay, and count.
   public enum TrimGoal: Hashable, Sendable {
     /// The most bytes that may stay, headers included. Records are evicted in the order of `Configuration.Limits.eviction`.

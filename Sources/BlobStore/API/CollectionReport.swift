@@ -50,9 +50,7 @@ extension BlobStore {
       self.directory = directory
     }
   }
-}
 
-extension BlobStore {
   /// The work of all collections of a directory, by all processes, since its control file was made.
   public struct CollectionStatistics: Hashable, Sendable {
     /// A collection of the past.
@@ -94,9 +92,7 @@ extension BlobStore {
 
     public init() {}
   }
-}
 
-extension BlobStore {
   /// A whole collection of late, and what has happened since the one before it.
   public struct RecentPass: Hashable, Sendable {
     /// When it ended.

@@ -27,9 +27,7 @@ extension BlobStore {
       return loads > 0 ? Double(hits) / Double(loads) : nil
     }
   }
-}
 
-extension BlobStore {
   /// What the processes of a directory have asked, together, of a tier that other machines share.
   public struct RemoteTraffic: Hashable, Sendable {
     /// Loads that the tier answered with a blob.

@@ -161,9 +161,7 @@ extension FoundRecord {
 
   /// As the counters see it.
   var size: RecordSize { isStream ? .stream : RecordSize(bytes: byteCount, isLocked: isLocked) }
-}
 
-extension FoundRecord {
   /// Where a record lies in a pack; nil of a file, and without a record.
   ///
   /// Never inlined: the optimizer of Swift 6.3 fails where a value that cannot be copied is looked into and then lent.

@@ -15,9 +15,7 @@ extension Int64 {
   package mutating func saturatingAdd(_ other: Int64) {
     self = saturatingAdding(other)
   }
-}
 
-extension Int64 {
   /// A fraction of it, rounded down to a whole number, in thousandths: exact for amounts that no `Double` holds.
   func share(_ fraction: Double) -> Int64 {
     let thousandths = Int64((fraction * 1000).rounded())

@@ -194,9 +194,7 @@ extension BlobStore {
     /// Those with the oldest update time, as in SPTPersistentCache.
     case oldest
   }
-}
 
-extension BlobStore {
   /// The fate of files whose records are removed, replaced, expired or evicted.
   public enum Recycling: Hashable, Sendable {
     /// They are unlinked.

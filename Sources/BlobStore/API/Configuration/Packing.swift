@@ -11,9 +11,7 @@ extension BlobStore {
     /// Records of so many bytes at the most: name, payload, extension and a header of 40 bytes. At most 32,752.
     case upTo(Int)
   }
-}
 
-extension BlobStore {
   /// How loads read packed records.
   public enum PackReads: Hashable, Sendable {
     /// By one system call each. A broken medium is an error of the load.

@@ -55,9 +55,7 @@ extension BlobStore.DirectorySettings {
     arrangement = configuration.layout.arrangement
     packing = configuration.packing
   }
-}
 
-extension BlobStore.DirectorySettings {
   /// The values in the hint of a directory's program.
   package init(hint: DirectoryHint) {
     self.init()

@@ -6,9 +6,7 @@ extension BlobStore {
     case locked
     case unlocked
   }
-}
 
-extension BlobStore {
   /// What a wipe removed.
   public struct RemovalReport: Hashable, Sendable {
     public var files: Int64 = 0
@@ -18,9 +16,7 @@ extension BlobStore {
 
     public init() {}
   }
-}
 
-extension BlobStore {
   /// How a wipe is made.
   public struct RemovalOptions: Sendable {
     /// Receives the wipe's progress every `progressStep` files, and at its end.
@@ -35,9 +31,7 @@ extension BlobStore {
 
     public init() {}
   }
-}
 
-extension BlobStore {
   /// How far a wipe has come.
   public struct RemovalProgress: Hashable, Sendable {
     /// Files that were looked at, whether or not they had to go.
@@ -49,9 +43,7 @@ extension BlobStore {
 
     public init() {}
   }
-}
 
-extension BlobStore {
   /// What has moved into packs, or out of them, and what stays where it was.
   public struct RelocationReport: Hashable, Sendable {
     public var moved: Int64 = 0

@@ -65,9 +65,7 @@ extension BlobStore {
       }
     }
   }
-}
 
-extension BlobStore {
   /// The counters of a directory: an estimate that every whole collection corrects.
   public struct UsageEstimate: Hashable, Sendable {
     /// Record files, damaged ones among them.

@@ -16,9 +16,7 @@ extension BlobStore {
     /// A file that is not a record only because it is another user's.
     case foreignRecord(ForeignRecord)
   }
-}
 
-extension BlobStore {
   /// The sum of a verification.
   public struct VerificationReport: Hashable, Sendable {
     public var soundRecords: Int64 = 0
@@ -62,9 +60,7 @@ extension BlobStore {
       }
     }
   }
-}
 
-extension BlobStore {
   /// A file that lies where a record would, and belongs to a user whose files are not believed: it is foreign.
   public struct ForeignRecord: Hashable, Sendable {
     public let path: FilePath
@@ -90,9 +86,7 @@ extension BlobStore {
       "its file belongs to user \(user): run as that user, or `chown \(recordUser)` the file"
     }
   }
-}
 
-extension BlobStore {
   /// How many files lie where records would, and are foreign for their owners.
   public struct ForeignRecords: Hashable, Sendable {
     public private(set) var files: Int64 = 0

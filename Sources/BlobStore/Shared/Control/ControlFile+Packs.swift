@@ -61,9 +61,7 @@ extension ControlFile {
       $0.store(intent?.rawValue ?? 0, ordering: .releasing)
     }
   }
-}
 
-extension ControlFile {
   /// Drops all announcements. A power cut undoes some changes, and none of those may be finished after it.
   func forgetIntents() {
     for stripe in 0..<ControlLayout.stripeCount {

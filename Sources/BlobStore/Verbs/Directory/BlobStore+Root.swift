@@ -10,9 +10,7 @@ extension BlobStore {
 
   /// A number that grows whenever another directory may have come to the root's path, or none may be there any more.
   package var rootChanges: UInt64 { core.root.changes }
-}
 
-extension BlobStore {
   /// Leaves `CACHEDIR.TAG` in the directory, where it can be told from a record and is not there already.
   ///
   /// - Throws: `fileSystem`.

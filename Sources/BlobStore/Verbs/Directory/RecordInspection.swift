@@ -149,9 +149,7 @@ extension RecordInspection {
     }
     expiry = header?.expiry(defaultExpiration: store.defaultExpiration)
   }
-}
 
-extension RecordInspection {
   /// A packed record whose header is damaged: it makes no file.
   init(
     _ path: FilePath, damagedAt place: PackedPlace, _ error: RecordError, key: BlobKey?, _ bytes: [UInt8],

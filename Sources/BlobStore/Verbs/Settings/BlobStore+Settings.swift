@@ -86,9 +86,7 @@ extension BlobStore {
       try Files().status(of: directory.appending(RecyclingBin.directoryName))?.type == .directory
     }
   }
-}
 
-extension BlobStore {
   /// The hint that lies in a directory.
   ///
   /// - Returns: nil if no program of this library has changed the directory yet, or the hint cannot be read.
