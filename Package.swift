@@ -55,7 +55,7 @@ let package = Package(
     .target(
       name: "BlobCacheCommands",
       dependencies: [
-        "Locks", "BlobStore", "BlobRecord", "Posix",
+        "Locks", "BlobStore", "BlobRecord", "Posix", "TextFormats",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
         .product(name: "Configuration", package: "swift-configuration", condition: .when(traits: ["Tool"])),
         .product(name: "Logging", package: "swift-log"),
@@ -81,7 +81,7 @@ let package = Package(
     .executableTarget(
       name: "blobcache-remote",
       dependencies: [
-        "BlobCacheRemote", "BlobCacheCommands", "BlobCache", "BlobRecord",
+        "BlobCacheRemote", "BlobCacheCommands", "BlobCache", "BlobRecord", "TextFormats",
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Tool"])),
         .product(name: "SystemPackage", package: "swift-system"),
       ],
@@ -90,7 +90,7 @@ let package = Package(
     .target(
       name: "BlobCacheServer",
       dependencies: [
-        "BlobCache", "BlobStore", "BlobRecord", "Locks",
+        "BlobCache", "BlobStore", "BlobRecord", "Locks", "TextFormats",
         .product(name: "HummingbirdCore", package: "hummingbird", condition: .when(traits: ["Server"])),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Server"])),
@@ -110,7 +110,7 @@ let package = Package(
     .target(
       name: "BlobCacheRemote",
       dependencies: [
-        "BlobCache", "BlobStore", "BlobRecord", "Posix", "Locks",
+        "BlobCache", "BlobStore", "BlobRecord", "Posix", "Locks", "TextFormats",
         .product(name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Remote"])),
         .product(name: "Crypto", package: "swift-crypto", condition: .when(traits: ["Remote"])),
         .product(name: "Logging", package: "swift-log"),
@@ -125,7 +125,7 @@ let package = Package(
     .target(
       name: "BlobCache",
       dependencies: [
-        "MemoryCache", "BlobStore", "BlobRecord", "Posix", "Locks",
+        "MemoryCache", "BlobStore", "BlobRecord", "Posix", "Locks", "TextFormats",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
         .product(name: "SystemPackage", package: "swift-system"),
@@ -144,7 +144,9 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
 
-    .target(name: "BlobRecord", dependencies: ["CBlobRecord", "CZlib"]),
+    .target(name: "BlobRecord", dependencies: ["TextFormats", "CBlobRecord", "CZlib"]),
+
+    .target(name: "TextFormats"),
 
     .target(
       name: "Posix",
@@ -250,6 +252,7 @@ let package = Package(
         .product(name: "SystemPackage", package: "swift-system"),
       ]),
     .testTarget(name: "BlobRecordTests", dependencies: ["BlobRecord", "CZlib", "TestSupport"]),
+    .testTarget(name: "TextFormatsTests", dependencies: ["TextFormats"]),
     .testTarget(
       name: "CrashTests",
       dependencies: [

@@ -1,3 +1,5 @@
+internal import TextFormats
+
 #if Remote && Tool
   internal import ArgumentParser
   internal import BlobCache

@@ -1,5 +1,6 @@
 public import ArgumentParser
 internal import BlobRecord
+internal import TextFormats
 
 /// The command line: `blobcache SUBCOMMAND`, as Spec/CommandLine.md has it.
 public struct BlobCacheTool: ParsableCommand {

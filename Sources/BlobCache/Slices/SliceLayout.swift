@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import TextFormats
 
 /// How one version of a large object is cut into slices, and under which keys they lie.
 ///
@@ -22,10 +23,8 @@ struct SliceLayout: Hashable, Sendable {
     self.sliceSize = sliceSize
     self.validator = validator
     let text = Array(Self.text(totalSize, sliceSize, validator).utf8)
-    identity = SHA256Digest.digest(of: unsafe text.span.bytes).prefix(8).map { Self.hexadecimal($0) }.joined()
+    identity = Hexadecimal.text(SHA256Digest.digest(of: unsafe text.span.bytes).prefix(8))
   }
-
-  private static func hexadecimal(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16) }
 
   // MARK: Keys
 

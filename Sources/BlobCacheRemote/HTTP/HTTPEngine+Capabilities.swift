@@ -1,6 +1,7 @@
 #if Remote
   public import BlobCache
   internal import NIOHTTP1
+  internal import TextFormats
 
   extension HTTPEngine {
     /// - Throws: `RemoteError`; `unsupported` for all servers but `blobcache serve`.

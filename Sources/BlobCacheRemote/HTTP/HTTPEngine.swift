@@ -3,6 +3,7 @@
   internal import Crypto
   internal import Locks
   internal import NIOHTTP1
+  internal import TextFormats
 
   /// A server that keeps objects by their paths: GET, PUT and DELETE of HTTP/1.1.
   ///
@@ -89,7 +90,7 @@
       let path =
         switch settings.names {
         case .path: PercentEncoding.encoded(name.string, keepsSlashes: true)
-        case .sha256: String(hexadecimal: SHA256.hash(data: Data(name.string.utf8)))
+        case .sha256: Hexadecimal.text(SHA256.hash(data: Data(name.string.utf8)))
         }
       return try await send(
         HTTPRequest(method: method, target: "\(settings.endpoint.path)/\(path)", fields: fields, body: body))

@@ -1,6 +1,7 @@
 #if Remote
   internal import BlobCache
   internal import NIOHTTP1
+  internal import TextFormats
 
   extension S3Engine {
     /// Signs a request, and waits until its answer begins.

@@ -1,5 +1,6 @@
 #if Remote
   internal import BlobRecord
+  internal import TextFormats
 
   extension S3Engine {
     /// Which bucket, where, and by whom.

@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import TextFormats
 
 /// The content of an object that is a lease.
 struct S3Lease: Equatable {

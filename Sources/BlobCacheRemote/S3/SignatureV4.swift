@@ -1,6 +1,7 @@
 #if Remote
   internal import Crypto
   internal import Locks
+  internal import TextFormats
 
   /// Signs requests by AWS Signature Version 4.
   ///
@@ -38,9 +39,8 @@
     /// What the field `Authorization` says.
     func authorization(_ request: Request, by credentials: S3Credentials, at time: UTCTime) -> String {
       let place = "\(time.day)/\(region)/\(service)/aws4_request"
-      let signature = String(
-        hexadecimal:
-          Self.code(of: stringToSign(request, at: time), by: key(of: credentials, on: time.day)))
+      let signature = Hexadecimal.text(
+        Self.code(of: stringToSign(request, at: time), by: key(of: credentials, on: time.day)))
       return "AWS4-HMAC-SHA256 Credential=\(credentials.accessKey)/\(place), "
         + "SignedHeaders=\(Self.names(request.fields)), Signature=\(signature)"
     }
@@ -63,7 +63,7 @@
     }
 
     /// The SHA-256 in hexadecimal digits.
-    static func digest(of bytes: Data) -> String { String(hexadecimal: SHA256.hash(data: bytes)) }
+    static func digest(of bytes: Data) -> String { Hexadecimal.text(SHA256.hash(data: bytes)) }
 
     private func key(of credentials: S3Credentials, on day: String) -> SymmetricKey {
       let scope = Scope(day: day, secretKey: credentials.secretKey)

@@ -1,6 +1,7 @@
 #if Remote
   internal import BlobCache
   internal import SystemPackage
+  internal import TextFormats
 
   extension RemoteURL {
     /// - Parameters:

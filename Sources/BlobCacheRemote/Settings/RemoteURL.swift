@@ -1,5 +1,6 @@
 #if Remote
   public import BlobCache
+  internal import TextFormats
 
   /// A remote engine and the namespace in it, in one text without secrets: Spec/Remote.md, *URLs*.
   ///

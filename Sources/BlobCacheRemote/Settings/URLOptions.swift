@@ -1,3 +1,5 @@
+internal import TextFormats
+
 /// The options behind the `?` of a URL: names and values, each once.
 struct URLOptions {
   private var values: [String: String] = [:]

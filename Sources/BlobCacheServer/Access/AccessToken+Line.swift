@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import TextFormats
 
 extension AccessToken {
   private static let digestName = "sha256:"

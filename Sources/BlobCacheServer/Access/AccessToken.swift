@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import TextFormats
 
 /// A token that callers send, as the server knows it: by its digest.
 public struct AccessToken: Hashable, Sendable {

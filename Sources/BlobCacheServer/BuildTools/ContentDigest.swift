@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import TextFormats
 
 /// The SHA-256 that a blob is named after.
 struct ContentDigest: Equatable {

@@ -1,3 +1,5 @@
+internal import TextFormats
+
 /// The path and the query of a request, as they were sent.
 ///
 /// A path is never normalised: `..`, `//` and a trailing slash are parts of a key.
@@ -38,18 +40,8 @@ struct RequestTarget {
   /// - Throws: 400 if a `%` lacks two hexadecimal digits, or if the bytes are not UTF-8.
   static func decoded(_ text: Substring) throws(Refusal) -> String {
     guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
-    var decoded: [UInt8] = []
-    decoded.reserveCapacity(text.utf8.count)
-    var bytes = text.utf8.makeIterator()
-    while let byte = bytes.next() {
-      guard byte == UInt8(ascii: "%") else {
-        decoded.append(byte)
-        continue
-      }
-      guard let high = bytes.next().flatMap(Hexadecimal.value), let low = bytes.next().flatMap(Hexadecimal.value) else {
-        throw Refusal(400, "a percent sign is not followed by two hexadecimal digits")
-      }
-      decoded.append(high << 4 | low)
+    guard let decoded = PercentEncoding.bytes(decoding: text) else {
+      throw Refusal(400, "a percent sign is not followed by two hexadecimal digits")
     }
     guard let text = String(validating: decoded, as: UTF8.self) else {
       throw Refusal(400, "the escapes of the target are not UTF-8")

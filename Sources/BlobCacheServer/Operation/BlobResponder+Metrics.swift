@@ -1,5 +1,6 @@
 internal import BlobCache
 internal import BlobStore
+internal import TextFormats
 
 extension BlobResponder {
   /// What all processes have done in the directory, by the names that `collect` gives it, and the requests of this one.

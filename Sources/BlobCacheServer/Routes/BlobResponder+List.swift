@@ -1,6 +1,7 @@
 internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 extension BlobResponder {
   /// A page of records as lines of JSON; the last line says where the next page begins.
@@ -10,9 +11,9 @@ extension BlobResponder {
     var text = page.entries.map { Self.line($0) }.joined()
     var fields: HeaderFields = ["Content-Type": "application/x-ndjson", "Cache-Control": "no-store"]
     if let next = page.next?.text {
-      var line = JSONLine(type: "page")
+      var line = JSONObject(type: "page", abbreviatesTabs: false)
       line.add("next", next)
-      text += line.text
+      text += line.text + "\n"
       fields.append("X-BlobCache-Next", next)
     }
     return ServerResponse(status: 200, fields: fields, body: .text(text))
@@ -21,7 +22,7 @@ extension BlobResponder {
   /// A record as the tool shows it.
   private static func line(_ entry: RecordEntry) -> String {
     let header = entry.storedHeader
-    var line = JSONLine(type: "record")
+    var line = JSONObject(type: "record", abbreviatesTabs: false)
     line.add("key", entry.key?.string)
     line.add("file", entry.file)
     line.add("state", entry.state.rawValue)
@@ -38,6 +39,6 @@ extension BlobResponder {
     }
     if let type = MediaType(extendedData: entry.extendedData) { line.add("contentType", type.text) }
     if entry.isStampedAhead { line.add("stampedAhead", true) }
-    return line.text
+    return line.text + "\n"
   }
 }

@@ -49,9 +49,9 @@ enum LongName {
     guard bytes.count > tailByteCount, bytes.count <= RecordNaming.maximumFileNameBytes else { return false }
     let tail = bytes.suffix(tailByteCount)
     guard tail.starts(with: separator.utf8), RecordNaming.isHexadecimalSHA256(tail.dropFirst(separator.utf8.count)),
-      let decoded = String(bytes.dropLast(tailByteCount)).flatMap(PercentEncoding.decode)
+      let decoded = String(bytes.dropLast(tailByteCount)).flatMap(NameEscapes.decode)
     else { return false }
-    return PercentEncoding.encode(decoded).utf8.elementsEqual(bytes.dropLast(tailByteCount))
+    return NameEscapes.encode(decoded).utf8.elementsEqual(bytes.dropLast(tailByteCount))
       // A key with a shorter beginning has a name of its own.
       && bytes.count - tailByteCount > beginningByteCount - 4
   }

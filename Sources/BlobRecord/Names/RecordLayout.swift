@@ -143,7 +143,7 @@ public struct RecordLayout: Hashable, Sendable {
       guard byte >= 0x20, byte < 0x7F else { return false }
       if byte == UInt8(ascii: "%") {
         guard naming == .encoded else { return false }
-        guard PercentEncoding.isEscape(in: fileName, at: index) else {
+        guard NameEscapes.isEscape(in: fileName, at: index) else {
           return LongName.isTail(of: fileName, at: index)
         }
         index += 2

@@ -37,7 +37,7 @@ public enum RecordNaming: String, CaseIterable, Sendable {
   public func key(ofFileName name: String) -> BlobKey? {
     guard accepts(fileName: name) else { return nil }
     return switch self {
-    case .encoded: PercentEncoding.decode(name).map { BlobKey($0) }
+    case .encoded: NameEscapes.decode(name).map { BlobKey($0) }
     case .verbatim: BlobKey(name)
     case .sha256: nil
     }
@@ -48,8 +48,8 @@ public enum RecordNaming: String, CaseIterable, Sendable {
     guard !name.isEmpty, name.utf8.count <= Self.maximumFileNameBytes else { return false }
     switch self {
     case .encoded:
-      guard let decoded = PercentEncoding.decode(name) else { return LongName.isName(name) }
-      return PercentEncoding.encode(decoded).utf8.elementsEqual(name.utf8)
+      guard let decoded = NameEscapes.decode(name) else { return LongName.isName(name) }
+      return NameEscapes.encode(decoded).utf8.elementsEqual(name.utf8)
     case .verbatim:
       return Self.firstUnsafeByte(name) == nil
     case .sha256:
@@ -84,19 +84,19 @@ public enum RecordNaming: String, CaseIterable, Sendable {
   /// begin so too.
   public func fileNamePrefix(forKeyPrefix prefix: String) throws(KeyError) -> String {
     switch self {
-    case .encoded: return LongName.beginning(ofEncoded: PercentEncoding.encode(prefix))
+    case .encoded: return LongName.beginning(ofEncoded: NameEscapes.encode(prefix))
     case .verbatim: return prefix.isEmpty ? prefix : try Self.verbatimName(prefix)
     case .sha256: return ""
     }
   }
 
   private static func encodedName(_ key: String) throws(KeyError) -> String {
-    let name = PercentEncoding.encode(key)
+    let name = NameEscapes.encode(key)
     return name.utf8.count <= maximumFileNameBytes ? name : try LongName.name(ofKey: key, encoded: name)
   }
 
   /// Bytes of a key with its escapes.
-  package static func encodedByteCount(of key: BlobKey) -> Int { PercentEncoding.encode(key.string).utf8.count }
+  package static func encodedByteCount(of key: BlobKey) -> Int { NameEscapes.encode(key.string).utf8.count }
 
   private static func verbatimName(_ key: String) throws(KeyError) -> String {
     if let byte = firstUnsafeByte(key) { throw .notVerbatim(byte: byte) }

@@ -1,12 +1,12 @@
 internal import ArgumentParser
+internal import TextFormats
 
 /// A number of bytes as people write it: `4096`, `10MB`, `512KiB`, `2G`.
 package struct ByteCount: Hashable {
   package let bytes: Int64
 
-  private static let decimalUnits: [(suffix: String, bytes: Int64)] = [
-    ("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000),
-  ]
+  /// From KB to TB.
+  private static let decimalUnits = Quantities.byteUnits.prefix(4)
   private static let binaryUnits: [(suffix: String, bytes: Int64)] = [
     ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40),
   ]
@@ -39,18 +39,8 @@ extension ByteCount: WrittenValue {
 
 extension ByteCount: CustomStringConvertible {
   /// To a tenth of a decimal unit: `512 B`, `34.2 KB`.
-  package var description: String {
-    guard bytes >= 1000 else { return "\(bytes) B" }
-    var unit = Self.decimalUnits[0]
-    for larger in Self.decimalUnits.dropFirst() where Self.tenths(bytes, unit.bytes) >= 10_000 { unit = larger }
-    let tenths = Self.tenths(bytes, unit.bytes)
-    return "\(tenths / 10).\(tenths % 10) \(unit.suffix)"
-  }
+  package var description: String { Quantities.bytes(bytes, in: Self.decimalUnits) }
 
   /// Such as `1 byte`, `34151 bytes`.
   var exact: String { bytes == 1 ? "1 byte" : "\(bytes) bytes" }
-
-  private static func tenths(_ bytes: Int64, _ unit: Int64) -> Int64 {
-    Int64((Double(bytes) / Double(unit) * 10).rounded())
-  }
 }

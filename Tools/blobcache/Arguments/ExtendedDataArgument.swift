@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import BlobRecord
 internal import Posix
 internal import SystemPackage
+internal import TextFormats
 
 #if canImport(FoundationEssentials)
   internal import FoundationEssentials

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import TextFormats
 
 /// A whole number of seconds as people write it: `90`, `90s`, `10m`, `6h`, `30d`, `1w`.
 package struct TimeSpan: Hashable {
@@ -35,12 +36,7 @@ extension TimeSpan: CustomStringConvertible {
   var short: String { description.count <= 7 ? description : rounded }
 
   /// To the largest unit that fits: `3h` for anything from three hours to four; years count 365 days.
-  var rounded: String {
-    guard seconds < 10_000 * 365 * 86400 else { return "ages" }
-    let units = [("y", 365 * 86400)] + Self.units
-    let unit = units.first { seconds >= $0.1 } ?? ("s", 1)
-    return "\(seconds / unit.1)\(unit.0)"
-  }
+  var rounded: String { Quantities.span(seconds) }
 }
 
 extension Int64 {

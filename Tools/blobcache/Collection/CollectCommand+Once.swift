@@ -1,6 +1,7 @@
 internal import BlobStore
 internal import Posix
 internal import SystemPackage
+internal import TextFormats
 
 // One pass over each directory.
 extension CollectCommand {

@@ -1,9 +1,9 @@
 internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
-/// What collections have come to since the process started, for Prometheus:
-/// https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+/// The totals of all collections since the process started, for Prometheus.
 struct CollectionMetrics {
   private var directories: [CollectionPlan.Directory: Totals] = [:]
   /// Whether the configuration was read without mistakes, when it was read last.
@@ -79,20 +79,20 @@ extension CollectionMetrics {
   /// One family of series, with one for each directory; nil leaves a directory out.
   private struct Family: Sendable {
     let name: String
-    let type: String
+    let kind: PrometheusText.Kind
     let help: String
     let value: @Sendable (CollectionPlan.Directory, Totals) -> String?
 
     static func counter(
       _ name: String, _ help: String, _ value: @escaping @Sendable (Totals) -> any CustomStringConvertible
     ) -> Family {
-      Family(name: "blobcache_collection_\(name)_total", type: "counter", help: help) { "\(value($1))" }
+      Family(name: "blobcache_collection_\(name)_total", kind: .counter, help: help) { "\(value($1))" }
     }
 
     static func traffic(
       _ name: String, _ help: String, _ value: @escaping @Sendable (BlobStore.Traffic) -> Int64
     ) -> Family {
-      Family(name: "blobcache_\(name)_total", type: "counter", help: help) {
+      Family(name: "blobcache_\(name)_total", kind: .counter, help: help) {
         $1.counted.map { "\(value($0.traffic))" }
       }
     }
@@ -100,7 +100,7 @@ extension CollectionMetrics {
     static func eviction(
       _ name: String, _ help: String, _ value: @escaping @Sendable (BlobStore.CollectionStatistics) -> Int64
     ) -> Family {
-      Family(name: "blobcache_\(name)_total", type: "counter", help: help) {
+      Family(name: "blobcache_\(name)_total", kind: .counter, help: help) {
         $1.counted.map { "\(value($0.collections))" }
       }
     }
@@ -109,7 +109,7 @@ extension CollectionMetrics {
       _ name: String, _ help: String,
       _ value: @escaping @Sendable (CollectionPlan.Directory, Totals) -> (any CustomStringConvertible)?
     ) -> Family {
-      Family(name: "blobcache_" + name, type: "gauge", help: help) { value($0, $1).map { "\($0)" } }
+      Family(name: "blobcache_" + name, kind: .gauge, help: help) { value($0, $1).map { "\($0)" } }
     }
   }
 
@@ -152,37 +152,19 @@ extension CollectionMetrics {
   ]
 
   var text: String {
-    var text = ""
+    var metrics = PrometheusText()
     let sorted = directories.sorted { $0.key.path.string < $1.key.path.string }
     for family in Self.families {
       let samples = sorted.compactMap { directory, totals in
-        family.value(directory, totals).map { "\(family.name){directory=\"\(directory.path.string.escaped)\"} \($0)\n" }
+        family.value(directory, totals).map { (directory: directory.path.string, value: $0) }
       }
       guard !samples.isEmpty else { continue }
-      text += Self.heading(family.name, family.type, family.help) + samples.joined()
+      metrics.family(family.name, family.kind, family.help)
+      for sample in samples { metrics.series(family.name, [("directory", sample.directory)], sample.value) }
     }
     let name = "blobcache_configuration_sound"
-    text += Self.heading(name, "gauge", "Whether the configuration had no mistakes when it was read last.")
-    return text + "\(name) \(configurationIsSound ? 1 : 0)\n"
-  }
-
-  private static func heading(_ name: String, _ type: String, _ help: String) -> String {
-    "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
-  }
-}
-
-extension String {
-  /// As the value of a label.
-  fileprivate var escaped: String {
-    var escaped = ""
-    for scalar in unicodeScalars {
-      switch scalar {
-      case "\\": escaped += "\\\\"
-      case "\"": escaped += "\\\""
-      case "\n": escaped += "\\n"
-      default: escaped.unicodeScalars.append(scalar)
-      }
-    }
-    return escaped
+    metrics.family(name, .gauge, "Whether the configuration had no mistakes when it was read last.")
+    metrics.series(name, [], configurationIsSound ? 1 : 0)
+    return metrics.text
   }
 }

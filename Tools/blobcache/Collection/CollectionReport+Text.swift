@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 extension BlobStore.CollectionReport {
   /// The pass in a line, for people.

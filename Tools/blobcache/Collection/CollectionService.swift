@@ -3,6 +3,7 @@ internal import Locks
 internal import Posix
 internal import ServiceLifecycle
 internal import SystemPackage
+internal import TextFormats
 internal import UnixSignals
 
 /// Collects directories, each by a schedule of its own, until SIGTERM or SIGINT. SIGHUP has the configuration read

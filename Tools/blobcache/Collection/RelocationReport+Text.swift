@@ -1,5 +1,6 @@
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 extension BlobStore.RelocationReport {
   /// What has moved, in a line for people.

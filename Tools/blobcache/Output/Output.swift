@@ -1,5 +1,6 @@
 internal import Posix
 internal import SystemPackage
+package import TextFormats
 
 #if canImport(Darwin)
   internal import Darwin

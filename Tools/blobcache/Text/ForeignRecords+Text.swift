@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 extension BlobStore.ForeignRecords {
   /// Tells that a cache has changed its owner, and how to mend it.

@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 /// The inspection of one record, for people.
 struct InspectionText {
@@ -101,14 +102,9 @@ struct InspectionText {
     return RecordField.allCases.compactMap { field in
       guard field.offset < bytes.count else { return nil }
       let part = bytes[field.offset..<min(bytes.count, field.offset + field.byteCount)]
-      let digits = part.map { Self.hexadecimal($0, digits: 2) }.joined(separator: " ")
-      return "  \(Self.hexadecimal(UInt64(field.offset), digits: 2))  \(digits.padded(to: 23))  \(field.rawValue)"
+      let digits = part.map { Hexadecimal.text($0, digits: 2) }.joined(separator: " ")
+      return "  \(Hexadecimal.text(UInt64(field.offset), digits: 2))  \(digits.padded(to: 23))  \(field.rawValue)"
     }
-  }
-
-  static func hexadecimal(_ value: some UnsignedInteger, digits: Int) -> String {
-    let text = String(value, radix: 16, uppercase: true)
-    return String(repeating: "0", count: max(0, digits - text.count)) + text
   }
 }
 
@@ -119,6 +115,6 @@ extension PackedPlace {
 extension RecordField {
   /// The field's value with all its digits.
   func hexadecimal(_ header: StoredHeader) -> String {
-    "0x" + InspectionText.hexadecimal(value(in: header), digits: 2 * byteCount)
+    "0x" + Hexadecimal.text(value(in: header), digits: 2 * byteCount)
   }
 }

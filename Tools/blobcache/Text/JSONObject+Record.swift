@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 extension JSONObject {
   /// A record as every subcommand shows it; `file` is relative to its directory.

@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 /// Prints what became of each of several keys.
 struct KeyResults {

@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 /// The inspection of a pack, for people.
 struct PackInspectionText {
@@ -19,7 +20,7 @@ struct PackInspectionText {
   var head: [String] {
     [
       style(pack.path.string.printable, .bold),
-      "  pack      number \(pack.number), identifier 0x\(InspectionText.hexadecimal(pack.identifier, digits: 16))",
+      "  pack      number \(pack.number), identifier 0x\(Hexadecimal.text(pack.identifier, digits: 16))",
       "  file      \(ByteCount(pack.fileSize)), of which \(ByteCount(pack.mediumSize)) on the medium",
       "  verdict   \(pack.flaw.map { style($0, .red) } ?? style("sound", .green))",
     ]
@@ -69,7 +70,7 @@ extension JSONObject {
     add("path", pack.path.string)
     add("pack", pack.number)
     // In hexadecimal, because many readers of JSON lose digits of integers above 2^53.
-    add("identifier", "0x" + InspectionText.hexadecimal(pack.identifier, digits: 16))
+    add("identifier", "0x" + Hexadecimal.text(pack.identifier, digits: 16))
     add("fileSize", pack.fileSize)
     add("mediumSize", pack.mediumSize)
     add("flaw", pack.flaw)
@@ -80,7 +81,7 @@ extension JSONObject {
     add("pack", pack.number)
     add("chunk", chunk.number)
     add("state", chunk.state?.rawValue)
-    add("owner", "0x" + InspectionText.hexadecimal(chunk.owner, digits: 14))
+    add("owner", "0x" + Hexadecimal.text(chunk.owner, digits: 14))
     add("inFlight", chunk.inFlight)
     add("bytes", chunk.byteCount)
     add("class", chunk.recordClass)

@@ -1,3 +1,5 @@
+internal import TextFormats
+
 /// Where a server listens for HTTP, and the path that its objects lie under.
 public struct HTTPEndpoint: Hashable, Sendable {
   /// Whether it is `https`.

@@ -1,4 +1,5 @@
 internal import BlobRecord
+internal import TextFormats
 
 /// A file that the pages use. The program has it built in.
 struct ViewerAsset: Sendable {
@@ -17,7 +18,7 @@ struct ViewerAsset: Sendable {
     self.mediaType = mediaType
     data = Data(bytes)
     let checksum = unsafe CRC32.checksum(of: bytes.span.bytes)
-    address = ViewerLink(route).with("v", Quantities.hexadecimal(checksum, digits: 8)).text
+    address = ViewerLink(route).with("v", Hexadecimal.text(checksum, digits: 8)).text
   }
 
   var response: ServerResponse {

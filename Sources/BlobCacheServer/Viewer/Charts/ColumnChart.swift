@@ -1,3 +1,5 @@
+internal import TextFormats
+
 /// Columns over labels, each of one or more parts that stand on each other. It is as wide as its place.
 struct ColumnChart {
   struct Column {

@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 /// Charts of the last collections, the latest at the right.
 struct PassCharts {
@@ -33,7 +34,7 @@ struct PassCharts {
     passes.prefix(8).reversed().map { pass in
       let age = Quantities.span(max(0, now.seconds - pass.time.seconds))
       return ColumnChart.Column(
-        label: "-\(age)", title: "\(Quantities.date(pass.time)): \(text(pass))", parts: parts(pass))
+        label: "-\(age)", title: "\(pass.time.iso8601): \(text(pass))", parts: parts(pass))
     }
   }
 }

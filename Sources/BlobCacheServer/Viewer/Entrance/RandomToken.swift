@@ -1,8 +1,10 @@
+internal import TextFormats
+
 /// Texts that nobody can guess.
 package enum RandomToken {
   /// 128 bits of the system's randomness, in hexadecimal digits.
   package static func make() -> String {
-    (0..<2).map { _ in Quantities.hexadecimal(UInt64.random(in: .min ... .max), digits: 16) }.joined()
+    (0..<2).map { _ in Hexadecimal.text(UInt64.random(in: .min ... .max), digits: 16) }.joined()
   }
 
   /// Compares in a time that tells nothing of where the texts differ.

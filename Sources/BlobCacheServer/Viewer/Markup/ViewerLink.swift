@@ -1,3 +1,5 @@
+internal import TextFormats
+
 /// Relative addresses of the viewer's pages, which all lie side by side: a path before them changes nothing.
 ///
 /// A key is a parameter. In a path, browsers would take keys such as `..` away.
@@ -11,7 +13,7 @@ struct ViewerLink {
   func with(_ name: String, _ value: String?) -> ViewerLink {
     guard let value else { return self }
     var link = self
-    link.text += (hasParameters ? "&" : "?") + name + "=" + Self.escaped(value)
+    link.text += (hasParameters ? "&" : "?") + name + "=" + PercentEncoding.encoded(value)
     link.hasParameters = true
     return link
   }
@@ -22,21 +24,6 @@ struct ViewerLink {
     case .key(let key): ViewerLink(.record).with("key", key)
     case .file(let file): ViewerLink(.record).with("file", file)
     }
-  }
-
-  /// All but the unreserved characters of RFC 3986, 2.3, as escapes.
-  private static func escaped(_ value: String) -> String {
-    var text = ""
-    for byte in value.utf8 {
-      switch byte {
-      case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-        UInt8(ascii: "~"):
-        text.unicodeScalars.append(Unicode.Scalar(byte))
-      default: text += "%" + Quantities.hexadecimal(byte, digits: 2)
-      }
-    }
-    return text
   }
 }
 

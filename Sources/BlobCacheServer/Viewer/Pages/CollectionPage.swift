@@ -1,6 +1,7 @@
 internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 extension BlobResponder {
   /// What collections have done, in whichever process, and the forms that begin one.

@@ -1,5 +1,6 @@
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 /// The 64 bytes of a header: each field's place, value, meaning and verdict, and the bytes themselves.
 struct HeaderTable {
@@ -23,7 +24,7 @@ struct HeaderTable {
       let cells = bytes[start..<min(start + 16, bytes.count)].enumerated().map { index, byte in
         Self.cell(byte, at: start + index)
       }
-      lines += "<tr><th>\(Quantities.hexadecimal(UInt(start), digits: 2))</th>\(cells)</tr>"
+      lines += "<tr><th>\(Hexadecimal.text(UInt(start), digits: 2))</th>\(cells)</tr>"
     }
     return
       "<div class=\"scroll\"><table class=\"bytes\" aria-label=\"Bytes of the header\"><tbody>\(lines)</tbody></table></div>"
@@ -38,7 +39,7 @@ struct HeaderTable {
     let field = RecordField.allCases.last { $0.offset <= offset }
     let name = field?.rawValue ?? ""
     return """
-      <td class="field-\(name)" title="byte \(offset): \(name)">\(Quantities.hexadecimal(byte, digits: 2))</td>
+      <td class="field-\(name)" title="byte \(offset): \(name)">\(Hexadecimal.text(byte, digits: 2))</td>
       """
   }
 
@@ -49,7 +50,7 @@ struct HeaderTable {
       ]
     }
     return RecordField.allCases.map { field in
-      let value = "0x" + Quantities.hexadecimal(field.value(in: header), digits: 2 * field.byteCount)
+      let value = "0x" + Hexadecimal.text(field.value(in: header), digits: 2 * field.byteCount)
       return """
         <tr class="field-\(field.rawValue)"><td class="number">\(field.offset)</td><td class="number">\(field.byteCount)</td>\
         <td class="mark">\(field.rawValue)</td><td><code>\(value)</code></td><td>\(meaning(field, header))</td>\

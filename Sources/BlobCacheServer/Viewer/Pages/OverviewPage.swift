@@ -1,6 +1,7 @@
 internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 extension BlobResponder {
   /// How full the directory is and how well it works: numbers that are known without a look at any record.

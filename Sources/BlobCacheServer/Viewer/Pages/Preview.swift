@@ -1,6 +1,7 @@
 internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 /// What a page shows of a payload.
 enum Preview: Sendable {
@@ -82,10 +83,10 @@ enum Preview: Sendable {
   private static func dump(_ bytes: [UInt8]) -> String {
     stride(from: 0, to: bytes.count, by: 16).map { start in
       let line = bytes[start..<min(start + 16, bytes.count)]
-      let digits = line.map { Quantities.hexadecimal($0, digits: 2) }.joined(separator: " ")
+      let digits = line.map { Hexadecimal.text($0, digits: 2) }.joined(separator: " ")
       let letters = String(line.map { (0x20..<0x7F).contains($0) ? Character(Unicode.Scalar($0)) : "·" })
       let blanks = String(repeating: " ", count: 47 - digits.count)
-      return "\(Quantities.hexadecimal(UInt(start), digits: 4))  \(digits)\(blanks)  \(letters)"
+      return "\(Hexadecimal.text(UInt(start), digits: 4))  \(digits)\(blanks)  \(letters)"
     }.joined(separator: "\n")
   }
 }

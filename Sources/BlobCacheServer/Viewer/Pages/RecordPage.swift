@@ -2,6 +2,7 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 extension BlobResponder {
   /// One record: its fields, its verdict, its bytes, what its payload looks like, and what may be done with it.

@@ -1,6 +1,7 @@
 internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
+internal import TextFormats
 
 extension BlobResponder {
   /// A page of the table of records: as the directory has them, or the first of an order.

@@ -1,4 +1,5 @@
 internal import BlobCache
+internal import TextFormats
 
 /// What the directory has to do with the tier that other machines share.
 struct RemoteCard {

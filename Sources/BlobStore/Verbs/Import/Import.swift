@@ -115,7 +115,7 @@ extension BlobStore.ImportFormat {
   /// - Parameter path: below the directory, with slashes.
   /// - Returns: nil for a name that leads to no key.
   func key(ofFileAt path: String) -> BlobKey? {
-    self == .pinCache ? PercentEncoding.decode(path).map { BlobKey($0) } : BlobKey(path)
+    self == .pinCache ? NameEscapes.decode(path).map { BlobKey($0) } : BlobKey(path)
   }
 
   /// How long what has no limit of its own lives in the library that has stored it.

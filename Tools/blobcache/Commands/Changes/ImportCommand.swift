@@ -2,6 +2,7 @@ public import ArgumentParser
 internal import BlobRecord
 public import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 struct ImportCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(

@@ -3,6 +3,7 @@ internal import BlobRecord
 public import BlobStore
 internal import Locks
 internal import SystemPackage
+internal import TextFormats
 
 struct RemoveCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(

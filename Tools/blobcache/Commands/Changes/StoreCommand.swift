@@ -3,6 +3,7 @@ internal import BlobRecord
 internal import BlobStore
 internal import Posix
 internal import SystemPackage
+internal import TextFormats
 
 struct StoreCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(

@@ -2,6 +2,7 @@ internal import ArgumentParser
 package import BlobRecord
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 struct ListCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(

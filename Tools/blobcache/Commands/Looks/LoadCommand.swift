@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import BlobRecord
 internal import BlobStore
 internal import SystemPackage
+internal import TextFormats
 
 struct LoadCommand: DirectorySubcommand {
   static let configuration = CommandConfiguration(

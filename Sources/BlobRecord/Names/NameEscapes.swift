@@ -1,16 +1,17 @@
+internal import TextFormats
+
 /// The escapes of the `encoded` naming: `%XX`, upper case, for the bytes that a file name cannot or should not have.
-package enum PercentEncoding {
+package enum NameEscapes {
   /// - Returns: the text itself, without allocation, where nothing needs an escape.
   static func encode(_ text: String) -> String {
     let escapes = escapeCount(text)
     guard escapes > 0 else { return text }
     let bytes = text.utf8
-    let digits = Array("0123456789ABCDEF".utf8)
     var encoded: [UInt8] = []
     encoded.reserveCapacity(bytes.count + 2 * escapes)
     for byte in bytes {
       if needsEscape(byte) || (encoded.isEmpty && byte == UInt8(ascii: ".")) {
-        encoded += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+        PercentEncoding.append(byte, to: &encoded)
       } else {
         encoded.append(byte)
       }
@@ -25,18 +26,9 @@ package enum PercentEncoding {
   /// - Returns: nil if a `%` lacks two hexadecimal digits, or if the bytes are not UTF-8.
   package static func decode(_ name: String) -> String? {
     guard name.utf8.contains(UInt8(ascii: "%")) else { return name }
-    var decoded: [UInt8] = []
-    decoded.reserveCapacity(name.utf8.count)
-    var bytes = name.utf8.makeIterator()
-    while let byte = bytes.next() {
-      guard byte == UInt8(ascii: "%") else {
-        decoded.append(byte)
-        continue
-      }
-      guard let high = bytes.next().flatMap(digitValue), let low = bytes.next().flatMap(digitValue) else { return nil }
-      decoded.append(high << 4 | low)
+    return PercentEncoding.bytes(decoding: name[...], digit: Hexadecimal.upperCaseValue).flatMap {
+      String(validating: $0, as: UTF8.self)
     }
-    return String(validating: decoded, as: UTF8.self)
   }
 
   private static func escapeCount(_ text: String) -> Int {
@@ -82,18 +74,11 @@ package enum PercentEncoding {
 
   /// Whether the three bytes from an index on are an escape that `encode` makes, of one byte of ASCII.
   static func isEscape(in name: Span<UInt8>, at index: Int) -> Bool {
-    guard index + 2 < name.count, name[index] == UInt8(ascii: "%"), let high = digitValue(name[index + 1]),
-      let low = digitValue(name[index + 2])
+    guard index + 2 < name.count, name[index] == UInt8(ascii: "%"),
+      let high = Hexadecimal.upperCaseValue(name[index + 1]),
+      let low = Hexadecimal.upperCaseValue(name[index + 2])
     else { return false }
     let byte = high << 4 | low
     return needsEscape(byte) || index == 0 && byte == UInt8(ascii: ".")
-  }
-
-  private static func digitValue(_ digit: UInt8) -> UInt8? {
-    switch digit {
-    case 0x30...0x39: digit - 0x30
-    case 0x41...0x46: digit - 0x41 + 10
-    default: nil
-    }
   }
 }

@@ -36,24 +36,3 @@ extension UnixTime: WrittenValue {
     }
   }
 }
-
-extension UnixTime {
-  /// `2026-01-31T06:30:00Z`, while years have four digits.
-  var iso8601: String {
-    let endOfYear9999: Int64 = 253_402_300_799
-    guard (0...endOfYear9999).contains(seconds) else { return seconds < 0 ? "before 1970" : "after 9999" }
-    return Date(timeIntervalSince1970: Double(seconds)).formatted(Date.ISO8601FormatStyle())
-  }
-
-  /// `in 9m`, `3h ago`, `now`.
-  package func relative(to now: UnixTime) -> String {
-    let (difference, overflow) = seconds.subtractingReportingOverflow(now.seconds)
-    let tenThousandYears: Int64 = 10_000 * 365 * 86400
-    guard !overflow, (-tenThousandYears...tenThousandYears).contains(difference) else {
-      return self < now ? "long ago" : "never"
-    }
-    if difference == 0 { return "now" }
-    let span = TimeSpan(seconds: abs(difference)).rounded
-    return difference > 0 ? "in \(span)" : "\(span) ago"
-  }
-}

@@ -1,0 +1,74 @@
+/// Escapes of a percent sign and two hexadecimal digits, as URLs have them (RFC 3986, section 2.1).
+package enum PercentEncoding {
+  private static let digits = Array("0123456789ABCDEF".utf8)
+
+  /// Escapes every byte except ASCII letters, ASCII digits, `-`, `.`, `_` and `~`, as AWS Signature Version 4 requires.
+  ///
+  /// - Parameter keepsSlashes: A Boolean value that indicates whether slashes are left as they are, as in a path.
+  /// - Complexity: O(*n*) for *n* bytes.
+  package static func encoded(_ text: String, keepsSlashes: Bool = false) -> String {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(text.utf8.count)
+    for byte in text.utf8 {
+      if isUnreserved(byte) || keepsSlashes && byte == UInt8(ascii: "/") {
+        bytes.append(byte)
+      } else {
+        append(byte, to: &bytes)
+      }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  /// Appends the escape of a byte.
+  package static func append(_ byte: UInt8, to bytes: inout [UInt8]) {
+    bytes.append(UInt8(ascii: "%"))
+    bytes.append(digits[Int(byte >> 4)])
+    bytes.append(digits[Int(byte & 15)])
+  }
+
+  /// The text without its escapes.
+  ///
+  /// - Returns: `nil` if an escape is incomplete, or if the decoded bytes are not UTF-8.
+  package static func decoded(_ text: some StringProtocol) -> String? {
+    bytes(decoding: Substring(text)).flatMap { String(validating: $0, as: UTF8.self) }
+  }
+
+  /// The bytes of a text whose escapes are replaced by the bytes that they stand for.
+  ///
+  /// - Parameter digit: The value of a hexadecimal digit, or `nil` for a byte that is not accepted as one.
+  /// - Returns: `nil` if a percent sign is not followed by two digits.
+  package static func bytes(
+    decoding text: Substring, digit: (UInt8) -> UInt8? = Hexadecimal.value
+  ) -> [UInt8]? {
+    var decoded: [UInt8] = []
+    decoded.reserveCapacity(text.utf8.count)
+    var bytes = text.utf8.makeIterator()
+    while let byte = bytes.next() {
+      guard byte == UInt8(ascii: "%") else {
+        decoded.append(byte)
+        continue
+      }
+      guard let high = bytes.next().flatMap(digit), let low = bytes.next().flatMap(digit) else { return nil }
+      decoded.append(high << 4 | low)
+    }
+    return decoded
+  }
+
+  /// Returns a Boolean value that indicates whether a URL never needs an escape for this byte.
+  package static func isUnreserved(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"): true
+    default: isLetterOrDigit(byte)
+    }
+  }
+
+  /// Returns a Boolean value that indicates whether a byte is an ASCII letter or digit.
+  package static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "a")...UInt8(ascii: "z"):
+      true
+    default: false
+    }
+  }
+}
