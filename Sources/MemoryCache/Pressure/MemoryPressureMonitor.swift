@@ -95,6 +95,16 @@ public final class MemoryPressureMonitor: Sendable {
   }
 }
 
+/// How scarce memory is.
+public enum MemoryPressure: Int, Comparable, CaseIterable, Sendable {
+  /// Worth giving some back.
+  case warning = 1
+  /// The system is about to end processes.
+  case critical = 2
+
+  public static func < (a: MemoryPressure, b: MemoryPressure) -> Bool { a.rawValue < b.rawValue }
+}
+
 /// A subscription to memory pressure; it ends with the last reference to it.
 public final class MemoryPressureSubscription: Sendable {
   private let onEnd: @Sendable () -> Void
@@ -120,4 +130,38 @@ public struct MemoryPressureSource: Hashable, Sendable {
   public let path: String
   /// Why it is not watched, as the system says; nil if it is.
   public let failure: String?
+}
+
+/// Decides which signs of memory pressure are told.
+///
+/// A level is told when it is reached, and again while it lasts. But each answer gets time to help before the next
+/// sign.
+package struct PressureDetector: Sendable {
+  /// How long a level is not told again, in nanoseconds. Pressure that lasts deserves another answer.
+  package static let repeatInterval: Int64 = 10_000_000_000
+  /// The shares of its limit from which on a control group is short of memory.
+  ///
+  /// Memory that the kernel can drop at once does not count.
+  package static let (warningShare, criticalShare) = (0.85, 0.95)
+
+  private var told: (level: MemoryPressure, time: Int64)?
+
+  package init() {}
+
+  /// - Parameters:
+  ///   - stalled: the highest level whose trigger has fired.
+  ///   - usedShare: what share of its control group's limit the process's group uses; nil without a limit.
+  ///   - now: nanoseconds of a clock that goes forward.
+  /// - Returns: what to tell; nil for nothing new.
+  package mutating func observe(stalled: MemoryPressure?, usedShare: Double?, now: Int64) -> MemoryPressure? {
+    guard let level = [stalled, usedShare.flatMap(Self.level)].compactMap(\.self).max() else { return nil }
+    if let told, level <= told.level, now &- told.time < Self.repeatInterval { return nil }
+    told = (level, now)
+    return level
+  }
+
+  /// The level for a use of this share of the limit; nil for enough memory.
+  package static func level(usedShare share: Double) -> MemoryPressure? {
+    share >= criticalShare ? .critical : share >= warningShare ? .warning : nil
+  }
 }

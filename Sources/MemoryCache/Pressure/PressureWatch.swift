@@ -1,10 +1,9 @@
 internal import Locks
 package import Posix
+package import SystemPackage
 
 #if canImport(Darwin)
   internal import Dispatch
-#else
-  internal import SystemPackage
 #endif
 
 /// Where a watch finds the system's files.
@@ -69,15 +68,12 @@ package struct PressureEnvironment: Sendable {
       (.warning, "some 200000 2000000\n"), (.critical, "full 200000 2000000\n"),
     ]
 
-    private struct Trigger: Sendable {
-      let level: MemoryPressure
-      let file: WatchedFile
-    }
-
+    private let environment: PressureEnvironment
+    private let report: @Sendable (MemoryPressure) -> Void
+    private let onFailure: @Sendable () -> Void
     private let found = PressureSources()
     private let group: ControlGroup?
     private let groupPath: FilePath
-    private let onFailure: @Sendable () -> Void
     /// nil where nothing can be watched.
     private let wait: EventWait?
 
@@ -88,30 +84,39 @@ package struct PressureEnvironment: Sendable {
       environment: PressureEnvironment, report: @escaping @Sendable (MemoryPressure) -> Void,
       onFailure: @escaping @Sendable () -> Void
     ) {
-      let files = environment.files
-      let root = FilePath(environment.root)
+      let (files, root, found) = (environment.files, FilePath(environment.root), found)
+      self.environment = environment
+      self.report = report
       self.onFailure = onFailure
       groupPath = root.appending("sys/fs/cgroup")
-      group = Self.find(.limit, groupPath, found) { () throws(FileError) in
-        try ControlGroup(root: root, files: files)
-      }
-      var triggers: [Trigger] = []
+      let group = found.find(.limit, groupPath) { () throws(FileError) in try ControlGroup(root: root, files: files) }
+      self.group = group
+      var triggers: [(level: MemoryPressure, file: WatchedFile)] = []
       if let place = Self.stallFile(of: group, root: root) {
         for (level, text) in Self.triggers {
-          let file = Self.find(.stall, place, found) { () throws(FileError) in
+          let file = found.find(.stall, place) { () throws(FileError) in
             try files.watchedFile(at: place, writing: text)
           }
-          if let file { triggers.append(Trigger(level: level, file: file)) }
+          if let file { triggers.append((level, file)) }
         }
       }
       guard !triggers.isEmpty || group != nil else {
         wait = nil
         return
       }
-      wait = Self.start(
-        Loop(
-          triggers: triggers, group: group, groupPath: groupPath, environment: environment, sources: found,
-          report: report, onFailure: onFailure))
+      do throws(FileError) {
+        wait = try EventWait(files: files)
+      } catch {
+        wait = nil
+        found.failAll(because: error)
+      }
+      guard let wait else { return }
+      do {
+        try OwnedThread { [triggers] in self.run(wait, triggers) }
+      } catch {
+        // Without a thread nothing is watched.
+        found.failAll(because: error)
+      }
     }
 
     package var sources: [MemoryPressureSource] { found.all }
@@ -120,14 +125,8 @@ package struct PressureEnvironment: Sendable {
 
     /// How short of memory the control group is at this moment; nil without a limit.
     package func currentPressure() -> MemoryPressure? {
-      guard let group else { return nil }
-      do throws(FileError) {
-        return try group.usedShare().flatMap(PressureDetector.level)
-      } catch {
-        found.fail(.limit, at: groupPath.string, because: error)
-        onFailure()
-        return nil
-      }
+      var group = group
+      return usedShare(of: &group).flatMap(PressureDetector.level)
     }
 
     /// The file that tells of stalls: the group's own, or the machine's without a group.
@@ -142,74 +141,14 @@ package struct PressureEnvironment: Sendable {
       return (try? group.tightestLimit()) == nil ? ofMachine : nil
     }
 
-    /// Looks for a source, and notes whether it is there.
-    private static func find<Found: Sendable>(
-      _ kind: MemoryPressureSource.Kind, _ path: FilePath, _ sources: PressureSources,
-      _ body: () throws(FileError) -> Found?
-    ) -> Found? {
-      do throws(FileError) {
-        guard let found = try body() else { return nil }
-        sources.note(kind, at: path.string)
-        return found
-      } catch {
-        sources.fail(kind, at: path.string, because: error)
-        return nil
-      }
-    }
-
-    private static func start(_ loop: Loop) -> EventWait? {
-      do {
-        let wait = try EventWait(files: loop.environment.files)
-        try OwnedThread {
-          var loop = loop
-          loop.run(wait)
-        }
-        return wait
-      } catch {
-        // Without a thread nothing is watched.
-        loop.sources.failAll(because: error)
-        return nil
-      }
-    }
-
     /// The work of the thread.
-    private struct Loop: Sendable {
-      var triggers: [Trigger]
-      var group: ControlGroup?
-      let groupPath: FilePath
-      let environment: PressureEnvironment
-      let sources: PressureSources
-      let report: @Sendable (MemoryPressure) -> Void
-      let onFailure: @Sendable () -> Void
-      private var detector = PressureDetector()
-      private var hasLimit = true
-
-      init(
-        triggers: [Trigger], group: ControlGroup?, groupPath: FilePath, environment: PressureEnvironment,
-        sources: PressureSources, report: @escaping @Sendable (MemoryPressure) -> Void,
-        onFailure: @escaping @Sendable () -> Void
-      ) {
-        self.triggers = triggers
-        self.group = group
-        self.groupPath = groupPath
-        self.environment = environment
-        self.sources = sources
-        self.report = report
-        self.onFailure = onFailure
-      }
-
-      mutating func run(_ wait: EventWait) {
-        while group != nil || !triggers.isEmpty {
-          var stalled: MemoryPressure?
-          let outcome: EventWait.Outcome
-          do throws(FileError) {
-            outcome = try wait.next(of: triggers.map(\.file), timeoutMilliseconds: timeout)
-          } catch {
-            // For want of kernel memory, or of room for descriptors; trying again would not end.
-            sources.failAll(because: error)
-            return onFailure()
-          }
-          switch outcome {
+    private func run(_ wait: EventWait, _ triggers: [(level: MemoryPressure, file: WatchedFile)]) {
+      var (triggers, group, hasLimit, detector) = (triggers, group, true, PressureDetector())
+      while group != nil || !triggers.isEmpty {
+        var stalled: MemoryPressure?
+        do throws(FileError) {
+          let timeout = group == nil ? nil : timeout(hasLimit: hasLimit)
+          switch try wait.next(of: triggers.map(\.file), timeoutMilliseconds: timeout) {
           case .stopped: return
           case .events(let fired, let gone):
             stalled = fired.map { triggers[$0].level }.max()
@@ -217,32 +156,198 @@ package struct PressureEnvironment: Sendable {
             for position in gone.reversed() { triggers.remove(at: position) }
           case .timeout: break
           }
-          let now = CacheInstant.systemNanoseconds()
-          let usedShare = usedShare()
-          hasLimit = usedShare != nil
-          if let pressure = detector.observe(stalled: stalled, usedShare: usedShare, now: now) { report(pressure) }
-        }
-      }
-
-      /// A group without a limit is looked at seldom: it may be given one.
-      private var timeout: CInt? {
-        guard group != nil else { return nil }
-        let milliseconds = max(environment.period.saturatedNanoseconds / 1_000_000, 1)
-        return CInt(clamping: hasLimit ? milliseconds : min(milliseconds, 1 << 20) * 60)
-      }
-
-      /// nil, and no more of it, where the group can no longer be read.
-      private mutating func usedShare() -> Double? {
-        guard let group else { return nil }
-        do throws(FileError) {
-          return try group.usedShare()
         } catch {
-          self.group = nil
-          sources.fail(.limit, at: groupPath.string, because: error)
-          onFailure()
-          return nil
+          // For want of kernel memory, or of room for descriptors; trying again would not end.
+          found.failAll(because: error)
+          return onFailure()
         }
+        let now = CacheInstant.systemNanoseconds()
+        let usedShare = usedShare(of: &group)
+        hasLimit = usedShare != nil
+        if let pressure = detector.observe(stalled: stalled, usedShare: usedShare, now: now) { report(pressure) }
+      }
+    }
+
+    /// A group without a limit is looked at seldom: it may be given one.
+    private func timeout(hasLimit: Bool) -> CInt {
+      let milliseconds = max(environment.period.saturatedNanoseconds / 1_000_000, 1)
+      return CInt(clamping: hasLimit ? milliseconds : min(milliseconds, 1 << 20) * 60)
+    }
+
+    /// nil, and no more of the group, where it can no longer be read.
+    private func usedShare(of group: inout ControlGroup?) -> Double? {
+      do throws(FileError) {
+        return try group?.usedShare()
+      } catch {
+        group = nil
+        found.note(.limit, at: groupPath.string, failure: error)
+        onFailure()
+        return nil
       }
     }
   }
+
+  /// Where a watch looks, and what it could not look at.
+  private final class PressureSources: Sendable {
+    private let list = Lock<[MemoryPressureSource]>([])
+
+    var all: [MemoryPressureSource] { list.withLock { $0 } }
+
+    /// Looks for a source, and notes whether it can be watched.
+    func find<Found: Sendable>(
+      _ kind: MemoryPressureSource.Kind, _ path: FilePath, _ body: () throws(FileError) -> Found?
+    ) -> Found? {
+      do throws(FileError) {
+        guard let found = try body() else { return nil }
+        note(kind, at: path.string, failure: nil)
+        return found
+      } catch {
+        note(kind, at: path.string, failure: error)
+        return nil
+      }
+    }
+
+    /// Notes a source once, or that it cannot be watched, or no longer.
+    func note(_ kind: MemoryPressureSource.Kind, at path: String, failure: (any Error)?) {
+      let source = MemoryPressureSource(kind: kind, path: path, failure: failure.map { "\($0)" })
+      list.withLock { list in
+        list.removeAll { $0.kind == kind && $0.path == path && ($0.failure == nil || $0 == source) }
+        list.append(source)
+      }
+    }
+
+    /// Notes that nothing is watched any more.
+    func failAll(because error: any Error) {
+      for source in all where source.failure == nil { note(source.kind, at: source.path, failure: error) }
+    }
+  }
 #endif
+
+/// The memory of this process's control group, and of the groups above it.
+///
+/// Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst; cgroups(7).
+package struct ControlGroup: Sendable {
+  package enum Version: Sendable { case v1, v2 }
+
+  package let version: Version
+  /// The process's group first, then those above it that can have a limit.
+  package let directories: [FilePath]
+  private let files: Files
+
+  /// Finds the group.
+  ///
+  /// - Parameter root: where the file system begins; another one in tests.
+  /// - Returns: nil where there is no control group with a memory controller.
+  package init?(root: FilePath, files: Files) throws(FileError) {
+    guard let membership = try files.text(of: root.appending("proc/self/cgroup")) else { return nil }
+    self.files = files
+    let mounts = root.appending("sys/fs/cgroup")
+    for line in membership.split(separator: "\n") {
+      // hierarchy:controllers:path
+      let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+      guard fields.count == 3 else { continue }
+      let isUnified = fields[0] == "0" && fields[1].isEmpty
+      guard isUnified || fields[1].split(separator: ",").contains("memory") else { continue }
+      // Both versions side by side have the second in a directory of its own.
+      for mount in isUnified ? [mounts, mounts.appending("unified")] : [mounts.appending("memory")] {
+        let found = try Self.directories(
+          below: mount, String(fields[2]), with: Self.usageName(isUnified ? .v2 : .v1), files)
+        guard !found.isEmpty else { continue }
+        version = isUnified ? .v2 : .v1
+        directories = found
+        return
+      }
+    }
+    return nil
+  }
+
+  private static func usageName(_ version: Version) -> String {
+    version == .v2 ? "memory.current" : "memory.usage_in_bytes"
+  }
+
+  /// The group's directory and those above it which have a file of this name.
+  ///
+  /// A container may see its own group at the mount's root and be told a path of the host's, which is not there.
+  private static func directories(
+    below mount: FilePath, _ path: String, with name: String, _ files: Files
+  ) throws(FileError) -> [FilePath] {
+    var components = FilePath(path).components.filter { $0.kind == .regular }
+    var found: [FilePath] = []
+    while true {
+      let directory = mount.appending(components)
+      if try files.text(of: directory.appending(name)) != nil { found.append(directory) }
+      if components.isEmpty { return found }
+      components.removeLast()
+    }
+  }
+
+  /// The file with the group's pressure stall information; nil with version 1, which lacks it.
+  package var stallFile: FilePath? { version == .v2 ? directories.first?.appending("memory.pressure") : nil }
+
+  /// The part of its tightest limit that is in use.
+  ///
+  /// The page cache does not count, because the kernel drops it first.
+  ///
+  /// - Returns: nil where no group has a limit.
+  package func usedShare() throws(FileError) -> Double? {
+    var greatest: Double?
+    for directory in directories {
+      guard let limit = try limit(of: directory), let usage = try number(in: directory, Self.usageName(version)) else {
+        continue
+      }
+      let used = Double(max(usage - (try pageCache(of: directory)), 0))
+      greatest = max(greatest ?? 0, used / Double(limit))
+    }
+    return greatest
+  }
+
+  /// The least limit of all the groups, in bytes; nil where none has one.
+  package func tightestLimit() throws(FileError) -> Int64? {
+    var least: Int64?
+    for directory in directories {
+      guard let limit = try limit(of: directory) else { continue }
+      least = min(least ?? limit, limit)
+    }
+    return least
+  }
+
+  /// The least of the limits at which the kernel throttles or ends processes.
+  ///
+  /// With version 1 the kernel also tells those of groups above that a container does not see.
+  private func limit(of directory: FilePath) throws(FileError) -> Int64? {
+    var limits: [Int64?] = []
+    switch version {
+    case .v1:
+      limits.append(try number(in: directory, "memory.limit_in_bytes"))
+      limits.append(try statistics(of: directory)["hierarchical_memory_limit"])
+    case .v2:
+      for name in ["memory.max", "memory.high"] { limits.append(try number(in: directory, name)) }
+    }
+    // "max", and in version 1 a number near 2^63, stand for none.
+    return limits.compactMap(\.self).filter { $0 < 1 << 62 }.min().flatMap { $0 > 0 ? $0 : nil }
+  }
+
+  private func pageCache(of directory: FilePath) throws(FileError) -> Int64 {
+    let prefix = version == .v2 ? "" : "total_"
+    let statistics = try statistics(of: directory)
+    return ["inactive_file", "active_file"].reduce(0) { sum, name in
+      sum + min(statistics[prefix + name] ?? 0, 1 << 60)
+    }
+  }
+
+  /// The numbers of `memory.stat`, by name.
+  private func statistics(of directory: FilePath) throws(FileError) -> [Substring: Int64] {
+    var statistics: [Substring: Int64] = [:]
+    for line in try files.text(of: directory.appending("memory.stat"))?.split(separator: "\n") ?? [] {
+      let fields = line.split(separator: " ")
+      guard fields.count == 2, let number = Int64(fields[1]) else { continue }
+      statistics[fields[0]] = max(number, 0)
+    }
+    return statistics
+  }
+
+  private func number(in directory: FilePath, _ name: String) throws(FileError) -> Int64? {
+    guard let text = try files.text(of: directory.appending(name)) else { return nil }
+    return Int64(text.split(separator: "\n").first ?? "").map { max($0, 0) }
+  }
+}
