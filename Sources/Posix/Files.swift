@@ -18,22 +18,6 @@ package import SystemPackage
 /// There, interrupted calls are retried, errno becomes a typed error, and a test may step in. The location of a call is
 /// only computed when it is asked for.
 package final class Files: Sendable {
-  /// A test's decision about a call that is about to happen.
-  package enum Interception: Sendable {
-    /// The call does not happen and fails so.
-    case fail(Errno)
-    /// The call is not made and has this result; not for transfers.
-    case answer(Int)
-    /// The call transfers at most this many bytes.
-    case transferAtMost(Int)
-  }
-
-  /// The place comes unjoined: a test that only counts calls need not pay for paths.
-  package typealias Interceptor = @Sendable (SystemCall, Location) -> Interception?
-
-  /// What `moment` answers in a test: what is looked at once a second costs calls that depend on the machine's load else.
-  package typealias Clock = @Sendable () -> Int64
-
   private let intercept: Interceptor?
   /// Whether there is an interceptor: cheaper to ask than the closure, which would be retained.
   private let isIntercepted: Bool

@@ -48,22 +48,4 @@ package enum SystemCall: String, CaseIterable, Sendable {
     case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead, .growIndex: "shared memory"
     }
   }
-
-  /// Whether it is a step in shared memory, and no system call.
-  package var isStep: Bool {
-    switch self {
-    case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead, .growIndex: true
-    default: false
-    }
-  }
-
-  /// Whether the call may wait for a disk, a lock or another process, on a local file system.
-  ///
-  /// Spec/Performance.md argues for each that does not. Of `status` this holds for an open file, not for a name.
-  package var mayWait: Bool {
-    switch self {
-    case .openCached, .readCached, .status, .close: false
-    default: true
-    }
-  }
 }

@@ -46,16 +46,6 @@ extension MemoryCache {
   public func keys(leastRecentFirst: Bool = false, most: Int = .max) -> [Key] {
     entries(leastRecentFirst: leastRecentFirst, most: most).map(\.key)
   }
-
-  /// The bytes of the slots, without the objects that keys and values refer to.
-  package var slotByteCount: Int {
-    shards.reduce(0) { sum, shard in sum + shard.state.withLock { $0.slots.byteCount + $0.sketch.byteCount } }
-  }
-
-  /// Traps where an invariant does not hold. O(*n*).
-  package func checkInvariants() {
-    for shard in shards { shard.state.withLock { $0.checkInvariants() } }
-  }
 }
 
 extension ShardState {
@@ -70,27 +60,5 @@ extension ShardState {
       }
     }
     return entries
-  }
-
-  func checkInvariants() {
-    slots.checkInvariants()
-    var cost: Int128 = 0
-    var counts = [Segment: Int]()
-    var costs = [Segment: Int128]()
-    for segment in [Segment.window, .probation, .protected] {
-      slots.forEachSlot(in: segment, leastRecentFirst: true) { slot in
-        cost += Int128(unsafe slots.contents[Int(slot)].cost)
-        counts[segment, default: 0] += 1
-        costs[segment, default: 0] += Int128(unsafe slots.contents[Int(slot)].cost)
-        return true
-      }
-    }
-    precondition(cost == totalCost, "entries cost \(cost), \(totalCost) counted")
-    precondition(!isOverLimit, "over the limits")
-    guard policy != .lru else { return precondition(counts[.window] ?? 0 == slots.count, "not all in the window") }
-    precondition(counts[.window] ?? 0 == windowCount, "\(windowCount) in the window counted")
-    precondition(counts[.protected] ?? 0 == protectedCount, "\(protectedCount) protected counted")
-    precondition(costs[.window] ?? 0 == windowCost, "\(windowCost) in the window counted")
-    precondition(costs[.protected] ?? 0 == protectedCost, "\(protectedCost) protected counted")
   }
 }

@@ -309,28 +309,3 @@ extension SlotStorage {
     } while slot >= Self.firstSlot && body(slot)
   }
 }
-
-// MARK: - Invariants
-
-extension SlotStorage {
-  /// Traps where an invariant does not hold. For tests; O(*n*).
-  func checkInvariants() {
-    var listed = 0
-    for segment in [Segment.window, .probation, .protected] {
-      forEachSlot(in: segment, leastRecentFirst: false) { slot in
-        listed += 1
-        let entry = unsafe links[Int(slot)]
-        precondition(entry.segment == segment, "slot \(slot) in the wrong list")
-        precondition(unsafe links[Int(entry.next)].previous == slot, "links of slot \(slot)")
-        let found = find(unsafe contents[Int(slot)].key, entry.hash)
-        precondition(found == slot, "slot \(slot) is not found")
-        return true
-      }
-    }
-    precondition(listed == count, "\(listed) entries in the lists, \(count) counted")
-    let indexed = (0...indexMask).count { unsafe index[$0].slot != 0 }
-    precondition(indexed == count, "\(indexed) entries in the index, \(count) counted")
-    let used = (Self.firstSlot..<highWater).count { unsafe links[$0].segment != .none }
-    precondition(used == count, "\(used) slots in use, \(count) counted")
-  }
-}
