@@ -84,27 +84,31 @@ extension Directory {
   }
 
   private func openBeneath(_ name: String, in subdirectory: String, _ flags: CInt) throws(FileError) -> CInt {
-    if !files.refusesOpenBeneath {
-      do {
-        return try files.perform(.openBeneath, location.appending(name, in: subdirectory)) {
-          open(flags) { unsafe withPath(name, in: subdirectory) { unsafe blob_open_beneath(descriptor, $0, flags, 0) } }
-        }
-      } catch {
-        // A kernel before 5.6 lacks the call; a seccomp filter may refuse what it does not know with EPERM.
-        guard error.errno == .noFunction || error.errno == .notPermitted else { throw error }
-        let refusal = error.errno
-        do throws(FileError) {
-          let opened = try walk(name, in: subdirectory, flags)
-          files.noteOpenBeneathRefused()
-          return opened
-        } catch {
-          // The walk met the same EPERM: it was the file's.
-          if error.errno != refusal { files.noteOpenBeneathRefused() }
-          throw error
-        }
+    guard !files.refusesOpenBeneath else { return try walk(name, in: subdirectory, flags) }
+    do {
+      return try files.perform(.openBeneath, location.appending(name, in: subdirectory)) {
+        open(flags) { unsafe withPath(name, in: subdirectory) { unsafe blob_open_beneath(descriptor, $0, flags, 0) } }
       }
+    } catch {
+      // A kernel before 5.6 lacks the call; a seccomp filter may refuse what it does not know with EPERM.
+      guard error.errno == .noFunction || error.errno == .notPermitted else { throw error }
+      return try walk(name, in: subdirectory, flags, afterRefusal: error.errno)
     }
-    return try walk(name, in: subdirectory, flags)
+  }
+
+  /// Walks to a file whose opening beneath the directory was refused, and notes it where the call is to blame.
+  private func walk(
+    _ name: String, in subdirectory: String, _ flags: CInt, afterRefusal refusal: Errno
+  ) throws(FileError) -> CInt {
+    do throws(FileError) {
+      let opened = try walk(name, in: subdirectory, flags)
+      files.noteOpenBeneathRefused()
+      return opened
+    } catch {
+      // The walk met the same EPERM: it was the file's.
+      if error.errno != refusal { files.noteOpenBeneathRefused() }
+      throw error
+    }
   }
 
   private func walk(_ name: String, in subdirectory: String, _ flags: CInt) throws(FileError) -> CInt {
