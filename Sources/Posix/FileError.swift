@@ -30,3 +30,55 @@ extension Errno {
     #endif
   }
 }
+
+/// The kinds of system call that this package makes.
+///
+/// Errors name them; tests count them and make them fail.
+package enum SystemCall: String, CaseIterable, Sendable {
+  case open, openBeneath, openCached, openDirectory, openUnnamed, openMemory, close
+  case status, read, readCached, write, truncate, sync
+  case rename, renameNoReplace, renameExchange, link, linkUnnamed, unlink
+  case makeDirectory, removeDirectory, listDirectory
+  case setPermissions, setOwner, lock, lockByte, unlockByte, askForLock, lease
+  case volumeStatus, allocate, allocateRange, reserve, punchHole, map, readAttribute, listAttributes
+  case workingDirectory, pipe, poll, writeTrigger
+  // Steps in memory that processes share, where a test may step in as before a call.
+  case takeStripe, freeStripe, announce, exchangeEntry, markDead, growIndex
+
+  /// The manual page to look the call up in.
+  package var manualPage: String {
+    switch self {
+    case .open, .openDirectory, .openUnnamed: "open(2)"
+    case .openBeneath, .openCached: "openat2(2)"
+    case .openMemory: "memfd_create(2)"
+    case .close: "close(2)"
+    case .status: "fstat(2)"
+    case .read: "preadv(2)"
+    case .readCached: "preadv2(2)"
+    case .write: "pwritev(2)"
+    case .truncate: "ftruncate(2)"
+    case .sync: "fsync(2)"
+    case .rename: "rename(2)"
+    case .renameNoReplace, .renameExchange: "rename(2)"
+    case .link, .linkUnnamed: "link(2)"
+    case .unlink, .removeDirectory: "unlink(2)"
+    case .makeDirectory: "mkdir(2)"
+    case .listDirectory: "readdir(3)"
+    case .setPermissions: "fchmod(2)"
+    case .setOwner: "fchown(2)"
+    case .lock: "flock(2)"
+    case .lockByte, .unlockByte, .askForLock, .lease: "fcntl(2)"
+    case .volumeStatus: "fstatvfs(3)"
+    case .allocate: "posix_fallocate(3)"
+    case .allocateRange, .reserve, .punchHole: "fallocate(2)"
+    case .map: "mmap(2)"
+    case .readAttribute: "fgetxattr(2)"
+    case .listAttributes: "flistxattr(2)"
+    case .workingDirectory: "getcwd(3)"
+    case .pipe: "pipe2(2)"
+    case .poll: "poll(2)"
+    case .writeTrigger: "write(2)"
+    case .takeStripe, .freeStripe, .announce, .exchangeEntry, .markDead, .growIndex: "shared memory"
+    }
+  }
+}

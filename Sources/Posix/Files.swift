@@ -166,3 +166,58 @@ package final class Files: Sendable {
     if result == -1, errno != EINTR { throw FileError(.close, location(), Errno(rawValue: errno)) }
   }
 }
+
+extension Files {
+  /// The text of a small file, as the kernel generates some; nil if missing.
+  ///
+  /// It is nil also for anything but a regular file.
+  ///
+  /// - Parameter limit: bytes; the rest is cut off.
+  package func text(of path: FilePath, limit: Int = 1 << 16) throws(FileError) -> String? {
+    guard let name = path.lastComponent?.string,
+      let directory = try Directory(at: path.removingLastComponent(), files: self),
+      case .regular(let file, _) = try directory.openFile(name, for: .read)
+    else { return nil }
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: limit, alignment: 1)
+    defer { unsafe buffer.deallocate() }
+    let count = try unsafe file.read(into: buffer, at: 0)
+    return unsafe String(decoding: buffer[..<count], as: UTF8.self)
+  }
+
+  /// Opens a file of the kernel's, to write a trigger into it and watch it.
+  ///
+  /// It is nil if there is no such regular file.
+  package func watchedFile(at path: FilePath, writing trigger: String) throws(FileError) -> WatchedFile? {
+    guard let name = path.lastComponent?.string,
+      let directory = try Directory(at: path.removingLastComponent(), files: self),
+      case .regular(let file, _) = try directory.openFile(name, for: .readWrite)
+    else { return nil }
+    try file.writeTrigger(trigger)
+    return WatchedFile(file)
+  }
+}
+
+/// How many files a process keeps open only to spare itself opening them again. Those that it may have open are its own, so
+/// they are few beside them, however many caches it has.
+package final class OpenFileBudget: Sendable {
+  private let limit: Int
+  private let taken = Atomic(0)
+
+  package init(limit: Int) { self.limit = limit }
+
+  package static let ofProcess = OpenFileBudget(limit: share(of: CurrentProcess.openFileLimit))
+
+  /// A 64th of the open files that a process may have, and at most 256.
+  ///
+  /// - Parameter openFileLimit: nil without a limit.
+  package static func share(of openFileLimit: Int?) -> Int { min(256, (openFileLimit ?? .max) / 64) }
+
+  /// - Returns: false if there are as many as may be.
+  package func take() -> Bool {
+    if taken.wrappingAdd(1, ordering: .relaxed).newValue <= limit { return true }
+    giveBack(1)
+    return false
+  }
+
+  package func giveBack(_ count: Int) { taken.wrappingSubtract(count, ordering: .relaxed) }
+}

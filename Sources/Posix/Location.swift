@@ -35,3 +35,14 @@ package struct Location: Sendable {
     first.isEmpty ? second : second.isEmpty ? first : first + "/" + second
   }
 }
+
+/// Device and inode, which tell a file or directory from every other one.
+package struct FileIdentity: Hashable, Sendable {
+  private let device: DeviceID
+  private let inode: UInt64
+
+  package init(_ status: Stat) {
+    device = status.deviceID
+    inode = status.inodeNumber
+  }
+}

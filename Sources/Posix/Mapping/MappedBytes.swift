@@ -1,5 +1,15 @@
 internal import CPosix
 
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#elseif canImport(Android)
+  internal import Android
+#endif
+
 /// Owns a shared mapping of a file that is only read.
 ///
 /// Others may write to the file meanwhile. So what is copied has to be judged by its content.
@@ -25,5 +35,23 @@ internal import CPosix
       offset >= 0 && buffer.count <= byteCount - offset,
       "\(buffer.count) bytes at \(offset) of a mapping of \(byteCount)")
     unsafe buffer.copyMemory(from: UnsafeRawBufferPointer(start: base + offset, count: buffer.count))
+  }
+}
+
+/// Memory in large pages.
+///
+/// Random access to much of it needs fewer entries of the processor's address cache.
+package enum LargePages {
+  /// The size of a large page on x86-64, and on arm64 with 4-KiB pages.
+  package static var size: Int { 1 << 21 }
+
+  /// Asks for large pages for memory that begins with one. A kernel without them, or that spares them, gives small ones.
+  ///
+  /// System call: madvise(2) with `MADV_HUGEPAGE`; nothing on Darwin, which has no such advice.
+  package static func prefer(_ start: UnsafeMutableRawPointer, byteCount: Int) {
+    #if os(Linux)
+      // It is advice: a refusal changes nothing but the speed.
+      _ = unsafe madvise(start, byteCount, MADV_HUGEPAGE)
+    #endif
   }
 }

@@ -1,5 +1,16 @@
 internal import CPosix
 public import Synchronization
+internal import SystemPackage
+
+#if canImport(Darwin)
+  internal import Darwin
+#elseif canImport(Glibc)
+  internal import Glibc
+#elseif canImport(Musl)
+  internal import Musl
+#elseif canImport(Android)
+  internal import Android
+#endif
 
 /// Owns a shared mapping of a file, whose words are read and written atomically.
 ///
@@ -48,5 +59,24 @@ public import Synchronization
     let end = offset + count * MemoryLayout<Atomic<UInt64>>.size
     precondition(offset >= 0 && end <= byteCount, "words at \(offset) of a mapping of \(byteCount) bytes")
     return unsafe body(UnsafePointer((base + offset).assumingMemoryBound(to: Atomic<UInt64>.self)))
+  }
+}
+
+extension OpenFile {
+  /// Calls `body` with the file's first bytes, mapped to be read.
+  ///
+  /// The file must be as long and stay so: a read beyond its end ends the process by SIGBUS.
+  ///
+  /// - Parameter byteCount: above zero.
+  package borrowing func withMappedBytes<Result>(
+    byteCount: Int, _ body: (RawSpan) throws -> Result
+  ) throws -> Result {
+    var base: UnsafeMutableRawPointer?
+    try perform(.map) { descriptor in
+      unsafe base = mmap(nil, byteCount, PROT_READ, MAP_SHARED, descriptor, 0)
+      return unsafe base == MAP_FAILED ? -1 : 0
+    }
+    defer { unsafe blob_unmap(base!, byteCount) }
+    return try body(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(start: base, count: byteCount)))
   }
 }

@@ -1,4 +1,5 @@
 internal import CPosix
+package import SystemPackage
 
 #if canImport(Darwin)
   internal import Darwin
@@ -22,5 +23,23 @@ package enum CurrentProcess {
   package static var openFileLimit: Int? {
     let limit = sysconf(CInt(_SC_OPEN_MAX))
     return limit < 0 ? nil : limit
+  }
+}
+
+/// The users and groups that this process acts as.
+package enum Credentials {
+  package static var user: UserID { UserID(rawValue: geteuid()) }
+  package static var group: GroupID { GroupID(rawValue: getegid()) }
+
+  /// Whether this process belongs to a group, also as a supplementary one.
+  ///
+  /// Then it may give its files to the group.
+  package static func belong(to group: GroupID) -> Bool {
+    if group == self.group { return true }
+    let count = max(0, getgroups(0, nil))
+    var groups = [gid_t](repeating: 0, count: Int(count))
+    // Fewer than before, or none: they were changed just now.
+    let found = max(0, unsafe getgroups(count, &groups))
+    return groups.prefix(Int(found)).contains(group.rawValue)
   }
 }
