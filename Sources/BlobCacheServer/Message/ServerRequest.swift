@@ -16,3 +16,78 @@ public struct ServerRequest: Sendable {
     self.body = body
   }
 }
+
+/// The answer to a request, for whatever transport.
+///
+/// The transport adds what belongs to the connection: `Date`, `Content-Length` by the body, `Connection`.
+public struct ServerResponse: Sendable {
+  public var status: Int
+  public var fields: HeaderFields
+  public var body: MessageBody
+
+  public init(status: Int, fields: HeaderFields = [:], body: MessageBody = .none) {
+    self.status = status
+    self.fields = fields
+    self.body = body
+  }
+}
+
+extension ServerResponse {
+  /// An answer in a line of text.
+  static func line(_ status: Int, _ text: String) -> ServerResponse {
+    ServerResponse(
+      status: status,
+      fields: ["Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store"], body: .text(text + "\n"))
+  }
+
+  /// The answer to HEAD: the fields of the one to GET.
+  var withoutBody: ServerResponse {
+    var response = self
+    response.body = .omitted(byteCount: body.byteCount)
+    return response
+  }
+}
+
+/// The header fields of a message, in their order. Names are compared without regard to case (RFC 9110, 5.1).
+public struct HeaderFields: Sendable, ExpressibleByDictionaryLiteral {
+  public private(set) var all: [(name: String, value: String)] = []
+
+  public init() {}
+
+  public init(dictionaryLiteral elements: (String, String)...) {
+    all = elements.map { (name: $0.0, value: $0.1) }
+  }
+
+  public mutating func reserveCapacity(_ count: Int) { all.reserveCapacity(count) }
+
+  public mutating func append(_ name: String, _ value: String) { all.append((name, value)) }
+
+  /// The first value of a name.
+  ///
+  /// - Complexity: O(*n*) for *n* fields.
+  public subscript(name: String) -> String? {
+    all.first { Self.isSame($0.name, name) }?.value
+  }
+
+  /// All values of a name, joined by commas, as a list that was sent in several fields is one (RFC 9110, 5.3).
+  public func list(_ name: String) -> String? {
+    var joined: String?
+    for field in all where Self.isSame(field.name, name) {
+      joined = joined.map { $0 + ", " + field.value } ?? field.value
+    }
+    return joined
+  }
+
+  public func count(of name: String) -> Int {
+    all.reduce(0) { $0 + (Self.isSame($1.name, name) ? 1 : 0) }
+  }
+
+  private static func isSame(_ a: String, _ b: String) -> Bool {
+    guard a.utf8.count == b.utf8.count else { return false }
+    return zip(a.utf8, b.utf8).allSatisfy { lowercased($0) == lowercased($1) }
+  }
+
+  private static func lowercased(_ byte: UInt8) -> UInt8 {
+    (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
+  }
+}

@@ -1,6 +1,7 @@
 internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
+internal import Locks
 
 // The viewer: pages that are made here, for a browser that runs one script of this server's and nothing else.
 extension BlobResponder {
@@ -81,4 +82,18 @@ extension BlobResponder {
       "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
     ]
   }
+}
+
+/// What the viewer of a server remembers between requests.
+final class ViewerState: Sendable {
+  let surveys = Surveys()
+  let samples = Samples()
+  let verification = Verification()
+  /// Stands in each form. A page of another site knows none.
+  let formToken = RandomToken.make()
+
+  func isFormToken(_ text: String) -> Bool { RandomToken.areEqual(text, formToken) }
+
+  /// The hidden field of a form.
+  var tokenField: HTML { "<input type=\"hidden\" name=\"\(FormFields.tokenName)\" value=\"\(formToken)\">" }
 }

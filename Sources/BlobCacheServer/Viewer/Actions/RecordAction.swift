@@ -53,3 +53,62 @@ extension BlobResponder {
     return Self.redirection(to: page.with("done", action.rawValue).text)
   }
 }
+
+/// The fields of a form that a page of the viewer has sent.
+struct FormFields {
+  private let fields: [(name: String, value: String)]
+
+  /// Bytes of a form: a key of the longest kind, each byte of it an escape.
+  static let largestByteCount = 32 << 10
+  static let tokenName = "token"
+
+  /// - Throws: 400 for wrong escapes.
+  init(_ text: String) throws(Refusal) {
+    var fields: [(name: String, value: String)] = []
+    for part in text.split(separator: "&") {
+      let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      fields.append((try Self.decoded(pair[0]), pair.count > 1 ? try Self.decoded(pair[1]) : ""))
+    }
+    self.fields = fields
+  }
+
+  subscript(name: String) -> String? { fields.first { $0.name == name }?.value }
+
+  private static func decoded(_ text: Substring) throws(Refusal) -> String {
+    let spaced = text.replacing("+", with: " ")
+    return try RequestTarget.decoded(spaced[...])
+  }
+}
+
+extension BlobResponder {
+  /// The fields of a request whose form came from a page of this process.
+  ///
+  /// - Throws: 403 for another; 413 and 415 for what is no form.
+  func form(of request: ServerRequest) async throws -> FormFields {
+    guard let type = request.fields["Content-Type"].flatMap({ MediaType($0) }), type.isForm else {
+      throw Refusal(415, "this takes a form of a page of the viewer")
+    }
+    var body = Data()
+    switch request.body {
+    case .none, .omitted, .file: break
+    case .bytes(let data): body = data
+    case .stream(_, let pieces):
+      for try await piece in pieces {
+        guard body.count + piece.count <= FormFields.largestByteCount else { throw Self.tooLargeForm }
+        body.append(piece)
+      }
+    }
+    guard body.count <= FormFields.largestByteCount else { throw Self.tooLargeForm }
+    guard let text = String(validating: body, as: UTF8.self) else { throw Refusal(400, "the form is not UTF-8") }
+    let fields = try FormFields(text)
+    // A page of another site can send a form, and cannot read one.
+    guard let token = fields[FormFields.tokenName], viewer.isFormToken(token) else {
+      throw Refusal(403, "the form is not one of this server's since its start: load its page anew and try again")
+    }
+    return fields
+  }
+
+  private static var tooLargeForm: Refusal {
+    Refusal(413, "the form has more than \(FormFields.largestByteCount) bytes")
+  }
+}

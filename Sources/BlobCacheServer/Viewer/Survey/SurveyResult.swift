@@ -32,3 +32,43 @@ struct SurveyResult: Sendable {
     for order in RecordOrder.allCases { first[order]?.add(row) }
   }
 }
+
+/// How many records lie between bounds, and their bytes.
+struct Histogram: Sendable {
+  struct Bin: Sendable {
+    /// Such as `4K`: the upper bound.
+    let label: String
+    /// The first number that belongs to the next bin.
+    let end: Int64
+    var records: Int64 = 0
+    var bytes: Int64 = 0
+  }
+
+  private(set) var bins: [Bin]
+
+  mutating func add(_ value: Int64, byteCount: Int64) {
+    // Few bins: the last takes all that is left.
+    let index = bins.firstIndex { value < $0.end } ?? bins.count - 1
+    bins[index].records += 1
+    bins[index].bytes = bins[index].bytes.addingReportingOverflow(byteCount).partialValue
+  }
+
+  /// Of payloads, in bytes.
+  static var sizes: Histogram {
+    var bins: [Bin] = []
+    for (label, power) in [
+      ("1K", 10), ("4K", 12), ("16K", 14), ("64K", 16), ("256K", 18), ("1M", 20), ("4M", 22), ("16M", 24), ("64M", 26),
+    ] { bins.append(Bin(label: "<\(label)", end: 1 << power)) }
+    return Histogram(bins: bins + [Bin(label: "more", end: .max)])
+  }
+
+  /// Of the time since the last update, in seconds.
+  static var ages: Histogram {
+    var bins: [Bin] = []
+    for (label, seconds) in [
+      ("1m", 60), ("10m", 600), ("1h", 3600), ("6h", 21_600), ("1d", 86_400), ("1w", 604_800), ("30d", 2_592_000),
+      ("1y", 31_536_000),
+    ] { bins.append(Bin(label: "<\(label)", end: Int64(seconds))) }
+    return Histogram(bins: bins + [Bin(label: "older", end: .max)])
+  }
+}
