@@ -40,3 +40,31 @@
     }
   }
 #endif
+
+/// How an engine tells an HTTP server who it is.
+public enum HTTPCredential: Sendable {
+  case none
+  /// A user and a password (RFC 7617).
+  case basic(user: String, password: Secret)
+  /// A token (RFC 6750).
+  case bearer(Secret)
+
+  /// The setting that a message names when the server knows the caller not.
+  var setting: String {
+    switch self {
+    case .none: "token-file or password-file, which is not given"
+    case .basic: "the user, and password-file"
+    case .bearer: "token-file"
+    }
+  }
+}
+
+/// How an HTTP server is told the name of an object.
+public enum HTTPNames: String, CaseIterable, Hashable, Sendable {
+  /// As a path, each part escaped.
+  case path
+  /// As the SHA-256 of the name in 64 hexadecimal digits, for servers that take no other: bazel-remote below `/ac`.
+  ///
+  /// Such names tell no keys, so nothing is listed.
+  case sha256
+}

@@ -36,4 +36,61 @@
       }
     }
   }
+
+  /// A command and its arguments, as bytes to send.
+  struct RESPCommand: Sendable {
+    private(set) var bytes: ByteBuffer
+
+    init(_ arguments: String...) { self.init(arguments) }
+
+    init(_ arguments: [String]) {
+      bytes = ByteBuffer()
+      bytes.writeString("*\(arguments.count)\r\n")
+      for argument in arguments { append(argument) }
+    }
+
+    /// A command with a value between its arguments.
+    ///
+    /// - Complexity: a copy of the value.
+    init(_ first: [String], value: ByteBuffer, _ last: [String]) {
+      bytes = ByteBuffer()
+      bytes.reserveCapacity(value.readableBytes + 256)
+      bytes.writeString("*\(first.count + 1 + last.count)\r\n")
+      for argument in first { append(argument) }
+      bytes.writeString("$\(value.readableBytes)\r\n")
+      bytes.writeImmutableBuffer(value)
+      bytes.writeString("\r\n")
+      for argument in last { append(argument) }
+    }
+
+    private mutating func append(_ argument: String) {
+      bytes.writeString("$\(argument.utf8.count)\r\n")
+      bytes.writeString(argument)
+      bytes.writeString("\r\n")
+    }
+  }
+
+  /// Commands that go over a connection together, and the wait for their replies.
+  ///
+  /// A task that is cancelled waits no longer. The replies come all the same, and are skipped.
+  final class RESPRequest: Sendable {
+    let bytes: ByteBuffer
+    let replyCount: Int
+    let outcome = Outcome<[RESPValue]>()
+
+    init(_ commands: [RESPCommand]) {
+      var bytes = commands[0].bytes
+      for command in commands.dropFirst() { bytes.writeImmutableBuffer(command.bytes) }
+      self.bytes = bytes
+      replyCount = commands.count
+    }
+
+    /// How much the connection is busy with it, for a choice among connections.
+    var weight: Int { 1 + bytes.readableBytes >> 14 }
+  }
+
+  /// An error that a server sends without a request, before it ends a connection: it has too many, or takes no strangers.
+  struct RESPErrorReply: Error {
+    let text: String
+  }
 #endif

@@ -1,6 +1,7 @@
+internal import TextFormats
+
 #if Remote
   internal import BlobRecord
-  internal import TextFormats
 
   extension S3Engine {
     /// Which bucket, where, and by whom.
@@ -81,3 +82,14 @@
     }
   }
 #endif
+
+extension PercentEncoding {
+  /// A path in the one form that servers sign: each byte is escaped that must be, and no other.
+  ///
+  /// - Parameter path: with right escapes. An escaped slash stays one.
+  static func canonical(_ path: String) -> String {
+    path.split(separator: "/", omittingEmptySubsequences: false).map { part in
+      decoded(part).map { encoded($0) } ?? String(part)
+    }.joined(separator: "/")
+  }
+}

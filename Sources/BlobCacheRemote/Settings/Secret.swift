@@ -1,4 +1,7 @@
-internal import SystemPackage
+public import BlobCache
+internal import Locks
+internal import Posix
+public import SystemPackage
 
 /// A password or token that is asked for when it is needed. No description of it tells it.
 public struct Secret: Sendable {
@@ -108,5 +111,51 @@ extension StringProtocol {
     while rest.first?.isWhitespace == true { rest.removeFirst() }
     while rest.last?.isWhitespace == true { rest.removeLast() }
     return String(rest)
+  }
+}
+
+/// Reads what may be slow to come, such as a file of a server that hangs: on a thread of its own, away from the tasks' threads.
+///
+/// All that ask while a read is under way get its result. So one that hangs keeps one thread.
+final class BlockingRead<Value: Sendable>: Sendable {
+  private let running = Lock<Outcome<Value>?>(nil)
+
+  /// - Throws: what the read throws; `Errno` where the system has no thread to give; `CancellationError` if the task is
+  ///   cancelled. The read goes on then.
+  func value(_ read: @escaping @Sendable () throws -> Value) async throws -> Value {
+    let (outcome, isBegun) = running.withLock { running -> (Outcome<Value>, Bool) in
+      if let running { return (running, false) }
+      let outcome = Outcome<Value>()
+      running = outcome
+      return (outcome, true)
+    }
+    if isBegun {
+      do {
+        try OwnedThread { [self] in end(outcome, Result { try read() }) }
+      } catch {
+        end(outcome, .failure(error))
+      }
+    }
+    return try await outcome.value()
+  }
+
+  private func end(_ outcome: Outcome<Value>, _ result: Result<Value, any Error>) {
+    running.withLock { $0 = nil }
+    outcome.end(result)
+  }
+}
+
+extension RemoteSealKey {
+  /// A key whose bytes are the first line of a file, without spaces around it.
+  ///
+  /// - Parameter path: a file that other users may not read, of 16 bytes or more.
+  /// - Throws: `RemoteSettingError` for a file that cannot be read, that other users may read, and for fewer bytes.
+  public init(file path: FilePath) throws(RemoteSettingError) {
+    let line = try SecretFile.firstLine(of: path)
+    guard let key = RemoteSealKey(line.utf8) else {
+      throw RemoteSettingError(
+        "\(path)", "its first line has \(line.utf8.count) bytes, and a key for seals has 16 or more")
+    }
+    self = key
   }
 }
