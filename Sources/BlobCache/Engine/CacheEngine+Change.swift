@@ -4,11 +4,6 @@ internal import MemoryCache
 internal import SystemPackage
 
 extension CacheEngine {
-  /// Stores a blob as the configuration says: on disk, or staged to be written. Blocks.
-  func store(_ request: StoreRequest, for key: BlobKey) throws {
-    if try stage(request, for: key) == nil { try writeInTurn(request, for: key) }
-  }
-
   /// Stages a blob, without the disk.
   ///
   /// - Returns: nil if it has to be written by the caller: stores are written through, or there is no room.

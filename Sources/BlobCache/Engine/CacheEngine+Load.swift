@@ -40,12 +40,6 @@ extension CacheEngine {
     }
   }
 
-  /// The blob of a key, wherever it is. Blocks.
-  func load(_ key: BlobKey, touching: Bool) throws -> Blob? {
-    if let blob = resident(key, touching: touching) { return blob }
-    return try read(key, touching: touching)
-  }
-
   /// The blob of a key that was not resident before this had its turn. Blocks.
   func loadMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> Blob? {
     let found = try findMissing(key, touching: touching, queueTime: queueTime)

@@ -72,30 +72,6 @@ extension BlobCache {
   }
 }
 
-extension BlockingBlobCache {
-  /// As `BlobCache.store(contentsOf:for:ttl:locks:extendedData:expectedSize:visibility:moving:)`; it waits for a pipe's
-  /// bytes.
-  @discardableResult
-  public func store(
-    contentsOf path: FilePath, for key: BlobKey, ttl: Duration? = nil, locks: BlobStore.LockPolicy = .none,
-    extendedData: Data? = nil, expectedSize: Int64? = nil, visibility: BlobStore.Visibility = .afterCommit,
-    moving: Bool = false
-  ) throws -> Int64 {
-    let engine = try cache.openEngine()
-    let source = try engine.store.payloadSource(at: path, for: key, waits: true)
-    guard visibility == .whileWriting || !source.canBeReadAgain else {
-      return try engine.storeFile(
-        source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
-        moving: moving, queueTime: .zero)
-    }
-    let writer = try engine.openWriter(
-      for: key, ttl: ttl, locks: locks, expectedSize: expectedSize, extendedData: extendedData, visibility: visibility)
-    let header = try writer.commit(all: source)
-    if moving { try source.removeFile(storedAs: key) }
-    return Int64(clamping: header.payloadSize)
-  }
-}
-
 extension CacheEngine {
   /// Stores what a source yields, without a thread while it yields nothing.
   ///

@@ -40,14 +40,6 @@ extension CacheReader {
   }
 }
 
-extension BlockingBlobCache {
-  /// As `BlobCache.export(_:to:touching:)`.
-  @discardableResult
-  public func export(_ key: BlobKey, to path: FilePath, touching: Bool = true) throws -> Int64? {
-    try cache.openEngine().export(key, to: path, touching: touching, queueTime: .zero)
-  }
-}
-
 extension CacheEngine {
   /// Blocks.
   fileprivate func export(_ key: BlobKey, to path: FilePath, touching: Bool, queueTime: Duration) throws -> Int64? {

@@ -96,14 +96,6 @@ public final class CacheWriter: Sendable {
     return try outcome.get()
   }
 
-  /// Appends all that a source yields, and commits. Blocks for both.
-  func commit(all source: PayloadSource) throws -> RecordHeader {
-    var writer = try take()
-    // What a failure leaves is given up with the writer.
-    try writer.append(from: source, waiting: true)
-    return try engine.commit(writer, queueTime: .zero)
-  }
-
   /// Ends as the producer of a stream has said.
   func finish(_ ending: StreamProducer.Ending) async throws {
     try await engine.lanes.writes.run { [self] queueTime in

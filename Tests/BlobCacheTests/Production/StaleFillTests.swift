@@ -11,10 +11,10 @@ private struct Refusal: Error {}
 @Suite(.timeLimit(.minutes(30))) struct StaleFillTests {
   /// A change of the key "a" that a production may be overtaken by.
   enum Change: String, CaseIterable {
-    case store, storeOfFile, blockingStore, lockedStore, remove, removeMany, purge, blockingRemove, removeAll
+    case store, storeOfFile, lockedStore, remove, removeMany, purge, removeAll
     case removeUnlocked, othersStore, othersRemove, othersRemoveMany, othersRemoveAll, othersRemoveUnlocked
 
-    var stores: Bool { [.store, .storeOfFile, .blockingStore, .lockedStore, .othersStore].contains(self) }
+    var stores: Bool { [.store, .storeOfFile, .lockedStore, .othersStore].contains(self) }
     var isOthers: Bool { rawValue.hasPrefix("others") }
   }
 
@@ -47,12 +47,10 @@ private struct Refusal: Error {}
       let file = test.outside.url("file")
       try Self.new.write(to: file)
       try await cache.store(contentsOf: FilePath(file.path), for: "a")
-    case .blockingStore: try cache.blocking.store(Self.new, for: "a")
     case .lockedStore: try await cache.store(Self.new, for: "a", locks: .one)
     case .remove: try await cache.remove("a")
     case .removeMany: _ = try await cache.remove(["b", "a"])
     case .purge: try await cache.remove("a", purging: true)
-    case .blockingRemove: try cache.blocking.remove("a")
     case .removeAll: try await cache.removeAll(.all)
     case .removeUnlocked: try await cache.removeAll(.unlocked)
     case .othersStore: try test.otherStore().store(Self.new, for: "a")
@@ -125,7 +123,7 @@ private struct Refusal: Error {}
   }
 
   /// What was produced is being written, and has no name yet.
-  @Test(arguments: cases.filter { $0.0 != .writtenBehind && $0.1 != .blockingStore })
+  @Test(arguments: cases.filter { $0.0 != .writtenBehind })
   func soItIsWhereItIsBeingWritten(_ pair: (kind: Kind, change: Change)) async throws {
     let test = try TestCache()
     let cache = try cache(test, pair.kind)

@@ -87,18 +87,18 @@ import Testing
         #expect(try store.filePath(for: "a") == one.appending("store/a"))
         try changeDirectory(two)
         for name in ["a", "b"] as [BlobKey] {
-          try cache.blocking.store(payload(10), for: name)
+          try cache.store.store(payload(10), for: name)
           try store.store(payload(10), for: name)
           // The root is looked at again.
           cache.store.lookAtRoot()
           store.lookAtRoot()
         }
-        #expect(try cache.blocking.usage().records == 2)
+        #expect(try cache.store.usage().records == 2)
         #expect(try store.usage().records == 2)
         // Another cache of the same name is another one now.
         let other = try BlobCache(directory: "cache", configuration: test.configuration())
         #expect(other.store !== cache.store)
-        #expect(try other.blocking.load("a") == nil)
+        #expect(try other.store.load("a") == nil)
       }
       #expect(try test.outside.names(in: "one") == ["cache", "store"])
       #expect(try test.outside.names(in: "two") == [])

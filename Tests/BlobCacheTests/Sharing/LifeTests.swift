@@ -33,8 +33,7 @@ import Testing
   }
 
   /// A14: another process stands still in the middle of a collection; closing does not wait for it, and so for no trim that does.
-  @Test(.timeLimit(.minutes(30)), arguments: [false, true])
-  func closingWaitsForNothingThatWaits(blocking: Bool) async throws {
+  @Test(.timeLimit(.minutes(30))) func closingWaitsForNothingThatWaits() async throws {
     let cache = try test.cache { $0.store.access.lockTimeout = .seconds(3600) }
     try await cache.store(payload(10), for: "a")
     let began = Latch()
@@ -62,14 +61,7 @@ import Testing
         asked.increment()
         return false
       }
-      return Task.detached { [options] in
-        guard blocking else { return try await cache.trim(to: .recordCount(0), options) }
-        return try await withCheckedThrowingContinuation { continuation in
-          Thread.detachNewThread {
-            continuation.resume(with: Result { try cache.blocking.trim(to: .recordCount(0), options) })
-          }
-        }
-      }
+      return Task.detached { [options] in try await cache.trim(to: .recordCount(0), options) }
     }
     // Each has found the other collection, and asks whether to go on waiting.
     try await until { asked.0.count > 0 && asked.1.count > 0 }
@@ -157,7 +149,6 @@ import Testing
     await expect(.closed) { try await cache.collect() }
     await expect(.closed) { try await cache.flush() }
     await expect(.closed) { for try await _ in cache.records() {} }
-    await expect(.closed) { _ = try cache.blocking.load("a") }
   }
 
   @Test func whatIsUnderWayWhenACacheIsClosedIsFinished() async throws {

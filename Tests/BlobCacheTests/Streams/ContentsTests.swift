@@ -95,19 +95,10 @@ import Testing
     try await cache.store(payload(5), for: "key")
     let path = test.outside.path.appending("file")
     guard isPipe else {
-      for isBlocking in [true, false] {
-        try payload(3_000_000).write(to: URL(filePath: path.string))
-        if isBlocking {
-          #expect(
-            try cache.blocking.store(contentsOf: path, for: "key", visibility: .whileWriting, moving: true) == 3_000_000
-          )
-        } else {
-          #expect(
-            try await cache.store(contentsOf: path, for: "key", visibility: .whileWriting, moving: true) == 3_000_000)
-        }
-        #expect(!FileManager.default.fileExists(atPath: path.string))
-        #expect(try await cache.load("key")?.payload == payload(3_000_000))
-      }
+      try payload(3_000_000).write(to: URL(filePath: path.string))
+      #expect(try await cache.store(contentsOf: path, for: "key", visibility: .whileWriting, moving: true) == 3_000_000)
+      #expect(!FileManager.default.fileExists(atPath: path.string))
+      #expect(try await cache.load("key")?.payload == payload(3_000_000))
       return
     }
     let (readEnd, writeEnd) = try FileDescriptor.pipe()
@@ -200,37 +191,15 @@ import Testing
     #expect(test.temporaryBytes() == 0)
   }
 
-  /// Y31: a file is moved in, by both faces of the cache.
+  /// Y31: a file is moved in.
   @Test func filesAreMovedIn() async throws {
     let cache = try test.cache()
     let path = test.outside.path.appending("file")
-    for isBlocking in [true, false] {
-      try payload(300_000).write(to: URL(filePath: path.string))
-      try await cache.store(payload(1), for: "key")
-      if isBlocking {
-        #expect(try cache.blocking.store(contentsOf: path, for: "key", moving: true) == 300_000)
-      } else {
-        #expect(try await cache.store(contentsOf: path, for: "key", moving: true) == 300_000)
-      }
-      #expect(!FileManager.default.fileExists(atPath: path.string))
-      #expect(try await cache.load("key")?.payload == payload(300_000))
-    }
-  }
-
-  /// A41: the blocking face waits for a pipe.
-  @Test func theBlockingFaceReadsPipes() async throws {
-    let cache = try test.cache()
-    let path = test.outside.path.appending("pipe")
-    #expect(mkfifo(path.string, 0o600) == 0)
-    let writer = try OwnedThread {
-      #expect(throws: Never.self) {
-        let end = try FileDescriptor.open(path, .writeOnly, options: .closeOnExec)
-        try end.closeAfter { _ = try end.writeAll(payload(2_000_000)) }
-      }
-    }
-    #expect(try cache.blocking.store(contentsOf: path, for: "key") == 2_000_000)
-    writer.join()
-    #expect(try await cache.load("key")?.payload == payload(2_000_000))
+    try payload(300_000).write(to: URL(filePath: path.string))
+    try await cache.store(payload(1), for: "key")
+    #expect(try await cache.store(contentsOf: path, for: "key", moving: true) == 300_000)
+    #expect(!FileManager.default.fileExists(atPath: path.string))
+    #expect(try await cache.load("key")?.payload == payload(300_000))
   }
 
   /// A12b: what is staged for the key is replaced, and a production overtaken.
@@ -254,7 +223,6 @@ import Testing
     try await cache.store(payload(1000), for: "key")
     #expect(try await cache.export("key", to: path) == 1000)
     #expect(try Data(contentsOf: URL(filePath: path.string)) == payload(1000))
-    #expect(try cache.blocking.export("key", to: path) == 1000)
     let reader = try #require(try await cache.openReader(for: "key"))
     try await reader.export(10..<20, to: path)
     #expect(try Data(contentsOf: URL(filePath: path.string)) == payload(1000)[10..<20])

@@ -157,6 +157,28 @@ func until(_ condition: () async throws -> Bool) async throws {
   }
 }
 
+/// Runs an asynchronous operation to its end, on behalf of a thread that is not one of the cooperative pool.
+func waiting<Result: Sendable>(_ operation: @escaping @Sendable () async throws -> Result) throws -> Result {
+  let (result, isDone) = (Log<Swift.Result<Result, any Error>>(), Gate())
+  Task.detached {
+    do {
+      result.append(.success(try await operation()))
+    } catch {
+      result.append(.failure(error))
+    }
+    isDone.open()
+  }
+  try #require(isDone.wait(), "the operation never ends")
+  return try result.all[0].get()
+}
+
+/// Runs an operation that blocks on a thread of its own.
+func onOwnThread<Result: Sendable>(_ operation: @escaping @Sendable () throws -> Result) async throws -> Result {
+  try await withCheckedThrowingContinuation { done in
+    Thread.detachNewThread { done.resume(with: Swift.Result { try operation() }) }
+  }
+}
+
 func payload(_ byteCount: Int, _ seed: UInt64 = 1) -> Data {
   var generator = SeededGenerator(seed: seed)
   return Data(generator.bytes(byteCount))

@@ -23,7 +23,6 @@ import Testing
     cache.removeAllFromMemory()
     #expect(try await cache.load("a")?.extendedData == Self.type)
     #expect(try await cache.extendedData(for: "a") == Self.type)
-    #expect(try cache.blocking.extendedData(for: "a") == Self.type)
     #expect(try await cache.extendedData(for: "absent") == nil)
     try await cache.close()
   }
@@ -36,7 +35,7 @@ import Testing
     #expect(try await cache.setExtendedData(Data("text/html".utf8), for: "a") == .done)
     #expect(try await cache.load("a")?.extendedData == Data("text/html".utf8))
     #expect(try await cache.load("a")?.payload == payload(100))
-    #expect(try cache.blocking.setExtendedData(nil, for: "a") == .done)
+    #expect(try await cache.setExtendedData(nil, for: "a") == .done)
     #expect(try await cache.load("a")?.extendedData == nil)
     #expect(try await cache.setExtendedData(Self.type, for: "absent") == .notFound)
     try await cache.close()

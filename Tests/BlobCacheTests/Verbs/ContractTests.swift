@@ -123,26 +123,21 @@ import Testing
     try await fill()
     #expect(try await cache.remove(["a", "b"], purging: true).map { try $0.result.get() } == [.done, .done])
     #expect(waiting() == 0)
-    try await fill()
-    #expect(try cache.blocking.remove("a", purging: true) == .done)
-    #expect(try cache.blocking.remove(["b"], purging: true).map { try $0.result.get() } == [.done])
-    #expect(waiting() == 0)
   }
 
-  @Test func theBlockingVerbsAreTheSame() throws {
-    let cache = cache.blocking
-    try cache.store(payload(7), for: "a")
-    #expect(try cache.load("a")?.payload == payload(7))
-    #expect(try cache["a"] != nil)
-    #expect(try cache.contains("a"))
-    #expect(try cache.lock("a") == .done)
-    #expect(try cache.header(for: "a")?.refCount == 1)
-    #expect(try cache.unlock("a", force: true) == .done)
-    #expect(try cache.touch("a") == .done)
-    #expect(try cache.load(["a", "b"]).count == 2)
-    #expect(try cache.collect().examined == 1)
-    #expect(try cache.remove("a") == .done)
-    #expect(try cache.removeAll(.all).files == 0)
+  @Test func theVerbsAnswerTheirOutcomes() async throws {
+    try await cache.store(payload(7), for: "a")
+    #expect(try await cache.load("a")?.payload == payload(7))
+    #expect(try await cache["a"] != nil)
+    #expect(try await cache.contains("a"))
+    #expect(try await cache.lock("a") == .done)
+    #expect(try await cache.header(for: "a")?.refCount == 1)
+    #expect(try await cache.unlock("a", force: true) == .done)
+    #expect(try await cache.touch("a") == .done)
+    #expect(try await cache.load(["a", "b"]).count == 2)
+    #expect(try await cache.collect().examined == 1)
+    #expect(try await cache.remove("a") == .done)
+    #expect(try await cache.removeAll(.all).files == 0)
   }
 
   /// The caller's thread is the main actor's here, which nothing but a hop would leave.

@@ -29,7 +29,7 @@ import Testing
     #expect(cache.cachedBlob(for: "3", touching: false) == nil)
     #expect(cache.cachedBlob(for: "4", touching: false) != nil)
     #expect(try await cache.load("3") == nil)
-    #expect(try cache.blocking.trim(to: .byteCount(350)).recordsAfter == 3)
+    #expect(try await cache.trim(to: .byteCount(350)).recordsAfter == 3)
     #expect(cache.cachedBlob(for: "6", touching: false) == nil)
     #expect(try await cache.trim(to: .updatedSince(test.clock.now)).recordsAfter == 0)
   }
@@ -106,28 +106,25 @@ import Testing
       return try Data(contentsOf: URL(filePath: path.string))
     }
     #expect(content.dropFirst(64) == payload(10)[...])
-    #expect(try cache.blocking.withExclusiveAccess(to: "abc") { $0 } == test.root.appending("ab/abc"))
     await expect(.closed) {
       try await cache.close()
       _ = try cache.filePath(for: "abc")
     }
   }
 
-  @Test func theBlockingTwinsDoTheSame() async throws {
+  @Test func verbsOfManyKeysAnswerForEachKey() async throws {
     try await fill(4)
-    let cache = cache.blocking
-    #expect(try Array(cache.records()).count == 4)
-    #expect(try cache.usage().records == 4)
-    #expect(try cache.usageEstimate()?.records ?? 4 == 4)
-    #expect(try cache.lock(["0", "9"]).map { try $0.result.get() } == [.done, .notFound])
-    #expect(try cache.unlock(["0", "1"]).map { try $0.result.get() } == [.done, .notLocked])
-    #expect(try cache.touch(["0", "9"]).map { try $0.result.get() } == [.done, .notFound])
-    #expect(try cache.remove(["0", "9"]).map { try $0.result.get() } == [.done, .notFound])
+    #expect(try await cache.usage().records == 4)
+    #expect(try await cache.usageEstimate()?.records ?? 4 == 4)
+    #expect(try await cache.lock(["0", "9"]).map { try $0.result.get() } == [.done, .notFound])
+    #expect(try await cache.unlock(["0", "1"]).map { try $0.result.get() } == [.done, .notLocked])
+    #expect(try await cache.touch(["0", "9"]).map { try $0.result.get() } == [.done, .notFound])
+    #expect(try await cache.remove(["0", "9"]).map { try $0.result.get() } == [.done, .notFound])
     let file = test.outside.url("file")
     try payload(5).write(to: file)
-    #expect(try cache.store(contentsOf: FilePath(file.path), for: "file") == 5)
-    try cache.flush("file")
-    #expect(try cache.load("file")?.payload == payload(5))
-    #expect(try cache.removeAll(.unlocked).files == 4)
+    #expect(try await cache.store(contentsOf: FilePath(file.path), for: "file") == 5)
+    try await cache.flush("file")
+    #expect(try await cache.load("file")?.payload == payload(5))
+    #expect(try await cache.removeAll(.unlocked).files == 4)
   }
 }

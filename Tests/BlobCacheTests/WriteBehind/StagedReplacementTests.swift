@@ -106,7 +106,7 @@ import Testing
     try await stageOver("a")
     var options = BlobStore.RemovalOptions()
     options.isStopped = { [cache] in
-      #expect(throws: Never.self) { try cache.blocking.store(payload(10, 3), for: "a") }
+      #expect(throws: Never.self) { try waiting { try await cache.store(payload(10, 3), for: "a") } }
       return isStopped
     }
     #expect(try await cache.removeAll(.all, options).wasStopped == isStopped)

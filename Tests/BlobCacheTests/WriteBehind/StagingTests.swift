@@ -152,20 +152,18 @@ import Testing
       }
     }
     isArmed.store(true, ordering: .relaxed)
-    async let store: Void = withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
-      Thread.detachNewThread {
-        done.resume(with: Result { try cache.blocking.store(payload(10), for: "a") })
-      }
-    }
+    async let store: Void = cache.store(payload(10), for: "a")
     await withCheckedContinuation { done in
       Thread.detachNewThread {
         isAsked.wait()
         done.resume()
       }
     }
-    try await cache.close()
+    async let closing: Void = cache.close()
+    try await until { cache.takesNoMoreStagedBlobs }
     isClosed.open()
     try await store
+    try await closing
     #expect(cache.stagedByteCount == 0)
     #expect(try onDisk("a") == payload(10))
   }

@@ -41,7 +41,6 @@ import Testing
     #expect(try await cache.load("a")?.payload == payload(10))
     #expect(try await cache.contains("a"))
     #expect(try await cache.header(for: "a")?.payloadSize == 10)
-    #expect(try cache.blocking.load("a") != nil)
     test.disk.letGo()
     try await cache.flush()
     #expect(try onDisk("a") == payload(10))

@@ -47,7 +47,7 @@ func measureMemoryHit(_ scale: Scale) async throws -> Measurement {
   let least = LeastCache()
   let keys = (0..<entries).map(key)
   for key in keys {
-    try cache.blocking.store(payload, for: key)
+    try await cache.store(payload, for: key)
     plain.setValue(payload, forKey: key, cost: payload.count)
     least.set(payload, for: key)
   }

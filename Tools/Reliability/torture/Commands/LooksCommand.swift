@@ -102,7 +102,7 @@ struct LooksCommand: ParsableCommand {
       cache = try BlobCache(directory: FilePath(directory), configuration: configuration, files: files)
       keys = (0..<blobs).map { BlobKey("key \($0)") }
       self.looks = looks
-      for key in keys { try cache.blocking.store(Data(repeating: 7, count: 4096), for: key, ttl: .seconds(100_000)) }
+      for key in keys { try cache.store.store(Data(repeating: 7, count: 4096), for: key, ttl: .seconds(100_000)) }
       // What is not on the disk yet cannot be dropped.
       sync()
     }

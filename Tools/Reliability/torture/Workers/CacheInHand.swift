@@ -2,6 +2,7 @@ internal import BlobCache
 internal import BlobRecord
 internal import BlobStore
 internal import Foundation
+internal import Posix
 
 /// The object of a worker's calls: a store, or with `--memory` the cache that has it, with its memory tier in front.
 struct CacheInHand: Sendable {
@@ -80,52 +81,70 @@ struct CacheInHand: Sendable {
 
   func contains(_ key: BlobKey) throws -> Bool {
     if looks, let header = store.headerIfCached(for: key).answer { return header != nil }
-    if let cache { return try cache.blocking.contains(key) }
+    if let cache { return try waiting { try await cache.contains(key) } }
     return try store.contains(key)
   }
 
   func header(for key: BlobKey) throws -> RecordHeader? {
     if looks, let header = store.headerIfCached(for: key).answer { return header }
-    if let cache { return try cache.blocking.header(for: key) }
+    if let cache { return try waiting { try await cache.header(for: key) } }
     return try store.header(for: key)
   }
 
   func store(_ payload: Data, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy) throws {
     if let cache {
-      try cache.blocking.store(payload, for: key, ttl: ttl, locks: locks)
+      try waiting { try await cache.store(payload, for: key, ttl: ttl, locks: locks) }
     } else {
       try store.store(payload, for: key, ttl: ttl, locks: locks)
     }
   }
 
   func touch(_ key: BlobKey) throws -> BlobStore.Outcome {
-    if let cache { return try cache.blocking.touch(key) }
+    if let cache { return try waiting { try await cache.touch(key) } }
     return try store.touch(key)
   }
 
   func lock(_ key: BlobKey) throws -> BlobStore.Outcome {
-    if let cache { return try cache.blocking.lock(key) }
+    if let cache { return try waiting { try await cache.lock(key) } }
     return try store.lock(key)
   }
 
   func unlock(_ key: BlobKey) throws -> BlobStore.Outcome {
-    if let cache { return try cache.blocking.unlock(key) }
+    if let cache { return try waiting { try await cache.unlock(key) } }
     return try store.unlock(key)
   }
 
   func remove(_ key: BlobKey) throws -> BlobStore.Outcome {
-    if let cache { return try cache.blocking.remove(key) }
+    if let cache { return try waiting { try await cache.remove(key) } }
     return try store.remove(key)
   }
 
   func removeAll(_ scope: BlobStore.RemovalScope) throws -> BlobStore.RemovalReport {
-    if let cache { return try cache.blocking.removeAll(scope) }
+    if let cache { return try waiting { try await cache.removeAll(scope) } }
     return try store.removeAll(scope)
   }
 
   func collect() throws -> BlobStore.CollectionReport {
-    if let cache { return try cache.blocking.collect() }
+    if let cache { return try waiting { try await cache.collect() } }
     return try store.collect()
+  }
+}
+
+extension CacheInHand {
+  /// Runs an asynchronous verb to its end. The threads of a worker may block: none of them is one of the cooperative pool.
+  private func waiting<Result: Sendable>(
+    _ operation: @escaping @Sendable () async throws -> Result
+  ) throws -> Result {
+    let outcome = Monitor<Swift.Result<Result, any Error>?>(nil)
+    Task.detached {
+      do {
+        let result = try await operation()
+        outcome.change { $0 = .success(result) }
+      } catch {
+        outcome.change { $0 = .failure(error) }
+      }
+    }
+    return try outcome.wait { outcome in outcome.map { .done($0) } ?? .wait(nil) }.get()
   }
 }
 
