@@ -95,60 +95,6 @@ public final class BlobCache: Sendable {
   public var store: BlobStore { engine.store }
 }
 
-// For tests.
-extension BlobCache {
-  /// Threads that the cache has now.
-  package var threadCount: Int { engine.lanes.threadCount }
-  /// Makes the start of threads fail with an errno; nil ends that.
-  package func failThreads(with errno: Errno?) { for lane in engine.lanes.all { lane.failThreads(with: errno) } }
-  /// Stores that wait for the bytes of a pipe.
-  package var inputWaitCount: Int { engine.readiness.waiterCount }
-  /// Objects whose slices are in use.
-  package var slicedObjectCount: Int { engine.slicedObjects.count }
-  /// Loads that wait for a thread.
-  package var waitingLoadCount: Int { engine.lanes.reads.waitingCount }
-  /// Keys that are being produced, or produced anew.
-  package var productionCount: Int { engine.productions.count }
-  /// Productions that wait until fewer producers run.
-  package var queuedProductionCount: Int { engine.places.waitingCount }
-  /// Tasks that wait for the production of a key.
-  ///
-  /// A production that a change of the key has overtaken does not count.
-  package func waiterCount(of key: BlobKey) -> Int {
-    engine.productions.waiterCount(of: Production.Name(key: key, kind: .load))
-  }
-  /// Those of them that wait for it to be produced anew.
-  package func refreshWaiterCount(of key: BlobKey) -> Int {
-    engine.productions.waiterCount(of: Production.Name(key: key, kind: .refresh))
-  }
-  /// Tasks that wait for the remote tier's blob of a key.
-  package func fetchWaiterCount(of key: BlobKey) -> Int {
-    [Production.Kind.fetch, .fetchFile].reduce(0) {
-      $0 + engine.productions.waiterCount(of: Production.Name(key: key, kind: $1))
-    }
-  }
-  /// Productions of these keys that wait for others, or that others wait for.
-  package func productionWaitCount(of keys: Set<BlobKey>) -> Int {
-    ProductionWaits.waitCount { keys.contains($0.name.key) }
-  }
-  /// Whether failures of producers give their memory back when the system runs short of it.
-  package var failuresRespondToMemoryPressure: Bool { engine.failures.respondsToMemoryPressure }
-  /// The blob of a key by a look on disk that never waits, kept in memory as by a load; nil if that has no answer.
-  package func blobAtOnce(_ key: BlobKey) -> Blob?? { engine.findCached(key, touching: false).map(\.blob) }
-  /// The blob of a key from disk, kept in memory as by a load.
-  package func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
-    try openEngine().read(key, touching: touching)
-  }
-  /// Writes the due uses to disk, and returns when all are written.
-  package func writeDueTouches() { engine.touches.write(all: false) }
-  /// Staged blobs, in the bytes that the limit counts.
-  package var stagedByteCount: Int { engine.staging?.stagedByteCount ?? 0 }
-  /// A Boolean value that indicates whether all staged blobs are written and no more are staged.
-  package var takesNoMoreStagedBlobs: Bool { engine.staging?.isClosed ?? true }
-  /// The seconds that are kept between two touches of a record from memory.
-  package var touchIntervalSeconds: Int64 { engine.touches.intervalSeconds }
-}
-
 extension BlobCache {
   /// - Throws: `closed`.
   func openEngine() throws -> CacheEngine {

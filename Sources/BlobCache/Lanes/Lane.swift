@@ -1,6 +1,5 @@
 internal import Posix
 internal import Locks
-package import SystemPackage
 
 /// A few threads for calls that block, and the line of calls that wait for one.
 ///
@@ -29,13 +28,12 @@ package final class Lane: Sendable {
     var isCalling = false
     var isClosed = false
     var closeWaiters: [CheckedContinuation<Void, Never>] = []
-    var threadFailure: Errno?
   }
 
   package let width: Int
   private let idleTime: Duration
   private let prepare: @Sendable () -> Void
-  private let seams: LaneSeams
+  let seams: LaneSeams
   private let state = Lock(State())
 
   /// - Parameters:
@@ -59,8 +57,6 @@ package final class Lane: Sendable {
   package var threadCount: Int { state.withLock { $0.threadCount } }
   /// Jobs that no thread has taken yet.
   package var waitingCount: Int { state.withLock { $0.line.count } }
-  /// Has the system give no more threads; nil for as many as it has. For tests.
-  package func failThreads(with errno: Errno?) { state.withLock { $0.threadFailure = errno } }
 }
 
 // MARK: - Work
@@ -128,7 +124,7 @@ extension Lane {
 extension Lane {
   private func startThread() {
     do {
-      if let failure = state.withLock({ $0.threadFailure }) { throw failure }
+      try seams.willStart()
       let thread = LaneThread()
       try OwnedThread { self.work(on: thread) }
     } catch {

@@ -51,7 +51,7 @@ public final class CacheSlices: Sendable {
   }
 
   private let engine: CacheEngine
-  private let object: SlicedObject
+  let object: SlicedObject
   private let options: SliceOptions
   private let fetch: @Sendable (Range<Int64>) async throws -> Data
   private let state = Lock(State())
@@ -112,13 +112,6 @@ public final class CacheSlices: Sendable {
     state.withLock { $0.latest = nil }
     try await object.agreement.removeAll()
   }
-
-  /// Fetches of the object that are under way in this process; for tests.
-  package var fetchCount: Int { object.flights.count }
-  /// Reads that wait for another's look at which version is there; for tests.
-  package var lookWaiterCount: Int { object.agreement.waitingCount }
-  /// Reads that wait for one, those ahead too; for tests.
-  package var fetchWaiterCount: Int { object.flights.waiterCount }
 
   private func check(_ range: Range<Int64>) throws(BlobCacheError) {
     guard range.lowerBound >= 0, range.upperBound <= totalSize else {

@@ -27,20 +27,3 @@ public struct JSONValueCoder<Value: Codable & Sendable>: ValueCoder {
 
   public func decode(_ payload: Data) throws -> Value { try makeDecoder().decode(Value.self, from: payload) }
 }
-
-/// A coder made of two functions, for values without `Codable` or with another form.
-public struct CustomValueCoder<Value: Sendable>: ValueCoder {
-  private let encoding: @Sendable (Value) throws -> Data
-  private let decoding: @Sendable (Data) throws -> Value
-
-  public init(
-    encode: @escaping @Sendable (Value) throws -> Data, decode: @escaping @Sendable (Data) throws -> Value
-  ) {
-    encoding = encode
-    decoding = decode
-  }
-
-  public func encode(_ value: Value) throws -> Data { try encoding(value) }
-
-  public func decode(_ payload: Data) throws -> Value { try decoding(payload) }
-}

@@ -74,7 +74,7 @@ extension BlobCache {
 extension BlobCache {
   /// Collects the directory again and again, on a thread of its own.
   ///
-  /// It goes on until `unscheduleCollection` or the end of the cache. A pass is skipped when another process has made
+  /// It goes on until the end of the cache. A pass is skipped when another process has made
   /// one lately. A later call replaces this schedule, also through another cache of this process on the directory.
   ///
   /// A store keeps the size limit without a schedule. Expired blobs stay on disk without one.
@@ -84,11 +84,6 @@ extension BlobCache {
     _ timing: BlobStore.CollectionTiming = .init(), options: BlobStore.CollectionOptions = .init()
   ) throws {
     try openEngine().scheduleCollection(timing, options)
-  }
-
-  /// Ends the schedule, and the pass under way after the step in hand. Without a schedule, nothing happens.
-  public func unscheduleCollection() {
-    engine.stopSchedule()
   }
 }
 

@@ -3,20 +3,6 @@ public import MemoryCache
 
 // The content of memory. None of this concerns the disk.
 extension BlobCache {
-  /// Blobs in memory, outdated ones among them.
-  public var memoryCount: Int { engine.memory?.cache.count ?? 0 }
-
-  /// Bytes that they take, with keys and what it takes to find them.
-  public var memoryByteCount: Int { engine.memory?.cache.totalCost ?? 0 }
-
-  /// The work of the memory since the cache was made. A hit on an outdated blob counts as a hit here.
-  public var memoryStatistics: MemoryCacheStatistics { engine.memory?.cache.statistics ?? MemoryCacheStatistics() }
-
-  /// The keys in memory, outdated ones among them, last used first.
-  ///
-  /// - Complexity: O(*n*) for *n* blobs in memory.
-  public var memoryKeys: [BlobKey] { engine.memory?.cache.keys() ?? [] }
-
   /// Takes a blob out of memory; the record stays.
   public func removeFromMemory(_ key: BlobKey) { engine.memory?.discard(key) }
 

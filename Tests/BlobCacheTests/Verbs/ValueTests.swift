@@ -113,14 +113,7 @@ import Testing
 
   @Test func whatIsFoundIsDecodedOnce() async throws {
     let decoded = Counter()
-    let coder = CustomValueCoder<Int> {
-      Data("\($0)".utf8)
-    } decode: { payload in
-      decoded.increment()
-      guard let value = Int(String(decoding: payload, as: UTF8.self)) else { throw CocoaError(.coderInvalidValue) }
-      return value
-    }
-    let numbers = cache.values(of: Int.self, coder: coder)
+    let numbers = cache.values(of: Int.self, coder: DecimalCoder(decoded: decoded))
     let events = cache.events
     try await numbers.store(42, for: "a")
     for _ in 0..<3 { #expect(try await numbers.value(for: "a") { 0 } == 42) }
@@ -141,13 +134,7 @@ import Testing
   }
 
   @Test func aCoderOfOnesOwn() async throws {
-    let coder = CustomValueCoder<Int> {
-      Data("\($0)".utf8)
-    } decode: { payload in
-      guard let value = Int(String(decoding: payload, as: UTF8.self)) else { throw CocoaError(.coderInvalidValue) }
-      return value
-    }
-    let numbers = cache.values(of: Int.self, coder: coder)
+    let numbers = cache.values(of: Int.self, coder: DecimalCoder(decoded: Counter()))
     try await numbers.store(42, for: "a")
     #expect(try await cache.load("a")?.payload == Data("42".utf8))
     #expect(try await numbers.value(for: "a") == 42)
@@ -157,5 +144,18 @@ import Testing
     let numbers = cache.values(of: Double.self)
     await expect(.unencodableValue) { try await numbers.store(.infinity, for: "a") }
     #expect(try await cache.load("a") == nil)
+  }
+}
+
+/// Stores numbers as decimal digits, and counts how often it decodes.
+private struct DecimalCoder: ValueCoder {
+  let decoded: Counter
+
+  func encode(_ value: Int) -> Data { Data("\(value)".utf8) }
+
+  func decode(_ payload: Data) throws -> Int {
+    decoded.increment()
+    guard let value = Int(String(decoding: payload, as: UTF8.self)) else { throw CocoaError(.coderInvalidValue) }
+    return value
   }
 }
