@@ -16,7 +16,7 @@ package final class Lane: Sendable {
   }
 
   fileprivate struct State: Sendable {
-    var line = WaitingLine<Job>(priorities: LanePriority.allCases.count)
+    var line = WaitList<Job>(priorities: LanePriority.allCases.count)
     /// Threads that wait for work, the latest last, which is woken first.
     ///
     /// So the others come to their end.
@@ -68,19 +68,15 @@ extension Lane {
   /// - Throws: what `body` throws; `CancellationError` if the task was cancelled while it waited; `closed`.
   package func run<Result: Sendable>(_ body: @escaping @Sendable (Duration) throws -> Result) async throws -> Result {
     let ticket = state.withLock { $0.line.ticket() }
-    return try await withTaskCancellationHandler {
-      try await followingPriority(of: ticket) {
-        try await withCheckedThrowingContinuation { continuation in
-          let job = Job(
-            queued: .now, run: { queueTime in continuation.resume(with: Swift.Result { try body(queueTime) }) },
-            fail: { continuation.resume(throwing: $0) })
-          enqueue(job, ticket, LanePriority(Task.currentPriority))
-          // Cancelled before it stood in line: the handler has not found it there.
-          if Task.isCancelled { leave(ticket) }
-        }
+    return try await followingPriority(of: ticket) {
+      try await withCancellableContinuation { continuation in
+        let job = Job(
+          queued: .now, run: { queueTime in continuation.resume(with: Swift.Result { try body(queueTime) }) },
+          fail: { continuation.resume(throwing: $0) })
+        enqueue(job, ticket, LanePriority(Task.currentPriority))
+      } onCancel: {
+        leave(ticket)
       }
-    } onCancel: {
-      leave(ticket)
     }
   }
 
@@ -96,7 +92,7 @@ extension Lane {
   }
 
   private func followingPriority<Result: Sendable>(
-    of ticket: WaitingLine<Job>.Ticket, _ body: () async throws -> Result
+    of ticket: WaitList<Job>.Ticket, _ body: () async throws -> Result
   ) async throws -> Result {
     guard #available(macOS 26, iOS 26, *) else { return try await body() }
     return try await withTaskPriorityEscalationHandler(operation: body) { _, priority in
@@ -104,11 +100,11 @@ extension Lane {
     }
   }
 
-  private func leave(_ ticket: WaitingLine<Job>.Ticket) {
+  private func leave(_ ticket: WaitList<Job>.Ticket) {
     state.withLock { $0.line.remove(ticket) }?.fail(CancellationError())
   }
 
-  private func enqueue(_ job: Job, _ ticket: WaitingLine<Job>.Ticket, _ priority: LanePriority) {
+  private func enqueue(_ job: Job, _ ticket: WaitList<Job>.Ticket, _ priority: LanePriority) {
     let call = state.withLock { state -> Call? in
       guard !state.isClosed else { return nil }
       state.line.append(job, ticket, priority: priority.rawValue)

@@ -14,14 +14,12 @@ final class RemoteAccess: Sendable {
   private let confirmations: Confirmations?
   private let listening = Lock<Task<Void, Never>?>(nil)
   private let isClosed = Atomic(false)
-  private let patience: Patience
   /// Bytes that loads have answered, and that are still being stored.
   private let answeredBytes = Atomic(0)
 
   /// Asks the engine nothing.
   init(_ tier: RemoteTier, _ here: RemoteRequests.Surroundings) {
     self.tier = tier
-    patience = Patience(clock: tier.clock)
     requests = RemoteRequests(tier, here)
     changes = RemoteChanges(by: requests)
     absences = FailureMemory(respondsToMemoryPressure: false, now: here.monotonicNow)
@@ -166,9 +164,8 @@ final class RemoteAccess: Sendable {
   ///
   /// Each change before it ends in its time. The caller's cancellation ends the wait.
   func ended(_ key: BlobKey) async {
-    let changes = changes
     // Its only error is the caller's cancellation. The change goes on after it.
-    _ = try? await patience.run(first: nil, tier.engine.name) { _ in await changes.settled(key) }
+    _ = try? await changes.settled(key)
   }
 
   /// Waits until the latest change of a key is carried out, postponed or dropped.
@@ -177,8 +174,8 @@ final class RemoteAccess: Sendable {
   func settled(_ key: BlobKey) async -> RemoteOutcome {
     let (changes, time) = (changes, tier.deadlines.change)
     // Its errors are the end of the time and the caller's cancellation. The change goes on after either.
-    let outcome = try? await patience.run(first: time, progress: time, tier.engine.name) { _ in
-      await changes.settled(key)
+    let outcome = try? await requests.deadline.run(first: time, progress: time, tier.engine.name) { _ in
+      try await changes.settled(key)
     }
     return outcome ?? .postponed
   }
@@ -263,12 +260,12 @@ final class RemoteAccess: Sendable {
     listening.withLock { $0.take() }?.cancel()
     let (changes, time, engine) = (changes, tier.flushesOnCloseFor, tier.engine)
     // Its only error is the end of the time. What waits then is dropped, and each is told.
-    try? await patience.run(first: time, progress: time, tier.engine.name) { _ in await changes.drain() }
+    try? await requests.deadline.run(first: time, progress: time, tier.engine.name) { _ in try await changes.drain() }
     requests.close()
     changes.close()
     requests.counts.tell()
     // An engine that does not end in time goes on alone, and the cache has no more to do with it.
-    try? await patience.run(first: time, progress: time, engine.name) { _ in await engine.close() }
+    try? await requests.deadline.run(first: time, progress: time, engine.name) { _ in await engine.close() }
   }
 }
 

@@ -7,7 +7,7 @@ internal import Synchronization
 ///
 /// Invariant: of one key at most one is being written, and at most one waits.
 final class StagingArea: Sendable {
-  struct Staged: Sendable {
+  struct Staged: PendingChange {
     let blob: Blob
     let request: StoreRequest
 
@@ -15,29 +15,25 @@ final class StagingArea: Sendable {
     ///
     /// Around them are the storage of `Data`, its entries in the tables and in the line, and the allocator's share. By
     /// malloc's count an empty blob takes 350 bytes where the tables are full, and 570 where they have just grown.
-    var cost: Int { blob.payload.count + blob.key.string.utf8.count + (blob.extendedData?.count ?? 0) + 512 }
+    var byteCost: Int { blob.payload.count + blob.key.string.utf8.count + (blob.extendedData?.count ?? 0) + 512 }
   }
 
   private struct State: Sendable {
-    /// The keys that wait and are not in hand.
-    ///
-    /// A key in hand comes back to its place in the line afterwards.
-    var line = WaitingLine<BlobKey>()
-    var waiting: [BlobKey: (staged: Staged, ticket: WaitingLine<BlobKey>.Ticket)] = [:]
-    var inHand: [BlobKey: Staged] = [:]
-    var byteCount = 0
+    var blobs = LatestByKey<BlobKey, Staged>()
     var failures: [BlobKey: any Error] = [:]
     var isWriterComing = false
-    /// Whether a writer waits for keys that others have in hand.
+    /// Whether a writer waits for keys that others are writing.
     var hasWaitingWriter = false
     /// Whether blobs that are staged from now on would never be written.
     var isClosed = false
+
+    var byteCount: Int { blobs.pendingCost + blobs.inProgressCost }
   }
 
   private let byteLimit: Int
   private let delay: Duration
   private let state = Monitor(State())
-  /// The number of blobs that wait or are in hand. While it is 0, loads look no further.
+  /// The number of blobs that wait or are being written. While it is 0, loads look no further.
   private let count = Atomic(0)
 
   /// Failures that are remembered until the next flush; more are only logged.
@@ -48,19 +44,19 @@ final class StagingArea: Sendable {
     self.delay = delay
   }
 
-  /// The bytes that the limit counts: of blobs that wait or are in hand.
+  /// The bytes that the limit counts: of blobs that wait or are being written.
   var stagedByteCount: Int { state.look { $0.byteCount } }
 
   /// A Boolean value that indicates whether the area has been closed.
   var isClosed: Bool { state.look { $0.isClosed } }
 
-  /// Whether no blob waits or is in hand.
+  /// Whether no blob waits or is being written.
   var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
 
   /// The latest blob staged for a key.
   func blob(for key: BlobKey) -> Blob? {
     guard !isEmpty else { return nil }
-    return state.look { $0.waiting[key]?.staged.blob ?? $0.inHand[key]?.blob }
+    return state.look { $0.blobs.latest(of: key)?.blob }
   }
 }
 
@@ -74,16 +70,12 @@ extension StagingArea {
   func stage(_ blob: Blob, _ request: StoreRequest) -> Bool {
     state.change { state in
       let staged = Staged(blob: blob, request: request)
-      let old = state.waiting[blob.key]
-      let byteCount = state.byteCount - (old?.staged.cost ?? 0) + staged.cost
-      guard !state.isClosed, byteCount <= byteLimit else { return false }
+      let replaced = state.blobs.pendingChange(of: blob.key)?.byteCost ?? 0
+      guard !state.isClosed, state.byteCount - replaced + staged.byteCost <= byteLimit else { return false }
       // Asked here: what has come since it was produced may be staged already.
       guard request.condition?.isWanted() ?? true else { return false }
-      state.byteCount = byteCount
       // The place in the line stays: what a flush waits for does not move back.
-      let ticket = old?.ticket ?? state.line.ticket()
-      state.waiting[blob.key] = (staged, ticket)
-      if old == nil, state.inHand[blob.key] == nil { state.line.append(blob.key, ticket) }
+      state.blobs.put(staged, for: blob.key, keepsPlace: true)
       noteCount(state)
       return true
     }
@@ -95,7 +87,7 @@ extension StagingArea {
   ///
   /// - Parameter change: is told whether a blob waited. If it throws, that waits again.
   func replacing<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
-    // In hand, so that loads see it until the change is done, and no other thread writes the key meanwhile.
+    // In progress, so that loads see it until the change is done, and no other thread writes the key meanwhile.
     let replaced = next(for: key)
     do {
       let result = try change(replaced != nil)
@@ -132,35 +124,18 @@ extension StagingArea {
     }
   }
 
-  private func putBack(_ staged: Staged) {
+  /// Makes a blob wait again that was taken to be written, unless a later one waits.
+  func putBack(_ staged: Staged) {
     let key = staged.blob.key
     state.change { state in
-      state.inHand[key] = nil
-      if state.waiting[key] == nil {
-        state.waiting[key] = (staged, state.line.ticket())
-      } else {
-        state.byteCount -= staged.cost
-      }
-      lineUp(key, &state)
+      state.blobs.end(key)
+      if state.blobs.pendingChange(of: key) == nil { state.blobs.put(staged, for: key, keepsPlace: false) }
       noteCount(state)
     }
   }
 
-  /// Puts a key back to its place in the line, if a blob waits for it.
-  private func lineUp(_ key: BlobKey, _ state: inout State) {
-    if let ticket = state.waiting[key]?.ticket { state.line.append(key, ticket) }
-  }
-
-  /// Takes a waiting blob out.
-  private func take(_ key: BlobKey, _ state: inout State) -> Staged? {
-    guard let waiting = state.waiting.removeValue(forKey: key) else { return nil }
-    _ = state.line.remove(waiting.ticket)
-    state.byteCount -= waiting.staged.cost
-    return waiting.staged
-  }
-
   private func noteCount(_ state: State) {
-    count.store(state.waiting.count + state.inHand.count, ordering: .releasing)
+    count.store(state.blobs.count, ordering: .releasing)
   }
 }
 
@@ -173,7 +148,7 @@ extension StagingArea {
   /// before.
   func startWriting(on lane: Lane, _ write: @escaping @Sendable () -> Void) {
     let starts = state.change { state in
-      guard !state.waiting.isEmpty, !state.isWriterComing else { return false }
+      guard state.blobs.hasPending, !state.isWriterComing else { return false }
       state.isWriterComing = true
       return true
     }
@@ -202,20 +177,17 @@ extension StagingArea {
       state.isWriterComing = false
       if isWaiting { state.hasWaitingWriter = false }
       isWaiting = false
-      if let key = state.line.popFirst() { return .done(putInHand(key, &state)) }
-      guard !state.waiting.isEmpty, !state.hasWaitingWriter else { return .done(nil) }
+      if let key = state.blobs.next() { return .done(begin(key, &state)) }
+      guard state.blobs.hasPending, !state.hasWaitingWriter else { return .done(nil) }
       state.hasWaitingWriter = true
       isWaiting = true
       return .wait(nil)
     }
   }
 
-  private func putInHand(_ key: BlobKey, _ state: inout State) -> Staged? {
-    guard let staged = take(key, &state) else { return nil }
-    state.byteCount += staged.cost
-    state.inHand[key] = staged
-    noteCount(state)
-    return staged
+  private func begin(_ key: BlobKey, _ state: inout State) -> Staged? {
+    defer { noteCount(state) }
+    return state.blobs.begin(key)
   }
 
   /// The blob that waits for a key, once no other is being written for it. Blocks.
@@ -225,17 +197,15 @@ extension StagingArea {
   /// - Returns: nil if nothing waits.
   func next(for key: BlobKey) -> Staged? {
     state.wait { state in
-      guard state.inHand[key] == nil else { return .wait(nil) }
-      return .done(putInHand(key, &state))
+      guard state.blobs.inProgress[key] == nil else { return .wait(nil) }
+      return .done(begin(key, &state))
     }
   }
 
-  /// The blob in hand is on disk, or will never be.
+  /// The blob that was taken to be written is on disk, or will never be.
   func finish(_ key: BlobKey, _ failure: (any Error)?) {
     state.change { state in
-      guard let staged = state.inHand.removeValue(forKey: key) else { return }
-      state.byteCount -= staged.cost
-      lineUp(key, &state)
+      guard state.blobs.end(key) != nil else { return }
       if let failure, state.failures.count < Self.mostFailures || state.failures[key] != nil {
         state.failures[key] = failure
       }
@@ -243,22 +213,20 @@ extension StagingArea {
     }
   }
 
-  /// Closes the area once all is written. Blocks while others have all blobs in hand.
+  /// Closes the area once all is written. Blocks while others are writing all blobs.
   ///
-  /// - Returns: false if a blob waits and is in no hand, as when a write has failed.
+  /// - Returns: false if a blob waits whose key nobody is writing, as when a write has failed.
   func closeIfEmpty() -> Bool {
     state.wait { state in
-      if state.waiting.keys.contains(where: { state.inHand[$0] == nil }) { return .done(false) }
-      guard state.inHand.isEmpty else { return .wait(nil) }
+      if state.blobs.next() != nil { return .done(false) }
+      guard state.blobs.isEmpty else { return .wait(nil) }
       state.isClosed = true
       return .done(true)
     }
   }
 
-  /// The keys that wait or are in hand.
-  var keys: [BlobKey] {
-    state.look { Array(Set($0.waiting.keys).union($0.inHand.keys)) }
-  }
+  /// The keys whose blobs wait or are being written.
+  var keys: Set<BlobKey> { state.look { $0.blobs.keys } }
 
   /// Why what was staged for a key is not on disk; told once.
   func takeFailure(of key: BlobKey) -> (any Error)? {

@@ -5,9 +5,8 @@ internal import Locks
 /// A producer may wait for another production, and keeps its place meanwhile. So a production that another one waits
 /// for needs no place: holders of places never wait for one in the line.
 final class ProducerPlaces: Sendable {
-  private typealias Waiter = CheckedContinuation<Void, any Error>
-
-  private typealias Line = WaitingLine<(production: Production, waiter: Waiter)>
+  private typealias Waiter = SuspendedTask<Void, Production>
+  private typealias Line = WaitList<Waiter>
 
   private struct State {
     var holders: Set<Production> = []
@@ -18,15 +17,15 @@ final class ProducerPlaces: Sendable {
 
     /// Takes a production out of the line.
     mutating func leave(_ production: Production) -> Waiter? {
-      tickets.removeValue(forKey: production).flatMap { line.remove($0)?.waiter }
+      tickets.removeValue(forKey: production).flatMap { line.remove($0) }
     }
 
     /// Gives a free place to the first in the line.
     mutating func admitNext() -> Waiter? {
       guard let next = line.popFirst() else { return nil }
-      tickets[next.production] = nil
-      holders.insert(next.production)
-      return next.waiter
+      tickets[next.note] = nil
+      holders.insert(next.note)
+      return next
     }
   }
 
@@ -57,7 +56,7 @@ final class ProducerPlaces: Sendable {
       state.exempt.insert(production)
       return state.leave(production)
     }
-    waiter?.resume()
+    waiter?.continuation.resume()
   }
 
   /// Forgets a production that has ended.
@@ -67,35 +66,19 @@ final class ProducerPlaces: Sendable {
   }
 
   private func takePlace(for production: Production, of bound: Int) async throws {
-    try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { (waiter: Waiter) in
-        let mayRun = state.withLock { state in
-          if state.exempt.contains(production) { return true }
-          if state.holders.count < bound, state.line.isEmpty {
-            state.holders.insert(production)
-            return true
-          }
-          let ticket = state.line.ticket()
-          state.tickets[production] = ticket
-          state.line.append((production, waiter), ticket)
-          return false
-        }
-        if mayRun { return waiter.resume() }
-        // Cancelled before it waited: the handler has not found it.
-        if Task.isCancelled { cancel(production) }
+    try await state.wait(in: \.line, for: production) { state, ticket in
+      if state.exempt.contains(production) { return () }
+      if state.holders.count < bound, state.line.isEmpty {
+        state.holders.insert(production)
+        return ()
       }
-    } onCancel: {
-      cancel(production)
+      state.tickets[production] = ticket
+      return nil
     }
   }
 
   private func giveBack(_ production: Production) {
     let next = state.withLock { state in state.holders.remove(production) == nil ? nil : state.admitNext() }
-    next?.resume()
-  }
-
-  private func cancel(_ production: Production) {
-    let waiter = state.withLock { $0.leave(production) }
-    waiter?.resume(throwing: CancellationError())
+    next?.continuation.resume()
   }
 }

@@ -32,12 +32,15 @@ final class Production: Sendable {
   }
 
   let name: Name
+  /// Its flight in the table.
+  let flight: ProductionTable.Flights.ID
   private let overtaken: Atomic<Bool>
   private let ended = Atomic(false)
   private let firstLook = Lock<Look?>(nil)
 
-  init(_ name: Name, isOvertaken: Bool) {
+  init(_ name: Name, in flight: ProductionTable.Flights.ID, isOvertaken: Bool) {
     self.name = name
+    self.flight = flight
     overtaken = Atomic(isOvertaken)
   }
 

@@ -22,10 +22,10 @@ package struct RemoteRecords: Sendable {
   }
 
   private func ask<Answer: Sendable>(
-    uploading byteCount: Int = 0, _ body: @escaping @Sendable (Patience.Pace) async throws -> Answer
+    uploading byteCount: Int = 0, _ body: @escaping @Sendable (Deadline.Pace) async throws -> Answer
   ) async throws -> Answer {
     let time = patience + RemoteTier.Deadlines().perMebibyte * (Double(byteCount) / Double(1 << 20))
-    return try await Patience(clock: clock).run(first: time, progress: time, engine.name, body)
+    return try await Deadline(clock: clock).run(first: time, progress: time, engine.name, body)
   }
 }
 

@@ -28,73 +28,64 @@ final class RemoteChanges: Sendable {
     }
   }
 
-  fileprivate struct Waiting {
+  /// A change, and how often it was tried in vain.
+  fileprivate struct Attempt: PendingChange {
     let change: Change
-    /// Its place in the order.
-    let number: UInt64
-    /// How often it was tried in vain.
     var failures = 0
-    var waiters: [CheckedContinuation<RemoteOutcome, Never>] = []
+    var byteCost: Int { change.byteCount }
   }
 
+  /// What a task waits for.
+  fileprivate enum Awaited: Hashable {
+    case pending(BlobKey)
+    case inProgress(BlobKey)
+    case drained
+  }
+
+  fileprivate typealias Waiter = SuspendedTask<RemoteOutcome, Void>
+
   fileprivate struct State {
-    var waiting: [BlobKey: Waiting] = [:]
-    /// Stores with their bytes, and what takes none, each in the order in which they came.
-    var (stores, others) = (KeyQueue(), KeyQueue())
+    var changes = LatestByKey<BlobKey, Attempt>()
+    var waiters = WaitList<Waiter>()
+    /// Their tickets, by what they wait for. Some may have left.
+    var tickets: [Awaited: [WaitList<Waiter>.Ticket]] = [:]
     /// Those that are not tried again before a task has slept.
     var delayed: [BlobKey: Task<Void, Never>] = [:]
-    var nextNumber: UInt64 = 0
-    /// What is under way, with those who wait for it.
-    var running: [BlobKey: (change: Change, waiters: [CheckedContinuation<RemoteOutcome, Never>])] = [:]
-    var byteCount = 0
     /// By numbers of their own.
     var workers: [UInt64: Task<Void, Never>] = [:]
+    var nextWorker: UInt64 = 0
     var alarm: Task<Void, Never>?
     var isClosed = false
-    var drained: [CheckedContinuation<Void, Never>] = []
     /// Keys whose removals the engine did not take: what it has of them is not to be answered.
     var hidden: Set<BlobKey> = []
 
-    mutating func number() -> UInt64 {
-      defer { nextNumber += 1 }
-      return nextNumber
-    }
-
-    mutating func put(
-      _ change: Change, of key: BlobKey, failures: Int = 0, waiters: [CheckedContinuation<RemoteOutcome, Never>]
-    ) {
-      let number = number()
-      waiting[key] = Waiting(change: change, number: number, failures: failures, waiters: waiters)
-      byteCount += change.byteCount
-      if change.byteCount > 0 { stores.append(key, number) } else { others.append(key, number) }
-    }
-
-    mutating func take(_ key: BlobKey) -> Waiting? {
-      guard let taken = waiting.removeValue(forKey: key) else { return nil }
-      if taken.change.byteCount > 0 { stores.remove(taken.number) } else { others.remove(taken.number) }
+    mutating func take(_ key: BlobKey) -> Attempt? {
+      guard let taken = changes.take(key) else { return nil }
       delayed.removeValue(forKey: key)?.cancel()
-      byteCount -= taken.change.byteCount
-      return taken
-    }
-
-    /// Takes those who wait for changes that are not under way. The changes stay.
-    mutating func takeWaiters() -> [CheckedContinuation<RemoteOutcome, Never>] {
-      var taken: [CheckedContinuation<RemoteOutcome, Never>] = []
-      for (key, waiting) in waiting where !waiting.waiters.isEmpty {
-        taken += waiting.waiters
-        self.waiting[key]?.waiters = []
-      }
       return taken
     }
 
     /// The change that came first of those that can be carried out now.
     mutating func next() -> BlobKey? {
-      let (running, delayed) = (running, delayed)
-      func isFree(_ key: BlobKey) -> Bool { running[key] == nil && delayed[key] == nil }
-      let (store, other) = (stores.first(where: isFree), others.first(where: isFree))
-      guard let store, let other else { return store?.key ?? other?.key }
-      return store.number < other.number ? store.key : other.key
+      let delayed = delayed
+      return changes.next { delayed[$0] == nil }
     }
+
+    mutating func takeWaiters(for awaited: Awaited) -> [Waiter] {
+      tickets.removeValue(forKey: awaited)?.compactMap { waiters.remove($0) } ?? []
+    }
+
+    /// Makes the tasks that wait for something wait for something else.
+    mutating func moveWaiters(from awaited: Awaited, to other: Awaited) {
+      if let moved = tickets.removeValue(forKey: awaited) { tickets[other, default: []] += moved }
+    }
+
+    /// Takes those who wait for changes that are not under way. The changes stay.
+    mutating func takePostponed() -> [Waiter] {
+      changes.pendingKeys.flatMap { takeWaiters(for: .pending($0)) }
+    }
+
+    mutating func takeDrained() -> [Waiter] { changes.isEmpty ? takeWaiters(for: .drained) : [] }
   }
 
   /// Changes without bytes that wait at the most; each takes some hundred bytes.
@@ -113,11 +104,11 @@ final class RemoteChanges: Sendable {
 
   /// Whether the engine may not have the latest of a key.
   func isPending(_ key: BlobKey) -> Bool {
-    state.withLock { $0.waiting[key] != nil || $0.running[key] != nil || $0.hidden.contains(key) }
+    state.withLock { $0.changes.has(key) || $0.hidden.contains(key) }
   }
 
   /// Changes that wait or are under way, and the bytes of those that wait.
-  var load: (changes: Int, bytes: Int) { state.withLock { ($0.waiting.count + $0.running.count, $0.byteCount) } }
+  var load: (changes: Int, bytes: Int) { state.withLock { ($0.changes.count, $0.changes.pendingCost) } }
 
   /// Puts a change in the place of the key's that waits.
   ///
@@ -125,26 +116,15 @@ final class RemoteChanges: Sendable {
   func add(_ change: Change, of key: BlobKey, givesWay: Bool = false) {
     // What is larger than all that may wait is read again when its turn comes.
     let change = change.byteCount > byteLimit ? .putFromDirectory : change
-    let dropped = state.withLock { state -> [(BlobKey, Waiting)] in
-      guard !state.isClosed else { return [(key, Waiting(change: change, number: 0))] }
-      if givesWay, state.waiting[key] != nil { return [] }
+    let dropped = state.withLock { state -> [Dropped] in
+      guard !state.isClosed else { return [Dropped(key: key, change: change, waiters: [])] }
+      if givesWay, state.changes.pendingChange(of: key) != nil { return [] }
       // What the earlier change would have done, this one does: those who wait for it wait for this.
-      state.put(change, of: key, waiters: state.take(key)?.waiters ?? [])
-      var dropped: [(BlobKey, Waiting)] = []
-      while state.byteCount > byteLimit, let oldest = state.stores.first(where: { _ in true }),
-        let taken = state.take(oldest.key)
-      {
-        dropped.append((oldest.key, taken))
-      }
-      while state.others.count > Self.mostWithoutBytes, let oldest = state.others.first(where: { _ in true }),
-        let taken = state.take(oldest.key)
-      {
-        state.hide(oldest.key)
-        dropped.append((oldest.key, taken))
-      }
-      return dropped
+      _ = state.take(key)
+      state.changes.put(Attempt(change: change), for: key, keepsPlace: false)
+      return state.dropExcess(byteLimit)
     }
-    for (key, waiting) in dropped { drop(key, waiting) }
+    for dropped in dropped { drop(dropped) }
     wake()
   }
 
@@ -154,10 +134,16 @@ final class RemoteChanges: Sendable {
     add(change, of: key, givesWay: true)
   }
 
-  private func drop(_ key: BlobKey, _ waiting: Waiting) {
-    requests.didDrop(key, isRemoval: waiting.change.isRemoval)
-    for waiter in waiting.waiters { waiter.resume(returning: .dropped) }
-    if waiting.change.byteCount > 0 { invalidate(key) }
+  fileprivate struct Dropped {
+    let key: BlobKey
+    let change: Change
+    let waiters: [Waiter]
+  }
+
+  private func drop(_ dropped: Dropped) {
+    requests.didDrop(dropped.key, isRemoval: dropped.change.isRemoval)
+    for waiter in dropped.waiters { waiter.continuation.resume(returning: .dropped) }
+    if dropped.change.byteCount > 0 { invalidate(dropped.key) }
   }
 
   /// Takes away what the engine has of a key whose store it did not get: an earlier blob must not come back.
@@ -167,34 +153,32 @@ final class RemoteChanges: Sendable {
   }
 
   /// Waits until the key's change is carried out, dropped, or not tried for a while.
-  func settled(_ key: BlobKey) async -> RemoteOutcome {
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled. The change goes on after it.
+  func settled(_ key: BlobKey) async throws -> RemoteOutcome {
     let isLeftAlone = requests.pause != nil
-    return await withCheckedContinuation { continuation in
-      let known = state.withLock { state -> RemoteOutcome? in
-        if let waiting = state.waiting[key] {
-          // The next try of a store is soon.
-          if isLeftAlone || waiting.change.isRemoval && state.delayed[key] != nil { return .postponed }
-          state.waiting[key]?.waiters.append(continuation)
-        } else if state.running[key] != nil {
-          state.running[key]?.waiters.append(continuation)
-        } else {
-          return state.hidden.contains(key) ? .dropped : .done
-        }
-        return nil
+    return try await state.wait(in: \.waiters, for: ()) { state, ticket in
+      if let change = state.changes.pendingChange(of: key)?.change {
+        // The next try of a store is soon.
+        if isLeftAlone || change.isRemoval && state.delayed[key] != nil { return .postponed }
+        state.tickets[.pending(key), default: []].append(ticket)
+      } else if state.changes.inProgress[key] != nil {
+        state.tickets[.inProgress(key), default: []].append(ticket)
+      } else {
+        return state.hidden.contains(key) ? .dropped : .done
       }
-      if let known { continuation.resume(returning: known) }
+      return nil
     }
   }
 
   /// Waits until nothing waits or is under way.
-  func drain() async {
-    await withCheckedContinuation { continuation in
-      let isDrained = state.withLock { state in
-        if state.waiting.isEmpty, state.running.isEmpty { return true }
-        state.drained.append(continuation)
-        return false
-      }
-      if isDrained { continuation.resume() }
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled.
+  func drain() async throws {
+    _ = try await state.wait(in: \.waiters, for: ()) { state, ticket in
+      if state.changes.isEmpty { return .done }
+      state.tickets[.drained, default: []].append(ticket)
+      return nil
     }
   }
 
@@ -202,14 +186,15 @@ final class RemoteChanges: Sendable {
   func close() {
     let (dropped, drained, tasks) = state.withLock { state in
       state.isClosed = true
-      let dropped = state.waiting
-      for key in dropped.keys { _ = state.take(key) }
-      defer { (state.drained, state.alarm) = ([], nil) }
-      return (dropped, state.drained, Array(state.workers.values) + [state.alarm].compactMap(\.self))
+      let dropped = state.changes.pendingKeys.compactMap { state.drop($0) }
+      defer { state.alarm = nil }
+      return (
+        dropped, state.takeWaiters(for: .drained), Array(state.workers.values) + [state.alarm].compactMap(\.self)
+      )
     }
     for task in tasks { task.cancel() }
-    for (key, waiting) in dropped { drop(key, waiting) }
-    for waiter in drained { waiter.resume() }
+    for dropped in dropped { drop(dropped) }
+    for waiter in drained { waiter.continuation.resume(returning: .dropped) }
   }
 }
 
@@ -219,16 +204,17 @@ extension RemoteChanges {
   /// Begins as many workers as have something to do, or sets the alarm.
   private func wake() {
     let pause = requests.pause
-    let postponed = state.withLock { state -> [CheckedContinuation<RemoteOutcome, Never>] in
-      guard !state.isClosed, !state.waiting.isEmpty else { return [] }
+    let postponed = state.withLock { state -> [Waiter] in
+      guard !state.isClosed, state.changes.hasPending else { return [] }
       if pause == nil, state.workers.count < mostWorkers, state.next() != nil {
-        let number = state.number()
+        let number = state.nextWorker
+        state.nextWorker += 1
         state.workers[number] = Task { await self.work(number) }
         return []
       }
       // A worker that ends a change looks again, and so does one that has slept for it.
       guard let pause else { return [] }
-      let postponed = state.takeWaiters()
+      let postponed = state.takePostponed()
       guard state.alarm == nil, state.workers.isEmpty else { return postponed }
       state.alarm = Task { [clock = requests.tier.clock] in
         // The sleep's only error is its cancellation: the cache is closed.
@@ -239,40 +225,38 @@ extension RemoteChanges {
       return postponed
     }
     // A pause may be long, and no caller waits for its end.
-    for waiter in postponed { waiter.resume(returning: .postponed) }
+    for waiter in postponed { waiter.continuation.resume(returning: .postponed) }
   }
 
   private func work(_ number: UInt64) async {
-    while let (key, waiting) = begin() {
+    while let (key, attempt) = begin() {
       // Others may begin beside it.
       wake()
-      await carryOut(waiting, of: key)
+      await carryOut(attempt, of: key)
     }
     let drained = state.withLock { state in
       state.workers[number] = nil
-      guard state.waiting.isEmpty, state.running.isEmpty else { return [CheckedContinuation<Void, Never>]() }
-      defer { state.drained = [] }
-      return state.drained
+      return state.takeDrained()
     }
-    for waiter in drained { waiter.resume() }
+    for waiter in drained { waiter.continuation.resume(returning: .done) }
     wake()
   }
 
-  private func begin() -> (BlobKey, Waiting)? {
+  private func begin() -> (BlobKey, Attempt)? {
     let pause = requests.pause
     return state.withLock { state in
-      guard pause == nil, !state.isClosed, let key = state.next(), let taken = state.take(key) else {
+      guard pause == nil, !state.isClosed, let key = state.next(), let begun = state.changes.begin(key) else {
         return nil
       }
-      state.running[key] = (taken.change, taken.waiters)
-      return (key, taken)
+      state.moveWaiters(from: .pending(key), to: .inProgress(key))
+      return (key, begun)
     }
   }
 
   /// Tries a change once.
-  private func carryOut(_ waiting: Waiting, of key: BlobKey) async {
+  private func carryOut(_ attempt: Attempt, of key: BlobKey) async {
     do throws(RemoteError) {
-      switch waiting.change {
+      switch attempt.change {
       case .put(let record): try await requests.put(record, of: key)
       case .putFromDirectory: try await requests.putFromDirectory(key, orRemove: true)
       case .putAgain: try await requests.putFromDirectory(key, orRemove: false)
@@ -281,33 +265,34 @@ extension RemoteChanges {
       end(key, .done)
     } catch {
       if error.wasNotTried {
-        again(waiting, of: key, failures: waiting.failures)
-      } else if error.mayPass, waiting.change.isRemoval || waiting.failures == 0 {
+        again(attempt, of: key, failures: attempt.failures)
+      } else if error.mayPass, attempt.change.isRemoval || attempt.failures == 0 {
         // A removal is tried until it succeeds: else what was removed would come back.
-        again(waiting, of: key, failures: waiting.failures + 1)
+        again(attempt, of: key, failures: attempt.failures + 1)
       } else {
-        requests.didDrop(key, isRemoval: waiting.change.isRemoval)
-        if waiting.change.isRemoval { state.withLock { $0.hide(key) } }
+        requests.didDrop(key, isRemoval: attempt.change.isRemoval)
+        if attempt.change.isRemoval { state.withLock { $0.hide(key) } }
         end(key, .dropped)
-        if waiting.change.replaces { invalidate(key) }
+        if attempt.change.replaces { invalidate(key) }
       }
     }
   }
 
   /// Puts a change back, for another try.
-  private func again(_ waiting: Waiting, of key: BlobKey, failures: Int) {
-    let delay = failures > waiting.failures ? requests.pauseAfter(failures) : .zero
+  private func again(_ attempt: Attempt, of key: BlobKey, failures: Int) {
+    let delay = failures > attempt.failures ? requests.pauseAfter(failures) : .zero
     // The next try of a store is soon: those who wait for it go on.
-    let goesOn = !waiting.change.isRemoval && requests.pause == nil
-    let (waiters, isClosed) = state.withLock { state -> ([CheckedContinuation<RemoteOutcome, Never>], Bool) in
-      let waiters = state.running.removeValue(forKey: key)?.waiters ?? []
-      guard !state.isClosed else { return (waiters, true) }
-      if state.waiting[key] != nil {
+    let goesOn = !attempt.change.isRemoval && requests.pause == nil
+    let (waiters, isClosed) = state.withLock { state -> ([Waiter], Bool) in
+      state.changes.end(key)
+      guard !state.isClosed else { return (state.takeWaiters(for: .inProgress(key)), true) }
+      if state.changes.pendingChange(of: key) != nil {
         // A later one has come.
-        state.waiting[key]?.waiters += waiters
+        state.moveWaiters(from: .inProgress(key), to: .pending(key))
         return ([], false)
       }
-      state.put(waiting.change, of: key, failures: failures, waiters: goesOn ? waiters : [])
+      state.changes.put(Attempt(change: attempt.change, failures: failures), for: key, keepsPlace: false)
+      if goesOn { state.moveWaiters(from: .inProgress(key), to: .pending(key)) }
       if delay > .zero {
         state.delayed[key] = Task { [clock = requests.tier.clock] in
           // The sleep's only error is its cancellation: the change was taken, or the cache is closed.
@@ -316,54 +301,48 @@ extension RemoteChanges {
           self.wake()
         }
       }
-      return (goesOn ? [] : waiters, false)
+      return (state.takeWaiters(for: .inProgress(key)), false)
     }
-    if isClosed { requests.didDrop(key, isRemoval: waiting.change.isRemoval) }
-    for waiter in waiters { waiter.resume(returning: isClosed ? .dropped : .postponed) }
+    if isClosed { requests.didDrop(key, isRemoval: attempt.change.isRemoval) }
+    for waiter in waiters { waiter.continuation.resume(returning: isClosed ? .dropped : .postponed) }
   }
 
   private func end(_ key: BlobKey, _ outcome: RemoteOutcome) {
     let waiters = state.withLock { state in
       if outcome == .done { state.hidden.remove(key) }
-      return state.running.removeValue(forKey: key)?.waiters ?? []
+      state.changes.end(key)
+      return state.takeWaiters(for: .inProgress(key))
     }
-    for waiter in waiters { waiter.resume(returning: outcome) }
+    for waiter in waiters { waiter.continuation.resume(returning: outcome) }
   }
 }
 
 extension RemoteChanges.State {
+  /// Takes a pending change out, with those who wait for it.
+  fileprivate mutating func drop(_ key: BlobKey) -> RemoteChanges.Dropped? {
+    guard let taken = take(key) else { return nil }
+    return RemoteChanges.Dropped(key: key, change: taken.change, waiters: takeWaiters(for: .pending(key)))
+  }
+
+  /// Takes out the oldest changes that are too many.
+  fileprivate mutating func dropExcess(_ byteLimit: Int) -> [RemoteChanges.Dropped] {
+    var dropped: [RemoteChanges.Dropped] = []
+    while changes.pendingCost > byteLimit, let oldest = changes.oldest(isCostly: true), let excess = drop(oldest) {
+      dropped.append(excess)
+    }
+    while changes.freeCount > RemoteChanges.mostWithoutBytes, let oldest = changes.oldest(isCostly: false),
+      let excess = drop(oldest)
+    {
+      hide(oldest)
+      dropped.append(excess)
+    }
+    return dropped
+  }
+
   fileprivate mutating func hide(_ key: BlobKey) {
     // Room for as many as may wait. Of more, some may come back: Spec/Remote.md, T7.
     if hidden.count >= RemoteChanges.mostWithoutBytes { hidden.removeFirst() }
     hidden.insert(key)
-  }
-}
-
-/// Keys in the order in which they came.
-private struct KeyQueue {
-  private var keys: [UInt64: BlobKey] = [:]
-  private var (start, end): (UInt64, UInt64) = (0, 0)
-
-  var count: Int { keys.count }
-
-  /// - Parameter number: higher than any before.
-  mutating func append(_ key: BlobKey, _ number: UInt64) {
-    if keys.isEmpty { start = number }
-    keys[number] = key
-    end = number + 1
-  }
-
-  mutating func remove(_ number: UInt64) { keys[number] = nil }
-
-  /// - Complexity: O(*n*) for *n* keys that come before it, and the gaps between them.
-  mutating func first(where isIncluded: (BlobKey) -> Bool) -> (key: BlobKey, number: UInt64)? {
-    while start < end, keys[start] == nil { start += 1 }
-    var number = start
-    while number < end {
-      if let key = keys[number], isIncluded(key) { return (key, number) }
-      number += 1
-    }
-    return nil
   }
 }
 

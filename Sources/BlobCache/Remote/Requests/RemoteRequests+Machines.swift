@@ -55,7 +55,7 @@ extension RemoteRequests {
     guard !isClosed.load(ordering: .relaxed), let ticket = helpBreaker.admit() else { return nil }
     let time = tier.deadlines.change
     do {
-      let result = try await patience.run(first: time, progress: time, tier.engine.name) { _ in try await body() }
+      let result = try await deadline.run(first: time, progress: time, tier.engine.name) { _ in try await body() }
       counts.change { $0.requests += 1 }
       _ = helpBreaker.succeed()
       return result

@@ -26,7 +26,7 @@ final class RemoteRequests: Sendable {
   /// What lets loads through, and what lets changes through: an engine may take the one and refuse the other.
   /// Leases and announcements have a third.
   let (breaker, changeBreaker, helpBreaker): (CircuitBreaker, CircuitBreaker, CircuitBreaker)
-  let patience: Patience
+  let deadline: Deadline
   let counts: RemoteCounts
   let isClosed = Atomic(false)
 
@@ -38,7 +38,7 @@ final class RemoteRequests: Sendable {
       CircuitBreaker(tier.breaker, now: here.monotonicNow, jitter: tier.jitter)
     }
     (breaker, changeBreaker, helpBreaker) = (makeBreaker(), makeBreaker(), makeBreaker())
-    patience = Patience(clock: tier.clock)
+    deadline = Deadline(clock: tier.clock)
   }
 
   /// Without what waits.
@@ -158,7 +158,7 @@ extension RemoteRequests {
 
   private func load<Record: Sendable>(
     at place: RemotePlace, byteCount: (Record) -> Int,
-    _ take: @escaping @Sendable (RemoteObject, Patience.Pace) async throws -> Record?
+    _ take: @escaping @Sendable (RemoteObject, Deadline.Pace) async throws -> Record?
   ) async throws(CancellationError) -> Answer<Record> {
     let answer = try await ask(about: place) { engine, pace -> Record? in
       guard let object = try await engine.get(place.name) else { return nil }
@@ -180,7 +180,7 @@ extension RemoteRequests {
   /// Asks the engine, if the breaker lets it.
   private func ask<Record: Sendable>(
     about place: RemotePlace,
-    _ body: @escaping @Sendable (any RemoteEngine, Patience.Pace) async throws -> Record?
+    _ body: @escaping @Sendable (any RemoteEngine, Deadline.Pace) async throws -> Record?
   ) async throws(CancellationError) -> Answer<Record> {
     guard !isClosed.load(ordering: .relaxed), let ticket = breaker.admit() else {
       didPassOver()
@@ -188,7 +188,7 @@ extension RemoteRequests {
     }
     do {
       let (engine, times) = (tier.engine, tier.deadlines)
-      let record = try await patience.run(first: times.firstByte, progress: times.progress, engine.name) { pace in
+      let record = try await deadline.run(first: times.firstByte, progress: times.progress, engine.name) { pace in
         try await body(engine, pace)
       }
       counts.change { $0.requests += 1 }
@@ -213,7 +213,7 @@ extension RemoteRequests {
   /// - Parameter accept: receives the header and the next bytes of the payload; at least once, if there is a record.
   /// - Returns: nil if the record is expired.
   private func receive(
-    _ object: RemoteObject, at place: RemotePlace, _ pace: Patience.Pace,
+    _ object: RemoteObject, at place: RemotePlace, _ pace: Deadline.Pace,
     _ accept: (RecordHeader, Data) async throws -> Void
   ) async throws -> (header: RecordHeader, extendedData: Data?)? {
     let name = tier.engine.name
@@ -319,7 +319,7 @@ extension RemoteRequests {
     let (engine, times) = (tier.engine, tier.deadlines)
     let time = times.change + times.perMebibyte * Double(byteCount) / Double(1 << 20)
     do {
-      try await patience.run(first: time, progress: time, engine.name) { _ in try await body(engine) }
+      try await deadline.run(first: time, progress: time, engine.name) { _ in try await body(engine) }
       counts.change { $0.requests += 1 }
       noteSuccess(changeBreaker)
     } catch {
@@ -373,5 +373,27 @@ extension RemoteRequests {
       if isRemoval { counts.droppedRemovals += 1 } else { counts.droppedUploads += 1 }
     }
     here.tell(CacheEvent(.remoteChangeDropped, key))
+  }
+}
+
+extension Deadline {
+  /// Runs a request to an engine for as long as its pieces come in time.
+  ///
+  /// - Parameters:
+  ///   - first: how long nothing may come in the beginning.
+  ///   - progress: how long nothing may come later.
+  ///   - engine: what messages call the engine.
+  ///   - call: says of each piece that it has come.
+  /// - Throws: `RemoteError` `timedOut`; what the call throws; `CancellationError` if the task is cancelled.
+  func run<Result: Sendable>(
+    first: Duration, progress: Duration, _ engine: String,
+    _ call: @escaping @Sendable (Pace) async throws -> Result
+  ) async throws -> Result {
+    try await run(
+      first: first, progress: progress,
+      failure: { hasBegun, time in
+        let what = hasBegun ? "stopped in the middle of an answer" : "did not answer"
+        return RemoteError(.timedOut, "\(engine) \(what) for \(time)")
+      }, call)
   }
 }

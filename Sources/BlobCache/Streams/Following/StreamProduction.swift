@@ -11,8 +11,7 @@ final class StreamProduction: Sendable {
     var producer: Task<Void, Never>?
     var failure: (any Error)?
     /// Appends that wait for a reader to pass an offset.
-    var ahead: [Int: (offset: Int64, continuation: CheckedContinuation<Void, Never>)] = [:]
-    var nextNumber = 0
+    var ahead = WaitList<SuspendedTask<Void, Int64>>()
     var isAbandoned = false
   }
 
@@ -67,53 +66,34 @@ extension StreamProduction {
 
   /// A reader is gone. The last one ends the producer, unless that finishes alone.
   func leave() {
-    let (producer, ahead) = state.withLock { state -> (Task<Void, Never>?, [CheckedContinuation<Void, Never>]) in
+    let (producer, ahead) = state.withLock { state -> (Task<Void, Never>?, [SuspendedTask<Void, Int64>]) in
       state.readers -= 1
       guard state.readers == 0 else { return (nil, []) }
       // Nobody has to be waited for any more.
-      let ahead = state.takeAhead { _ in true }
+      let ahead = state.ahead.removeAll()
       guard !options.finishesAlone else { return (nil, ahead) }
       state.isAbandoned = true
       return (state.producer, ahead)
     }
     producer?.cancel()
-    for continuation in ahead { continuation.resume() }
+    for append in ahead { append.continuation.resume() }
   }
 
   func didRead(to offset: Int64) {
     let ahead = state.withLock { state in
       state.furthest = max(state.furthest, offset)
-      return state.takeAhead { [furthest = state.furthest] in $0 <= furthest }
+      return state.ahead.removeAll { [furthest = state.furthest] in $0.note <= furthest }
     }
-    for continuation in ahead { continuation.resume() }
+    for append in ahead { append.continuation.resume() }
   }
 
   /// Returns once a reader has passed an offset, or there is no reader.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled.
   func waitForReaders(toPass offset: Int64) async throws {
-    let number = state.withLock { state in
-      state.nextNumber += 1
-      return state.nextNumber
-    }
-    await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let mustWait = state.withLock { state in
-          let mustWait = state.furthest < offset && state.readers > 0 && !Task.isCancelled
-          if mustWait { state.ahead[number] = (offset, continuation) }
-          return mustWait
-        }
-        if !mustWait { continuation.resume() }
-      }
-    } onCancel: {
-      state.withLock { $0.ahead.removeValue(forKey: number) }?.continuation.resume()
+    try await state.wait(in: \.ahead, for: offset) { state, _ in
+      state.furthest >= offset || state.readers == 0 ? () : nil
     }
     try Task.checkCancellation()
-  }
-}
-
-extension StreamProduction.State {
-  fileprivate mutating func takeAhead(if isPassed: (Int64) -> Bool) -> [CheckedContinuation<Void, Never>] {
-    let passed = ahead.filter { isPassed($0.value.offset) }
-    for number in passed.keys { ahead[number] = nil }
-    return passed.values.map(\.continuation)
   }
 }

@@ -1,10 +1,10 @@
-import BlobCache
+@testable import BlobCache
 import TestSupport
 import Testing
 
-@Suite struct WaitingLineTests {
-  private func line(_ elements: [(Int, Int)]) -> (WaitingLine<Int>, [WaitingLine<Int>.Ticket]) {
-    var line = WaitingLine<Int>(priorities: 4)
+@Suite struct WaitListTests {
+  private func line(_ elements: [(Int, Int)]) -> (WaitList<Int>, [WaitList<Int>.Ticket]) {
+    var line = WaitList<Int>(priorities: 4)
     let tickets = elements.map { element, priority in
       let ticket = line.ticket()
       line.append(element, ticket, priority: priority)
@@ -13,7 +13,7 @@ import Testing
     return (line, tickets)
   }
 
-  private func drained(_ line: WaitingLine<Int>) -> [Int] {
+  private func drained(_ line: WaitList<Int>) -> [Int] {
     var line = line
     var elements: [Int] = []
     while let element = line.popFirst() { elements.append(element) }
@@ -56,9 +56,9 @@ import Testing
 
   /// Against a list that is searched.
   @Test func randomOperationsMatchTheModel() {
-    var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "WaitingLine", environment: [:]))
-    var line = WaitingLine<Int>()
-    var model: [(Int, WaitingLine<Int>.Ticket)] = []
+    var generator = SeededGenerator(seed: SeededGenerator.announcedSeed(for: "WaitList", environment: [:]))
+    var line = WaitList<Int>()
+    var model: [(Int, WaitList<Int>.Ticket)] = []
     for number in 0..<10_000 {
       switch Int.random(in: 0..<10, using: &generator) {
       case ..<5:
@@ -75,5 +75,39 @@ import Testing
       }
       #expect(line.count == model.count)
     }
+  }
+
+  @Test func someLeaveTogetherAndTheOthersStay() {
+    var list = WaitList<Int>(priorities: 2)
+    let tickets = (0..<6).map { number in
+      let ticket = list.ticket()
+      list.append(number, ticket, priority: number % 2)
+      return ticket
+    }
+    #expect(list.removeAll { $0 < 3 } == [0, 2, 1])
+    #expect(list.count == 3 && list.remove(tickets[1]) == nil)
+    #expect(list.removeAll() == [4, 3, 5])
+    #expect(list.isEmpty && list.removeAll().isEmpty)
+  }
+
+  /// A task that is cancelled before it waits is resumed all the same, and once.
+  @Test func aCancelledTaskDoesNotWait() async {
+    let turnstile = Turnstile()
+    await #expect(throws: CancellationError.self) {
+      try await turnstile.pass {
+        let task = Task { try await turnstile.pass {} }
+        task.cancel()
+        try await task.value
+      }
+    }
+    #expect(turnstile.waitingCount == 0)
+  }
+
+  @Test func aMomentThatHasComeIsNotWaitedFor() async {
+    let moment = Moment()
+    let waiting = Task { await moment.wait() }
+    moment.come()
+    await waiting.value
+    await moment.wait()
   }
 }
