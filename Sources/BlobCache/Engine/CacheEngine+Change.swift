@@ -37,63 +37,20 @@ extension CacheEngine {
   /// - Throws: `Overtaken` if the request's condition does not hold.
   @discardableResult
   func writeInTurn(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
-    try changing(key, by: request) {
-      try inPlaceOfStaged(key, if: request.condition) { wasStaged in
-        var request = request
-        // The locks on disk belong to a record that the staged one has replaced.
-        if wasStaged { request.locks = request.locks.replacingNothing }
-        return try write(request, for: key, queueTime: queueTime)
-      }
-    }
+    let change = KeyChange(of: key, if: request.condition, in: self)
+    var request = request
+    // The locks on disk belong to a record that the staged one has replaced.
+    if change.wasStaged { request.locks = request.locks.replacingNothing }
+    let blob = try write(request, for: key, queueTime: queueTime)
+    change.finish()
+    return blob
   }
 
   /// Runs a store of a key, which overtakes a production of it, unless it stores that one's blob.
   private func changing<Result>(
     _ key: BlobKey, by request: StoreRequest, _ change: () throws -> Result
   ) rethrows -> Result {
-    try changing(key, if: request.condition, change)
-  }
-
-  private func changing<Result>(
-    _ key: BlobKey, if condition: StoreCondition?, _ change: () throws -> Result
-  ) rethrows -> Result {
-    try condition?.isOfProduction != true ? productions.changing(key, change) : change()
-  }
-
-  /// Runs a change that replaces what is staged for a key. Blocks.
-  ///
-  /// If it fails, that is staged as before.
-  ///
-  /// - Parameters:
-  ///   - condition: of the change. One that judges the record on disk has the staged blob written first.
-  ///   - change: is told whether a blob was staged.
-  func inPlaceOfStaged<Result>(
-    _ key: BlobKey, if condition: StoreCondition? = nil, _ change: (Bool) throws -> Result
-  ) throws -> Result {
-    guard let staging else { return try change(false) }
-    while true {
-      do {
-        return try staging.replacing(key) { wasStaged in
-          if wasStaged, condition?.isJudged == true { throw StagedMeanwhile() }
-          return try change(wasStaged)
-        }
-      } catch is StagedMeanwhile {
-        // A failure is kept for the next flush.
-        writeStaged(key)
-      } catch {
-        startWritingStaged()
-        throw error
-      }
-    }
-  }
-
-  /// Runs a store of a key, which replaces what is staged or produced for it. Blocks.
-  ///
-  /// - Parameter change: is told whether a blob was staged, whose record on disk has locks that are not to be kept.
-  func replacing<Result>(
-    _ key: BlobKey, if condition: StoreCondition? = nil, _ change: (Bool) throws -> Result
-  ) throws -> Result {
-    try productions.changing(key) { try inPlaceOfStaged(key, if: condition, change) }
+    try request.condition?.isOfProduction != true ? productions.changing(key, change) : change()
   }
 
   /// Writes a blob, and keeps it in memory. Blocks.
@@ -200,19 +157,18 @@ extension CacheEngine {
   ) throws -> BlobStore.Outcome? {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "remove")
-    let outcome = try changing(key, if: condition) {
-      try inPlaceOfStaged(key, if: condition) { wasStaged in
-        let outcome = try generations.changing(digest) {
-          if let condition { try store.remove(key, if: condition) } else { try store.remove(key, erasing: erasing) }
-        }
-        guard outcome != nil else { return outcome }
-        // Where nothing is here, the condition was not asked. One that wants a record does not hold.
-        let isMeant = outcome == .done || wasStaged || condition?.allows(nil) ?? true
-        // Before the change ends: what is fetched meanwhile is not stored.
-        if isOfRemote, isMeant { remote?.didRemove(key) }
-        return wasStaged ? .done : outcome
-      }
+    let change = KeyChange(of: key, if: condition, in: self)
+    var outcome = try generations.changing(digest) {
+      if let condition { try store.remove(key, if: condition) } else { try store.remove(key, erasing: erasing) }
     }
+    if outcome != nil {
+      // Where nothing is here, the condition was not asked. One that wants a record does not hold.
+      let isMeant = outcome == .done || change.wasStaged || condition?.allows(nil) ?? true
+      // Before the change ends: what is fetched meanwhile is not stored.
+      if isOfRemote, isMeant { remote?.didRemove(key) }
+      if change.wasStaged { outcome = .done }
+    }
+    change.finish()
     memory?.discard(key)
     guard outcome == .done else { return outcome }
     observer.tell(CacheEvent(.removed, key, duration: stopwatch.elapsed, queueTime: queueTime))
@@ -325,6 +281,3 @@ extension CacheEngine {
     return report
   }
 }
-
-/// A blob was staged since a change that asks for the record on disk has had the staged one written.
-private struct StagedMeanwhile: Error {}

@@ -114,16 +114,16 @@ extension CacheEngine {
   ) throws -> Int64 {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "store")
-    let byteCount = try replacing(key) { wasStaged in
-      let byteCount = try generations.changing(digest) {
-        try store.store(
-          source, for: key, ttl: ttl, locks: wasStaged ? locks.replacingNothing : locks, extendedData: extendedData,
-          expectedSize: expectedSize, moving: moving)
-      }
-      // Before the change ends: what is fetched meanwhile is not stored.
-      remote?.didChange(key, byteCount: byteCount)
-      return byteCount
+    let change = KeyChange(of: key, in: self)
+    let locks = change.wasStaged ? locks.replacingNothing : locks
+    let byteCount = try generations.changing(digest) {
+      try store.store(
+        source, for: key, ttl: ttl, locks: locks, extendedData: extendedData, expectedSize: expectedSize,
+        moving: moving)
     }
+    // Before the change ends: what is fetched meanwhile is not stored.
+    remote?.didChange(key, byteCount: byteCount)
+    change.finish()
     memory?.discard(key)
     failures.forget(key)
     backupExclusion.apply()

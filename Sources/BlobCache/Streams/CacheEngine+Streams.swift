@@ -65,29 +65,24 @@ extension CacheEngine {
     let (key, byteCount) = (writer.key, writer.byteCount)
     let digest = try store.digest(of: key, for: "store")
     let isVisible = writer.isVisible
-    // Taken where it is committed, as closures may not consume what they capture.
-    var writer: BlobWriter? = writer
-    func commit(replacingNothing: Bool) throws -> RecordHeader {
-      try generations.changing(digest) {
-        // Taken once, as it is called once.
-        guard let header = try writer.take()!.commit(replacingNothing: replacingNothing, if: condition) else {
-          throw Overtaken()
-        }
-        // Before the change ends: what is fetched meanwhile is not stored.
-        if !isFetched { remote?.didChange(key, byteCount: byteCount) }
-        return header
-      }
-    }
-    let header: RecordHeader
     if isVisible {
       // What was staged since the blob has its place is younger, and overtakes it.
       writeStaged(key)
-      header = try productions.changing(key) { try commit(replacingNothing: false) }
-    } else if condition?.isOfProduction == true {
-      header = try inPlaceOfStaged(key, commit)
-    } else {
-      header = try replacing(key, if: condition, commit)
     }
+    let change = KeyChange(of: key, if: condition, replacingStaged: !isVisible, in: self)
+    let replacesNothing = change.wasStaged
+    // Taken where it is committed, as closures may not consume what they capture.
+    var writer: BlobWriter? = writer
+    let header = try generations.changing(digest) {
+      // Taken once, as it is called once.
+      guard let header = try writer.take()!.commit(replacingNothing: replacesNothing, if: condition) else {
+        throw Overtaken()
+      }
+      // Before the change ends: what is fetched meanwhile is not stored.
+      if !isFetched { remote?.didChange(key, byteCount: byteCount) }
+      return header
+    }
+    change.finish()
     memory?.discard(key)
     failures.forget(key)
     backupExclusion.apply()

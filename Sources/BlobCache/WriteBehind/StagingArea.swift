@@ -81,25 +81,6 @@ extension StagingArea {
     }
   }
 
-  /// Runs a change that replaces the blob that waits for a key. Blocks.
-  ///
-  /// No staged blob is written for the key meanwhile.
-  ///
-  /// - Parameter change: is told whether a blob waited. If it throws, that waits again.
-  func replacing<Result>(_ key: BlobKey, _ change: (Bool) throws -> Result) throws -> Result {
-    // In progress, so that loads see it until the change is done, and no other thread writes the key meanwhile.
-    let replaced = next(for: key)
-    do {
-      let result = try change(replaced != nil)
-      if replaced != nil { finish(key, nil) }
-      return result
-    } catch {
-      // The store failed, and leaves the blob that was staged before as it was.
-      if let replaced { putBack(replaced) }
-      throw error
-    }
-  }
-
   /// Runs a change of all keys that replaces all waiting blobs. Blocks.
   ///
   /// No blob that was staged before is written meanwhile.
