@@ -21,7 +21,7 @@ extension BlobCache {
   package var queuedProductionCount: Int { engine.places.waitingCount }
   /// Tasks that wait for the production of a key.
   ///
-  /// A production that a change of the key has overtaken does not count.
+  /// A production that a change of the key has superseded does not count.
   package func waiterCount(of key: BlobKey) -> Int {
     engine.productions.waiterCount(of: Production.Name(key: key, kind: .load))
   }
@@ -42,7 +42,7 @@ extension BlobCache {
   /// Whether failures of producers give their memory back when the system runs short of it.
   package var failuresRespondToMemoryPressure: Bool { engine.failures.respondsToMemoryPressure }
   /// The blob of a key by a look on disk that never waits, kept in memory as by a load; nil if that has no answer.
-  package func blobAtOnce(_ key: BlobKey) -> Blob?? { engine.findCached(key, touching: false).map(\.blob) }
+  package func blobAtOnce(_ key: BlobKey) -> Blob?? { engine.loadWithoutWaiting(key, touching: false).map(\.blob) }
   /// The blob of a key from disk, kept in memory as by a load.
   package func readBlob(_ key: BlobKey, touching: Bool) throws -> Blob? {
     try openEngine().read(key, touching: touching)

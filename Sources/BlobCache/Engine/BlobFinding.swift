@@ -2,7 +2,7 @@ internal import BlobRecord
 internal import BlobStore
 
 /// The outcome of a look for a blob, and its cost.
-struct BlobFinding: Sendable {
+struct LookupResult: Sendable {
   /// nil if there was none that is live.
   var blob: Blob?
   var tier = CacheEvent.Tier.disk

@@ -10,7 +10,7 @@ extension CacheEngine {
   ///
   /// - Parameter tellsAbsence: whether a missing record is an answer.
   /// - Returns: nil if a lane has to look.
-  func findCached(_ key: BlobKey, touching: Bool, tellsAbsence: Bool = true) -> BlobFinding? {
+  func loadWithoutWaiting(_ key: BlobKey, touching: Bool, tellsAbsence: Bool = true) -> LookupResult? {
     // Nothing is lost with the error of an invalid key: the ordinary look, which follows, reports it.
     guard lanes.areReady, !touching || touches.hasRoom, let path = try? store.path(of: key, for: "load") else {
       return nil
@@ -21,7 +21,7 @@ extension CacheEngine {
     let answer = store.loadIfCached(key, at: path, touching: touching, tellsAbsence: tellsAbsence, &receipt)
     guard case .known(let blob) = answer else { return nil }
     if let blob { keep(blob, digest: path.digest, receipt, since: header) }
-    return BlobFinding(blob: blob, duration: stopwatch.elapsed)
+    return LookupResult(blob: blob, duration: stopwatch.elapsed)
   }
 
   private func keep(_ blob: Blob, digest: UInt64, _ receipt: LoadReceipt, since header: HeaderChanges.Stamp?) {
@@ -34,7 +34,7 @@ extension CacheEngine {
   }
 
   /// The header of a key's record on disk; never waits.
-  func headerIfCached(for key: BlobKey) -> CachedAnswer<RecordHeader> {
+  func headerWithoutWaiting(for key: BlobKey) -> CachedAnswer<RecordHeader> {
     lanes.areReady ? store.headerIfCached(for: key) : .unknown
   }
 

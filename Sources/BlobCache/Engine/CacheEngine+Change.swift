@@ -7,7 +7,7 @@ extension CacheEngine {
   /// Stages a blob, without the disk.
   ///
   /// - Returns: nil if it has to be written by the caller: stores are written through, or there is no room.
-  /// - Throws: `Overtaken` if the request's condition does not hold.
+  /// - Throws: `Superseded` if the request's condition does not hold.
   func stage(_ request: StoreRequest, for key: BlobKey) throws -> Blob? {
     guard let staging, request.mayBeStaged else { return nil }
     // A refusal must come now, while the caller waits for it.
@@ -16,7 +16,7 @@ extension CacheEngine {
       for: key, request.payload.bytes, request.extendedData, ttl: request.ttl)
     // Judged again when it is written; but loads must not see a stale blob meanwhile.
     if let condition = request.condition, let history = try store.history(of: key), !condition.holds(in: history) {
-      throw Overtaken()
+      throw Superseded()
     }
     let request = request.owned
     let blob = request.blob(key, header)
@@ -34,7 +34,7 @@ extension CacheEngine {
 
   /// Writes a blob after those staged before it. Blocks.
   ///
-  /// - Throws: `Overtaken` if the request's condition does not hold.
+  /// - Throws: `Superseded` if the request's condition does not hold.
   @discardableResult
   func writeInTurn(_ request: StoreRequest, for key: BlobKey, queueTime: Duration = .zero) throws -> Blob {
     let change = KeyChange(of: key, if: request.condition, in: self)
@@ -46,7 +46,7 @@ extension CacheEngine {
     return blob
   }
 
-  /// Runs a store of a key, which overtakes a production of it, unless it stores that one's blob.
+  /// Runs a store of a key, which supersedes a production of it, unless it stores that one's blob.
   private func changing<Result>(
     _ key: BlobKey, by request: StoreRequest, _ change: () throws -> Result
   ) rethrows -> Result {
@@ -55,7 +55,7 @@ extension CacheEngine {
 
   /// Writes a blob, and keeps it in memory. Blocks.
   ///
-  /// - Throws: `Overtaken` if the request's condition does not hold.
+  /// - Throws: `Superseded` if the request's condition does not hold.
   @discardableResult
   func write(
     _ request: StoreRequest, for key: BlobKey, wasStaged: Bool = false, queueTime: Duration = .zero
@@ -68,7 +68,7 @@ extension CacheEngine {
         request.payload.bytes, request.extendedData, for: key, ttl: request.ttl, locks: request.locks,
         at: request.updateTime, if: request.condition)
     }
-    guard let receipt else { throw Overtaken() }
+    guard let receipt else { throw Superseded() }
     var blob = request.blob(key, receipt.header)
     if let memory, let header {
       if let stamp = GenerationStamp(receipt), configuration.memory?.keepsStored ?? false {

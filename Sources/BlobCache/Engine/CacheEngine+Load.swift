@@ -12,23 +12,23 @@ extension CacheEngine {
   }
 
   /// Finds a blob in memory, without telling of a hit.
-  func findResident(_ key: BlobKey, touching: Bool) -> BlobFinding? {
-    if let blob = staging?.blob(for: key) { return BlobFinding(blob: blob, tier: .staged) }
-    return findInMemory(key, touching: touching).map { BlobFinding(blob: $0.current, tier: .memory) }
+  func findResident(_ key: BlobKey, touching: Bool) -> LookupResult? {
+    if let blob = staging?.blob(for: key) { return LookupResult(blob: blob, tier: .staged) }
+    return findInMemory(key, touching: touching).map { LookupResult(blob: $0.current, tier: .memory) }
   }
 
   /// Whether loads have to look for staged blobs first.
   var hasStagedBlobs: Bool { staging?.isEmpty == false }
 
   /// The entry of a key in memory, if that may answer: what `resident` answers where nothing is staged.
-  func hitInMemory(_ key: BlobKey, touching: Bool) -> CachedBlob? {
+  func hitInMemory(_ key: BlobKey, touching: Bool) -> MemoryEntry? {
     guard let cached = findInMemory(key, touching: touching) else { return nil }
     observer.tell(CacheEvent(.hit(.memory), key, byteCount: cached.blob.payload.count))
     return cached
   }
 
   @inline(__always)
-  private func findInMemory(_ key: BlobKey, touching: Bool) -> CachedBlob? {
+  private func findInMemory(_ key: BlobKey, touching: Bool) -> MemoryEntry? {
     switch memory?.find(key, touching: touching) {
     case .hit(let cached):
       return cached
@@ -48,7 +48,7 @@ extension CacheEngine {
   }
 
   /// Finds a blob on disk, without telling of a hit or a miss. Blocks.
-  func findMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> BlobFinding {
+  func findMissing(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> LookupResult {
     // It was a miss in memory already, and is not to be counted as another one.
     if residentContains(key), let found = findResident(key, touching: touching) { return found }
     return try findOnDisk(key, touching: touching, queueTime: queueTime)
@@ -61,11 +61,11 @@ extension CacheEngine {
     return found.blob
   }
 
-  private func findOnDisk(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> BlobFinding {
+  private func findOnDisk(_ key: BlobKey, touching: Bool, queueTime: Duration) throws -> LookupResult {
     let stopwatch = observer.stopwatch()
     do {
       let blob = try readAndKeep(key, touching: touching)
-      return BlobFinding(blob: blob, duration: stopwatch.elapsed, queueTime: queueTime)
+      return LookupResult(blob: blob, duration: stopwatch.elapsed, queueTime: queueTime)
     } catch let error as BlobStoreError where error.code == .damaged {
       observer.tell(CacheEvent(.damaged(error), key, duration: stopwatch.elapsed, queueTime: queueTime))
       throw error

@@ -83,7 +83,7 @@ final class CacheEngine: Sendable {
     remote = configuration.remote.map { tier in
       RemoteAccess(
         tier,
-        RemoteRequests.Surroundings(
+        RemoteRequests.Environment(
           now: store.configuration.now, monotonicNow: configuration.monotonicNow,
           defaultExpiration: store.effectiveDefaultExpiration, store: store, reads: reads,
           tell: { event in observer.tell(event) }, logger: logger))

@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// A hit reads it from memory that is seldom in the processor's cache. Copies of the use's fields lie here, and a hit
 /// reads the use itself once a second.
-final class CachedBlob: Sendable {
+final class MemoryEntry: Sendable {
   /// Of the file name: finds the generation.
   let digest: UInt64
   /// The generation that was in force before the disk was read.
@@ -45,7 +45,7 @@ struct UseMoment: Equatable {
   private init(value: UInt64) { self.value = value }
 }
 
-extension CachedBlob {
+extension MemoryEntry {
   /// Whether a use was noted in this moment.
   func isNoted(in moment: UseMoment) -> Bool { noted.load(ordering: .acquiring) == moment.value }
 

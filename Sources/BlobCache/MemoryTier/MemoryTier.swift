@@ -10,7 +10,7 @@ internal import SystemPackage
 /// A blob is answered only while its key's generation is the one from before it was read from disk, and before its own
 /// deadline: Spec/Semantics.md, V.
 final class MemoryTier: Sendable {
-  let cache: MemoryCache<BlobKey, CachedBlob>
+  let cache: MemoryCache<BlobKey, MemoryEntry>
   let generations: Generations
   let touches: TouchBatch
   private let headers = HeaderChanges()
@@ -21,7 +21,7 @@ final class MemoryTier: Sendable {
 
   init(
     _ configuration: MemoryCacheConfiguration, of store: BlobStore, generations: Generations, touches: TouchBatch,
-    onRemoval: @escaping @Sendable (RemovedEntry<BlobKey, CachedBlob>) -> Void
+    onRemoval: @escaping @Sendable (RemovedEntry<BlobKey, MemoryEntry>) -> Void
   ) {
     var configuration = configuration
     configuration.name = store.directory.string
@@ -39,10 +39,10 @@ final class MemoryTier: Sendable {
 
   /// What is found for a key.
   enum Finding {
-    case hit(CachedBlob)
+    case hit(MemoryEntry)
     case absent
     /// Its time is over.
-    case expired(CachedBlob)
+    case expired(MemoryEntry)
     /// The disk may hold something else by now.
     case outdated
   }
@@ -62,20 +62,20 @@ final class MemoryTier: Sendable {
     return .hit(cached)
   }
 
-  private func findExpired(_ cached: CachedBlob) -> Finding {
+  private func findExpired(_ cached: MemoryEntry) -> Finding {
     defer { discard(cached) }
     return generations.isInForce(cached.stamp, of: cached.digest, counting: nil) ? .expired(cached) : .outdated
   }
 
   /// Whether memory may answer; if not, the blob leaves it.
-  private func answers(_ hit: MemoryHit, with cached: CachedBlob) -> Bool {
+  private func answers(_ hit: MemoryHit, with cached: MemoryEntry) -> Bool {
     if generations.isInForce(cached.stamp, of: cached.digest, counting: hit) { return true }
     discard(cached)
     return false
   }
 
   /// Notes the first use in a moment.
-  private func note(_ cached: CachedBlob, in moment: UseMoment, at now: UnixTime) {
+  private func note(_ cached: MemoryEntry, in moment: UseMoment, at now: UnixTime) {
     if cached.use.use(at: now.seconds) { touches.note(cached.use, at: now.seconds) }
     // Afterwards: who finds the moment noted notes nothing.
     cached.note(moment)
@@ -103,7 +103,7 @@ final class MemoryTier: Sendable {
     let use = RecordUse(
       header: blob.header, key: blob.key, lifetime: lifetime.overflow ? .max : lifetime.partialValue)
     use.settle(update)
-    let cached = CachedBlob(
+    let cached = MemoryEntry(
       blob: blob, digest: digest, stamp: stamp, place: currentPlace(), use: use)
     cache.setValue(cached, forKey: blob.key, cost: Self.cost(of: blob))
     if headers.stamp(of: digest) != header { discard(cached) }
@@ -143,7 +143,7 @@ final class MemoryTier: Sendable {
   /// Takes a key out of memory.
   func discard(_ key: BlobKey) { cache.removeValue(forKey: key) }
 
-  private func discard(_ cached: CachedBlob) {
+  private func discard(_ cached: MemoryEntry) {
     // Another may have put a newer one there.
     cache.removeValue(forKey: cached.blob.key) { $0 === cached }
   }

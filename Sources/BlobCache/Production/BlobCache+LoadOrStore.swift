@@ -45,7 +45,7 @@ extension BlobCache {
     let key = request.key
     if engine.revalidates, let blob = try await engine.newer(key, isAcceptable: request.isAcceptable) { return blob }
     let name = Production.Name(key: key, kind: .load)
-    func answer(_ found: BlobFinding?) -> Blob? {
+    func answer(_ found: LookupResult?) -> Blob? {
       guard let found, let blob = found.blob, request.isAcceptable(blob) else { return nil }
       engine.observer.tell(found.event(for: key))
       // A production under way may replace the blob already.
@@ -55,7 +55,7 @@ extension BlobCache {
     if let blob = answer(engine.findResident(key, touching: true)) { return blob }
     // A production under way has looked already. What is missing here, the production looks for once more.
     let found =
-      engine.productions.isUnderWay(name) ? nil : engine.findCached(key, touching: true, tellsAbsence: false)
+      engine.productions.isUnderWay(name) ? nil : engine.loadWithoutWaiting(key, touching: true, tellsAbsence: false)
     if found != nil { await engine.giveWay() }
     if let blob = answer(found) { return blob }
     let tally = LoadTally(of: key, engine.observer)

@@ -13,8 +13,8 @@ extension CacheEngine {
     let refreshing = Production.Name(key: key, kind: .refresh)
     // Asked before the disk is: a refresh that has ended in between has stored what this look may have missed.
     let wasRefreshed = productions.isUnderWay(refreshing)
-    var found = try await look(key, touching: touching)
-    if found.blob == nil, let blob = try await fetch(key) { found = BlobFinding(blob: blob, tier: .remote) }
+    var found = try await lookUp(key, touching: touching)
+    if found.blob == nil, let blob = try await fetch(key) { found = LookupResult(blob: blob, tier: .remote) }
     let isFound = found.blob.map(request.isAcceptable) ?? false
     production.look = isFound ? .hit(found.tier) : .miss
     tally.tell(found, isAcceptable: isFound)
@@ -27,7 +27,7 @@ extension CacheEngine {
     }
     let answer = try await productions.answer(to: refreshing) { production in
       // It has just ended.
-      let found = try await self.look(key, touching: false).blob
+      let found = try await self.lookUp(key, touching: false).blob
       if let found, request.isAcceptable(found) { return found }
       return try await self.produceMissing(request, found == nil ? .empty : .unacceptable, in: production)
     }
@@ -47,11 +47,11 @@ extension CacheEngine {
   ///
   /// - Parameter touching: false for another look of one request, which is no other use.
   /// - Returns: nothing found also for a damaged record, unless it may be another version's.
-  func look(_ key: BlobKey, touching: Bool) async throws -> BlobFinding {
+  func lookUp(_ key: BlobKey, touching: Bool) async throws -> LookupResult {
     do {
       return try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
     } catch let error as BlobStoreError where error.recordError?.mayBeReplaced ?? false {
-      return BlobFinding()
+      return LookupResult()
     }
   }
 
@@ -85,7 +85,7 @@ extension CacheEngine {
       produced = try await withSpan("produce", key, request.produce)
     } catch {
       if let time = request.options.remembersFailuresFor, !(error is CancellationError), !Task.isCancelled,
-        !production.isOvertaken
+        !production.isSuperseded
       {
         failures.note(error, of: key, for: time)
       }
@@ -108,7 +108,7 @@ extension CacheEngine {
       }
       await wasStored(key)
       return blob
-    } catch is Overtaken {
+    } catch is Superseded {
       self.store.configuration.logger.debug("\(key): produced and not stored: it was stored or removed meanwhile")
       return try unstored(store, for: key)
     } catch let error as BlobStoreError where request.options.answersUnstored {
@@ -121,7 +121,7 @@ extension CacheEngine {
 
   /// The condition under which a production that begins now is stored at its end.
   func condition(of production: Production) async throws -> StoreCondition {
-    let isWanted = { @Sendable in !production.isOvertaken }
+    let isWanted = { @Sendable in !production.isSuperseded }
     do {
       let key = production.name.key
       // Without the disk, as nearly always.
@@ -175,7 +175,7 @@ extension CacheEngine {
   ) async throws -> Blob {
     var place = place
     return try await inTurn(of: request.key, waitingAtMost: request.options.waitsForOthers) {
-      guard let blob = try await look(request.key, touching: false).blob else { return nil }
+      guard let blob = try await lookUp(request.key, touching: false).blob else { return nil }
       if isDone(blob) { return blob }
       if place == .empty { place = .unacceptable }
       return nil

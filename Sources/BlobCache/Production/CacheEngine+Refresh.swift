@@ -28,7 +28,7 @@ extension CacheEngine {
     let isDone = { @Sendable (blob: Blob) in !self.isAged(blob, request.options) && request.isAcceptable(blob) }
     productions.refresh(key) { production in
       do {
-        if let blob = try await self.look(key, touching: false).blob {
+        if let blob = try await self.lookUp(key, touching: false).blob {
           if isDone(blob) { return blob }
           // Another machine may have been first.
           if let newer = try await self.newerBlob(key, in: production), isDone(newer) { return newer }

@@ -16,7 +16,7 @@ final class LoadTally: Sendable {
   }
 
   /// Counts the load's own look: a hit if the blob is acceptable, else a miss.
-  func tell(_ finding: BlobFinding, isAcceptable: Bool) {
+  func tell(_ finding: LookupResult, isAcceptable: Bool) {
     tell(isAcceptable ? finding.event(for: key) : finding.miss(for: key))
   }
 

@@ -47,12 +47,12 @@ extension CacheEngine {
   func newer(_ key: BlobKey, isAcceptable: (Blob) -> Bool = { _ in true }) async throws -> Blob? {
     let stopwatch = observer.stopwatch()
     guard let blob = try await revalidate(key), isAcceptable(blob) else { return nil }
-    observer.tell(BlobFinding(blob: blob, tier: .remote, duration: stopwatch.elapsed).event(for: key))
+    observer.tell(LookupResult(blob: blob, tier: .remote, duration: stopwatch.elapsed).event(for: key))
     return blob
   }
 
   private func ownHeader(of key: BlobKey) async throws -> RecordHeader? {
-    if case .known(let header) = headerIfCached(for: key) { return header }
+    if case .known(let header) = headerWithoutWaiting(for: key) { return header }
     return try await lanes.reads.run { _ in try self.store.header(for: key) }
   }
 

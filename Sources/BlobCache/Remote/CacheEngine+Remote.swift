@@ -12,14 +12,16 @@ extension CacheEngine {
 
   /// The blob of a key that memory does not have: from disk, else from the remote tier, also in place of a damaged record.
   func loadWithRemote(_ key: BlobKey, touching: Bool) async throws -> Blob? {
-    guard let found = findCached(key, touching: touching) else { return try await loadByLane(key, touching: touching) }
+    guard let found = loadWithoutWaiting(key, touching: touching) else {
+      return try await loadByLane(key, touching: touching)
+    }
     await giveWay()
     return try await load(key, after: found)
   }
 
   /// As `loadWithRemote`, where a look on disk may wait.
   func loadByLane(_ key: BlobKey, touching: Bool) async throws -> Blob? {
-    var found = BlobFinding()
+    var found = LookupResult()
     var damage: BlobStoreError?
     do {
       found = try await lanes.reads.run { try self.findMissing(key, touching: touching, queueTime: $0) }
@@ -32,12 +34,12 @@ extension CacheEngine {
   /// The blob that a look on disk has found, else that of the remote tier.
   ///
   /// - Parameter damage: what is thrown if the tier has none.
-  func load(_ key: BlobKey, after look: BlobFinding, damage: BlobStoreError? = nil) async throws -> Blob? {
+  func load(_ key: BlobKey, after look: LookupResult, damage: BlobStoreError? = nil) async throws -> Blob? {
     var found = look
     if found.blob == nil {
       let stopwatch = observer.stopwatch()
       if let blob = try await fetch(key) {
-        found = BlobFinding(blob: blob, tier: .remote, duration: stopwatch.elapsed)
+        found = LookupResult(blob: blob, tier: .remote, duration: stopwatch.elapsed)
       } else if let damage {
         throw damage
       }
@@ -82,15 +84,15 @@ extension CacheEngine {
   func fetch(_ key: BlobKey) async throws -> Blob? {
     guard let remote = remoteToAsk(for: key) else { return nil }
     // What comes into a file is loaded from there.
-    if try await hasWaited(for: .fetchFile, of: key), let blob = try await look(key, touching: false).blob {
+    if try await hasWaited(for: .fetchFile, of: key), let blob = try await lookUp(key, touching: false).blob {
       return blob
     }
     let answer = try await productions.answer(to: Production.Name(key: key, kind: .fetch)) { production in
       let history = try await self.condition(of: production)
       // What was stored since the look that found nothing is younger than what is there.
       let found =
-        if let cached = self.findCached(key, touching: false) { cached } else {
-          try await self.look(key, touching: false)
+        if let cached = self.loadWithoutWaiting(key, touching: false) { cached } else {
+          try await self.lookUp(key, touching: false)
         }
       if let blob = found.blob { return blob }
       guard !remote.isPending(key),
@@ -114,7 +116,7 @@ extension CacheEngine {
   private func remoteToAsk(for key: BlobKey) -> RemoteAccess? {
     guard let remote, remote.mayHave(key) else { return nil }
     // Others wait for the request that tries the engine, if it is about their key.
-    guard remote.isLeftAlone, !isBeing(.fetch, key), !isBeing(.fetchFile, key) else { return remote }
+    guard remote.isCircuitOpen, !isBeing(.fetch, key), !isBeing(.fetchFile, key) else { return remote }
     remote.didPassOver()
     return nil
   }
@@ -181,7 +183,7 @@ extension CacheEngine {
       try await file.writer.commit(file, if: history)
       remote.didFetch(key, modified: file.modified)
       return file.header
-    } catch is Overtaken {
+    } catch is Superseded {
       store.configuration.logger.debug("\(key): fetched and not stored: it was stored or removed meanwhile")
       return nil
     } catch let error as BlobStoreError {
@@ -214,7 +216,7 @@ extension CacheEngine {
       let blob = try await lanes.writes.run { [request] in try self.writeInTurn(request, for: key, queueTime: $0) }
       remote.didFetch(key, modified: record.modified)
       return blob
-    } catch is Overtaken {
+    } catch is Superseded {
       store.configuration.logger.debug("\(key): fetched and not stored: it was stored or removed meanwhile")
     } catch let error as BlobStoreError {
       store.configuration.logger.warning("a blob is fetched and not stored: \(error)")

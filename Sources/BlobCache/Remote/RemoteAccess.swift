@@ -18,13 +18,13 @@ final class RemoteAccess: Sendable {
   private let answeredBytes = Atomic(0)
 
   /// Asks the engine nothing.
-  init(_ tier: RemoteTier, _ here: RemoteRequests.Surroundings) {
+  init(_ tier: RemoteTier, _ environment: RemoteRequests.Environment) {
     self.tier = tier
-    requests = RemoteRequests(tier, here)
+    requests = RemoteRequests(tier, environment)
     changes = RemoteChanges(by: requests)
-    absences = FailureMemory(respondsToMemoryPressure: false, now: here.monotonicNow)
+    absences = FailureMemory(respondsToMemoryPressure: false, now: environment.monotonicNow)
     confirmations =
-      tier.mode.reads ? tier.revalidatesAfter.map { Confirmations(for: $0, now: here.monotonicNow) } : nil
+      tier.mode.reads ? tier.revalidatesAfter.map { Confirmations(for: $0, now: environment.monotonicNow) } : nil
   }
 
   var status: RemoteStatus {
@@ -40,7 +40,7 @@ final class RemoteAccess: Sendable {
   }
 
   /// Whether loads pass the engine over now.
-  var isLeftAlone: Bool { requests.isLeftAlone }
+  var isCircuitOpen: Bool { requests.isCircuitOpen }
   /// A load has passed it over.
   func didPassOver() { requests.didPassOver() }
 
@@ -93,7 +93,7 @@ final class RemoteAccess: Sendable {
     confirmations?.note(key)
     requests.counts.tell()
     guard tier.mode.writes, let age = tier.rewritesAfter, let modified,
-      modified.advanced(bySeconds: age.wholeSeconds) <= requests.here.now()
+      modified.advanced(bySeconds: age.wholeSeconds) <= requests.environment.now()
     else { return }
     changes.addUnlessPending(.putAgain, of: key)
   }
@@ -108,7 +108,7 @@ final class RemoteAccess: Sendable {
       return
     }
     let record = RemoteRecord(
-      blob, defaultExpiration: requests.here.defaultExpiration, to: place, sealedBy: tier.sealKey)
+      blob, defaultExpiration: requests.environment.defaultExpiration, to: place, sealedBy: tier.sealKey)
     changes.add(.put(record), of: blob.key)
     // Another change may have come before it in the directory, and after it here. The directory knows.
     if !isLatest() { changes.add(.putFromDirectory, of: blob.key) }

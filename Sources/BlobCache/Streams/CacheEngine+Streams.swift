@@ -57,7 +57,7 @@ extension CacheEngine {
   /// Puts what a writer has written in its place. Blocks.
   ///
   /// - Parameter isFetched: whether the blob came from the remote tier.
-  /// - Throws: `Overtaken` if the condition does not hold.
+  /// - Throws: `Superseded` if the condition does not hold.
   func commit(
     _ writer: consuming BlobWriter, if condition: StoreCondition? = nil, isFetched: Bool = false, queueTime: Duration
   ) throws -> RecordHeader {
@@ -66,7 +66,7 @@ extension CacheEngine {
     let digest = try store.digest(of: key, for: "store")
     let isVisible = writer.isVisible
     if isVisible {
-      // What was staged since the blob has its place is younger, and overtakes it.
+      // What was staged since the blob has its place is younger, and supersedes it.
       writeStaged(key)
     }
     let change = KeyChange(of: key, if: condition, replacingStaged: !isVisible, in: self)
@@ -76,7 +76,7 @@ extension CacheEngine {
     let header = try generations.changing(digest) {
       // Taken once, as it is called once.
       guard let header = try writer.take()!.commit(replacingNothing: replacesNothing, if: condition) else {
-        throw Overtaken()
+        throw Superseded()
       }
       // Before the change ends: what is fetched meanwhile is not stored.
       if !isFetched { remote?.didChange(key, byteCount: byteCount) }

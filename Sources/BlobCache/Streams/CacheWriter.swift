@@ -58,7 +58,7 @@ public final class CacheWriter: Sendable {
       engine.writeStaged(key)
       do {
         return try engine.commit(try take(), if: StoreCondition(onRecord: judge), queueTime: queueTime)
-      } catch is Overtaken {
+      } catch is Superseded {
         return nil
       }
     }
@@ -68,7 +68,7 @@ public final class CacheWriter: Sendable {
 
   /// Puts a blob that came from the remote tier in its place.
   ///
-  /// - Throws: `Overtaken` if the condition does not hold.
+  /// - Throws: `Superseded` if the condition does not hold.
   func commit(_ fetched: ReceivedFile<CacheWriter>, if condition: StoreCondition) async throws {
     try await engine.lanes.writes.run { [self] queueTime in
       var writer = try take()

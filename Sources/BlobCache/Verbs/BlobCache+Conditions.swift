@@ -20,7 +20,7 @@ extension BlobCache {
         engine.writeStaged(key)
         do {
           return try engine.writeInTurn(request, for: key, queueTime: queueTime).header
-        } catch is Overtaken {
+        } catch is Superseded {
           return nil
         }
       }

@@ -37,7 +37,7 @@ extension BlobCache {
     for (index, key) in keys.enumerated() {
       if !engine.revalidates, let blob = engine.resident(key, touching: touching) {
         results.append(LoadResult(key: key, result: .success(blob)))
-      } else if looksLeft > 0, engine.remote == nil, let found = engine.findCached(key, touching: touching) {
+      } else if looksLeft > 0, engine.remote == nil, let found = engine.loadWithoutWaiting(key, touching: touching) {
         engine.observer.tell(found.event(for: key))
         results.append(LoadResult(key: key, result: .success(found.blob)))
         looksLeft -= 1
@@ -92,7 +92,7 @@ extension BlobCache {
     let engine = try openEngine()
     if engine.residentContains(key) { return true }
     try await engine.placeFetched(key)
-    if case .known(let header) = engine.headerIfCached(for: key) {
+    if case .known(let header) = engine.headerWithoutWaiting(for: key) {
       await engine.giveWay()
       return header != nil
     }
@@ -106,7 +106,7 @@ extension BlobCache {
     let engine = try openEngine()
     if let staged = engine.staging?.blob(for: key) { return staged.header }
     try await engine.placeFetched(key)
-    if case .known(let header) = engine.headerIfCached(for: key) {
+    if case .known(let header) = engine.headerWithoutWaiting(for: key) {
       await engine.giveWay()
       return header
     }
@@ -137,7 +137,7 @@ extension CacheEngine {
   /// Loads a blob that memory does not have.
   fileprivate func loadPastMemory(_ key: BlobKey, touching: Bool) async throws -> Blob? {
     try await withSpan("load", key) {
-      guard let found = findCached(key, touching: touching) else {
+      guard let found = loadWithoutWaiting(key, touching: touching) else {
         if remote != nil { return try await loadByLane(key, touching: touching) }
         return try await lanes.reads.run { try self.loadMissing(key, touching: touching, queueTime: $0) }
       }

@@ -22,7 +22,7 @@ extension CacheEngine {
     do {
       try write(staged.request, for: key, wasStaged: true)
       staging?.finish(key, nil)
-    } catch is Overtaken {
+    } catch is Superseded {
       store.configuration.logger.debug("\(key): produced and not stored: it was stored or removed meanwhile")
       staging?.finish(key, nil)
     } catch {

@@ -1,2 +1,2 @@
 /// The produced blob is not stored: its key was changed since the production began.
-struct Overtaken: Error {}
+struct Superseded: Error {}

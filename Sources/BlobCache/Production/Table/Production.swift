@@ -34,21 +34,21 @@ final class Production: Sendable {
   let name: Name
   /// Its flight in the table.
   let flight: ProductionTable.Flights.ID
-  private let overtaken: Atomic<Bool>
+  private let superseded: Atomic<Bool>
   private let ended = Atomic(false)
   private let firstLook = Lock<Look?>(nil)
 
-  init(_ name: Name, in flight: ProductionTable.Flights.ID, isOvertaken: Bool) {
+  init(_ name: Name, in flight: ProductionTable.Flights.ID, isSuperseded: Bool) {
     self.name = name
     self.flight = flight
-    overtaken = Atomic(isOvertaken)
+    superseded = Atomic(isSuperseded)
   }
 
   /// Whether a store or a removal of the key has come since it began.
   ///
   /// Then its blob is answered, and not stored.
-  var isOvertaken: Bool { overtaken.load(ordering: .sequentiallyConsistent) }
-  func overtake() { overtaken.store(true, ordering: .sequentiallyConsistent) }
+  var isSuperseded: Bool { superseded.load(ordering: .sequentiallyConsistent) }
+  func supersede() { superseded.store(true, ordering: .sequentiallyConsistent) }
 
   /// Whether nothing waits for it any more: it has ended, or was abandoned.
   var hasEnded: Bool { ended.load(ordering: .acquiring) }

@@ -22,7 +22,7 @@ final class ProductionTable: Sendable {
     mutating func withdraw(_ key: BlobKey) {
       guard !flights.isNoneJoinable else { return }
       for kind in Production.Kind.allCases {
-        flights.withdraw(Production.Name(key: key, kind: kind))?.overtake()
+        flights.withdraw(Production.Name(key: key, kind: kind))?.supersede()
       }
     }
   }
@@ -148,9 +148,9 @@ extension ProductionTable {
 
   /// Begins a production without waiters. A refresh goes on without any.
   private func start(_ name: Production.Name, _ state: inout State, _ produce: @escaping Producer) -> Production {
-    let isOvertaken = state.changes[name.key] != nil
+    let isSuperseded = state.changes[name.key] != nil
     let (flight, production) = state.flights.begin([name], outlivesMembers: name.kind == .refresh) { flight in
-      Production(name, in: flight, isOvertaken: isOvertaken)
+      Production(name, in: flight, isSuperseded: isSuperseded)
     }
     let producer = Task { @concurrent in
       let result: Result<Blob, any Error>
@@ -232,7 +232,7 @@ extension ProductionTable {
 
   private func withdrawAll() {
     state.withLock { state in
-      for production in state.flights.withdrawAll() { production.overtake() }
+      for production in state.flights.withdrawAll() { production.supersede() }
     }
   }
 }

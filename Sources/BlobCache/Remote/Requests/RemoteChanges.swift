@@ -156,11 +156,11 @@ final class RemoteChanges: Sendable {
   ///
   /// - Throws: `CancellationError` if the task is cancelled. The change goes on after it.
   func settled(_ key: BlobKey) async throws -> RemoteOutcome {
-    let isLeftAlone = requests.pause != nil
+    let isCircuitOpen = requests.pause != nil
     return try await state.wait(in: \.waiters, for: ()) { state, ticket in
       if let change = state.changes.pendingChange(of: key)?.change {
         // The next try of a store is soon.
-        if isLeftAlone || change.isRemoval && state.delayed[key] != nil { return .postponed }
+        if isCircuitOpen || change.isRemoval && state.delayed[key] != nil { return .postponed }
         state.tickets[.pending(key), default: []].append(ticket)
       } else if state.changes.inProgress[key] != nil {
         state.tickets[.inProgress(key), default: []].append(ticket)

@@ -77,7 +77,7 @@ extension RemoteRequests {
   private func didFail(_ error: any Error, of key: BlobKey?) {
     let failure = RemoteError(anything: error, from: tier.engine.name)
     counts.change { $0.failures += 1 }
-    here.logger.debug("\(failure)")
-    here.tell(CacheEvent(.remoteFailed(failure), key))
+    environment.logger.debug("\(failure)")
+    environment.tell(CacheEvent(.remoteFailed(failure), key))
   }
 }

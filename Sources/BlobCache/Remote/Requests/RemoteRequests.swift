@@ -7,7 +7,7 @@ internal import Synchronization
 /// Requests to a remote engine: each with its deadline, asked of the breaker before, and counted.
 final class RemoteRequests: Sendable {
   /// What they need of the cache.
-  struct Surroundings: Sendable {
+  struct Environment: Sendable {
     let now: @Sendable () -> UnixTime
     let monotonicNow: @Sendable () -> ContinuousClock.Instant
     /// The seconds to live of a record with ttl 0.
@@ -20,7 +20,7 @@ final class RemoteRequests: Sendable {
   }
 
   let tier: RemoteTier
-  let here: Surroundings
+  let environment: Environment
   /// What this cache is called by those who share the engine.
   let sender = "\(UInt64.random(in: 0 ... .max))"
   /// What lets loads through, and what lets changes through: an engine may take the one and refuse the other.
@@ -30,12 +30,12 @@ final class RemoteRequests: Sendable {
   let counts: RemoteCounts
   let isClosed = Atomic(false)
 
-  init(_ tier: RemoteTier, _ here: Surroundings) {
+  init(_ tier: RemoteTier, _ environment: Environment) {
     self.tier = tier
-    self.here = here
-    counts = RemoteCounts(of: here.store)
+    self.environment = environment
+    counts = RemoteCounts(of: environment.store)
     func makeBreaker() -> CircuitBreaker {
-      CircuitBreaker(tier.breaker, now: here.monotonicNow, jitter: tier.jitter)
+      CircuitBreaker(tier.breaker, now: environment.monotonicNow, jitter: tier.jitter)
     }
     (breaker, changeBreaker, helpBreaker) = (makeBreaker(), makeBreaker(), makeBreaker())
     deadline = Deadline(clock: tier.clock)
@@ -55,13 +55,13 @@ final class RemoteRequests: Sendable {
       return try RemotePlace(of: key, in: tier.namespace)
     } catch {
       // Such a key stays here: other machines could not say it either.
-      here.logger.debug("\(key): no name in \(tier.engine.name): \(error)")
+      environment.logger.debug("\(key): no name in \(tier.engine.name): \(error)")
       return nil
     }
   }
 
   /// Whether no load asks the engine now.
-  var isLeftAlone: Bool { breaker.pause != nil }
+  var isCircuitOpen: Bool { breaker.pause != nil }
   func didPassOver() { counts.change { $0.passedOver += 1 } }
 
   /// How long the engine gets no changes from now on; nil if it may.
@@ -223,15 +223,15 @@ extension RemoteRequests {
     var arriving = ArrivingRecord(
       at: place, statedByteCount: object.byteCount, most: most,
       seal: tier.sealKey.map { RecordSeal($0, of: place.name) },
-      now: here.now(), from: name)
+      now: environment.now(), from: name)
     var (count, hasBegun) = (Int64(0), false)
     // Less what this machine took to write the pieces.
-    var start = here.monotonicNow()
+    var start = environment.monotonicNow()
     for try await piece in object.pieces where !piece.isEmpty {
       pace.move()
       // Bytes that come one by one are progress, and no answer.
       let longest = tier.deadlines.answer + tier.deadlines.perMebibyte * Double(count) / Double(1 << 20)
-      guard start.duration(to: here.monotonicNow()) <= longest else {
+      guard start.duration(to: environment.monotonicNow()) <= longest else {
         throw RemoteError(.timedOut, "\(name) takes more than \(longest) for \(count) bytes of \(place.name)")
       }
       count += Int64(piece.count)
@@ -241,11 +241,11 @@ extension RemoteRequests {
       guard let header = arriving.header, !payload.isEmpty || !hasBegun else { continue }
       hasBegun = true
       // A slow disk here is no fault of the engine.
-      let began = here.monotonicNow()
+      let began = environment.monotonicNow()
       pace.pause()
       try await accept(header, payload)
       pace.move()
-      start = start.advanced(by: began.duration(to: here.monotonicNow()))
+      start = start.advanced(by: began.duration(to: environment.monotonicNow()))
     }
     if let stated = object.byteCount, stated != count {
       throw RemoteError(.unreachable, "\(name): \(place.name) broke off after \(count) of \(stated) bytes")
@@ -269,7 +269,7 @@ extension RemoteRequests {
       counts.uploads += 1
       counts.uploadedBytes += Int64(record.payloadByteCount)
     }
-    here.tell(CacheEvent(.uploaded, key, byteCount: record.payloadByteCount))
+    environment.tell(CacheEvent(.uploaded, key, byteCount: record.payloadByteCount))
     announce(key, checksum: record.payloadChecksum)
   }
 
@@ -280,14 +280,14 @@ extension RemoteRequests {
     guard let place = place(of: key) else { return }
     let record: RemoteRecord?
     do {
-      let reader = try await here.reads.run { [store = here.store] _ in
+      let reader = try await environment.reads.run { [store = environment.store] _ in
         try store.openReader(for: key, touching: false, isLoad: false)
       }
       if let reader, !tier.takes(reader.byteCount) { return }
       if let reader {
-        let file = RemotePayloadFile(reader: reader, lane: here.reads)
+        let file = RemotePayloadFile(reader: reader, lane: environment.reads)
         record = try await RemoteRecord(
-          file, defaultExpiration: here.defaultExpiration, to: place, sealedBy: tier.sealKey)
+          file, defaultExpiration: environment.defaultExpiration, to: place, sealedBy: tier.sealKey)
       } else {
         record = nil
       }
@@ -338,7 +338,7 @@ extension RemoteRequests {
   /// Tells the breaker, and the log where the engine was left alone before.
   private func noteSuccess(_ breaker: CircuitBreaker) {
     // As loud as what it ends.
-    if breaker.succeed() { here.logger.warning("\(tier.engine.name) answers again") }
+    if breaker.succeed() { environment.logger.warning("\(tier.engine.name) answers again") }
   }
 
   /// Counts and tells of a failure, and tells the breaker.
@@ -358,12 +358,12 @@ extension RemoteRequests {
     if failure.kind == .damaged || failure.kind == .unsupported {
       // The engine itself has answered.
       noteSuccess(breaker)
-      here.logger.warning("\(failure)")
+      environment.logger.warning("\(failure)")
     } else if breaker.fail(failure.kind, ticket) {
-      here.logger.log(
+      environment.logger.log(
         level: failure.kind == .refused ? .error : .warning, "\(failure); it is left alone for a while")
     }
-    here.tell(CacheEvent(.remoteFailed(failure), key))
+    environment.tell(CacheEvent(.remoteFailed(failure), key))
     return failure
   }
 
@@ -372,7 +372,7 @@ extension RemoteRequests {
     counts.change { counts in
       if isRemoval { counts.droppedRemovals += 1 } else { counts.droppedUploads += 1 }
     }
-    here.tell(CacheEvent(.remoteChangeDropped, key))
+    environment.tell(CacheEvent(.remoteChangeDropped, key))
   }
 }
 
