@@ -1,5 +1,5 @@
-internal import Posix
 internal import Locks
+internal import Posix
 
 /// A few threads for calls that block, and the line of calls that wait for one.
 ///
@@ -282,5 +282,19 @@ private final class LaneThread: Sendable {
 
   func order() -> Order {
     given.wait { order in order.take().map { .done($0) } ?? .wait(nil) }
+  }
+}
+
+/// The order of a lane's waiting calls, after the priority of their tasks.
+package enum LanePriority: Int, CaseIterable, Sendable {
+  case high, medium, low, background
+
+  package init(_ priority: TaskPriority) {
+    switch priority {
+    case .high...: self = .high
+    case .medium...: self = .medium
+    case .low...: self = .low
+    default: self = .background
+    }
   }
 }

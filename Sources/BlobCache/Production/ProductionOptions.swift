@@ -1,3 +1,4 @@
+internal import BlobRecord
 public import BlobStore
 
 /// How `load(_:orStore:)` goes about a blob that is missing.
@@ -51,5 +52,66 @@ public struct ProductionOptions: Hashable, Sendable {
     self.staleIfError = staleIfError
     self.acrossProcesses = acrossProcesses
     self.waitsForOthers = waitsForOthers
+  }
+}
+
+/// A producer's payload, and how to store it.
+///
+/// An HTTP client sets `ttl` from `max-age`, and `isStored` to false for `no-store`.
+public struct Produced: Sendable {
+  public var payload: Data
+  /// The time to live; nil for that of the options.
+  public var ttl: Duration?
+  /// The locks; nil for those of the options.
+  public var locks: BlobStore.LockPolicy?
+  /// Whether the blob is stored. If not, the callers that wait get it, and the next call produces again.
+  public var isStored: Bool
+  /// What lies beside the payload, such as a content type: at most 4 KiB; nil for nothing.
+  public var extendedData: Data?
+
+  public init(
+    _ payload: Data, ttl: Duration? = nil, locks: BlobStore.LockPolicy? = nil, isStored: Bool = true,
+    extendedData: Data? = nil
+  ) {
+    self.payload = payload
+    self.ttl = ttl
+    self.locks = locks
+    self.isStored = isStored
+    self.extendedData = extendedData
+  }
+}
+
+/// The request of a load that produces a missing blob.
+struct ProductionRequest: Sendable {
+  let key: BlobKey
+  let options: ProductionOptions
+  /// Whether a blob is acceptable; one that is not is as good as missing.
+  let isAcceptable: @Sendable (Blob) -> Bool
+  let produce: @Sendable () async throws -> Produced
+}
+
+/// The place that a produced blob takes, which decides its locks.
+enum ProductionPlace: Sendable {
+  /// Nothing that is live.
+  case empty
+  /// A live blob that is not acceptable: the holder of its lock still counts on it.
+  case unacceptable
+  /// A blob that is refreshed: it got its locks when it was first stored.
+  case aged
+
+  private func locks(_ policy: BlobStore.LockPolicy) -> BlobStore.LockPolicy {
+    switch self {
+    case .empty: policy.replacingNothing
+    case .unacceptable: policy
+    case .aged: .keep
+    }
+  }
+
+  func storeRequest(_ produced: Produced, _ options: ProductionOptions, if condition: StoreCondition) -> StoreRequest {
+    var request = StoreRequest(
+      payload: produced.payload, ttl: produced.ttl ?? options.ttl, locks: locks(produced.locks ?? options.locks),
+      extendedData: produced.extendedData)
+    request.condition = condition
+    return request
   }
 }

@@ -1,6 +1,7 @@
 internal import BlobRecord
 internal import BlobStore
 internal import Locks
+internal import MemoryCache
 internal import Synchronization
 
 /// A cache's use of its remote tier: whether a key is asked for there, and what goes there.
@@ -271,3 +272,30 @@ final class RemoteAccess: Sendable {
 
 /// A remote engine has nothing of a key.
 struct AbsentRemotely: Error {}
+
+/// Keys whose blobs here the engine has confirmed a short while ago.
+final class Confirmations: Sendable {
+  /// Some megabytes at the most; the oldest give way, and are asked for again.
+  private static let most = 1 << 16
+
+  private let times: MemoryCache<BlobKey, ContinuousClock.Instant>
+  private let interval: Duration
+  private let now: @Sendable () -> ContinuousClock.Instant
+
+  /// - Parameter now: a clock that is never set.
+  init(for interval: Duration, now: @escaping @Sendable () -> ContinuousClock.Instant) {
+    var configuration = MemoryCacheConfiguration(limits: MemoryCacheLimits(count: Self.most))
+    configuration.respondsToMemoryPressure = false
+    times = MemoryCache(configuration)
+    self.interval = interval
+    self.now = now
+  }
+
+  func holds(_ key: BlobKey) -> Bool {
+    times.value(forKey: key).map { $0.duration(to: now()) < interval } ?? false
+  }
+
+  func note(_ key: BlobKey) { times.setValue(now(), forKey: key) }
+  func forget(_ key: BlobKey) { times.removeValue(forKey: key) }
+  func forgetAll() { times.removeAll() }
+}

@@ -65,3 +65,6 @@ extension Production: Hashable {
   static func == (first: Production, second: Production) -> Bool { first === second }
   func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
+
+/// The produced blob is not stored: its key was changed since the production began.
+struct Superseded: Error {}

@@ -1,3 +1,4 @@
+internal import BlobRecord
 internal import Synchronization
 
 /// Listens to what other machines announce, and begins again when the connection breaks.
@@ -43,5 +44,46 @@ final class RemoteListener: Sendable {
       // The sleep's only error is its cancellation, which ends the loop.
       try? await clock.sleep(for: pause(failures))
     }
+  }
+}
+
+/// What one machine tells the others: that the engine has another blob of a key, or none.
+///
+/// As a text: `blobcache1`, who tells it, `put` and the payload's checksum or `remove` and `-`, and the key in Base64.
+struct Announcement: Hashable, Sendable {
+  let sender: String
+  let key: BlobKey
+  /// The checksum of the new payload; nil for a removal.
+  let checksum: UInt32?
+
+  private static let version = "blobcache1"
+  /// A key of 65,536 bytes, and what lies around it.
+  private static let longest = 100_000
+
+  var text: String {
+    let what = checksum.map { "put \(String($0, radix: 16))" } ?? "remove -"
+    return "\(Self.version) \(sender) \(what) \(Data(key.string.utf8).base64EncodedString())"
+  }
+
+  init(sender: String, key: BlobKey, checksum: UInt32?) {
+    self.sender = sender
+    self.key = key
+    self.checksum = checksum
+  }
+
+  /// - Returns: nil for any other text.
+  init?(_ text: String) {
+    guard text.utf8.count <= Self.longest else { return nil }
+    let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+    guard parts.count == 5, parts[0] == Self.version, let key = Data(base64Encoded: String(parts[4])),
+      let string = String(validating: key, as: UTF8.self)
+    else { return nil }
+    switch (parts[2], UInt32(parts[3], radix: 16)) {
+    case ("put", let checksum?): self.checksum = checksum
+    case ("remove", nil): checksum = nil
+    default: return nil
+    }
+    sender = String(parts[1])
+    self.key = BlobKey(string)
   }
 }
