@@ -51,8 +51,6 @@ extension BlobCache {
   package func writeDueTouches() { engine.touches.write(all: false) }
   /// Staged blobs, in the bytes that the limit counts.
   package var stagedByteCount: Int { engine.staging?.stagedByteCount ?? 0 }
-  /// A Boolean value that indicates whether all staged blobs are written and no more are staged.
-  package var takesNoMoreStagedBlobs: Bool { engine.staging?.isClosed ?? true }
   /// The seconds that are kept between two touches of a record from memory.
   package var touchIntervalSeconds: Int64 { engine.touches.intervalSeconds }
 }

@@ -48,9 +48,6 @@ final class StagingArea: Sendable {
   /// The bytes that the limit counts: of blobs that wait or are being written.
   var stagedByteCount: Int { state.look { $0.byteCount } }
 
-  /// A Boolean value that indicates whether the area has been closed.
-  var isClosed: Bool { state.look { $0.isClosed } }
-
   /// Whether no blob waits or is being written.
   var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
 
