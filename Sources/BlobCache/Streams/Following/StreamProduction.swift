@@ -33,9 +33,6 @@ final class StreamProduction: Sendable {
     get { state.withLock { $0.failure } }
     set { state.withLock { $0.failure = newValue } }
   }
-
-  /// Readers of this process.
-  var readerCount: Int { state.withLock { $0.readers } }
 }
 
 // MARK: - Its beginning
