@@ -116,7 +116,9 @@ import Testing
   }
 
   /// Users who do not trust each other could not read each other's settings, and those who may only read open no control file.
-  @Test(arguments: [0o1777, 0o755, 0o750] as [mode_t]) func whereOthersMayLookTheSettingsDoNotMentionPacking(mode: mode_t) throws {
+  @Test(arguments: [0o1777, 0o755, 0o750] as [mode_t]) func whereOthersMayLookTheSettingsDoNotMentionPacking(
+    mode: mode_t
+  ) throws {
     try cache.makeDirectory("")
     try check(chmod(cache.path(""), mode), "chmod")
     try store(Self.packs).store(payload(100), for: "small")
@@ -186,6 +188,10 @@ import Testing
     let before = try cache.exists(Self.settingsFile) ? cache.bytes(Self.settingsFile) : nil
     #expect(try isFile("small", storedBy: store(nil) { $0.layout.arrangement = arrangement }))
     #expect(try packingThatIsSaid() == nil)
+    // A program whose own configuration packs does not decide for the others.
+    let packing = try store(Self.packs) { $0.layout.arrangement = arrangement }
+    #expect(try !isFile("packed", storedBy: packing))
+    #expect(try packingThatIsSaid() == nil)
     #expect(try cache.exists(Self.settingsFile) ? cache.bytes(Self.settingsFile) == before : before == nil)
   }
 
@@ -199,6 +205,8 @@ import Testing
   @Test func packsAloneDoNotTurnPackingOn() throws {
     try store(Self.packs).store(payload(100), for: "packed")
     for file in [Self.settingsFile, ".blobcache"] { try FileManager.default.removeItem(atPath: cache.path(file)) }
+    try store(Self.packs).store(payload(50), for: "another")
+    #expect(try packingThatIsSaid() == nil)
     let store = try store(nil)
     #expect(try isFile("small", storedBy: store))
     #expect(try store.load("packed")?.payload == payload(100))
@@ -262,7 +270,7 @@ import Testing
     #expect(try !isFile("small", storedBy: store(.upTo(500))))
     #expect(try packingThatIsSaid() == .upTo(500))
     #expect(try !isFile("other", storedBy: store(nil)))
-    #expect(try isFile("larger", storedBy: store(), 500))
+    #expect(try isFile("larger", storedBy: store(nil), 500))
     #expect(try !isFile("largest", storedBy: store(.upTo(8192)), 1000))
     #expect(try packingThatIsSaid() == .upTo(500))
   }
