@@ -51,7 +51,7 @@ extension FileRecords {
   func commit(
     _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,
     isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
-    _ hold: borrowing KeyHold
+    _ hold: inout KeyHold
   ) throws -> CommitOutcome {
     let exceeding: BlobStore.UsageEstimate?
     let before = Predecessor(found)?.size
@@ -61,8 +61,7 @@ extension FileRecords {
     }
     var isInPlace = false
     defer { if !isInPlace { hold.count(from: size, to: before) } }
-    let change = hold.beginPayloadChange(level)
-    defer { hold.end(change) }
+    hold.beginPayloadChange(level)
     switch found {
     case let found? where found.packAddress != nil:
       // Its place has no file, but for one that others have put there.
@@ -83,7 +82,7 @@ extension FileRecords {
   /// Completes a record that has its place since before it was whole: counts its payload, then writes its last header.
   func complete(
     _ draft: borrowing FileDraft, as name: RecordPath, from stream: RecordHeader, to header: RecordHeader,
-    _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: borrowing KeyHold
+    _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: inout KeyHold
   ) throws -> CommitOutcome {
     guard try draft.isInPlace(as: name.fileName) else { return .nameIsTaken }
     let exceeding: BlobStore.UsageEstimate?
@@ -94,8 +93,7 @@ extension FileRecords {
     }
     var isComplete = false
     defer { if !isComplete { hold.count(from: size, to: .stream) } }
-    let change = hold.beginPayloadChange(level)
-    defer { hold.end(change) }
+    hold.beginPayloadChange(level)
     try hold.loweringMarks(of: name, from: stream, to: header) {
       try header.withEncodedBytes { bytes throws(FileError) in try draft.file.write(bytes, at: 0) }
     }
@@ -106,10 +104,9 @@ extension FileRecords {
   /// Removes a record that has its place, and was counted, under the same hold.
   func withdraw(
     _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,
-    _ hold: borrowing KeyHold
+    _ hold: inout KeyHold
   ) throws {
-    let change = hold.beginPayloadChange(level)
-    defer { hold.end(change) }
+    hold.beginPayloadChange(level)
     if try directory.unlink(name.fileName) { hold.count(from: size, to: nil) }
   }
 
@@ -118,7 +115,7 @@ extension FileRecords {
   /// - Returns: whether it was copied; then the copy is synced as `level` says, and its directory is not.
   func rewriteHeader(
     of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
-    to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+    to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
   ) throws -> Bool {
     hold.willChange(level)
     let isCopied = status.linkCount > 1
@@ -143,7 +140,7 @@ extension FileRecords {
   /// - Returns: whether it was copied; then the copy is synced as `level` says, and its directory is not.
   func rewriteExtension(
     of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
-    _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+    _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
   ) throws -> Bool {
     hold.willChange(level)
     let bytes = new.encoded
@@ -213,10 +210,9 @@ extension FileRecords {
   func remove(
     _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool,
     in directory: borrowing Directory,
-    of open: OpenRoot, _ hold: borrowing KeyHold
+    of open: OpenRoot, _ hold: inout KeyHold
   ) throws -> Bool {
-    let change = hold.beginPayloadChange(level)
-    defer { hold.end(change) }
+    hold.beginPayloadChange(level)
     guard try supply.retire(found, level, recycling: recycling, in: directory, of: open) else { return false }
     hold.count(from: found.size, to: nil)
     return true

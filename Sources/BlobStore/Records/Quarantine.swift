@@ -108,10 +108,10 @@ extension StoreCore {
     }
     guard policy != .report else { return }
     do {
-      guard let hold = try holdIfAvailable(path.digest), case .damaged(let settled) = try verifyRecord(path),
+      guard var hold = try holdIfAvailable(path.digest), case .damaged(let settled) = try verifyRecord(path),
         settled == error
       else { return }
-      try discard(path, policy, hold)
+      try discard(path, policy, &hold)
     } catch {
       configuration.logger.warning(
         "a damaged file was left in place: \(BlobStoreError(error, operation: policy.rawValue, key: nil))")
@@ -119,18 +119,18 @@ extension StoreCore {
   }
 
   /// Removes a record, or moves it to the quarantine. Under its stripe.
-  func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: borrowing KeyHold) throws {
+  func discard(_ path: RecordPath, _ policy: BlobStore.DamagePolicy, _ hold: inout KeyHold) throws {
     guard policy != .report, let open = try root.opened() else { return }
     let place = open.placed(path)
     let level = configuration.durability.level(concernsLock: false)
     if let found = try records.findPacked(place, of: open, by: RecordJudge()) {
       guard policy == .quarantine else {
-        _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, hold)
+        _ = try records.remove(found, level, recycling: false, in: open.directory, of: open, &hold)
         return
       }
       let quarantine = try madeQuarantine(in: open)
       try records.movePacked(
-        found, to: OpenSubdirectory(quarantine.directory.reopened()), level, of: open, hold)
+        found, to: OpenSubdirectory(quarantine.directory.reopened()), level, of: open, &hold)
       trim(quarantine)
       return
     }
@@ -140,11 +140,10 @@ extension StoreCore {
     switch policy {
     case .report: break
     case .remove:
-      _ = try records.remove(found, level, recycling: false, in: directory, of: open, hold)
+      _ = try records.remove(found, level, recycling: false, in: directory, of: open, &hold)
     case .quarantine:
       let quarantine = try madeQuarantine(in: open)
-      let change = hold.beginPayloadChange(level)
-      defer { hold.end(change) }
+      hold.beginPayloadChange(level)
       try directory.rename(path.fileName, to: path.fileName, in: quarantine.directory)
       hold.count(from: found.size, to: nil)
       trim(quarantine)

@@ -4,7 +4,7 @@ internal import Posix
 // The way of a packed record to a file of its own.
 extension Records {
   /// Gives a packed record a file of its own; nothing if it is not packed.
-  func moveToFile(_ name: RecordPath, in open: OpenRoot, _ hold: borrowing KeyHold) throws {
+  func moveToFile(_ name: RecordPath, in open: OpenRoot, _ hold: inout KeyHold) throws {
     guard var packs = try packs(of: open) else { return }
     guard let found = try packs.find(name, by: RecordJudge()), let address = found.packAddress,
       let bytes = try packs.asFile(name)
@@ -12,14 +12,14 @@ extension Records {
     let level = core.configuration.durability.level(concernsLock: found.isLocked)
     try removeFileBeneath(name, of: open, hold)
     hold.willMakeFile()
-    try makeFile(of: bytes, as: name, level, over: address, of: &packs, in: open, hold)
-    _ = try packs.remove(name, at: address, level, as: .toFile, hold)
+    try makeFile(of: bytes, as: name, level, over: address, of: &packs, in: open, &hold)
+    _ = try packs.remove(name, at: address, level, as: .toFile, &hold)
   }
 
   /// Puts a copy of a packed record into a file of its own, and announces that this one counts.
   private func makeFile(
     of bytes: [UInt8], as name: RecordPath, _ level: BlobStore.Durability.Level, over address: UInt64,
-    of packs: inout PackRecords, in open: OpenRoot, _ hold: borrowing KeyHold
+    of packs: inout PackRecords, in open: OpenRoot, _ hold: inout KeyHold
   ) throws {
     var attempts = DraftAttempts(mayRecycle: false, canWriteAgain: true)
     while true {
@@ -35,7 +35,7 @@ extension Records {
           if level > .none { try synchronizeEntry(of: name, in: subdirectory.directory, of: open) }
         } catch {
           // The file may have its name all the same. Which record counts is not left to the next change.
-          try packs.finish(hold)
+          try packs.finish(&hold)
           throw error
         }
         return
@@ -72,7 +72,7 @@ extension Records {
   /// A record whose header is damaged is copied as it lies in its pack.
   func movePacked(
     _ found: borrowing FoundRecord, to directory: OpenSubdirectory, _ level: BlobStore.Durability.Level,
-    of open: OpenRoot, _ hold: borrowing KeyHold
+    of open: OpenRoot, _ hold: inout KeyHold
   ) throws {
     if let address = found.packAddress,
       let bytes = try packs(of: open)?.copy(of: found.name, at: PackAddress(rawValue: address))
@@ -80,6 +80,6 @@ extension Records {
       var draft = try draft(of: bytes, in: directory, of: open)
       try draft.replace(found.name.fileName)
     }
-    _ = try remove(found, level, recycling: false, in: open.directory, of: open, hold)
+    _ = try remove(found, level, recycling: false, in: open.directory, of: open, &hold)
   }
 }

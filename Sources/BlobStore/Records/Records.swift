@@ -45,19 +45,29 @@ struct Records {
     }
   }
 
+  /// How often a miss is looked up again because the key, or one that shares its generation, has changed meanwhile.
+  private static let lookupsOfAMiss = 8
+
   /// Reads a name in the packs, then its file.
   ///
-  /// A record may move between both meanwhile. So what the file says counts only if there is still no entry.
+  /// A record may move between both meanwhile. So what the file says counts only if there is still no entry, and that there is no
+  /// file counts only if the key's generation has not changed. After a few lookups, the last one is made under the key's stripe. If
+  /// that is not free, its result is believed: only a record that moves to a file and back during each lookup could be missed.
   private func read<Look: EngineLook>(
     _ name: RecordPath, in open: OpenRoot, _ look: Look
   ) throws -> Reading<Look.Content> {
+    var lookupsLeft = Self.lookupsOfAMiss
     while true {
+      lookupsLeft -= 1
+      let hold: KeyHold? = if lookupsLeft == 0 { try core.holdIfAvailable(name.digest) } else { nil }
+      defer { extendLifetime(hold) }
       guard let packs = try packs(of: open) else { return try look.file(name, files, in: open) }
       if let reading = try look.packed(name, packs, beside: files) { return reading }
       let generation = packs.control.generation(of: name.digest)
       let reading = try look.file(name, files, in: open)
       // An entry may be another name's, with the same tag.
       if packs.mayHold(name), let reading = try look.packed(name, packs, beside: files) { return reading }
+      guard case .absent = reading, lookupsLeft > 0 else { return reading }
       if packs.control.generation(of: name.digest) == generation { return reading }
     }
   }
@@ -190,13 +200,13 @@ struct Records {
   func commit(
     _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,
     isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
-    _ hold: borrowing KeyHold
+    _ hold: inout KeyHold
   ) throws -> CommitOutcome {
     guard let address = FoundRecord.packAddress(of: found), var packs = try packs(of: open) else {
       hold.willMakeFile()
       try synchronizePacks(of: open, level)
       return try files.commit(
-        &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+        &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, &hold)
     }
     try removeFileBeneath(name, of: open, hold)
     hold.willMakeFile()
@@ -204,10 +214,10 @@ struct Records {
     let outcome: CommitOutcome
     do {
       outcome = try files.commit(
-        &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+        &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, &hold)
     } catch {
       // The file may have its name all the same. Which record counts is not left to the next change.
-      try packs.finish(hold)
+      try packs.finish(&hold)
       throw error
     }
     guard case .done = outcome else {
@@ -219,12 +229,12 @@ struct Records {
         try synchronizeEntry(of: name, in: draft.subdirectory.directory, of: open)
       } catch {
         // The file has its name, so it is the record that counts. To say so takes no call that could fail like the last one.
-        _ = try packs.remove(name, at: address, .none, as: .toFile, hold)
+        _ = try packs.remove(name, at: address, .none, as: .toFile, &hold)
         throw Published(cause: error)
       }
     }
     // Published with this: until then, loads find the packed record.
-    _ = try packs.remove(name, at: address, level, as: .toFile, hold)
+    _ = try packs.remove(name, at: address, level, as: .toFile, &hold)
     return outcome
   }
 
@@ -233,10 +243,10 @@ struct Records {
   /// - Returns: `nameIsTaken` if it has lost its place; then nothing is done.
   func complete(
     _ draft: borrowing FileDraft, as name: RecordPath, from stream: RecordHeader, to header: RecordHeader,
-    _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: borrowing KeyHold
+    _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: inout KeyHold
   ) throws -> CommitOutcome {
     try synchronizePacks(of: core.root.lastOpened, level)
-    return try files.complete(draft, as: name, from: stream, to: header, level, within: limit, hold)
+    return try files.complete(draft, as: name, from: stream, to: header, level, within: limit, &hold)
   }
 
   /// Writes another header into a record whose payload is not complete.
@@ -245,17 +255,17 @@ struct Records {
   }
 
   /// Removes a record whose payload is not complete, unless it has lost its place.
-  func withdrawStream(_ draft: borrowing FileDraft, at name: RecordPath, _ hold: borrowing KeyHold) throws {
+  func withdrawStream(_ draft: borrowing FileDraft, at name: RecordPath, _ hold: inout KeyHold) throws {
     guard try draft.isInPlace(as: name.fileName) else { return }
-    try files.withdraw(name, .stream, .none, in: draft.subdirectory.directory, hold)
+    try files.withdraw(name, .stream, .none, in: draft.subdirectory.directory, &hold)
   }
 
   /// Removes a record that a commit has put in its place under the same hold.
   func withdraw(
     _ name: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in directory: borrowing Directory,
-    _ hold: borrowing KeyHold
+    _ hold: inout KeyHold
   ) throws {
-    try files.withdraw(name, size, level, in: directory, hold)
+    try files.withdraw(name, size, level, in: directory, &hold)
   }
 
   /// Changes the header of a record, whose payload stays.
@@ -263,10 +273,10 @@ struct Records {
   /// - Returns: whether the record had to be copied.
   func rewriteHeader(
     of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
-    to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+    to header: RecordHeader, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
   ) throws -> Bool {
     try synchronizePacks(of: core.root.lastOpened, level)
-    return try files.rewriteHeader(of: name, in: file, status, from: before, to: header, level, hold)
+    return try files.rewriteHeader(of: name, in: file, status, from: before, to: header, level, &hold)
   }
 
   /// Reads a record's header and its extension, and judges the record by them.
@@ -281,10 +291,10 @@ struct Records {
   /// - Returns: whether the record had to be copied.
   func rewriteExtension(
     of name: RecordPath, in file: borrowing OpenFile, _ status: Stat, from before: RecordHeader,
-    _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+    _ old: RecordExtension?, to new: RecordExtension, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
   ) throws -> Bool {
     try synchronizePacks(of: core.root.lastOpened, level)
-    return try files.rewriteExtension(of: name, in: file, status, from: before, old, to: new, level, hold)
+    return try files.rewriteExtension(of: name, in: file, status, from: before, old, to: new, level, &hold)
   }
 
   /// Changes the header of a packed record; the count of locks, the time of use, or both.
@@ -292,12 +302,12 @@ struct Records {
   /// - Returns: nil if the key has no record in a pack.
   func changePackedHeader(
     of name: RecordPath, in open: OpenRoot, _ now: UnixTime, _ level: BlobStore.Durability.Level,
-    _ hold: borrowing KeyHold, _ change: (inout RecordHeader) throws -> HeaderChange
+    _ hold: inout KeyHold, _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome? {
     guard var packs = try packs(of: open) else { return nil }
-    if let outcome = try packs.changeHeader(of: name, now, level, hold, change) { return outcome }
+    if let outcome = try packs.changeHeader(of: name, now, level, &hold, change) { return outcome }
     // If it is packed, it finds no room in a pack with the new header.
-    try moveToFile(name, in: open, hold)
+    try moveToFile(name, in: open, &hold)
     return nil
   }
 
@@ -305,12 +315,12 @@ struct Records {
   ///
   /// - Returns: nil if the key has no record in a pack, or none any more: it would not fit.
   func changePackedExtension(
-    of name: RecordPath, in open: OpenRoot, _ now: UnixTime, _ hold: borrowing KeyHold,
+    of name: RecordPath, in open: OpenRoot, _ now: UnixTime, _ hold: inout KeyHold,
     _ change: (inout RecordExtension) -> Void
   ) throws -> BlobStore.Outcome? {
     guard var packs = try packs(of: open) else { return nil }
-    if let outcome = try packs.changeExtension(of: name, now, hold, change) { return outcome }
-    try moveToFile(name, in: open, hold)
+    if let outcome = try packs.changeExtension(of: name, now, &hold, change) { return outcome }
+    try moveToFile(name, in: open, &hold)
     return nil
   }
 
@@ -323,7 +333,7 @@ struct Records {
   func remove(
     _ found: borrowing FoundRecord, _ level: BlobStore.Durability.Level, recycling: Bool, erasing: Bool = false,
     in directory: borrowing Directory,
-    of open: OpenRoot, _ hold: borrowing KeyHold
+    of open: OpenRoot, _ hold: inout KeyHold
   ) throws -> Bool {
     if let address = found.packAddress, var packs = try packs(of: open) {
       let name = found.name
@@ -333,10 +343,10 @@ struct Records {
       }
       // So would a file that an earlier store has unlinked, after a power cut.
       if level == .full { try packs.synchronizeUnlinks(of: name, level, hold) }
-      return try packs.remove(found.name, at: address, level, counting: found.size, erasing: erasing, hold)
+      return try packs.remove(found.name, at: address, level, counting: found.size, erasing: erasing, &hold)
     }
     try synchronizePacks(of: open, level)
-    return try files.remove(found, level, recycling: recycling, in: directory, of: open, hold)
+    return try files.remove(found, level, recycling: recycling, in: directory, of: open, &hold)
   }
 
   /// Before a change of a file that has to last: a packed record that the file has replaced without durability must not come

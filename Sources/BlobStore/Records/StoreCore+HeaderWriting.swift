@@ -37,13 +37,13 @@ extension StoreCore {
   ///
   /// - Parameter copiesLinked: whether a record with another name is copied for it; else it is left unchanged.
   func writeHeader(
-    at path: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold,
+    at path: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold,
     copiesLinked: Bool = true,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> WrittenHeader {
     guard let open = try root.opened() else { return .none(.notFound) }
     let path = open.placed(path)
-    if let outcome = try records.changePackedHeader(of: path, in: open, now, level, hold, change) {
+    if let outcome = try records.changePackedHeader(of: path, in: open, now, level, &hold, change) {
       return .packed(outcome)
     }
     guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite) else {
@@ -60,7 +60,7 @@ extension StoreCore {
     guard copiesLinked || status.linkCount <= 1 else { return .none(.done) }
     // Opened first: once the header is changed, nothing but a sync may fail.
     let entry = level == .full ? try RecordDirectory(of: path, root) : nil
-    let wasCopied = try records.rewriteHeader(of: path, in: file, status, from: before, to: header, level, hold)
+    let wasCopied = try records.rewriteHeader(of: path, in: file, status, from: before, to: header, level, &hold)
     return wasCopied ? .copied(entry: entry) : .inPlace(file, entry: entry)
   }
 
@@ -69,12 +69,11 @@ extension StoreCore {
   ///
   /// - Returns: the header as it is then; nil if it was not written.
   func stampAnew(_ path: RecordPath) throws -> RecordHeader? {
-    guard let hold = try holdIfAvailable(path.digest) else { return nil }
+    guard var hold = try holdIfAvailable(path.digest) else { return nil }
     var stamped: RecordHeader?
     // The change of generation makes memory read the new time.
-    let change = hold.beginPayloadChange(.none)
-    defer { hold.end(change) }
-    let written = try writeHeader(at: path, configuration.now(), .none, hold, copiesLinked: false) { header in
+    hold.beginPayloadChange(.none)
+    let written = try writeHeader(at: path, configuration.now(), .none, &hold, copiesLinked: false) { header in
       guard header.isStampedAhead(of: configuration.now()) else { return .unchanged(.done) }
       header.updateTime = UInt64(clamping: configuration.now().seconds)
       stamped = header

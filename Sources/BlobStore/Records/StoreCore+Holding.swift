@@ -6,8 +6,8 @@ extension StoreCore {
   ///
   /// - Throws: as `StripeLocks.hold`; what keeps a change from being finished.
   func hold(_ digest: UInt64) throws -> KeyHold {
-    let hold = try stripes.hold(digest)
-    try finish(hold)
+    var hold = try stripes.hold(digest)
+    try finish(&hold)
     return hold
   }
 
@@ -15,13 +15,13 @@ extension StoreCore {
   ///
   /// - Returns: nil if another change of the key is under way.
   func holdIfAvailable(_ digest: UInt64, makesControlFile: Bool = false) throws -> KeyHold? {
-    guard let hold = try stripes.holdIfAvailable(digest, makesControlFile: makesControlFile) else { return nil }
-    try finish(hold)
+    guard var hold = try stripes.holdIfAvailable(digest, makesControlFile: makesControlFile) else { return nil }
+    try finish(&hold)
     return hold
   }
 
-  private func finish(_ hold: borrowing KeyHold) throws {
+  private func finish(_ hold: inout KeyHold) throws {
     guard hold.hasIntents, let open = try root.opened(), var packs = try records.packs(of: open) else { return }
-    try packs.finish(hold)
+    try packs.finish(&hold)
   }
 }

@@ -17,7 +17,7 @@ extension Publisher {
     try placed.draft.synchronize(level)
     keeper?.willStore(path.digest)
     while true {
-      switch try complete(placed, from: stream, to: header, level, &wait, core.hold(path.digest)) {
+      switch try complete(placed, from: stream, to: header, level, &wait) {
       case .nameIsTaken: throw BlobStoreError(.overtaken, "the key was stored or removed while the blob was written")
       case .mustWait(let usage): try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
       case .done(let usage):
@@ -35,13 +35,14 @@ extension Publisher {
 
   private func complete(
     _ placed: borrowing PlacedDraft, from stream: RecordHeader, to header: RecordHeader,
-    _ level: BlobStore.Durability.Level, _ wait: inout LimitEnforcer.Wait?, _ hold: borrowing KeyHold
+    _ level: BlobStore.Durability.Level, _ wait: inout LimitEnforcer.Wait?
   ) throws -> CommitOutcome {
+    var hold = try core.hold(placed.path.digest)
     let limit = keeper?.limit
     let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
     if let usage = stillWaits(&wait, from: .stream, to: size, limit, hold) { return .mustWait(usage) }
     return try core.records.complete(
-      placed.draft, as: placed.path, from: stream, to: header, level, within: limit, hold)
+      placed.draft, as: placed.path, from: stream, to: header, level, within: limit, &hold)
   }
 
   /// Gives a record another header before it is whole. Under the key's hold, as others look at the old one there before
@@ -54,10 +55,10 @@ extension Publisher {
   /// is gone.
   func withdraw(_ placed: borrowing PlacedDraft) {
     do {
-      let hold = try core.hold(placed.path.digest)
+      var hold = try core.hold(placed.path.digest)
       // In another directory the counters are another's.
       guard let open = try core.root.opened(), open.ownership.isSameDirectory(as: placed.root.ownership) else { return }
-      try core.records.withdrawStream(placed.draft, at: placed.path, hold)
+      try core.records.withdrawStream(placed.draft, at: placed.path, &hold)
     } catch {
       core.configuration.logger.debug("a stream is left: \(BlobStoreError(error, operation: "store", key: nil))")
     }

@@ -78,10 +78,10 @@ extension StoreCore {
     of key: BlobKey, _ change: (inout RecordExtension) -> Void
   ) throws -> BlobStore.Outcome {
     let name = try path(for: key)
-    let hold = try hold(name.digest)
+    var hold = try hold(name.digest)
     guard let open = try root.opened() else { return .notFound }
     let path = open.placed(name)
-    if let outcome = try records.changePackedExtension(of: path, in: open, configuration.now(), hold, change) {
+    if let outcome = try records.changePackedExtension(of: path, in: open, configuration.now(), &hold, change) {
       return outcome
     }
     guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite) else {
@@ -100,9 +100,8 @@ extension StoreCore {
     let level = configuration.durability.level(concernsLock: header.isLocked)
     let entry = level == .full ? try RecordDirectory(of: path, root) : nil
     // What memory keeps of the record is out of date then.
-    let payloadChange = hold.beginPayloadChange(level)
-    defer { hold.end(payloadChange) }
-    let wasCopied = try records.rewriteExtension(of: path, in: file, status, from: header, kept, to: new, level, hold)
+    hold.beginPayloadChange(level)
+    let wasCopied = try records.rewriteExtension(of: path, in: file, status, from: header, kept, to: new, level, &hold)
     if !wasCopied { try file.synchronize(by: level) }
     if wasCopied { try entry?.synchronize() }
     return .done

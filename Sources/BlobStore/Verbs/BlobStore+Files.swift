@@ -41,10 +41,10 @@ extension BlobStore {
     let result = try withErrorContext("withExclusiveAccess", key) {
       let digest = try core.path(for: key).digest
       // An error of the closure goes to the caller as it is, and is no error of the store.
-      let hold = try core.hold(digest)
+      var hold = try core.hold(digest)
       defer { extendLifetime(hold) }
       if let open = try core.root.opened() {
-        try core.records.moveToFile(open.placed(try core.path(for: key)), in: open, hold)
+        try core.records.moveToFile(open.placed(try core.path(for: key)), in: open, &hold)
       }
       let file = try core.filePath(for: key)
       return Swift.Result { try LockOrder.outside { try body(file) } }

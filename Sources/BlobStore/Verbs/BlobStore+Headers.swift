@@ -139,8 +139,12 @@ extension StoreCore {
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome {
     let path = try path(for: key)
-    // The hold ends with this line: what is synced is synced beside others.
-    let written = try writeHeader(at: path, now, level, hold(path.digest), change)
+    let written: WrittenHeader
+    do {
+      // It ends here: what is synced is synced beside others.
+      var hold = try hold(path.digest)
+      written = try writeHeader(at: path, now, level, &hold, change)
+    }
     switch consume written {
     case .none(let outcome): return outcome
     case .packed(let outcome): return outcome
@@ -159,10 +163,10 @@ extension StoreCore {
   /// - Returns: the record's update time afterwards; nil if it is not known.
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) -> UnixTime? {
     do {
-      guard let hold = try holdIfAvailable(path.digest) else { return nil }
+      guard var hold = try holdIfAvailable(path.digest) else { return nil }
       var update: UnixTime?
       var mustWrite = false
-      let written = try writeHeader(at: path, now, .none, hold, copiesLinked: false) { header in
+      let written = try writeHeader(at: path, now, .none, &hold, copiesLinked: false) { header in
         let change = header.touchedByLoad(at: now)
         update = header.lastUpdate
         if case .changed = change { mustWrite = true }

@@ -143,7 +143,8 @@ extension StoreCore {
     if let outcome { return outcome }
     // Without a control file, no production for the directory is under way.
     if mustTell, try controlFiles.controlFile(of: open, makesIt: false) != nil {
-      try hold(path.digest).noteChange()
+      var hold = try hold(path.digest)
+      hold.noteChange()
     }
     return .notFound
   }
@@ -154,14 +155,14 @@ extension StoreCore {
   ) throws -> Bool {
     guard let packs = try records.packs(of: open) else { return false }
     packs.packs.prefetch(forChangeOf: path.digest)
-    let hold = try hold(path.digest)
+    var hold = try hold(path.digest)
     let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
     guard let found = try records.findPacked(path, of: open, by: judge) else { return false }
     if let condition, !condition.holds(in: hold.history) || !condition.allows(found.liveHeader) {
       throw ConditionFailed()
     }
     let level = configuration.durability.level(concernsLock: found.mayBeLocked)
-    _ = try records.remove(found, level, recycling: false, erasing: erasing, in: open.directory, of: open, hold)
+    _ = try records.remove(found, level, recycling: false, erasing: erasing, in: open.directory, of: open, &hold)
     return true
   }
 
@@ -170,7 +171,7 @@ extension StoreCore {
     _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if condition: StoreCondition?
   ) throws -> BlobStore.Durability.Level? {
-    let hold = try hold(path.digest)
+    var hold = try hold(path.digest)
     let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
     guard let found = try recordToRemove(at: path, in: directory, of: open, by: judge) else {
       // A producer may be at it, and must learn that it was removed.
@@ -181,7 +182,7 @@ extension StoreCore {
       throw ConditionFailed()
     }
     let level = configuration.durability.level(concernsLock: found.mayBeLocked)
-    return try records.remove(found, level, recycling: recycling, in: directory, of: open, hold) ? level : nil
+    return try records.remove(found, level, recycling: recycling, in: directory, of: open, &hold) ? level : nil
   }
 
   fileprivate func remove(

@@ -22,7 +22,7 @@ struct PackedBatch {
     let predecessor: PackedPredecessor
     let exceeding: BlobStore.UsageEstimate?
     let room: PackRoom
-    let hold: KeyHold
+    var hold: KeyHold
     private let sizeBefore: RecordSize?
     var isPublished = false
 
@@ -148,7 +148,7 @@ struct PackedBatch {
       }
     } catch {
       var records = records
-      for member in members { try records.finish(member.hold) }
+      for member in members { try records.finish(&member.hold) }
       throw error
     }
   }
@@ -187,7 +187,7 @@ struct PackedBatch {
     let candidate = member.candidate
     do {
       try records.publishWritten(
-        member.header, as: candidate.path, in: member.room, replacing: member.predecessor, member.level, member.hold)
+        member.header, as: candidate.path, in: member.room, replacing: member.predecessor, member.level, &member.hold)
       member.isPublished = true
       try records.synchronizeUnlinks(of: candidate.path, member.level, member.hold)
       outcome.stored.append(

@@ -69,7 +69,6 @@ extension Publisher {
     var wait: LimitEnforcer.Wait?
     defer { keeper?.stopAsking(&wait) }
     keeper?.willStore(path.digest)
-    var isDurable = core.configuration.durability.level(concernsLock: header.isLocked) > .none || header.isLocked
     var remakesLeft = OpenRoot.removalsOutlasted
     while true {
       let rescues = keeper?.rescue.collections ?? 0
@@ -82,17 +81,13 @@ extension Publisher {
         else { return nil }
         packs.prefetch(forChangeOf: path.digest)
         var records = PackRecords(packs, of: core, in: open)
-        guard let room = try records.room(for: header, path, isDurable: isDurable) else { return nil }
-        let placed = try place(
-          room, &records, payload, tail, header, locks, at: path, of: open, if: &condition, &wait,
-          core.hold(path.digest))
-        switch placed {
+        switch try place(&records, payload, tail, header, locks, at: path, of: open, if: &condition, &wait) {
         case .done(let header, let usage, let generation):
           didStore(header, at: path, of: open, exceeding: usage)
           _ = records.growIfDue()
           return StoreReceipt(header: header, generation: generation)
         case .mustWait(let usage): try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
-        case .mustBeDurable: isDurable = true
+        case .needsFile: return nil
         }
       } catch is IndexIsFull {
         guard let open = try core.root.opened(), let packs = try core.records.packs(of: open), packs.growIfDue() else {
@@ -173,15 +168,19 @@ extension Publisher {
     case done(RecordHeader, exceeding: BlobStore.UsageEstimate?, generation: UInt64?)
     /// The directory holds too much.
     case mustWait(BlobStore.UsageEstimate)
-    /// The record needs room in a chunk for durable ones.
-    case mustBeDurable
+    /// All packs are full.
+    case needsFile
   }
 
+  /// Holds the key and puts a record into a pack, unless the directory holds too much.
+  ///
+  /// The store is judged and counted before room is set aside for it: a store that is refused takes none.
   private func place(
-    _ room: borrowing PackRoom, _ records: inout PackRecords, _ payload: RawSpan, _ tail: RawSpan,
+    _ records: inout PackRecords, _ payload: RawSpan, _ tail: RawSpan,
     _ asked: RecordHeader, _ locks: BlobStore.LockPolicy, at path: RecordPath, of open: OpenRoot,
-    if condition: inout StoreCondition?, _ wait: inout LimitEnforcer.Wait?, _ hold: borrowing KeyHold
+    if condition: inout StoreCondition?, _ wait: inout LimitEnforcer.Wait?
   ) throws -> PackedPublication {
+    var hold = try core.hold(path.digest)
     if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
     // A try that fails, and is made again, changes the generation too.
     defer { condition?.noteOwnChange(hold.generation) }
@@ -193,7 +192,6 @@ extension Publisher {
     header.refCount = locks.refCount(replacing: before?.refCount ?? 0)
     let concernsLock = header.isLocked || before?.size.isLocked ?? false
     let level = core.configuration.durability.level(concernsLock: concernsLock)
-    if header.isLocked || level > .none, room.chunkClass != .durable { return .mustBeDurable }
     let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
     let limit = keeper?.limit
     if let usage = stillWaits(&wait, from: before?.size, to: size, limit, hold) { return .mustWait(usage) }
@@ -204,12 +202,15 @@ extension Publisher {
     }
     var isInPlace = false
     defer { if !isInPlace { hold.count(from: size, to: before?.size) } }
-    try records.commit(header, payload, tail, as: path, in: room, replacing: found, level, hold)
+    guard let room = try records.room(for: header, path, isDurable: header.isLocked || level > .none) else {
+      return .needsFile
+    }
+    try records.commit(header, payload, tail, as: path, in: room, replacing: found, level, &hold)
     isInPlace = true
     try records.synchronizeUnlinks(of: path, level, hold)
     if let condition, !condition.stillHolds(in: hold.history) {
       // A wipe may have passed the place before.
-      _ = try records.remove(path, at: room.address.rawValue, level, counting: size, hold)
+      _ = try records.remove(path, at: room.address.rawValue, level, counting: size, &hold)
       throw ConditionFailed()
     }
     return .done(header, exceeding: exceeding, generation: hold.generation)

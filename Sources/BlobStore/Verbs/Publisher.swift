@@ -209,8 +209,7 @@ struct Publisher {
         pending.isSynced = true
         pending.syncs += 1
       }
-      let publication = try place(
-        &draft, &pending, at: path, of: open, if: &condition, &wait, core.hold(path.digest))
+      let publication = try place(&draft, &pending, at: path, of: open, if: &condition, &wait)
       switch publication {
       case .mustSync(let needed):
         pending.level = needed
@@ -246,11 +245,12 @@ struct Publisher {
     }
   }
 
-  /// Puts a record in its place, its key held; unless there is no room, or it must be synced first.
+  /// Holds the key and puts a record in its place, unless there is no room, or it must be synced first.
   private func place(
     _ draft: inout FileDraft, _ pending: inout Pending, at path: RecordPath, of open: OpenRoot,
-    if condition: inout StoreCondition?, _ wait: inout LimitEnforcer.Wait?, _ hold: borrowing KeyHold
+    if condition: inout StoreCondition?, _ wait: inout LimitEnforcer.Wait?
   ) throws -> Publication {
+    var hold = try core.hold(path.digest)
     if let condition, !condition.holds(in: hold.history) { throw ConditionFailed() }
     // A try that fails, and is made again, changes the generation too.
     defer { condition?.noteOwnChange(hold.generation) }
@@ -258,9 +258,9 @@ struct Publisher {
       mayTryWithoutLooking(draft, locks: pending.locks), try !core.records.mayBePacked(path, of: open)
     {
       let outcome = try commit(
-        &draft, as: path, pending.size, replacing: nil, isSureOfName: false, pending.level, of: open, &wait, hold)
+        &draft, as: path, pending.size, replacing: nil, isSureOfName: false, pending.level, of: open, &wait, &hold)
       if case .done(let usage) = outcome {
-        try keep(path, pending.size, pending.level, in: draft.subdirectory, hold, if: condition)
+        try keep(path, pending.size, pending.level, in: draft.subdirectory, &hold, if: condition)
         return .done(pending.level, exceeding: usage, generation: hold.generation)
       }
       // Else a file has the name, or there is no room. A record that replaces another may take that one's room.
@@ -288,11 +288,11 @@ struct Publisher {
       (pending.level, pending.isSynced) = (needed, true)
     }
     switch try commit(
-      &draft, as: path, pending.size, replacing: found, isSureOfName: true, needed, of: open, &wait, hold)
+      &draft, as: path, pending.size, replacing: found, isSureOfName: true, needed, of: open, &wait, &hold)
     {
     case .mustWait(let usage): return .mustWait(usage)
     case .done(let usage):
-      try keep(path, pending.size, needed, in: draft.subdirectory, hold, if: condition)
+      try keep(path, pending.size, needed, in: draft.subdirectory, &hold, if: condition)
       return .done(needed, exceeding: usage, generation: hold.generation)
     case .nameIsTaken: return .done(needed, exceeding: nil, generation: nil)
     }
@@ -303,12 +303,12 @@ struct Publisher {
     _ draft: inout FileDraft, as path: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,
     isSureOfName: Bool, _ level: BlobStore.Durability.Level, of open: OpenRoot,
     _ wait: inout LimitEnforcer.Wait?,
-    _ hold: borrowing KeyHold
+    _ hold: inout KeyHold
   ) throws -> CommitOutcome {
     let limit = keeper?.limit
     if let usage = stillWaits(&wait, from: Predecessor(found)?.size, to: size, limit, hold) { return .mustWait(usage) }
     return try core.records.commit(
-      &draft, as: path, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, hold)
+      &draft, as: path, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, &hold)
   }
 
   /// - Returns: what there would be, if a store that waits for room has none yet.
@@ -330,11 +330,11 @@ struct Publisher {
   /// - Throws: `ConditionFailed`.
   private func keep(
     _ path: RecordPath, _ size: RecordSize, _ level: BlobStore.Durability.Level, in subdirectory: OpenSubdirectory,
-    _ hold: borrowing KeyHold, if condition: StoreCondition?
+    _ hold: inout KeyHold, if condition: StoreCondition?
   ) throws {
     guard let condition, !condition.stillHolds(in: hold.history) else { return }
     do {
-      try core.records.withdraw(path, size, level, in: subdirectory.directory, hold)
+      try core.records.withdraw(path, size, level, in: subdirectory.directory, &hold)
     } catch {
       throw Published(cause: error)
     }

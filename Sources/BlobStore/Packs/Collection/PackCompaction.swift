@@ -248,9 +248,9 @@ extension PackCompaction {
     if let eviction, let lastToGo, records.packs.index.find(path.digest, at: record.address) != nil {
       try eviction.evict(path, lastToGo)
     }
-    guard let hold = try records.core.stripes.holdIfAvailable(path.digest) else { return false }
+    guard var hold = try records.core.stripes.holdIfAvailable(path.digest) else { return false }
     let spare = spare.map { PackFiles.Spare(pack: $0.pack, chunk: $0.number) }
-    try records.move(path, from: record.address, spare: spare, hold)
+    try records.move(path, from: record.address, spare: spare, &hold)
     return true
   }
 

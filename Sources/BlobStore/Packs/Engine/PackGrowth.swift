@@ -68,8 +68,8 @@ struct PackGrowth {
     do {
       while let met = try walk.next() {
         guard isUnderWay(growth) else { return .isGivenUp }
-        let hold = try records.core.stripes.hold(met.digest)
-        try finish(hold)
+        var hold = try records.core.stripes.hold(met.digest)
+        try finish(&hold)
         if growth.copy(met.digest, at: met.address) == .isFull { return .isFull }
       }
     } catch let failure as ChunkFailure {
@@ -78,7 +78,7 @@ struct PackGrowth {
     return .whole
   }
 
-  private mutating func finish(_ hold: borrowing KeyHold) throws { try records.finish(hold) }
+  private mutating func finish(_ hold: inout KeyHold) throws { try records.finish(&hold) }
 
   private func isUnderWay(_ growth: PackIndexGrowth) -> Bool {
     control.growingIndex == GrowingIndex(number: growth.new.number, isWhole: false)

@@ -9,11 +9,13 @@ internal import Synchronization
 struct IndexIsFull: Error {}
 
 extension PackRecords {
-  /// Sets room aside for a record.
+  /// Sets room aside for a record whose key is held.
   ///
   /// - Returns: nil if it cannot be packed, all packs are full, or no sequence is left.
-  func room(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
+  mutating func room(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
     let (payload, tail) = (Int(clamping: header.payloadSize), Int(header.extensionEnd ?? 0))
+    // Packs are removed only while no key is held. Those of an index that is in force now stay until this change has ended.
+    if !packs.isInForce { try follow() }
     guard hasSequences,
       let byteCount = PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail),
       PackedHeader(header, nameDigest: name.digest, nameByteCount: name.fileName.utf8.count, sequence: 0) != nil
@@ -34,7 +36,7 @@ extension PackRecords {
   mutating func commit(
     _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom,
     replacing found: borrowing FoundRecord?, _ level: BlobStore.Durability.Level, movesGeneration: Bool = true,
-    keepsUse: Bool = false, _ hold: borrowing KeyHold
+    keepsUse: Bool = false, _ hold: inout KeyHold
   ) throws {
     let predecessor = PackedPredecessor(found)
     announce(room, predecessor, hold)
@@ -42,12 +44,12 @@ extension PackRecords {
       try write(header, payload, tail, as: name, in: room)
       if level > .none { try synchronize(room) }
     } catch {
-      try finish(hold)
+      try finish(&hold)
       throw error
     }
     try publishWritten(
       header, as: name, in: room, replacing: predecessor, level, movesGeneration: movesGeneration, keepsUse: keepsUse,
-      hold)
+      &hold)
   }
 
   /// Says in the stripe that a record is about to be written. The process that takes the stripe from a
@@ -61,14 +63,13 @@ extension PackRecords {
   /// - Throws: as `commit`.
   mutating func publishWritten(
     _ header: RecordHeader, as name: RecordPath, in room: borrowing PackRoom, replacing predecessor: PackedPredecessor,
-    _ level: BlobStore.Durability.Level, movesGeneration: Bool = true, keepsUse: Bool = false, _ hold: borrowing KeyHold
+    _ level: BlobStore.Durability.Level, movesGeneration: Bool = true, keepsUse: Bool = false, _ hold: inout KeyHold
   ) throws {
     let old = predecessor.address
     do {
       if let old { hold.announce(.old, StripeIntent(.record, at: old.rawValue)) }
       if movesGeneration {
-        let change = hold.beginPayloadChange(level)
-        defer { hold.end(change) }
+        hold.beginPayloadChange(level)
         try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate, keepsUse: keepsUse)
         if predecessor.isFile { removeFile(name) }
       } else {
@@ -82,7 +83,7 @@ extension PackRecords {
       hold.announce(.new, nil)
       throw error
     } catch {
-      try finish(hold)
+      try finish(&hold)
       throw error
     }
     let chunk = room.pack.entry(ofChunk: room.address.chunk)

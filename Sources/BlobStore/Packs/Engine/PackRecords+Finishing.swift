@@ -10,8 +10,8 @@ extension PackRecords {
   /// - Throws: `busy` where another process has a stripe for too long.
   mutating func finishAllStripes() throws {
     for stripe in 0..<ControlLayout.stripeCount {
-      let hold = try core.stripes.hold(UInt64(stripe))
-      try finish(hold)
+      var hold = try core.stripes.hold(UInt64(stripe))
+      try finish(&hold)
     }
   }
 
@@ -24,7 +24,11 @@ extension PackRecords {
     repeat {
       var busy: [Int] = []
       for stripe in left {
-        if let hold = try core.stripes.holdIfAvailable(UInt64(stripe)) { try finish(hold) } else { busy.append(stripe) }
+        if var hold = try core.stripes.holdIfAvailable(UInt64(stripe)) {
+          try finish(&hold)
+        } else {
+          busy.append(stripe)
+        }
       }
       left = busy
     } while !left.isEmpty && backoff.wait()
@@ -32,23 +36,26 @@ extension PackRecords {
   }
 
   /// Finishes what a dead holder of the stripe, or a failed change, has announced and not ended.
-  mutating func finish(_ hold: borrowing KeyHold) throws {
+  mutating func finish(_ hold: inout KeyHold) throws {
     for word in [ControlLayout.IntentWord.new, .old] {
       guard let intent = hold.intent(word) else { continue }
       // An exchange may have been made in one of two indexes only.
       control.settleGrowth()
-      try finish(intent, hold)
+      try finish(intent, &hold)
       hold.announce(word, nil)
     }
   }
 
-  private mutating func finish(_ intent: StripeIntent, _ hold: borrowing KeyHold) throws {
+  private mutating func finish(_ intent: StripeIntent, _ hold: inout KeyHold) throws {
     let address = PackAddress(rawValue: intent.address)
     guard let kind = intent.kind, address.canHoldRecord, let pack = try packs.files.pack(address.pack) else { return }
     // Before the header: a collector passes over a dead record without its stripe, and its chunk may be used anew since.
     guard !pack.deadBits(ofChunk: address.chunk).isDead(address), let fileName = try fileName(of: pack, address, hold),
       let path = core.layout(of: open).path(ofFileName: fileName)
     else { return }
+    // Whether or not the record counts in the end, loads may have found the other one since the change was cut off.
+    let change = hold.beginChange(ofOther: path.digest)
+    defer { hold.endChange(ofOther: change) }
     while true {
       if !packs.isInForce { try follow() }
       let isCurrent = packs.index.find(path.digest, at: address) != nil

@@ -13,7 +13,7 @@ extension PackRecords {
   ///   it would be.
   /// - Throws: `DamagedRecord`; what the closure throws.
   mutating func changeHeader(
-    of name: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold,
+    of name: RecordPath, _ now: UnixTime, _ level: BlobStore.Durability.Level, _ hold: inout KeyHold,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome? {
     guard let (found, content) = try content(of: name) else { return nil }
@@ -22,7 +22,7 @@ extension PackRecords {
     if case .unchanged(let outcome) = try change(&header) { return outcome }
     if try noteUse(found, name, from: content.header, to: header) { return .done }
     let changed = PackedContent(header: header, body: content.body)
-    return try rewrite(found, name, from: content, to: changed, level, hold) ? .done : nil
+    return try rewrite(found, name, from: content, to: changed, level, &hold) ? .done : nil
   }
 
   /// - Returns: whether the index alone can say what has changed.
@@ -44,14 +44,14 @@ extension PackRecords {
   /// - Returns: false, with nothing changed, if it finds no room in a pack.
   private mutating func rewrite(
     _ found: PackedFinding, _ name: RecordPath, from before: PackedContent, to content: PackedContent,
-    _ level: BlobStore.Durability.Level, _ hold: borrowing KeyHold
+    _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
   ) throws -> Bool {
     let old = RecordSize(bytes: before.header.fileByteCount, isLocked: before.header.isLocked)
     let new = RecordSize(bytes: content.header.fileByteCount, isLocked: content.header.isLocked)
     var counted = before.header
     counted.refCount = content.header.refCount
     if counted == content.header, before.body == content.body,
-      let pack = try writeInPlace(found, name, refCount: content.header.refCount, level, hold)
+      let pack = try writeInPlace(found, name, refCount: content.header.refCount, level, &hold)
     {
       hold.count(from: old, to: new)
       if level > .none { try pack.synchronize() }
@@ -66,14 +66,14 @@ extension PackRecords {
     try commit(
       content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
       replacing: found, level, movesGeneration: before.body != content.body,
-      keepsUse: before.header.updateTime == content.header.updateTime, hold)
+      keepsUse: before.header.updateTime == content.header.updateTime, &hold)
     hold.count(from: old, to: new)
     try synchronizeUnlinks(of: name, level, hold)
     return true
   }
 
   /// - Returns: nil also where the volume has no room for a chunk: a file takes less.
-  private func roomIfAny(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
+  private mutating func roomIfAny(for header: RecordHeader, _ name: RecordPath, isDurable: Bool) throws -> PackRoom? {
     do {
       return try room(for: header, name, isDurable: isDurable)
     } catch let error as FileError where error.isLackOfRoom {
@@ -87,7 +87,7 @@ extension PackRecords {
   ///   copy of it.
   private mutating func writeInPlace(
     _ found: PackedFinding, _ name: RecordPath, refCount: UInt32, _ level: BlobStore.Durability.Level,
-    _ hold: borrowing KeyHold
+    _ hold: inout KeyHold
   ) throws -> PackFile? {
     let address = found.entry.address
     guard let pack = try packs.files.pack(address.pack), pack.entry(ofChunk: address.chunk).chunkClass == .durable,
@@ -113,7 +113,7 @@ extension PackRecords {
   ///
   /// - Returns: nil if no entry leads to a record of the name, or it does not fit into a pack with it.
   mutating func changeExtension(
-    of name: RecordPath, _ now: UnixTime, _ hold: borrowing KeyHold, _ change: (inout RecordExtension) -> Void
+    of name: RecordPath, _ now: UnixTime, _ hold: inout KeyHold, _ change: (inout RecordExtension) -> Void
   ) throws -> BlobStore.Outcome? {
     guard let (found, content) = try content(of: name) else { return nil }
     guard content.header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .notFound }
@@ -130,6 +130,6 @@ extension PackRecords {
       PackLayout.recordByteCount(name: name.fileName.utf8.count, payload: payload, tail: tail.count) != nil
     else { return nil }
     let level = core.configuration.durability.level(concernsLock: content.header.isLocked)
-    return try rewrite(found, name, from: content, to: changed, level, hold) ? .done : nil
+    return try rewrite(found, name, from: content, to: changed, level, &hold) ? .done : nil
   }
 }

@@ -12,9 +12,10 @@ extension PackRecords {
   ///   - address: where it lies. A record that lies elsewhere by now is left alone.
   ///   - spare: a chunk to use where the volume is full.
   mutating func move(
-    _ name: RecordPath, from address: PackAddress, spare: PackFiles.Spare?, _ hold: borrowing KeyHold
+    _ name: RecordPath, from address: PackAddress, spare: PackFiles.Spare?, _ hold: inout KeyHold
   ) throws {
-    try finish(hold)
+    try finish(&hold)
+    if !packs.isInForce { try follow() }
     guard let (found, content) = try soundContent(of: name), found.entry.address == address,
       let source = try packs.files.pack(address.pack)
     else { return }
@@ -30,7 +31,7 @@ extension PackRecords {
     // A record that is durable stays so: its copy is on the medium before the record is marked as dead.
     try commit(
       content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
-      replacing: old, isDurable ? .barrier : .none, movesGeneration: false, keepsUse: true, hold)
+      replacing: old, isDurable ? .barrier : .none, movesGeneration: false, keepsUse: true, &hold)
   }
 
   /// - Returns: nil also for a damaged record.

@@ -15,12 +15,11 @@ extension PackRecords {
   /// - Throws: where it cannot be said to be on the medium, it is removed all the same.
   mutating func remove(
     _ name: RecordPath, at address: UInt64, _ level: BlobStore.Durability.Level, as kind: StripeIntent.Kind = .record,
-    counting size: RecordSize? = nil, erasing isErased: Bool = false, _ hold: borrowing KeyHold
+    counting size: RecordSize? = nil, erasing isErased: Bool = false, _ hold: inout KeyHold
   ) throws -> Bool {
     let address = PackAddress(rawValue: address)
     hold.announce(.old, StripeIntent(kind, at: address.rawValue))
-    let change = hold.beginPayloadChange(level)
-    defer { hold.end(change) }
+    hold.beginPayloadChange(level)
     let isRemoved = try takeAway(name, address, erasing: isErased)
     if isRemoved, let size { hold.count(from: size, to: nil) }
     // In all packs, because an older record of the key may lie in another one, whose bit is not on the medium yet.

@@ -124,10 +124,21 @@ extension PackRecords {
     return try searchAgain(name, look)
   }
 
-  /// The search again, in the index that is in force by now.
+  /// How often a search is made again without the key's stripe, because an entry has changed meanwhile.
+  private static let searchesBesideChanges = 64
+
+  /// The search again, in the index that is in force by now. In the end it is made under the key's stripe, where no entry changes.
+  ///
+  /// - Throws: `busy` where another process has the stripe for too long.
   @inline(never)
   private func searchAgain<Look: PackedLook>(_ name: RecordPath, _ look: Look) throws -> PackSearch<Look.Result> {
     var records = self
+    for _ in 0..<Self.searchesBesideChanges {
+      if !records.packs.isInForce { try records.follow() }
+      if let result = try records.searchOnce(name, isCached: false, look) { return result }
+    }
+    let hold = try core.stripes.hold(name.digest)
+    defer { extendLifetime(hold) }
     while true {
       if !records.packs.isInForce { try records.follow() }
       if let result = try records.searchOnce(name, isCached: false, look) { return result }

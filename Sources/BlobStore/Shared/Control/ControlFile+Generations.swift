@@ -11,7 +11,7 @@ extension ControlFile {
     return generationBase &+ UInt64(changes)
   }
 
-  /// A generation that is odd because a change is under way.
+  /// A generation that is odd because a change is in progress.
   struct OddGeneration {
     fileprivate let offset: Int
     fileprivate let value: UInt32
@@ -19,26 +19,31 @@ extension ControlFile {
 
   /// Makes a key's generation odd, for a change of its payload. Under the key's hold, which keeps others off it too.
   ///
-  /// - Returns: nil where there are no generations.
+  /// - Returns: `nil` where there are no generations.
   func beginChange(of digest: UInt64) -> OddGeneration? {
     guard isMapped else { return nil }
     let offset = ControlLayout.generationOffset(of: digest)
     return file.withWord(at: offset, as: UInt32.self) { generation in
       let before = generation.load(ordering: .relaxed)
       // Odd already, if a process died here: it stays odd, and changes all the same.
-      let odd = before % 2 == 0 ? before &+ 1 : before &+ 2
+      let step: UInt32 = before % 2 == 0 ? 1 : 2
       // A reader that sees the change's effect on disk must see this too; a system call lies between.
-      generation.store(odd, ordering: .sequentiallyConsistent)
+      let odd = generation.wrappingAdd(step, ordering: .sequentiallyConsistent).newValue
       return OddGeneration(offset: offset, value: odd)
     }
   }
 
-  /// Makes the generation even again, and another than before.
-  func endChange(_ generation: OddGeneration) {
-    file.withWord(at: generation.offset, as: UInt32.self) {
-      $0.store(generation.value &+ 1, ordering: .sequentiallyConsistent)
+  /// Makes the generation even again, and another than before. It never decreases, because a number that comes back would make
+  /// a blob valid that a memory tier has kept since.
+  func endChange(_ change: OddGeneration) {
+    file.withWord(at: change.offset, as: UInt32.self) { generation in
+      let ended = generation.wrappingAdd(1, ordering: .sequentiallyConsistent)
+      assert(ended.oldValue == change.value, "two changes of one generation at once")
     }
   }
+
+  /// The generation once a change has ended.
+  func generation(after change: OddGeneration) -> UInt64 { generationBase &+ UInt64(change.value &+ 1) }
 
   /// The history of the keys with a digest.
   func history(of digest: UInt64) -> KeyHistory {

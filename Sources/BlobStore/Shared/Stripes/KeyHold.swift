@@ -12,6 +12,8 @@ struct KeyHold: ~Copyable {
   private let control: ControlFile?
   /// What keeps other processes off.
   private let exclusion: Exclusion
+  /// The key's generation, odd since this hold changes what loads find; `nil` before the first such step.
+  private var changed: ControlFile.OddGeneration?
 
   /// What keeps other processes off a key.
   enum Exclusion: ~Copyable {
@@ -35,6 +37,8 @@ struct KeyHold: ~Copyable {
   }
 
   deinit {
+    // Only now: a process that is killed earlier leaves the generation odd, and no memory tier answers by an odd one.
+    if let changed { control?.endChange(changed) }
     // Before the stripe, which ends after this: threads of one process share the locks of its file.
     switch exclusion {
     case .stripeWord: control?.freeWord(of: ControlLayout.stripe(of: digest))
@@ -45,36 +49,51 @@ struct KeyHold: ~Copyable {
     }
   }
 
-  /// The key's generation, which no other change can move meanwhile; nil where there are none.
-  var generation: UInt64? { control?.generation(of: digest) }
+  /// The key's generation once this hold has ended, which no other change can move meanwhile; `nil` where there are none.
+  var generation: UInt64? {
+    guard let control else { return nil }
+    return changed.map(control.generation(after:)) ?? control.generation(of: digest)
+  }
 
   /// The key's history, to which nothing but a wipe can add meanwhile.
-  var history: KeyHistory { control?.history(of: digest) ?? KeyHistory() }
+  var history: KeyHistory {
+    guard var history = control?.history(of: digest) else { return KeyHistory() }
+    history.generation = generation
+    return history
+  }
 }
 
 // MARK: - Changes
 
 extension KeyHold {
-  /// A change of a payload that has begun.
-  struct PayloadChange {
-    /// nil where there are no generations.
-    fileprivate let generation: ControlFile.OddGeneration?
-  }
-
-  /// Begins a change that replaces or removes the payload, so that memory tiers and late readers notice.
+  /// Begins a change of what loads of the key find, so that memory tiers and late readers notice it.
   ///
-  /// - Returns: the change, which must be ended whether it succeeds or not.
-  func beginPayloadChange(_ level: BlobStore.Durability.Level) -> PayloadChange {
+  /// The generation is odd from the first such step until the hold ends, whatever happens in between: steps may follow each other,
+  /// fail, or be finished for a dead process, and no reader can take an intermediate state for a settled one. To begin again is
+  /// harmless.
+  mutating func beginPayloadChange(_ level: BlobStore.Durability.Level) {
     willChange(level)
-    return PayloadChange(generation: control?.beginChange(of: digest))
+    if changed == nil { changed = control?.beginChange(of: digest) }
   }
 
-  func end(_ change: PayloadChange) {
-    if let generation = change.generation { control?.endChange(generation) }
+  /// Begins such a change of another key of the stripe, which a dead process has left unfinished.
+  ///
+  /// - Returns: The change, which must be ended with `endChange(ofOther:)`; `nil` if it ends with the hold.
+  mutating func beginChange(ofOther other: UInt64) -> ControlFile.OddGeneration? {
+    precondition(covers(other))
+    guard ControlLayout.generationOffset(of: other) != ControlLayout.generationOffset(of: digest) else {
+      beginPayloadChange(.none)
+      return nil
+    }
+    return control?.beginChange(of: other)
   }
 
-  /// Tells watchers of the key that it has changed, though it has nothing on disk.
-  func noteChange() { end(beginPayloadChange(.none)) }
+  func endChange(ofOther change: ControlFile.OddGeneration?) {
+    if let change { control?.endChange(change) }
+  }
+
+  /// Notifies watchers of the key that it has changed, although nothing is stored under it.
+  mutating func noteChange() { beginPayloadChange(.none) }
 
   /// A change is about to be made, also one of a header alone.
   func willChange(_ level: BlobStore.Durability.Level) {

@@ -70,9 +70,9 @@ extension StoreCore {
   private func repaired(_ entry: RecordEntry, _ policy: BlobStore.DamagePolicy) -> BlobStore.VerificationFinding? {
     guard policy != .report, entry.state == .damaged, let path = entry.path else { return .record(entry) }
     do {
-      guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
+      guard var hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
       guard case .damaged = try verifyRecord(path) else { return .record(entry) }
-      try discard(path, policy, hold)
+      try discard(path, policy, &hold)
       return .repaired(entry)
     } catch {
       // One file that is in use or cannot be removed does not keep the others from it.

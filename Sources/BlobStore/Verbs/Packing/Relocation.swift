@@ -124,7 +124,7 @@ struct Relocation {
 
 extension Relocation {
   private func moveToPack(_ path: RecordPath, _ records: inout PackRecords) throws -> Fate {
-    guard let hold = try core.holdIfAvailable(path.digest) else { return .busy }
+    guard var hold = try core.holdIfAvailable(path.digest) else { return .busy }
     let judge = core.judge(at: core.configuration.now())
     let found = try core.lookInSubdirectory(of: path, open) { directory in
       try core.recordToRemove(at: path, in: directory, of: open, by: judge)
@@ -140,7 +140,7 @@ extension Relocation {
     let (payload, bytes) = (Int(header.payloadSize), unsafe body.span.bytes)
     try records.commit(
       header, bytes.extracting(first: payload), bytes.extracting(droppingFirst: payload), as: path, in: room,
-      replacing: found, level, hold)
+      replacing: found, level, &hold)
     try records.synchronizeUnlinks(of: path, level, hold)
     return .moved(header.fileByteCount)
   }
@@ -187,7 +187,7 @@ extension Relocation {
 
 extension Relocation {
   private func moveToFile(_ path: RecordPath) throws -> Fate {
-    guard let hold = try core.holdIfAvailable(path.digest) else { return .busy }
+    guard var hold = try core.holdIfAvailable(path.digest) else { return .busy }
     let judge = core.judge(at: core.configuration.now())
     guard let found = try core.records.findPacked(path, of: open, by: judge, comparesPayload: true) else {
       return .gone
@@ -198,7 +198,7 @@ extension Relocation {
     case .damaged: return .damaged
     case .unreadable(let error): throw error
     }
-    try core.records.moveToFile(path, in: open, hold)
+    try core.records.moveToFile(path, in: open, &hold)
     return .moved(found.byteCount)
   }
 }

@@ -123,7 +123,7 @@ import Testing
   @Test func aChunkWithARecordInFlightIsLeftAlone() throws {
     let (store, other) = try (store(), store())
     try store.store(Self.payload(1), for: "first")
-    let records = try records(store)
+    var records = try records(store)
     let slow = try store.core.path(for: "slow")
     let payload = Self.payload(2)
     var header = RecordHeader(updateTime: UInt64(cache.now), payloadSize: UInt64(payload.count))
@@ -142,8 +142,8 @@ import Testing
       try compact(other)
       #expect(try #require(try records.packs.files.pack(0)).entry(ofChunk: 0).state.kind == .sealed)
       var change = records
-      try change.commit(
-        header, payload.bytes, RawSpan(), as: slow, in: room, replacing: nil, .none, store.core.hold(slow.digest))
+      var hold = try store.core.hold(slow.digest)
+      try change.commit(header, payload.bytes, RawSpan(), as: slow, in: room, replacing: nil, .none, &hold)
     }
     #expect(try other.load("slow")?.payload == payload)
     try other.remove("slow")

@@ -172,9 +172,7 @@ import Testing
   // MARK: A store
 
   /// Room counts as in flight until its record is published.
-  @Test(arguments: [SystemCall.write, .exchangeEntry, .freeStripe]) func aStoreInFlightIsCounted(
-    call: SystemCall
-  ) throws {
+  @Test(arguments: [SystemCall.write, .exchangeEntry]) func aStoreInFlightIsCounted(call: SystemCall) throws {
     let store = try tracedStore(Self.packing)
     try store.store(payload(10), for: "another")
     let chunk = try #require(try store.core.packs()?.files.pack(0)).entry(ofChunk: 0)

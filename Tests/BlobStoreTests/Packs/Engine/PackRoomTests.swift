@@ -41,6 +41,27 @@ import Testing
     #expect(try store.load("key")?.payload == payload(101))
   }
 
+  /// A store that is refused was judged before room was set aside for it, so it leaves no hole in the chunk.
+  @Test func aRefusedStoreTakesNoRoom() throws {
+    let store = try store {
+      $0.limits.size = 4000
+      $0.limits.collectsOnStore = true
+      $0.access.lockTimeout = .zero
+    }
+    try store.store(payload(100), for: "key")
+    let open = try #require(try store.core.root.opened())
+    let chunk = try #require(try store.core.records.packs(of: open)?.packs.files.pack(0)).entry(ofChunk: 0)
+    let end = chunk.end
+    let refused = payload(100, 2)
+    for _ in 0..<50 {
+      let receipt = try store.storeWithReceipt(
+        refused.bytes, nil, for: "key", ttl: nil, locks: .none, if: StoreCondition { _ in false })
+      #expect(receipt == nil)
+    }
+    #expect(chunk.end == end)
+    #expect(try store.load("key")?.payload == payload(100))
+  }
+
   /// A record that is locked moves to a chunk for durable ones, or is locked as a file.
   @Test func aLockMakesAFile() throws {
     let store = try store(files: trace.files)

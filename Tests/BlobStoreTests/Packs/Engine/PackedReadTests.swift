@@ -34,6 +34,29 @@ import Testing
     #expect(throws: BlobStoreError.self) { try reader.load("first") }
   }
 
+  /// A load holds no lock, so what others do to the key must not keep it from ending: neither for a hit in a file nor for a miss.
+  @Test(arguments: [true, false]) func aLoadEndsWhileTheKeyChanges(isThere: Bool) throws {
+    let (other, trace, calls) = (try store { $0.access.lockTimeout = .zero }, CallTrace(), CallCount())
+    try other.store(payload(100), for: "packed")
+    if isThere { try other.store(payload(9000), for: "key") }
+    let reader = try store(files: trace.files)
+    #expect(try reader.load("packed") != nil)
+    trace.onCall { call, path in
+      guard call == .openBeneath, path.string.hasSuffix("/key") else { return nil }
+      calls.add(1)
+      #expect(calls.value < 100)
+      do {
+        // Each changes the key's generation. In the end the load has the key's stripe, so that nobody changes it.
+        if isThere { try other.store(payload(9000), for: "key") } else { try other.remove("key") }
+      } catch {
+        #expect((error as? BlobStoreError)?.code == .busy && !isThere)
+      }
+      return nil
+    }
+    #expect(try reader.load("key")?.payload == (isThere ? payload(9000) : nil))
+    #expect(calls.value > 1)
+  }
+
   /// A store that finds the pack shorter than an entry says reads by a call, and tells the damage.
   @Test func whatWasCutOffIsNotReadFromMemory() throws {
     try store().store(payload(100), for: "key")
