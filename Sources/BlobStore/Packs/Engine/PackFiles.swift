@@ -91,6 +91,17 @@ final class PackFiles: Sendable {
   }
 }
 
+// MARK: - Removal
+
+extension PackFiles {
+  /// Unlinks all packs, their indexes and their checkpoint. The first pack is the last to go: a process that is killed in between
+  /// leaves a directory in which packs are found, and the others with it.
+  func removeAll() throws {
+    for name in [PackCheckpoint.name, PackIndex.nextName, PackIndex.name] { try directory.unlinkOwn(name) }
+    for pack in try all().reversed() { try directory.unlinkOwn(PackFile.name(pack.number)) }
+  }
+}
+
 // MARK: - Room
 
 /// Room for one record, in a chunk that is left alone until this value ends.

@@ -207,6 +207,39 @@ final class PackHolder: Sendable {
   }
 }
 
+// MARK: - Removal
+
+extension PackHolder {
+  /// Removes the packs of a directory and their index if no record is stored in them.
+  ///
+  /// No key is held meanwhile, so no change is under way. A process that has them open finds that its index is no longer in force,
+  /// and then that there are no packs. Before their names go, the marks of their dead records are on the medium: a power cut that
+  /// keeps a pack must not bring back what lies in it.
+  ///
+  /// System calls: a sync of each pack, two calls to unlink each file, and a sync of the root.
+  ///
+  /// - Returns: `false` if a record is left, a change is under way, or another process makes an index.
+  func removeEmptyPacks(_ packs: Packs, of open: OpenRoot) throws -> Bool {
+    let (files, control) = (packs.files, packs.control)
+    guard packs.index.hasNoEntries else { return false }
+    try files.synchronize()
+    let isRemoved =
+      try withoutOtherMakers(of: files, control) {
+        try stripes.whileNothingChanges(in: control) {
+          guard packs.isInForce, packs.index.hasNoEntries else { return false }
+          // From here on no process believes the index that it has open.
+          control.setPackIndexNumber(0)
+          control.forgetIntents()
+          opened.withLock { $0 = nil }
+          try files.removeAll()
+          return try open.directory.removeSubdirectory(PackDirectory.name)
+        } ?? false
+      } ?? false
+    if isRemoved { try open.directory.synchronize() }
+    return isRemoved
+  }
+}
+
 // MARK: - Growth
 
 extension PackHolder {

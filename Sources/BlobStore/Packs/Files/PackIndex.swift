@@ -183,6 +183,17 @@ extension PackIndex {
   }
 }
 
+extension PackIndex {
+  /// A Boolean value that indicates whether no entry is in use. All buckets are read, because killed processes leave counts behind.
+  ///
+  /// - Complexity: O(*n*) for *n* buckets.
+  var hasNoEntries: Bool {
+    var isEmpty = true
+    forEachEntry { _ in isEmpty = false }
+    return isEmpty
+  }
+}
+
 // MARK: - All buckets
 
 extension PackIndex {

@@ -13,14 +13,23 @@ extension BlobStore {
     try withErrorContext("pack") { try core.relocate(to: .packs) }
   }
 
-  /// Gives each packed record a file to itself, as `packRecords` moves them the other way. Packing may be on or off.
+  /// Turns packing off for the directory and gives each packed record a file of its own, as `packRecords` moves them the other way.
   ///
-  /// The chunks that become empty are for the next collection.
+  /// The directory's settings say `packing off` before the first record moves, so that programs which follow them pack nothing more.
+  /// The packs are removed once no record is left in them. They stay if records were busy, or could not be moved, or if a program
+  /// whose own configuration packs has stored others meanwhile; another call goes on.
   ///
-  /// - Throws: `notACache`; `fileSystem` where the volume is full.
+  /// - Throws: `notACache`; `busy` if a collection or another change of the settings goes on for too long; `fileSystem` where the
+  ///   volume is full.
   /// - Complexity: a walk over all records; for each that moves, a read and a new file.
   public func unpackRecords() throws(BlobStoreError) -> RelocationReport {
-    try withErrorContext("unpack") { try core.relocate(to: .files) }
+    try withErrorContext("unpack") {
+      let report = try core.relocate(to: .files)
+      if let open = try core.root.opened(), let packs = try core.records.packs(of: open) {
+        _ = try core.packHolder.removeEmptyPacks(packs.packs, of: open)
+      }
+      return report
+    }
   }
 }
 
@@ -35,11 +44,22 @@ extension StoreCore {
     guard configuration.mayPack || destination == .files else { throw packingIsOff }
     try requireCache()
     guard let open = try root.opened() else { return BlobStore.RelocationReport() }
+    if destination == .files { try turnPackingOff(in: open) }
     if destination == .packs, try Publisher(core: self, keeper: nil).madeRoot().packing == .off { throw packingIsOff }
     var relocation = Relocation(of: self, in: open, to: destination)
     try relocation.run()
     return relocation.report
   }
+
+  private func turnPackingOff(in open: OpenRoot) throws {
+    let said = try open.settings()?.packing
+    guard try said != .off && (said != nil || records.packs(of: open) != nil) else { return }
+    try BlobStore.changeSettings(of: root.path, lockTimeout: configuration.access.lockTimeout, files: root.files) {
+      $0.packing = .off
+    }
+    try root.lookAtSettings(of: open)
+  }
+
   private var packingIsOff: BlobStoreError {
     BlobStoreError(.invalidConfiguration, "packing is off for this directory", path: root.path)
   }

@@ -90,8 +90,39 @@ import Testing
     try expectItems(store)
     #expect(try store.usageEstimate() == before)
     try store.checkInvariants()
-    // Nothing of them is left in chunks after the next collection, but for those that this process fills.
     #expect(try store.packUsage().liveBytes == 0)
+    // The packs are removed, and programs that follow the settings make no others.
+    #expect(try !cache.exists(".packs"))
+    #expect(try BlobStore.settings(of: cache.root).packing == .off)
+    let follower = try cache.store {
+      $0.packing = nil
+      $0.layout.naming = naming
+    }
+    try follower.store(payload(7), for: "later")
+    #expect(try recordFiles().count == 7)
+    // A program whose own configuration packs makes new ones, and programs that have had the old ones open find them.
+    try store.store(payload(8), for: "later")
+    #expect(try recordFiles().count == 6)
+    #expect(try plain.load("later")?.payload == payload(8))
+    #expect(try follower.load("later")?.payload == payload(8))
+    try expectItems(store)
+  }
+
+  /// An expired record does not move, and its pack stays with it until a collection has removed the record.
+  @Test func packsStayWithTheRecordsThatStay() throws {
+    let store = try packing()
+    try store.store(payload(10), for: "brief", ttl: .seconds(60))
+    try store.store(payload(20), for: "long", ttl: .seconds(6000))
+    cache.clock.advance(by: 100)
+    let report = try store.unpackRecords()
+    #expect([report.moved, report.expired] == [1, 1])
+    #expect(try cache.exists(".packs/p-0"))
+    #expect(try store.usage().packedRecords == 1)
+    #expect(try store.collect().expired == 1)
+    _ = try store.unpackRecords()
+    #expect(try !cache.exists(".packs"))
+    #expect(try store.load("long")?.payload == payload(20))
+    try store.checkInvariants()
   }
 
   /// What was cut off goes on: here, a bound was lower.
