@@ -26,7 +26,7 @@ package enum NameEscapes {
   /// - Returns: nil if a `%` lacks two hexadecimal digits, or if the bytes are not UTF-8.
   package static func decode(_ name: String) -> String? {
     guard name.utf8.contains(UInt8(ascii: "%")) else { return name }
-    return PercentEncoding.bytes(decoding: name[...], digit: Hexadecimal.upperCaseValue).flatMap {
+    return PercentEncoding.bytes(decoding: Substring(name), digit: Hexadecimal.upperCaseValue).flatMap {
       String(validating: $0, as: UTF8.self)
     }
   }

@@ -38,7 +38,8 @@ extension ControlFile {
   func endChange(_ change: OddGeneration) {
     file.withWord(at: change.offset, as: UInt32.self) { generation in
       let ended = generation.wrappingAdd(1, ordering: .sequentiallyConsistent)
-      assert(ended.oldValue == change.value, "two changes of one generation at once")
+      // Otherwise, two changes of one generation were made at once.
+      assert(ended.oldValue == change.value)
     }
   }
 

@@ -1,11 +1,12 @@
 import BlobRecord
-import BlobStore
 import Foundation
 import Locks
 import Posix
 import SystemPackage
 import TestSupport
 import Testing
+
+@testable import BlobStore
 
 /// Invariant I3: a generation is odd from the first step that changes what loads find to the last one, whoever makes it.
 ///
@@ -74,8 +75,27 @@ import Testing
     #expect(sightings.withLock { $0.conflicts } == [])
   }
 
-  /// The process is killed before each call. A copy of the directory has no locks of the living, so its next change finishes it.
-  @Test(arguments: Change.allCases) func aFinishedChangeHasAGenerationOfItsOwn(change: Change) throws {
+  /// A key whose stripe is that of "key", and whose generation is another one.
+  private static func neighbor(in store: BlobStore) throws -> BlobKey {
+    let digest = try store.core.path(for: "key").digest
+    var number = 0
+    while true {
+      let key = BlobKey("neighbor \(number)")
+      let other = try store.core.path(for: key).digest
+      if ControlLayout.stripe(of: other) == ControlLayout.stripe(of: digest),
+        ControlLayout.generationOffset(of: other) != ControlLayout.generationOffset(of: digest)
+      {
+        return key
+      }
+      number += 1
+    }
+  }
+
+  /// The process is killed before each call. A copy of the directory has no locks of the living, so its next change finishes it: one
+  /// of the key, or of a key that shares its stripe.
+  @Test(arguments: Change.allCases, [true, false])
+  func aFinishedChangeHasAGenerationOfItsOwn(change: Change, isFinishedByAnotherKey: Bool) throws {
+    let neighbor = try Self.neighbor(in: cache.store(Self.configure))
     var (call, wasReached) = (0, true)
     while wasReached {
       let (cache, copy, trace) = (try Cache(), try Cache(), CallTrace())
@@ -97,9 +117,13 @@ import Testing
       var sightings = Sightings()
       let other = try copy.store(Self.configure)
       try sightings.look(at: other, "before it is finished")
-      // A change of the key that leaves its blob as it is.
-      try other.lock("key")
-      try other.unlock("key")
+      if isFinishedByAnotherKey {
+        try other.store(payload(10), for: neighbor)
+      } else {
+        // A change of the key that leaves its blob as it is.
+        try other.lock("key")
+        try other.unlock("key")
+      }
       try sightings.look(at: other, "after it was finished")
       #expect(sightings.conflicts == [], "killed before call \(call)")
       call += 1
