@@ -69,7 +69,7 @@ extension BlobCache {
 extension BlobCache {
   /// Makes one collection of the directory.
   ///
-  /// It removes expired records and, with a limit, the longest unused ones. Uses that only memory knows are written
+  /// It removes expired records and, with a limit, those that are first in the order of eviction. Uses that only memory knows are written
   /// first. A cancelled task ends it after the current file, and the report says so.
   ///
   /// - Throws: as `BlobStore.collect`; `CancellationError` while it waits for a thread; `closed`.

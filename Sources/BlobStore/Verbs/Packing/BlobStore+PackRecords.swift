@@ -54,9 +54,10 @@ extension StoreCore {
   private func turnPackingOff(in open: OpenRoot) throws {
     let said = try open.settings()?.packing
     guard try said != .off && (said != nil || records.packs(of: open) != nil) else { return }
-    try BlobStore.changeSettings(of: root.path, lockTimeout: configuration.access.lockTimeout, files: root.files) {
-      $0.packing = .off
-    }
+    let access = configuration.access
+    try BlobStore.changeSettings(
+      of: root.path, allowsWorldWritable: access.allowsWorldWritable, lockTimeout: access.lockTimeout, files: root.files
+    ) { $0.packing = .off }
     try root.lookAtSettings(of: open)
   }
 

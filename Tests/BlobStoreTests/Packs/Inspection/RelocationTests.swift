@@ -125,6 +125,18 @@ import Testing
     try store.checkInvariants()
   }
 
+  /// Settings are written there only for a program that allows such a directory, as this one does.
+  @Test func recordsLeavePacksWhereEverybodyMayWrite() throws {
+    try cache.makeDirectory("")
+    try check(chmod(cache.path(""), 0o777), "chmod")
+    let store = try packing { $0.access.allowsWorldWritable = true }
+    try store.store(payload(10), for: "key")
+    #expect(try store.usage().packedRecords == 1)
+    #expect(try store.unpackRecords().moved == 1)
+    #expect(try !cache.exists(".packs"))
+    #expect(try store.load("key")?.payload == payload(10))
+  }
+
   /// What was cut off goes on: here, a bound was lower.
   @Test func theRestIsMovedByAnotherCall() throws {
     try fill(try cache.store())
