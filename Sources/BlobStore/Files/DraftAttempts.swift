@@ -91,17 +91,17 @@ struct DraftAttempts: Equatable {
 
 /// A record in a recycled file needs a new file, as a look at its place has shown.
 ///
-/// Either it must be on the medium before it takes its place, because the record there is locked. Or what the file held
-/// before must not come back with a power cut any more.
+/// There are three reasons: the record must be on the medium before it takes its place, because the record there is
+/// locked; what the file held before must not come back with a power cut any more; or another program has put a file
+/// in the place since the store looked there.
 struct UnfitForRecycling: Error {}
 
 extension FileError {
   /// Whether the call gives a recycled file its place, and might give it to a new file.
   ///
-  /// It might not where there is no room or no directory, nor where another process has just taken the name.
+  /// It might not where there is no room or no directory.
   fileprivate var mayBeOfRecycledFilesOnly: Bool {
     [.rename, .renameExchange, .renameNoReplace, .lease].contains(call) && !isLackOfRoom && !isLackOfDirectory
-      && errno != .fileExists
   }
 
   /// Whether the caller may not change a directory.

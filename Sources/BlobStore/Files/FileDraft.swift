@@ -183,13 +183,16 @@ struct FileDraft: ~Copyable {
     didPublish()
   }
 
-  /// Takes a name that was free a moment ago. Another program, without the stripe, may have put something there since.
-  /// A file from the recycling bin leaves that alone.
-  mutating func commitNew(as fileName: String) throws(FileError) {
+  /// Takes a name that was free a moment ago. Another program, which does not hold the key, may have put something there
+  /// since.
+  ///
+  /// - Throws: `UnfitForRecycling` in that case, so that the store looks again, and replaces what is there with a new
+  ///   file. A file from the recycling bin must not be published over a file whose record was not read.
+  mutating func commitNew(as fileName: String) throws {
     guard isRecycled else { return try replace(fileName) }
     switch try renameIfAbsent(to: fileName) {
     case true: didPublish()
-    case false: throw FileError(.renameNoReplace, Location(subdirectory.directory.path, fileName), .fileExists)
+    case false: throw UnfitForRecycling()
     case nil: try replace(fileName)
     }
   }

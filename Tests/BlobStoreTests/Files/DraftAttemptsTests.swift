@@ -35,13 +35,6 @@ import Testing
     #expect(!attempts.mayRecycle)
   }
 
-  @Test func aRecycledFileWhoseNameWasTakenIsAnError() {
-    var attempts = all
-    let step = attempts.step(after: error(.renameNoReplace, .fileExists), of: .recycled, refusesUnnamed: false)
-    #expect(step == .giveUp)
-    #expect(attempts == all)
-  }
-
   @Test func aRecordThatIsUnfitForRecyclingGetsANewFile() {
     var attempts = all
     #expect(attempts.step(after: UnfitForRecycling(), of: .recycled, refusesUnnamed: false) == .again)
