@@ -63,9 +63,16 @@ import Testing
 
   /// T9: a store whose first try has failed waits for the next one, but for no pause.
   @Test func aStoreThatIsTriedAgainDoesNotWaitForAPause() async throws {
-    let cache = try first.node(engine) { $0.remote?.maxConcurrentChanges = 5 }
+    // The pauses between tries are slept by this clock, so no second try begins before the fifth first try has failed.
+    let clock = SteppedClock()
+    let cache = try first.node(engine) {
+      $0.remote?.maxConcurrentChanges = 5
+      $0.remote?.clock = clock
+      $0.remote?.deadlines.firstByte = .seconds(1 << 20)
+      $0.remote?.deadlines.progress = .seconds(1 << 20)
+    }
     engine.fault(.fail(.unreachable))
-    // Five first tries fail together, and the last one ends the trying. Time stands still, so the pause does not end.
+    // Five first tries fail together, and the last failure opens the circuit breaker, whose time stands still too.
     engine.hold { [engine] _ in while engine.requests.count < 5 { await Task.yield() } }
     try await withThrowingTaskGroup { group in
       for number in 0..<5 {
@@ -78,7 +85,10 @@ import Testing
     engine.hold(nil)
     first.uptime.advance(by: 60)
     // The changes have stayed.
-    try await until { engine.objects.count == 5 }
+    try await until {
+      clock.advance(by: .seconds(60))
+      return engine.objects.count == 5
+    }
   }
 
   /// R4: the engine is tried again, and comes back.
