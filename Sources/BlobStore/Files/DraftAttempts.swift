@@ -3,9 +3,16 @@ internal import SystemPackage
 
 /// Which way a store tries next to put its record in its place.
 ///
-/// A value that learns from the last error alone, and makes no call. The cheapest way comes first: a file of the
+/// A value that learns from the last error alone, and makes no call. The cheapest way comes first: a pack, a file of the
 /// recycling bin, then one without a name, then one with a name beside the record's.
 struct DraftAttempts: Equatable {
+  /// How a draft was made, which decides what its errors may mean.
+  enum Kind {
+    case packed, recycled, unnamed, named
+  }
+
+  /// Whether the record may lie in a pack.
+  private(set) var mayPack: Bool
   /// Whether a file of the recycling bin may be overwritten.
   private(set) var mayRecycle: Bool
   /// Whether a file without a name may be made.
@@ -27,7 +34,9 @@ struct DraftAttempts: Equatable {
   /// - Parameters:
   ///   - mayRecycle: whether the header has the payload's size and checksum before the payload is written.
   ///   - canWriteAgain: whether the payload can be had more than once.
-  init(mayRecycle: Bool, canWriteAgain: Bool) {
+  ///   - mayPack: whether the whole record is in memory.
+  init(mayRecycle: Bool, canWriteAgain: Bool, mayPack: Bool = false) {
+    self.mayPack = mayPack
     self.mayRecycle = mayRecycle
     self.canWriteAgain = canWriteAgain
     mayBeUnnamed = canWriteAgain
@@ -41,8 +50,10 @@ struct DraftAttempts: Equatable {
     case refuseBin
     /// Look at the root and the subdirectory again, and try again.
     case lookAgain
-    /// Try again if room can be made.
+    /// Try again if room can be made. A record that was to be packed is a file otherwise.
     case makeRoom
+    /// Try again once the index of the packs has grown. If it cannot, the record is a file.
+    case growIndex
     /// Report the error.
     case giveUp
   }
@@ -52,7 +63,13 @@ struct DraftAttempts: Equatable {
   /// - Parameters:
   ///   - draft: what was written to; nil if nothing was made yet.
   ///   - refusesUnnamed: whether the file system gives files without a name no name.
-  mutating func step(after error: any Error, of draft: FileDraft.Kind?, refusesUnnamed: Bool) -> Step {
+  mutating func step(after error: any Error, of draft: Kind?, refusesUnnamed: Bool) -> Step {
+    if error is IndexIsFull { return .growIndex }
+    // A process that may not take stripes is told so when it takes one for the file.
+    if error is PacksAreFull || draft == .packed && error is Session.Obstacle {
+      refusePacks()
+      return .again
+    }
     if error is UnfitForRecycling {
       mayRecycle = false
       return .again
@@ -68,12 +85,15 @@ struct DraftAttempts: Equatable {
       return .again
     }
     if error.isLackOfDirectory { return stepWithoutDirectory(draft) }
-    if error.isLackOfRoom { return canWriteAgain || draft == nil ? .makeRoom : .giveUp }
+    if error.isLackOfRoom { return canWriteAgain || draft == nil || draft == .packed ? .makeRoom : .giveUp }
     return .giveUp
   }
 
+  /// The record has to be a file.
+  mutating func refusePacks() { mayPack = false }
+
   /// The subdirectory, the recycled file or the root was removed. A collection removes empty subdirectories.
-  private mutating func stepWithoutDirectory(_ draft: FileDraft.Kind?) -> Step {
+  private mutating func stepWithoutDirectory(_ draft: Kind?) -> Step {
     switch draft {
     case .recycled, .unnamed:
       // A file with a name keeps its subdirectory from being empty.
@@ -81,7 +101,7 @@ struct DraftAttempts: Equatable {
     case .named:
       guard canWriteAgain, rewritesLeft > 0 else { return .giveUp }
       rewritesLeft -= 1
-    case nil:
+    case .packed, nil:
       guard remakesLeft > 0 else { return .giveUp }
       remakesLeft -= 1
     }

@@ -16,6 +16,10 @@ struct FileDraft: ~Copyable {
   private let names: TemporaryNames
   private var place: Place
   private var isLeased = false
+  /// How durably it is on the medium, as it is now.
+  private(set) var syncedLevel = BlobStore.Durability.Level.none
+  /// How often that was asked for.
+  private(set) var syncCount = 0
   /// What it gets once it is whole. With a temporary name, only its writer's user may open it: a process that can open
   /// a file can lock it, and a collection leaves locked files.
   private var permissionsToGive: FilePermissions?
@@ -115,13 +119,8 @@ struct FileDraft: ~Copyable {
     }
   }
 
-  /// How a draft was made, which decides what its errors may mean.
-  enum Kind {
-    case recycled, unnamed, named
-  }
-
-  /// Before the draft has its name.
-  var kind: Kind {
+  /// How it was made, before it has its name.
+  var kind: DraftAttempts.Kind {
     switch place {
     case .inBin: .recycled
     case .nowhere: .unnamed
@@ -149,9 +148,10 @@ struct FileDraft: ~Copyable {
   /// - Returns: nil where the file system cannot tell.
   mutating func commit(as fileName: String) throws(FileError) -> Bool? {
     let isNamed =
-      switch kind {
-      case .unnamed: try subdirectory.directory.name(file, ifAbsent: fileName)
-      case .recycled, .named: try renameIfAbsent(to: fileName)
+      if kind == .unnamed {
+        try subdirectory.directory.name(file, ifAbsent: fileName)
+      } else {
+        try renameIfAbsent(to: fileName)
       }
     if isNamed == true { didPublish() }
     return isNamed
@@ -186,15 +186,19 @@ struct FileDraft: ~Copyable {
   /// Takes a name that was free a moment ago. Another program, which does not hold the key, may have put something there
   /// since.
   ///
-  /// - Throws: `UnfitForRecycling` in that case, so that the store looks again, and replaces what is there with a new
-  ///   file. A file from the recycling bin must not be published over a file whose record was not read.
-  mutating func commitNew(as fileName: String) throws {
-    guard isRecycled else { return try replace(fileName) }
+  /// - Returns: false in that case, for a file from the recycling bin. Such a file must not be published over one whose
+  ///   record was not read.
+  mutating func commitNew(as fileName: String) throws(FileError) -> Bool {
+    guard isRecycled else {
+      try replace(fileName)
+      return true
+    }
     switch try renameIfAbsent(to: fileName) {
     case true: didPublish()
-    case false: throw UnfitForRecycling()
+    case false: return false
     case nil: try replace(fileName)
     }
+    return true
   }
 
   private mutating func renameIfAbsent(to fileName: String) throws(FileError) -> Bool? {
@@ -297,6 +301,17 @@ struct FileDraft: ~Copyable {
   borrowing func synchronize(_ level: BlobStore.Durability.Level) throws(FileError) {
     try file.synchronize(by: level)
   }
+
+  /// Brings the record to the medium, unless it is there as durably already.
+  mutating func makeDurable(_ level: BlobStore.Durability.Level) throws(FileError) {
+    guard level > syncedLevel else { return }
+    try synchronize(level)
+    syncedLevel = level
+    syncCount += 1
+  }
+
+  /// Something was written that is not on the medium.
+  mutating func wasWritten() { syncedLevel = .none }
 
   /// The file is whole. It stays as it is until it is a record.
   private mutating func releaseLease() throws(FileError) {

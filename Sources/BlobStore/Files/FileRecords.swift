@@ -43,24 +43,16 @@ extension FileRecords {
 // MARK: - Changing
 
 extension FileRecords {
-  /// Gives a draft its name, counted before it is there, the key's generation odd meanwhile.
+  /// Gives a draft its name, the key's generation odd meanwhile.
   ///
   /// - Parameters:
   ///   - found: what it takes the place of; nil to take the name only if that is free.
-  ///   - isSureOfName: whether the name was seen to be free. If something has it all the same, that is an error.
+  ///   - isSureOfName: whether the name was seen to be free.
+  /// - Returns: false if something has the name, or the file system cannot tell.
   func commit(
-    _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,
-    isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
-    _ hold: inout KeyHold
-  ) throws -> CommitOutcome {
-    let exceeding: BlobStore.UsageEstimate?
-    let before = Predecessor(found)?.size
-    switch hold.countAhead(from: before, to: size, within: limit) {
-    case .refused(let usage): return .mustWait(usage)
-    case .counted(let usage): exceeding = usage
-    }
-    var isInPlace = false
-    defer { if !isInPlace { hold.count(from: size, to: before) } }
+    _ draft: inout FileDraft, as name: RecordPath, replacing found: borrowing FoundRecord?, isSureOfName: Bool,
+    _ level: BlobStore.Durability.Level, of open: OpenRoot, _ hold: inout KeyHold
+  ) throws -> Bool {
     hold.beginPayloadChange(level)
     switch found {
     case let found? where found.packAddress != nil:
@@ -72,33 +64,20 @@ extension FileRecords {
       } else {
         try draft.replace(name.fileName)
       }
-    case nil where isSureOfName: try draft.commitNew(as: name.fileName)
-    case nil: if try draft.commit(as: name.fileName) != true { return .nameIsTaken }
+    case nil: return try isSureOfName ? draft.commitNew(as: name.fileName) : draft.commit(as: name.fileName) == true
     }
-    isInPlace = true
-    return .done(exceeding: exceeding)
+    return true
   }
 
-  /// Completes a record that has its place since before it was whole: counts its payload, then writes its last header.
+  /// Writes the last header of a record that has its place since before it was whole.
   func complete(
     _ draft: borrowing FileDraft, as name: RecordPath, from stream: RecordHeader, to header: RecordHeader,
-    _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: inout KeyHold
-  ) throws -> CommitOutcome {
-    guard try draft.isInPlace(as: name.fileName) else { return .nameIsTaken }
-    let exceeding: BlobStore.UsageEstimate?
-    let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
-    switch hold.countAhead(from: .stream, to: size, within: limit) {
-    case .refused(let usage): return .mustWait(usage)
-    case .counted(let usage): exceeding = usage
-    }
-    var isComplete = false
-    defer { if !isComplete { hold.count(from: size, to: .stream) } }
+    _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
+  ) throws {
     hold.beginPayloadChange(level)
     try hold.loweringMarks(of: name, from: stream, to: header) {
       try header.withEncodedBytes { bytes throws(FileError) in try draft.file.write(bytes, at: 0) }
     }
-    isComplete = true
-    return .done(exceeding: exceeding)
   }
 
   /// Removes a record that has its place, and was counted, under the same hold.

@@ -167,19 +167,20 @@ extension StripeLocks {
   /// and a listing in between would not meet its record.
   ///
   /// Changes that began later count as made during the enumeration. A change from before the moment that goes on for
-  /// `timeout` is not waited for: if the enumeration does not meet its record, the counters say that much too little.
+  /// `timeout` is not waited for: the reading is not settled then, and no counter may be lowered by it.
   ///
   /// - Parameter isStopped: asked before each wait; if true, nothing is waited for any more.
   func settledCounters(
     of control: ControlFile, within timeout: Duration, unless isStopped: () -> Bool
   ) throws -> CounterReading? {
-    guard let reading = control.counterReading() else { return nil }
+    guard var reading = control.counterReading() else { return nil }
     var backoff = Backoff(timeout: timeout)
     for stripe in 0..<ControlLayout.stripeCount {
       while try isHeld(stripe, in: control) {
         guard !isStopped(), backoff.wait() else { return reading }
       }
     }
+    reading.isSettled = true
     try forgetHeaderChanges(in: control)
     return reading
   }

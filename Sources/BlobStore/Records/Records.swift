@@ -48,27 +48,45 @@ struct Records {
   /// How often a miss is looked up again because the key, or one that shares its generation, has changed meanwhile.
   private static let lookupsOfAMiss = 8
 
-  /// Reads a name in the packs, then its file.
+  /// Reads a name in the packs, then its file; without a lock, unless the key is held.
   ///
   /// A record may move between both meanwhile. So what the file says counts only if there is still no entry, and that there is no
   /// file counts only if the key's generation has not changed. After a few lookups, the last one is made under the key's stripe. If
   /// that is not free, its result is believed: only a record that moves to a file and back during each lookup could be missed.
-  private func read<Look: EngineLook>(
-    _ name: RecordPath, in open: OpenRoot, _ look: Look
-  ) throws -> Reading<Look.Content> {
-    var lookupsLeft = Self.lookupsOfAMiss
+  ///
+  /// - Throws: `CachedLookFailure` where it would block and must not.
+  func read<Lookup: RecordLookup>(
+    _ name: RecordPath, in open: OpenRoot, _ lookup: Lookup, _ mode: ReadMode
+  ) throws -> Reading<Lookup.Content> {
+    var lookupsLeft = mode.mayBlock ? Self.lookupsOfAMiss : 1
     while true {
       lookupsLeft -= 1
-      let hold: KeyHold? = if lookupsLeft == 0 { try core.holdIfAvailable(name.digest) } else { nil }
+      let hold: KeyHold? = if lookupsLeft == 0, mode.mayBlock { try core.holdIfAvailable(name.digest) } else { nil }
       defer { extendLifetime(hold) }
-      guard let packs = try packs(of: open) else { return try look.file(name, files, in: open) }
-      if let reading = try look.packed(name, packs, beside: files) { return reading }
+      guard let packs = try mode.mayBlock ? packs(of: open) : knownPacks(of: open) else {
+        return try lookup.file(name, files, in: open, mode)
+      }
+      if let reading = try lookup.packed(name, packs, mode) { return reading }
       let generation = packs.control.generation(of: name.digest)
-      let reading = try look.file(name, files, in: open)
-      // An entry may be another name's, with the same tag.
-      if packs.mayHold(name), let reading = try look.packed(name, packs, beside: files) { return reading }
+      let reading = try lookup.file(name, files, in: open, mode)
+      if packs.mayHold(name) {
+        guard mode.mayBlock else { throw CachedLookFailure.notCached }
+        // An entry may be another name's, with the same tag.
+        if let reading = try lookup.packed(name, packs, mode) { return reading }
+      }
       guard case .absent = reading, lookupsLeft > 0 else { return reading }
       if packs.control.generation(of: name.digest) == generation { return reading }
+    }
+  }
+
+  /// The packs, without a system call.
+  ///
+  /// - Throws: `notCached` where they have to be looked for.
+  private func knownPacks(of open: OpenRoot) throws -> PackRecords? {
+    switch open.openedControlFile.map(core.packHolder.known) {
+    case nil, .some(.none): return nil
+    case .open(let packs): return PackRecords(packs, of: core, in: open)
+    case .unknown: throw CachedLookFailure.notCached
     }
   }
 
@@ -87,6 +105,29 @@ struct Records {
     return files.find(name, in: directory, of: open, by: judge, readsExtension: readsExtension)
   }
 
+  /// The record that a store is about to replace.
+  ///
+  /// - Parameter judge: whether age matters.
+  /// - Returns: nil if there is none.
+  /// - Throws: `foreignFile` if the file there is not the cache's, and so must not be replaced.
+  func recordToReplace(
+    at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, by judge: RecordJudge
+  ) throws -> FoundRecord? {
+    switch find(path, in: directory, of: open, by: judge, readsExtension: false) {
+    case .absent: return nil
+    case .record(let found):
+      if case .unreadable(let error) = found.content { throw error }
+      return found
+    case .foreign(let record?):
+      throw BlobStoreError(
+        .foreignFile, "what lies where the record belongs is left alone: \(record.explanation)", path: record.path)
+    case .foreign(nil):
+      throw BlobStoreError(
+        .foreignFile, "what lies where the record belongs is no file of this cache's, and is left alone",
+        path: directory.path.appending(path.fileName))
+    }
+  }
+
   /// Whether a key may have a record in a pack.
   ///
   /// - Complexity: no system call, once the packs are open or known to be missing.
@@ -101,65 +142,6 @@ struct Records {
     _ name: RecordPath, of open: OpenRoot, by judge: RecordJudge, comparesPayload: Bool = false
   ) throws -> FoundRecord? {
     try packs(of: open)?.find(name, by: judge, comparesPayload: comparesPayload)
-  }
-
-  /// Reads a whole record; without a lock, unless the key is held.
-  ///
-  /// - Parameters:
-  ///   - key: the one that leads to the name; a record that keeps another is damaged.
-  ///   - asksStatus: whether to ask for the file's owner and size where they are known without that, too.
-  func read(
-    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime, asksStatus: Bool
-  ) throws -> Reading<RecordContent> {
-    try read(name, in: open, WholeLook(key: key, now: now, asksStatus: asksStatus))
-  }
-
-  /// Reads a record's header, and judges the record by it.
-  func readHeader(of name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<Void> {
-    try read(name, in: open, HeadLook(now: now))
-  }
-
-  /// Opens a record, judges it by its header and its extension, and keeps it open for reads of its payload.
-  func openLive(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<OpenRecord> {
-    try read(name, in: open, OpenLook(now: now))
-  }
-
-  /// Opens a record as `openLive` does, also one that is being written.
-  func openFollowed(_ name: RecordPath, in open: OpenRoot, at now: UnixTime) throws -> Reading<FollowedRecord> {
-    try read(name, in: open, FollowedLook(now: now))
-  }
-
-  /// As `read`, without waiting for the disk.
-  func readCached(
-    _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
-  ) throws(CachedLookFailure) -> Reading<RecordContent> {
-    guard let packs = try knownPacks(of: open) else {
-      return try files.readCached(name, of: key, in: open, at: now)
-    }
-    if let reading = try packs.readCached(name, of: key, at: now) { return reading }
-    return try packs.unlessMoved(name, files.readCached(name, of: key, in: open, at: now))
-  }
-
-  /// The packs, without a system call.
-  ///
-  /// - Throws: `notCached` where they have to be looked for.
-  private func knownPacks(of open: OpenRoot) throws(CachedLookFailure) -> PackRecords? {
-    switch open.openedControlFile.map(core.packHolder.known) {
-    case nil, .some(.none): return nil
-    case .open(let packs): return PackRecords(packs, of: core, in: open)
-    case .unknown: throw .notCached
-    }
-  }
-
-  /// As `readHeader`, without waiting for the disk.
-  func readCachedHeader(
-    of name: RecordPath, in open: OpenRoot, at now: UnixTime
-  ) throws(CachedLookFailure) -> Reading<Void> {
-    guard let packs = try knownPacks(of: open) else {
-      return try files.readCachedHeader(of: name, in: open, at: now)
-    }
-    if let reading = try packs.readCachedHeader(of: name, at: now) { return reading }
-    return try packs.unlessMoved(name, files.readCachedHeader(of: name, in: open, at: now))
   }
 
   /// Opens what lies at a name, if it is a file of the cache's.
@@ -197,36 +179,30 @@ struct Records {
   /// - Parameters:
   ///   - found: the record that it replaces; nil if none is known.
   ///   - isSureOfName: whether the name was looked at.
+  /// - Returns: false if something has the name, or the file system cannot tell.
+  /// - Throws: `Published` if it has its place all the same.
   func commit(
-    _ draft: inout FileDraft, as name: RecordPath, _ size: RecordSize, replacing found: borrowing FoundRecord?,
-    isSureOfName: Bool, _ level: BlobStore.Durability.Level, within limit: StoreLimit?, of open: OpenRoot,
-    _ hold: inout KeyHold
-  ) throws -> CommitOutcome {
+    _ draft: inout FileDraft, as name: RecordPath, replacing found: borrowing FoundRecord?, isSureOfName: Bool,
+    _ level: BlobStore.Durability.Level, of open: OpenRoot, _ hold: inout KeyHold
+  ) throws -> Bool {
     guard let address = FoundRecord.packAddress(of: found), var packs = try packs(of: open) else {
       hold.willMakeFile()
       try synchronizePacks(of: open, level)
-      return try files.commit(
-        &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, &hold)
+      return try files.commit(&draft, as: name, replacing: found, isSureOfName: isSureOfName, level, of: open, &hold)
     }
     try removeFileBeneath(name, of: open, hold)
     hold.willMakeFile()
     hold.announce(.old, StripeIntent(.toFile, at: address))
-    let outcome: CommitOutcome
     do {
-      outcome = try files.commit(
-        &draft, as: name, size, replacing: found, isSureOfName: isSureOfName, level, within: limit, of: open, &hold)
+      _ = try files.commit(&draft, as: name, replacing: found, isSureOfName: isSureOfName, level, of: open, &hold)
     } catch {
       // The file may have its name all the same. Which record counts is not left to the next change.
       try packs.finish(&hold)
       throw error
     }
-    guard case .done = outcome else {
-      hold.announce(.old, nil)
-      return outcome
-    }
     if level > .none {
       do throws(FileError) {
-        try synchronizeEntry(of: name, in: draft.subdirectory.directory, of: open)
+        try draft.synchronizeName(at: name, of: open)
       } catch {
         // The file has its name, so it is the record that counts. To say so takes no call that could fail like the last one.
         _ = try packs.remove(name, at: address, .none, as: .toFile, &hold)
@@ -235,18 +211,16 @@ struct Records {
     }
     // Published with this: until then, loads find the packed record.
     _ = try packs.remove(name, at: address, level, as: .toFile, &hold)
-    return outcome
+    return true
   }
 
   /// Completes a record that has its place since before it was whole.
-  ///
-  /// - Returns: `nameIsTaken` if it has lost its place; then nothing is done.
   func complete(
     _ draft: borrowing FileDraft, as name: RecordPath, from stream: RecordHeader, to header: RecordHeader,
-    _ level: BlobStore.Durability.Level, within limit: StoreLimit?, _ hold: inout KeyHold
-  ) throws -> CommitOutcome {
+    _ level: BlobStore.Durability.Level, _ hold: inout KeyHold
+  ) throws {
     try synchronizePacks(of: core.root.lastOpened, level)
-    return try files.complete(draft, as: name, from: stream, to: header, level, within: limit, &hold)
+    try files.complete(draft, as: name, from: stream, to: header, level, &hold)
   }
 
   /// Writes another header into a record whose payload is not complete.

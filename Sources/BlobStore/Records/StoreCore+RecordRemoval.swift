@@ -23,12 +23,13 @@ extension StoreCore {
     at path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
-    guard var hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
+    guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
+    var transaction = KeyTransaction(path, in: open, records, hold)
     let now = configuration.now()
     guard case .record(let found) = records.find(path, in: directory, of: open, by: judge(at: now)) else {
       return .stays
     }
-    return try remove(found, entry(of: found, at: now), in: directory, of: open, recycling: recycling, &hold, if: isDue)
+    return try remove(found, entry(of: found, at: now), in: directory, recycling: recycling, &transaction, if: isDue)
   }
 
   /// Removes a record that has been met, as `removeRecord`, if it lies in a pack.
@@ -38,16 +39,17 @@ extension StoreCore {
     at path: RecordPath, of open: OpenRoot, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval? {
     guard try records.mayBePacked(path, of: open) else { return nil }
-    guard var hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
+    guard let hold = try holdIfAvailable(path.digest, makesControlFile: true) else { return .busy }
+    var transaction = KeyTransaction(path, in: open, records, hold)
     let now = configuration.now()
     guard let found = try records.findPacked(path, of: open, by: judge(at: now)) else { return nil }
     return try remove(
-      found, entry(of: found, at: now), in: open.directory, of: open, recycling: false, &hold, if: isDue)
+      found, entry(of: found, at: now), in: open.directory, recycling: false, &transaction, if: isDue)
   }
 
   private func remove(
-    _ found: borrowing FoundRecord, _ current: RecordEntry, in directory: borrowing Directory, of open: OpenRoot,
-    recycling: Bool, _ hold: inout KeyHold, if isDue: (RecordEntry) -> Bool
+    _ found: borrowing FoundRecord, _ current: RecordEntry, in directory: borrowing Directory, recycling: Bool,
+    _ transaction: inout KeyTransaction, if isDue: (RecordEntry) -> Bool
   ) throws -> RecordRemoval {
     guard isDue(current) else {
       // Unreadable now: whether it is due is not known, and that must not pass for an answer.
@@ -57,7 +59,7 @@ extension StoreCore {
     var level = configuration.durability.level(concernsLock: found.isLocked)
     // Who removes many records syncs the packs once, in the end.
     if found.packAddress != nil { level = min(level, .barrier) }
-    guard try records.remove(found, level, recycling: recycling, in: directory, of: open, &hold) else { return .stays }
+    guard try transaction.remove(found, level, recycling: recycling, in: directory) else { return .stays }
     return .removed(current)
   }
 

@@ -227,8 +227,8 @@ extension BlobStore {
       let now = core.configuration.now()
       // The directory that was read, where the load is counted.
       var place: OpenRoot?
-      let look = KeptRecord(path: path, now: now)
-      let found = try core.readUntilConsistent(look, core.configuration.damagePolicy, &place)
+      let lookup = OpenLookup(path: path, now: now)
+      let found = try core.readUntilConsistent(lookup, core.configuration.damagePolicy, &place)
       if let place { path = place.placed(path) }
       let outcome: CountedLoad = found.map { .hit(byteCount: Int(clamping: $0.0.payloadSize)) } ?? .miss
       if isLoad { core.count(outcome, of: path.digest, isUse: touching, at: now, in: place) }

@@ -196,10 +196,11 @@ extension BlobWriter {
 extension Publisher {
   /// Waits for the room that a record will need below the limit, before it is written.
   fileprivate func waitForRoom(for size: RecordSize, _ placed: borrowing PlacedDraft) throws {
-    try keeper?.waitForRoom(for: size) {
+    try enforcer?.waitForRoom(for: size) {
       do {
         return Predecessor(
-          try recordToReplace(at: placed.path, in: placed.draft.subdirectory.directory, of: placed.root))?.size
+          try core.records.recordToReplace(
+            at: placed.path, in: placed.draft.subdirectory.directory, of: placed.root, by: RecordJudge()))?.size
       } catch {
         // The commit reports it.
         return nil

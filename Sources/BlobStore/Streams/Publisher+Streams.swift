@@ -12,37 +12,36 @@ extension Publisher {
   func complete(_ placed: borrowing PlacedDraft, from stream: RecordHeader, to header: RecordHeader) throws {
     let path = placed.path
     let level = core.configuration.durability.level(concernsLock: header.isLocked)
+    var pending = pendingStore(header, locks: .none, if: nil)
     var wait: LimitEnforcer.Wait?
-    defer { keeper?.stopAsking(&wait) }
+    defer { enforcer?.stopAsking(&wait) }
     try placed.draft.synchronize(level)
-    keeper?.willStore(path.digest)
+    enforcer?.willStore(path.digest)
     while true {
-      switch try complete(placed, from: stream, to: header, level, &wait) {
-      case .nameIsTaken: throw BlobStoreError(.overtaken, "the key was stored or removed while the blob was written")
-      case .mustWait(let usage): try keeper?.waitForRoom(&wait, usage, for: header.fileByteCount)
+      pending.stopWaiting = stopWaiting(wait)
+      switch try complete(placed, from: stream, pending) {
+      case .overtaken: throw BlobStoreError(.overtaken, "the key was stored or removed while the blob was written")
+      case .mustWait(let usage): try enforcer?.waitForRoom(&wait, usage, for: header.fileByteCount)
       case .done(let usage):
         didStore(header, at: path, of: placed.root, exceeding: usage)
         guard level == .full else { return }
         do throws(FileError) {
           try placed.draft.synchronize(level)
+          try placed.draft.synchronizeName(at: path, of: placed.root)
         } catch {
           throw Published(cause: error)
         }
-        return try synchronizeEntry(of: placed.draft, at: path, of: placed.root)
+        return
       }
     }
   }
 
   private func complete(
-    _ placed: borrowing PlacedDraft, from stream: RecordHeader, to header: RecordHeader,
-    _ level: BlobStore.Durability.Level, _ wait: inout LimitEnforcer.Wait?
-  ) throws -> CommitOutcome {
-    var hold = try core.hold(placed.path.digest)
-    let limit = keeper?.limit
-    let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
-    if let usage = stillWaits(&wait, from: .stream, to: size, limit, hold) { return .mustWait(usage) }
-    return try core.records.complete(
-      placed.draft, as: placed.path, from: stream, to: header, level, within: limit, &hold)
+    _ placed: borrowing PlacedDraft, from stream: RecordHeader, _ pending: PendingStore
+  ) throws -> KeyTransaction.Completion {
+    let hold = try core.hold(placed.path.digest)
+    var transaction = KeyTransaction(placed.path, in: placed.root, core.records, hold)
+    return try transaction.complete(placed.draft, from: stream, pending)
   }
 
   /// Gives a record another header before it is whole. Under the key's hold, as others look at the old one there before

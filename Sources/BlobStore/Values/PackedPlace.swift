@@ -24,3 +24,9 @@ package struct WalkPosition: Hashable, Sendable {
   /// How far its listing had come.
   var offset: Int64 = 0
 }
+
+/// The index has no room for another name, so its record has to be a file.
+struct IndexIsFull: Error {}
+
+/// No pack has room for a record, so it has to be a file.
+struct PacksAreFull: Error {}

@@ -9,6 +9,12 @@ struct RecordSize {
   ///
   /// So its writer need not hold the key for each piece. The payload is counted with the commit.
   static let stream = RecordSize(bytes: Int64(RecordHeader.byteCount), isLocked: false)
+
+  /// What is counted while a record may or may not have taken the place of another: as much as either of them.
+  func covering(_ other: RecordSize?) -> RecordSize {
+    guard let other else { return self }
+    return RecordSize(bytes: max(bytes, other.bytes), isLocked: isLocked || other.isLocked)
+  }
 }
 
 /// Files that may replace each other without gaining or losing many blocks.

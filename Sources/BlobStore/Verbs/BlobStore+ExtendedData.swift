@@ -29,7 +29,8 @@ extension BlobStore {
     try withErrorContext("setExtendedData", key) {
       let data = data ?? Data()
       try core.checkExtendedData(data)
-      return try core.changeExtension(of: key) { $0.data = Array(data) }
+      guard var transaction = try core.transaction(of: try core.path(for: key)) else { return .notFound }
+      return try transaction.rewriteExtension { $0.data = Array(data) }
     }
   }
 }
@@ -69,41 +70,7 @@ extension StoreCore {
 
   fileprivate func extendedData(of key: BlobKey) throws -> Data? {
     var place: OpenRoot?
-    let look = KeptRecord(path: try path(for: key), now: configuration.now())
-    return try readUntilConsistent(look, .report, &place)?.1.extension?.extendedData
-  }
-
-  /// Replaces the extension of a live record.
-  fileprivate func changeExtension(
-    of key: BlobKey, _ change: (inout RecordExtension) -> Void
-  ) throws -> BlobStore.Outcome {
-    let name = try path(for: key)
-    var hold = try hold(name.digest)
-    guard let open = try root.opened() else { return .notFound }
-    let path = open.placed(name)
-    if let outcome = try records.changePackedExtension(of: path, in: open, configuration.now(), &hold, change) {
-      return outcome
-    }
-    guard case .regular(let file, let status) = try records.open(path, in: open, for: .readWrite) else {
-      return .notFound
-    }
-    let (verdict, kept) = try records.judgeWithExtension(file, status, at: path, now: configuration.now())
-    let header: RecordHeader
-    switch verdict {
-    case .sound(let sound): header = sound
-    case .expired: return .notFound
-    case .broken(let error, _): throw DamagedRecord(error: try file.settled(error), path: file.location.path)
-    }
-    var new = kept ?? RecordExtension()
-    change(&new)
-    guard new != kept ?? RecordExtension() else { return .done }
-    let level = configuration.durability.level(concernsLock: header.isLocked)
-    let entry = level == .full ? try RecordDirectory(of: path, root) : nil
-    // What memory keeps of the record is out of date then.
-    hold.beginPayloadChange(level)
-    let wasCopied = try records.rewriteExtension(of: path, in: file, status, from: header, kept, to: new, level, &hold)
-    if !wasCopied { try file.synchronize(by: level) }
-    if wasCopied { try entry?.synchronize() }
-    return .done
+    let lookup = OpenLookup(path: try path(for: key), now: configuration.now())
+    return try readUntilConsistent(lookup, .report, &place)?.1.extension?.extendedData
   }
 }

@@ -138,23 +138,13 @@ extension StoreCore {
     of key: BlobKey, _ now: UnixTime, syncsEntry: Bool, level: BlobStore.Durability.Level,
     _ change: (inout RecordHeader) throws -> HeaderChange
   ) throws -> BlobStore.Outcome {
-    let path = try path(for: key)
-    let written: WrittenHeader
+    let rewritten: RewrittenRecord
     do {
-      // It ends here: what is synced is synced beside others.
-      var hold = try hold(path.digest)
-      written = try writeHeader(at: path, now, level, &hold, change)
+      // The key is free at the end of this: what is synced is synced beside others.
+      guard var transaction = try transaction(of: try path(for: key)) else { return .notFound }
+      rewritten = try transaction.rewriteHeader(at: now, level, change)
     }
-    switch consume written {
-    case .none(let outcome): return outcome
-    case .packed(let outcome): return outcome
-    case .inPlace(let file, let entry):
-      if level > .none { try file.synchronize(level == .full ? .full : .barrier) }
-      if syncsEntry { try entry?.synchronize() }
-    case .copied(let entry):
-      try entry?.synchronize()
-    }
-    return .done
+    return try rewritten.synchronize(level, syncsEntry: syncsEntry)
   }
 
   /// Moves the update time after a load, if the stripe is free. A failure costs the record some of its life, never the
@@ -163,16 +153,14 @@ extension StoreCore {
   /// - Returns: the record's update time afterwards; nil if it is not known.
   func touchAfterLoad(_ path: RecordPath, _ now: UnixTime) -> UnixTime? {
     do {
-      guard var hold = try holdIfAvailable(path.digest) else { return nil }
+      guard var transaction = try transactionIfAvailable(of: path) else { return nil }
       var update: UnixTime?
-      var mustWrite = false
-      let written = try writeHeader(at: path, now, .none, &hold, copiesLinked: false) { header in
+      let written = try transaction.rewriteHeader(at: now, .none, copiesLinked: false) { header in
         let change = header.touchedByLoad(at: now)
         update = header.lastUpdate
-        if case .changed = change { mustWrite = true }
         return change
       }
-      if case .none = written, mustWrite { return nil }
+      if case .leftLinked = written { return nil }
       return update
     } catch {
       configuration.logger.debug("\(BlobStoreError(error, operation: "touch after load", key: nil))")

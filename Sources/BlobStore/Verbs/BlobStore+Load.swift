@@ -85,8 +85,8 @@ extension StoreCore {
     let now = time ?? configuration.now()
     // The directory that was read, where the load is counted.
     var place: OpenRoot?
-    let look = WholeRecord(key: key, path: path, now: now)
-    guard let (header, content) = try readUntilConsistent(look, configuration.damagePolicy, &place) else {
+    let lookup = WholeLookup(key: key, path: path, now: now)
+    guard let (header, content) = try readUntilConsistent(lookup, configuration.damagePolicy, &place) else {
       count(.miss, of: path.digest, isUse: touching, at: now, in: place)
       return nil
     }
@@ -104,35 +104,35 @@ extension StoreCore {
 
   func liveHeader(for key: BlobKey) throws -> RecordHeader? {
     var place: OpenRoot?
-    let look = RecordHead(path: try path(for: key), now: configuration.now())
-    return try readUntilConsistent(look, .report, &place)?.0
+    let lookup = HeaderLookup(path: try path(for: key), now: configuration.now())
+    return try readUntilConsistent(lookup, .report, &place)?.0
   }
 
   /// Reads until the answer can be believed. A change in place may be seen half done, so a record that looks damaged is
   /// read again. If it still does, it is read once more under its stripe, if that is free at once.
   ///
   /// - Parameter place: receives the directory that was read.
-  func readUntilConsistent<Look: RecordLook>(
-    _ look: Look, _ policy: BlobStore.DamagePolicy, _ place: inout OpenRoot?
-  ) throws -> (RecordHeader, Look.Content)? {
-    switch try readAtStableGeneration(look, isFirst: true, &place) {
+  func readUntilConsistent<Lookup: RecordLookup>(
+    _ lookup: Lookup, _ policy: BlobStore.DamagePolicy, _ place: inout OpenRoot?
+  ) throws -> (RecordHeader, Lookup.Content)? {
+    switch try readAtStableGeneration(lookup, .first, &place) {
     case .absent: return nil
     case .live(let header, let content): return (header, content)
     case .damaged: break
     }
-    var reading = try readAtStableGeneration(look, isFirst: false, &place)
-    if case .damaged = reading, let hold = try holdIfAvailable(look.path.digest) {
+    var reading = try readAtStableGeneration(lookup, .again, &place)
+    if case .damaged = reading, let hold = try holdIfAvailable(lookup.path.digest) {
       defer { extendLifetime(hold) }
-      reading = try readAtStableGeneration(look, isFirst: false, &place)
+      reading = try readAtStableGeneration(lookup, .again, &place)
     }
     switch reading {
     case .absent: return nil
     case .live(let header, let content): return (header, content)
     case .damaged(var error):
-      if error == .recordIsStreamAndBusy, case .damaged(let settled) = try verifyRecord(look.path) { error = settled }
-      try follow(policy, for: error, at: look.path)
+      if error == .recordIsStreamAndBusy, case .damaged(let settled) = try verifyRecord(lookup.path) { error = settled }
+      try follow(policy, for: error, at: lookup.path)
       throw DamagedRecord(
-        error: error, path: root.path.appending(look.path.placed(by: lastArrangement).relative))
+        error: error, path: root.path.appending(lookup.path.placed(by: lastArrangement).relative))
     }
   }
 
@@ -142,79 +142,34 @@ extension StoreCore {
   /// overwritten with a new blob of the key that is not published yet. The bytes are sound then, but were never stored.
   /// The key's generation has changed since before the look. Each change of the key changes it, so after a few tries
   /// the answer is believed.
-  private func readAtStableGeneration<Look: RecordLook>(
-    _ look: Look, isFirst: Bool, _ place: inout OpenRoot?
-  ) throws -> Reading<Look.Content> {
+  private func readAtStableGeneration<Lookup: RecordLookup>(
+    _ lookup: Lookup, _ mode: ReadMode, _ place: inout OpenRoot?
+  ) throws -> Reading<Lookup.Content> {
     guard let open = try root.opened() else { return .absent }
     place = open
     // What keeps it from being opened is met once more, where there are packs.
     guard let control = try? open.controlFileOfLoads(configuration.logger) else {
-      return try look.readingOrForeign(from: self, in: open, isFirst: isFirst)
+      return try read(lookup, in: open, mode)
     }
-    prefetch(forLoadOf: look.path.digest, in: control)
+    prefetch(forLoadOf: lookup.path.digest, in: control)
     var triesLeft = 3
     while true {
-      let generation = control.generation(of: look.path.digest)
-      let reading = try look.readingOrForeign(from: self, in: open, isFirst: isFirst)
+      let generation = control.generation(of: lookup.path.digest)
+      let reading = try read(lookup, in: open, mode)
       if case .absent = reading { return reading }
-      if control.generation(of: look.path.digest) == generation || triesLeft == 0 { return reading }
+      if control.generation(of: lookup.path.digest) == generation || triesLeft == 0 { return reading }
       triesLeft -= 1
     }
   }
-}
 
-// MARK: - Looks
-
-/// One way of reading a record, which can be done again.
-///
-/// A value instead of a closure: a closure would copy the path, whose texts are counted, on each load.
-protocol RecordLook {
-  associatedtype Content
-  var path: RecordPath { get }
-  /// - Parameter isFirst: whether this look is the load's first.
-  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<Content>
-}
-
-extension RecordLook {
   /// The reading, or `absent` where another user's file is in the way.
-  fileprivate func readingOrForeign(
-    from core: StoreCore, in open: OpenRoot, isFirst: Bool
-  ) throws -> Reading<Content> {
+  private func read<Lookup: RecordLookup>(
+    _ lookup: Lookup, in open: OpenRoot, _ mode: ReadMode
+  ) throws -> Reading<Lookup.Content> {
     do {
-      return try reading(from: core, in: open, isFirst: isFirst)
-    } catch let error as FileError where open.foreignRecord(at: open.placed(path), after: error) != nil {
+      return try records.read(open.placed(lookup.path), in: open, lookup, mode)
+    } catch let error as FileError where open.foreignRecord(at: open.placed(lookup.path), after: error) != nil {
       return .absent
     }
-  }
-}
-
-/// Header, payload and extension.
-private struct WholeRecord: RecordLook {
-  let key: BlobKey
-  let path: RecordPath
-  let now: UnixTime
-
-  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<RecordContent> {
-    try core.records.read(open.placed(path), of: key, in: open, at: now, asksStatus: !isFirst)
-  }
-}
-
-/// The header alone.
-private struct RecordHead: RecordLook {
-  let path: RecordPath
-  let now: UnixTime
-
-  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<Void> {
-    try core.records.readHeader(of: open.placed(path), in: open, at: now)
-  }
-}
-
-/// The header and the extension of a record whose file is kept open.
-struct KeptRecord: RecordLook {
-  let path: RecordPath
-  let now: UnixTime
-
-  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<OpenRecord> {
-    try core.records.openLive(open.placed(path), in: open, at: now)
   }
 }

@@ -31,9 +31,7 @@ extension StoreCore {
   ) -> CachedAnswer<Blob> {
     let now = configuration.now()
     guard let place = placeIfOpen() else { return .unknown }
-    let look = lookIfCached(at: path, in: place) { open throws(CachedLookFailure) in
-      try records.readCached(open.placed(path), of: key, in: open, at: now)
-    }
+    let look = readWithoutBlocking(WholeLookup(key: key, path: path, now: now), in: place)
     // A new file of uses is opened by the ordinary look, which counts a use in it.
     guard !touching || uses.areOpen(of: place.control) else { return .unknown }
     func count(_ load: CountedLoad) {
@@ -61,9 +59,7 @@ extension StoreCore {
   fileprivate func headerIfCached(at path: RecordPath) -> CachedAnswer<RecordHeader> {
     let now = configuration.now()
     guard let place = placeIfOpen() else { return .unknown }
-    let look = lookIfCached(at: path, in: place) { open throws(CachedLookFailure) in
-      try records.readCachedHeader(of: open.placed(path), in: open, at: now)
-    }
+    let look = readWithoutBlocking(HeaderLookup(path: path, now: now), in: place)
     switch look?.reading {
     case .absent: return .known(nil)
     case .live(let header, _): return .known(header)
@@ -90,16 +86,18 @@ extension StoreCore {
   /// Looks once, and answers if the key's generation has stayed, as `readAtStableGeneration` does.
   ///
   /// - Returns: nil if the look would wait, or has to be made again.
-  private func lookIfCached<Content>(
-    at path: RecordPath, in place: Place, _ read: (OpenRoot) throws(CachedLookFailure) -> Reading<Content>
-  ) -> (reading: Reading<Content>, generation: UInt64?)? {
-    let generation = place.control.generation(of: path.digest)
+  private func readWithoutBlocking<Lookup: RecordLookup>(
+    _ lookup: Lookup, in place: Place
+  ) -> (reading: Reading<Lookup.Content>, generation: UInt64?)? {
+    let open = place.open
+    let generation = place.control.generation(of: lookup.path.digest)
     do {
-      let reading = try read(place.open)
-      guard place.control.generation(of: path.digest) == generation else { return nil }
+      let reading = try records.read(open.placed(lookup.path), in: open, lookup, .withoutBlocking)
+      guard place.control.generation(of: lookup.path.digest) == generation else { return nil }
       return (reading, generation)
     } catch {
-      if error == .unsupported { place.open.cachedLooks.wereRefused(at: place.open.directory.moment) }
+      // Other failures are met again by the ordinary look, which reports them.
+      if error as? CachedLookFailure == .unsupported { open.cachedLooks.wereRefused(at: open.directory.moment) }
       return nil
     }
   }

@@ -113,12 +113,11 @@ extension BlobStore {
   ) throws(BlobStoreError) -> RemovalReport {
     try withErrorContext("removeAll") {
       if scope == .all { try core.requireCache() }
-      var progress = RemovalProgress()
-      // The counters only tell how far it has come: a wipe does without.
-      progress.expected = options.progress == nil ? nil : try? core.usageEstimate()?.records
-      defer { options.progress?(progress) }
-      try core.remove(scope, options, &progress)
-      return progress.removed
+      guard let open = try core.root.opened() else { return RemovalReport() }
+      var wipe = Wipe(core, in: open, scope, options)
+      defer { options.progress?(wipe.progress) }
+      try wipe.run()
+      return wipe.progress.removed
     }
   }
 
@@ -155,14 +154,9 @@ extension StoreCore {
   ) throws -> Bool {
     guard let packs = try records.packs(of: open) else { return false }
     packs.packs.prefetch(forChangeOf: path.digest)
-    var hold = try hold(path.digest)
-    let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
-    guard let found = try records.findPacked(path, of: open, by: judge) else { return false }
-    if let condition, !condition.holds(in: hold.history) || !condition.allows(found.liveHeader) {
-      throw ConditionFailed()
-    }
-    let level = configuration.durability.level(concernsLock: found.mayBeLocked)
-    _ = try records.remove(found, level, recycling: false, erasing: erasing, in: open.directory, of: open, &hold)
+    var transaction = KeyTransaction(path, in: open, records, try hold(path.digest))
+    guard let found = try records.findPacked(path, of: open, by: judge(for: condition)) else { return false }
+    _ = try transaction.remove(found, recycling: false, erasing: erasing, in: open.directory, if: condition)
     return true
   }
 
@@ -171,154 +165,17 @@ extension StoreCore {
     _ path: RecordPath, in directory: borrowing Directory, of open: OpenRoot, recycling: Bool,
     if condition: StoreCondition?
   ) throws -> BlobStore.Durability.Level? {
-    var hold = try hold(path.digest)
-    let judge = condition == nil ? RecordJudge() : judge(at: configuration.now())
-    guard let found = try recordToRemove(at: path, in: directory, of: open, by: judge) else {
+    var transaction = KeyTransaction(path, in: open, records, try hold(path.digest))
+    guard let found = try recordToRemove(at: path, in: directory, of: open, by: judge(for: condition)) else {
       // A producer may be at it, and must learn that it was removed.
-      hold.noteChange()
+      transaction.hold.noteChange()
       return nil
     }
-    if let condition, !condition.holds(in: hold.history) || !condition.allows(found.liveHeader) {
-      throw ConditionFailed()
-    }
-    let level = configuration.durability.level(concernsLock: found.mayBeLocked)
-    return try records.remove(found, level, recycling: recycling, in: directory, of: open, &hold) ? level : nil
+    return try transaction.remove(found, recycling: recycling, in: directory, if: condition)
   }
 
-  fileprivate func remove(
-    _ scope: BlobStore.RemovalScope, _ options: BlobStore.RemovalOptions, _ progress: inout BlobStore.RemovalProgress
-  ) throws {
-    var firstFailure: (any Error)?
-    var mustSync = false
-    guard let open = try root.opened() else { return }
-    // Before anything is listed: what is published later, and was begun before, is then known to be late.
-    countWipe(in: open)
-    defer { countWipe(in: open) }
-    guard let walk = try walk() else { return }
-    walk.enters = {
-      open.mendSubdirectory($0)
-      return true
-    }
-    defer { walk.enters = nil }
-    var busy = BusyRecords<RecordPath>(waiting: configuration.access.lockTimeout)
-    func count(_ removed: RecordEntry) {
-      progress.removed.add(bytes: removed.fileSize)
-      if configuration.durability.level(concernsLock: removed.header?.isLocked ?? true) == .full { mustSync = true }
-    }
-    while let item = try walk.next() {
-      do {
-        switch item {
-        case .record(let entry):
-          progress.examined += 1
-          if let error = entry.accessError, scope != .all { throw error }
-          guard scope.includes(entry) else { break }
-          let path = try entry.knownPath()
-          let removal = try removeRecord(at: path, metBy: walk, of: open, recycling: false) { scope.includes($0) }
-          switch removal {
-          case .removed(let removed): count(removed)
-          case .busy: busy.add(path)
-          case .stays: break
-          }
-        case .temporary(let name):
-          progress.examined += 1
-          guard scope == .all else { break }
-          let byteCount = try walk.withCurrentDirectory { try removeTemporaryFile(name, in: $0, of: open) }
-          guard let byteCount else { break }
-          progress.removed.add(bytes: byteCount)
-        case .endOfSubdirectory(let name):
-          if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
-          if scope == .all { _ = try open.directory.removeSubdirectory(name) }
-          continue
-        case .covered, .foreign, .foreignRecord: continue
-        }
-      } catch {
-        firstFailure = firstFailure ?? error
-      }
-      if progress.examined.isMultiple(of: Int64(BlobStore.RemovalOptions.progressStep)) { options.progress?(progress) }
-      if options.isStopped?() == true {
-        progress.removed.wasStopped = true
-        if mustSync { try walk.withCurrentDirectory { try $0.synchronize() } }
-        break
-      }
-    }
-    let subdirectories = LastSubdirectory(open)
-    busy.comeBack {
-      progress.removed.wasStopped = progress.removed.wasStopped || options.isStopped?() == true
-      return progress.removed.wasStopped
-    } _: { path in
-      do {
-        switch try removeRecord(at: path, subdirectories, recycling: false, if: { scope.includes($0) }) {
-        case .busy: return true
-        case .stays: return false
-        case .removed(let removed): count(removed)
-        }
-        if mustSync { try subdirectories.with(path.subdirectory) { try $0.synchronize() } }
-        if scope == .all, !path.subdirectory.isEmpty { _ = try open.directory.removeSubdirectory(path.subdirectory) }
-      } catch {
-        firstFailure = firstFailure ?? error
-      }
-      return false
-    }
-    if busy.count > 0, !progress.removed.wasStopped {
-      let failure = BlobStoreError(busy: busy.count, for: configuration.access.lockTimeout, at: self.root.path)
-      firstFailure = firstFailure ?? failure
-    }
-    if scope == .all, !progress.removed.wasStopped {
-      do {
-        if let removed = try quarantine()?.removeAll() {
-          progress.removed.files += removed.files
-          progress.removed.bytes.saturatingAdd(removed.bytes)
-          firstFailure = firstFailure ?? removed.failure
-        }
-      } catch {
-        firstFailure = firstFailure ?? error
-      }
-    }
-    if scope == .all, !progress.removed.wasStopped {
-      do {
-        _ = try supply.emptyBin()
-      } catch {
-        firstFailure = firstFailure ?? error
-      }
-    }
-    if mustSync {
-      try open.directory.synchronize()
-      try records.packs(of: open)?.packs.files.synchronize()
-    }
-    if let firstFailure { throw firstFailure }
-  }
-}
-
-extension StoreCore {
-  /// Tells productions that are under way, in any process, that their blobs must not be stored.
-  private func countWipe(in open: OpenRoot) {
-    // Where the file cannot be opened, no record can be removed either, which is an error. Where it is missing, no
-    // production has begun.
-    (try? controlFiles.controlFile(of: open, makesIt: false))?.countWipe()
-  }
-}
-
-extension BlobStore.RemovalReport {
-  fileprivate mutating func add(bytes byteCount: Int64) {
-    files += 1
-    bytes.saturatingAdd(byteCount)
-  }
-}
-
-extension BlobStore.RemovalScope {
-  fileprivate func includes(_ entry: RecordEntry) -> Bool {
-    switch self {
-    case .all: true
-    case .locked: entry.state == .locked
-    case .unlocked: entry.state == .live || entry.state == .expired
-    }
-  }
-}
-
-extension RecordEntry {
-  /// The path, without which nothing can be removed.
-  fileprivate func knownPath() throws -> RecordPath {
-    guard let path else { throw accessError ?? BlobStoreError(.internalInconsistency, file) }
-    return path
+  /// Judges by age only where a condition asks for that.
+  private func judge(for condition: StoreCondition?) -> RecordJudge {
+    condition == nil ? RecordJudge() : judge(at: configuration.now())
   }
 }

@@ -55,7 +55,7 @@ extension BlobStore {
     results.reserveCapacity(blobs.count)
     while results.count < blobs.count {
       let batch = blobs[results.count..<min(results.count + PackedBatch.greatestCount, blobs.count)]
-      let together = publisher.storeTogether(batch, ttl: ttl, locks: locks)
+      let together = publisher.publishTogether(batch, ttl: ttl, locks: locks)
       let stored = Set(together.stored.map(\.index))
       for (index, blob) in zip(batch.indices, batch) {
         do {
@@ -96,28 +96,30 @@ extension BlobStore {
 // MARK: - Preparing
 
 extension BlobStore {
-  var publisher: Publisher { Publisher(core: core, keeper: limitEnforcer) }
+  var publisher: Publisher { Publisher(core: core, enforcer: limitEnforcer) }
 }
 
 extension Publisher {
-  /// Writes a record of bytes in memory, and puts it in its place.
+  /// Stores bytes in memory.
   fileprivate func publish(
     _ payload: RawSpan, _ extendedData: Data?, for key: BlobKey, ttl: Duration?, locks: BlobStore.LockPolicy,
     at time: UnixTime? = nil, if condition: StoreCondition?
   ) throws -> StoreReceipt {
-    let bytes = payload
-    try core.checkSize(Int64(bytes.byteCount))
+    try core.checkSize(Int64(payload.byteCount))
     var header = try newHeader(ttl: ttl, locks: locks)
     if let time { header.updateTime = UInt64(clamping: time.seconds) }
-    header.payloadSize = UInt64(bytes.byteCount)
-    if core.configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: bytes) }
-    if let receipt = try publishPacked(bytes, extendedData, for: key, header, locks: locks, if: condition) {
-      return receipt
-    }
-    return try publish(
-      key, header, extendedData: extendedData, locks: locks, mayRecycle: true, canWriteAgain: true, if: condition
-    ) { file, header in
-      try header.withEncodedBytes { head throws(FileError) in try file.write(head, bytes) }
+    header.payloadSize = UInt64(payload.byteCount)
+    if core.configuration.format == .checksummed { header.payloadChecksum = CRC32.checksum(of: payload) }
+    let mayPack = core.mayPack(payloadOf: Int64(payload.byteCount))
+    let ways = DraftAttempts(mayRecycle: true, canWriteAgain: true, mayPack: mayPack)
+    return try unsafe payload.withUnsafeBytes { bytes in
+      try unsafe publish(
+        key, pendingStore(header, locks: locks, if: condition), extendedData: extendedData, ways, packing: bytes
+      ) { file, header in
+        try header.withEncodedBytes { head throws(FileError) in
+          try unsafe file.write(head, RawSpan(_unsafeBytes: bytes))
+        }
+      }
     }
   }
 

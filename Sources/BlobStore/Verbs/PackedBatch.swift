@@ -14,36 +14,34 @@ struct PackedBatch {
   private var records: PackRecords
   private var members: [Member] = []
 
-  /// A record whose key is held, and which has its room.
+  /// A record whose key is held, which is counted, and which has its room.
   private final class Member {
     let candidate: Candidate
-    let header: RecordHeader
+    let pending: PendingStore
     let level: BlobStore.Durability.Level
     let predecessor: PackedPredecessor
     let exceeding: BlobStore.UsageEstimate?
     let room: PackRoom
-    var hold: KeyHold
+    var transaction: KeyTransaction
     private let sizeBefore: RecordSize?
     var isPublished = false
 
     init(
-      _ candidate: Candidate, _ header: RecordHeader, _ level: BlobStore.Durability.Level,
+      _ candidate: Candidate, _ pending: PendingStore, _ level: BlobStore.Durability.Level,
       _ predecessor: PackedPredecessor, sizeBefore: RecordSize?, exceeding: BlobStore.UsageEstimate?,
-      _ room: consuming PackRoom, _ hold: consuming KeyHold
+      _ room: consuming PackRoom, _ transaction: consuming KeyTransaction
     ) {
       self.candidate = candidate
-      self.header = header
+      self.pending = pending
       self.level = level
       self.predecessor = predecessor
       self.sizeBefore = sizeBefore
       self.exceeding = exceeding
       self.room = room
-      self.hold = hold
+      self.transaction = transaction
     }
 
-    var size: RecordSize { RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked) }
-
-    deinit { if !isPublished { hold.count(from: size, to: sizeBefore) } }
+    deinit { transaction.hold.endCount(from: sizeBefore, to: pending.size, isInPlace: isPublished) }
   }
 
   /// A record that may be stored with others.
@@ -52,7 +50,7 @@ struct PackedBatch {
     let index: Int
     let path: RecordPath
     /// As it is asked for: the locks of the record that it replaces may come to it.
-    let header: RecordHeader
+    let pending: PendingStore
     let payload: Data
     let tail: [UInt8]
 
@@ -60,7 +58,7 @@ struct PackedBatch {
   }
 
   /// What became of records.
-  struct Outcome {
+  struct Results {
     var stored: [Stored] = []
     /// Those whose publication failed, so that readers may have seen them.
     var failed: [(index: Int, error: any Error)] = []
@@ -87,47 +85,45 @@ struct PackedBatch {
   ///
   /// - Returns: what became of those that were published. The others have to be stored alone.
   /// - Throws: with none of them published.
-  mutating func store(_ candidates: [Candidate], locks: BlobStore.LockPolicy) throws -> Outcome {
+  mutating func store(_ candidates: [Candidate]) throws -> Results {
     // With them, the keys are let go.
     defer { members = [] }
     members.reserveCapacity(candidates.count)
     // Of two with one stripe, the first takes it, and the second is stored alone after it.
     for candidate in candidates.sorted(by: { ($0.stripe, $0.index) < ($1.stripe, $1.index) }) {
-      if let member = try member(candidate, locks) { members.append(member) }
+      if let member = try member(candidate) { members.append(member) }
     }
     try write()
-    var outcome = Outcome()
-    for member in members { publish(member, &outcome) }
-    return outcome
+    var results = Results()
+    for member in members { publish(member, &results) }
+    return results
   }
 
   /// - Returns: nil for a record that has to be stored alone.
-  private mutating func member(_ candidate: Candidate, _ locks: BlobStore.LockPolicy) throws -> Member? {
+  private mutating func member(_ candidate: Candidate) throws -> Member? {
     let path = candidate.path
     records.packs.prefetch(forChangeOf: path.digest)
     guard let hold = try core.holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
-    let found = try publisher.recordToReplace(at: path, records, of: open, by: RecordJudge(), hold)
+    let transaction = KeyTransaction(path, in: open, core.records, hold)
+    var pending = candidate.pending
+    let found = try records.recordToReplace(transaction, by: RecordJudge())
     let before = Predecessor(found)
-    var header = candidate.header
-    header.refCount = locks.refCount(replacing: before?.refCount ?? 0)
-    let level = core.configuration.durability.level(concernsLock: header.isLocked || before?.size.isLocked ?? false)
-    let size = RecordSize(bytes: header.fileByteCount, isLocked: header.isLocked)
-    guard
-      case .counted(let exceeding) = hold.countAhead(from: before?.size, to: size, within: publisher.keeper?.limit)
-    else { return nil }
+    let level = try transaction.inherit(from: before, &pending).level
+    guard case .counted(let exceeding) = transaction.count(pending, over: before?.size) else { return nil }
     let reserved: PackRoom?
     do {
-      reserved = try records.room(for: header, path, isDurable: header.isLocked || level > .none)
+      reserved = try records.room(for: pending.header, path, isDurable: pending.header.isLocked || level > .none)
     } catch {
-      hold.count(from: size, to: before?.size)
+      transaction.hold.endCount(from: before?.size, to: pending.size, isInPlace: false)
       throw error
     }
     guard let room = reserved else {
-      hold.count(from: size, to: before?.size)
+      transaction.hold.endCount(from: before?.size, to: pending.size, isInPlace: false)
       return nil
     }
     return Member(
-      candidate, header, level, PackedPredecessor(found), sizeBefore: before?.size, exceeding: exceeding, room, hold)
+      candidate, pending, level, PackedPredecessor(found), sizeBefore: before?.size, exceeding: exceeding, room,
+      transaction)
   }
 
   // MARK: Writing
@@ -148,7 +144,7 @@ struct PackedBatch {
       }
     } catch {
       var records = records
-      for member in members { try records.finish(&member.hold) }
+      for member in members { try records.finish(&member.transaction.hold) }
       throw error
     }
   }
@@ -171,10 +167,10 @@ struct PackedBatch {
         unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[end..<begin]).initializeMemory(
           as: UInt8.self, repeating: 0)
         end = begin + member.room.byteCount
-        records.announce(member.room, member.predecessor, member.hold)
+        records.announce(member.room, member.predecessor, member.transaction.hold)
         let (payload, tail) = (member.candidate.payload, member.candidate.tail)
         try unsafe records.encode(
-          member.header, payload.bytes, tail.span.bytes, as: member.candidate.path, in: member.room,
+          member.pending.header, payload.bytes, tail.span.bytes, as: member.candidate.path, in: member.room,
           into: UnsafeMutableRawBufferPointer(rebasing: buffer[begin..<end]))
       }
       try first.room.pack.write(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer)), at: first.room.address)
@@ -182,19 +178,80 @@ struct PackedBatch {
   }
 
   /// One that finds the index full stays unpublished.
-  private mutating func publish(_ member: Member, _ outcome: inout Outcome) {
-    publisher.keeper?.willStore(member.candidate.path.digest)
+  private mutating func publish(_ member: Member, _ results: inout Results) {
+    publisher.enforcer?.willStore(member.candidate.path.digest)
     let candidate = member.candidate
     do {
       try records.publishWritten(
-        member.header, as: candidate.path, in: member.room, replacing: member.predecessor, member.level, &member.hold)
+        member.pending.header, as: candidate.path, in: member.room, replacing: member.predecessor, member.level,
+        &member.transaction.hold)
       member.isPublished = true
-      try records.synchronizeUnlinks(of: candidate.path, member.level, member.hold)
-      outcome.stored.append(
-        Stored(index: candidate.index, path: candidate.path, header: member.header, exceeding: member.exceeding))
+      try records.synchronizeUnlinks(of: candidate.path, member.level, member.transaction.hold)
+      results.stored.append(
+        Stored(index: candidate.index, path: candidate.path, header: member.pending.header, exceeding: member.exceeding)
+      )
     } catch is IndexIsFull {
     } catch {
-      outcome.failed.append((candidate.index, error))
+      results.failed.append((candidate.index, error))
     }
+  }
+}
+
+// MARK: - From blobs to candidates
+
+extension Publisher {
+  /// Stores small blobs together, as far as that can be done at once.
+  ///
+  /// - Returns: what became of those that were published. The others have to be stored alone, which tells what is wrong with
+  ///   them.
+  func publishTogether(
+    _ blobs: ArraySlice<(key: BlobKey, payload: Data)>, ttl: Duration?, locks: BlobStore.LockPolicy
+  ) -> PackedBatch.Results {
+    guard core.configuration.mayPack, blobs.count > 1 else { return PackedBatch.Results() }
+    do {
+      let open = try madeRoot()
+      guard open.packing != .off else { return PackedBatch.Results() }
+      let candidates = candidates(blobs, in: open, ttl: ttl, locks: locks)
+      guard let records = try core.madePacks(of: open) else { return PackedBatch.Results() }
+      var batch = PackedBatch(self, records, in: open)
+      let results = try batch.store(candidates)
+      // The keys are free by now: what they cause may need them.
+      for record in results.stored { didStore(record.header, at: record.path, of: open, exceeding: record.exceeding) }
+      _ = records.growIfDue()
+      return results
+    } catch {
+      // Nothing is published. Each blob's own store meets the failure again, or succeeds.
+      return PackedBatch.Results()
+    }
+  }
+
+  private func candidates(
+    _ blobs: ArraySlice<(key: BlobKey, payload: Data)>, in open: OpenRoot, ttl: Duration?,
+    locks: BlobStore.LockPolicy
+  ) -> [PackedBatch.Candidate] {
+    zip(blobs.indices, blobs).compactMap { index, blob in
+      // What is wrong with a blob is told by its own store.
+      guard core.mayPack(payloadOf: Int64(blob.payload.count)), let path = try? core.path(for: blob.key) else {
+        return nil
+      }
+      return try? candidate(index, blob.key, blob.payload, open.placed(path), in: open, ttl: ttl, locks: locks)
+    }
+  }
+
+  /// - Returns: nil for a blob that is not packed.
+  private func candidate(
+    _ index: Int, _ key: BlobKey, _ payload: Data, _ path: RecordPath, in open: OpenRoot, ttl: Duration?,
+    locks: BlobStore.LockPolicy
+  ) throws -> PackedBatch.Candidate? {
+    try core.checkSize(Int64(payload.count))
+    var header = try newHeader(ttl: ttl, locks: locks)
+    header.payloadSize = UInt64(payload.count)
+    header.payloadChecksum = CRC32.checksum(of: payload.bytes)
+    header.keyDigest = path.digest
+    let tail = try core.newExtension(of: key, at: path, nil)?.encoded ?? []
+    header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
+    guard core.packs(header, path, in: open) else { return nil }
+    let pending = pendingStore(header, locks: locks, if: nil)
+    return PackedBatch.Candidate(index: index, path: path, pending: pending, payload: payload, tail: tail)
   }
 }

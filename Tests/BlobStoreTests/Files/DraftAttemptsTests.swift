@@ -48,8 +48,8 @@ import Testing
     #expect(attempts.mayRecycle && !attempts.mayBeUnnamed)
   }
 
-  @Test(arguments: [FileDraft.Kind.recycled, .unnamed]) func aMissingDirectoryIsHeldByAFileWithAName(
-    kind: FileDraft.Kind
+  @Test(arguments: [DraftAttempts.Kind.recycled, .unnamed]) func aMissingDirectoryIsHeldByAFileWithAName(
+    kind: DraftAttempts.Kind
   ) {
     var attempts = all
     let failure = error(.linkUnnamed, .noSuchFileOrDirectory)

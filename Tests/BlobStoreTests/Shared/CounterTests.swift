@@ -82,18 +82,23 @@ import Testing
     #expect(try store.usage().records == 2)
   }
 
-  /// M1: a stripe is held all the time. The counters are corrected without a moment without changes.
-  @Test func aStripeThatIsHeldDoesNotKeepTheCountersWrong() throws {
+  /// M1: a stripe is held all the time, so a record may be counted that has no place yet. The counters are not lowered until it is free.
+  @Test func countersAreNotLoweredWhileAStripeIsHeld() throws {
     let store = try cache.store()
     try self.store(10..<20, in: store)
-    for name in ["11", "12"] { try FileManager.default.removeItem(atPath: cache.path(name)) }
-    let locks = try HeldLocks(in: cache)
-    #expect(try locks.take(0..<1))
     var options = BlobStore.CollectionOptions()
     options.looksAtEverything = true
     try store.collect(options)
+    for name in ["11", "12"] { try FileManager.default.removeItem(atPath: cache.path(name)) }
+    do {
+      let locks = try HeldLocks(in: cache)
+      #expect(try locks.take(0..<1))
+      try store.collect(options)
+      #expect(try store.usageEstimate()?.records == 10)
+      withExtendedLifetime(locks) {}
+    }
+    try store.collect(options)
     #expect(try store.usageEstimate()?.records == 8)
-    withExtendedLifetime(locks) {}
   }
 
   /// M2: what cannot be read is counted by its size, and keeps nothing from being counted.

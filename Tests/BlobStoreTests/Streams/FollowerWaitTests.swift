@@ -34,7 +34,8 @@ import Testing
     let writer = try open(store)
     let root = try #require(try store.core.root.opened())
     let path = root.placed(try store.core.path(for: "key"))
-    let reading = try store.core.records.openFollowed(path, in: root, at: cache.clock.now)
+    let lookup = FollowedLookup(path: path, now: cache.clock.now)
+    let reading = try store.core.records.read(path, in: root, lookup, .first)
     guard case .live(_, let found) = reading else { throw CallFailure(call: "\(reading)", errno: 0) }
     let stream = FollowedStream(found.record)
     let answers = Lock<[FollowedStream.Answer]>([])

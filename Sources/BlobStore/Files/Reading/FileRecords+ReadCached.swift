@@ -2,12 +2,13 @@ internal import BlobRecord
 internal import Posix
 internal import SystemPackage
 
-/// Reads that never wait for the disk. They check what the ordinary reads check, and leave all that is odd to those.
+/// Reads that never wait for the disk (`ReadMode.withoutBlocking`). They check what the ordinary reads check, and leave all that is
+/// odd to those.
 extension FileRecords {
   /// Reads a whole record that is in memory.
   ///
   /// - Throws: `notCached` also for a record that is larger than `cachedPayloadByteCount`.
-  func readCached(
+  func readWithoutBlocking(
     _ name: RecordPath, of key: BlobKey, in open: OpenRoot, at now: UnixTime
   ) throws(CachedLookFailure) -> Reading<RecordContent> {
     guard case .regular(let file, let status) = try openCached(name, in: open) else { return .absent }
@@ -54,7 +55,7 @@ extension FileRecords {
   }
 
   /// Reads a record's header that is in memory, and judges the record by it.
-  func readCachedHeader(
+  func readHeaderWithoutBlocking(
     of name: RecordPath, in open: OpenRoot, at now: UnixTime
   ) throws(CachedLookFailure) -> Reading<Void> {
     guard case .regular(let file, let status) = try openCached(name, in: open) else { return .absent }

@@ -5,9 +5,6 @@ internal import Synchronization
 
 // Stores of packed records, and what all changes are made of. Each is made under the key's hold, by the steps of Spec/Packs.md.
 
-/// The index has no room for another name, so its record has to be a file.
-struct IndexIsFull: Error {}
-
 extension PackRecords {
   /// Sets room aside for a record whose key is held.
   ///

@@ -63,11 +63,15 @@ extension PackRecords {
     let found = try find(name, by: RecordJudge())
     let payload = Int(content.header.payloadSize)
     let body = unsafe content.body.span.bytes
+    // A header never makes the directory exceed its limit.
+    _ = hold.countAhead(from: old, to: new, within: nil)
+    var isInPlace = false
+    defer { hold.endCount(from: old, to: new, isInPlace: isInPlace) }
     try commit(
       content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
       replacing: found, level, movesGeneration: before.body != content.body,
       keepsUse: before.header.updateTime == content.header.updateTime, &hold)
-    hold.count(from: old, to: new)
+    isInPlace = true
     try synchronizeUnlinks(of: name, level, hold)
     return true
   }

@@ -96,8 +96,8 @@ struct PackedContent {
   }
 }
 
-/// What a search for a name in the packs comes to.
-enum PackSearch<Result> {
+/// What a lookup of a name in the packs comes to.
+enum PackLookupResult<Result> {
   /// No entry leads to a record of the name.
   case absent
   case found(Result)
@@ -105,57 +105,59 @@ enum PackSearch<Result> {
   case broken(RecordError, PackAddress)
 }
 
-// MARK: - Searching
+// MARK: - Looking up
 
 extension PackRecords {
   /// Finds the record of a name, and looks at its bytes.
   ///
-  /// The look may see a record that is being replaced. Its result counts only if the entry is unchanged afterwards.
+  /// The lookup may see a record that is being replaced. Its result counts only if the entry is unchanged afterwards.
   ///
   /// System call: `pread(2)`; none for a name that is not there, but for one in 65,536 or so.
   ///
-  /// - Parameter isCached: whether the search must not wait for the disk, and is given up where anything has changed meanwhile.
+  /// - Parameter mayBlock: whether the lookup may wait for the disk; else it is given up where anything has changed meanwhile.
   /// - Throws: `CachedLookFailure` where it would wait.
-  func search<Look: PackedLook>(
-    _ name: RecordPath, isCached: Bool = false, _ look: Look
-  ) throws -> PackSearch<Look.Result> {
-    if let result = try searchOnce(name, isCached: isCached, look) { return result }
-    guard !isCached else { throw CachedLookFailure.notCached }
-    return try searchAgain(name, look)
+  func lookUp<Lookup: PackedLookup>(
+    _ name: RecordPath, mayBlock: Bool = true, _ lookup: Lookup
+  ) throws -> PackLookupResult<Lookup.Result> {
+    if let result = try lookUpOnce(name, mayBlock: mayBlock, lookup) { return result }
+    guard mayBlock else { throw CachedLookFailure.notCached }
+    return try lookUpAgain(name, lookup)
   }
 
-  /// How often a search is made again without the key's stripe, because an entry has changed meanwhile.
-  private static let searchesBesideChanges = 64
+  /// How often a lookup is made again without the key's stripe, because an entry has changed meanwhile.
+  private static let lookupsBesideChanges = 64
 
-  /// The search again, in the index that is in force by now. In the end it is made under the key's stripe, where no entry changes.
+  /// The lookup again, in the index that is in force by now. In the end it is made under the key's stripe, where no entry changes.
   ///
   /// - Throws: `busy` where another process has the stripe for too long.
   @inline(never)
-  private func searchAgain<Look: PackedLook>(_ name: RecordPath, _ look: Look) throws -> PackSearch<Look.Result> {
+  private func lookUpAgain<Lookup: PackedLookup>(
+    _ name: RecordPath, _ lookup: Lookup
+  ) throws -> PackLookupResult<Lookup.Result> {
     var records = self
-    for _ in 0..<Self.searchesBesideChanges {
+    for _ in 0..<Self.lookupsBesideChanges {
       if !records.packs.isInForce { try records.follow() }
-      if let result = try records.searchOnce(name, isCached: false, look) { return result }
+      if let result = try records.lookUpOnce(name, mayBlock: true, lookup) { return result }
     }
     let hold = try core.stripes.hold(name.digest)
     defer { extendLifetime(hold) }
     while true {
       if !records.packs.isInForce { try records.follow() }
-      if let result = try records.searchOnce(name, isCached: false, look) { return result }
+      if let result = try records.lookUpOnce(name, mayBlock: true, lookup) { return result }
     }
   }
 
-  /// - Parameter isCached: whether the search must not wait for the disk.
+  /// - Parameter mayBlock: whether the lookup may wait for the disk.
   /// - Returns: nil if an entry has changed meanwhile, or the index is no longer in force.
   /// - Throws: `CachedLookFailure` where it would wait.
-  private func searchOnce<Look: PackedLook>(
-    _ name: RecordPath, isCached: Bool, _ look: Look
-  ) throws -> PackSearch<Look.Result>? {
+  private func lookUpOnce<Lookup: PackedLookup>(
+    _ name: RecordPath, mayBlock: Bool, _ lookup: Lookup
+  ) throws -> PackLookupResult<Lookup.Result>? {
     let index = packs.index
     var probe = index.probe(name.digest)
     var broken: (RecordError, PackAddress)?
     while let (slot, entry) = probe.next(in: index) {
-      switch try sight(of: entry, slot, of: name, isCached: isCached, look) {
+      switch try examine(of: entry, slot, of: name, mayBlock: mayBlock, lookup) {
       case .found(let result): return packs.isInForce ? .found(result) : nil
       case .changed: return nil
       case .ofAnother: continue
@@ -166,24 +168,24 @@ extension PackRecords {
     return broken.map { .broken($0.0, $0.1) } ?? .absent
   }
 
-  private enum Sight<Result> {
+  private enum Examination<Result> {
     case found(Result)
     case changed
     case ofAnother
     case broken(RecordError)
   }
 
-  private func sight<Look: PackedLook>(
-    of entry: IndexEntry, _ slot: IndexSlot, of name: RecordPath, isCached: Bool, _ look: Look
-  ) throws -> Sight<Look.Result> {
+  private func examine<Lookup: PackedLookup>(
+    of entry: IndexEntry, _ slot: IndexSlot, of name: RecordPath, mayBlock: Bool, _ lookup: Lookup
+  ) throws -> Examination<Lookup.Result> {
     let address = entry.address
     let byteCount = entry.readByteCount
-    guard byteCount > 0, let pack = try pack(address.pack, isCached: isCached) else { return .ofAnother }
+    guard byteCount > 0, let pack = try pack(address.pack, mayBlock: mayBlock) else { return .ofAnother }
     return try unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { buffer in
       let salt = pack.deadBits(ofChunk: address.chunk).salt(ofQuarter: address.quarter)
       let time = packs.index.time(at: slot)
       let count =
-        try unsafe isCached ? pack.readCached(into: buffer, at: address) : pack.readRecord(into: buffer, at: address)
+        try unsafe mayBlock ? pack.readRecord(into: buffer, at: address) : pack.readCached(into: buffer, at: address)
       let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
       let span = unsafe RawSpan(_unsafeBytes: bytes)
       guard let salt, let header = PackedHeader(decoding: span, at: address, salt: salt), header.byteCount <= count
@@ -196,14 +198,14 @@ extension PackRecords {
       }
       let found = PackedFinding(
         slot: slot, entry: entry, header: header, lastUse: IndexLayout.use(at: time))
-      let result = try unsafe look.result(of: found, name, bytes, in: self)
+      let result = try unsafe lookup.result(of: found, name, bytes, in: self)
       // A header that is written in place leaves the entry as it was. It would be told with a later time of use.
       return packs.index.isUnchanged(entry, at: slot) && packs.index.time(at: slot) == time ? .found(result) : .changed
     }
   }
 
-  private func pack(_ number: Int, isCached: Bool) throws -> PackFile? {
-    guard isCached else { return try packs.files.pack(number) }
+  private func pack(_ number: Int, mayBlock: Bool) throws -> PackFile? {
+    guard !mayBlock else { return try packs.files.pack(number) }
     guard let pack = packs.files.openedPack(number) else { throw CachedLookFailure.notCached }
     return pack
   }
@@ -222,27 +224,6 @@ extension PackRecords {
 // MARK: - Reading
 
 extension PackRecords {
-  /// Reads a whole record.
-  func read(
-    _ name: RecordPath, of key: BlobKey, at now: UnixTime, isCached: Bool = false
-  ) throws -> Reading<RecordContent>? {
-    try reading(search(name, isCached: isCached, PackedWholeLook(key: key, now: now)))
-  }
-
-  /// Reads a record's header, and judges the record by it.
-  func readHeader(of name: RecordPath, at now: UnixTime, isCached: Bool = false) throws -> Reading<Void>? {
-    try reading(search(name, isCached: isCached, PackedHeadLook(now: now)))
-  }
-
-  /// - Returns: nil if no entry leads to a record of the name: a file may.
-  private func reading<Content>(_ search: consuming PackSearch<Reading<Content>>) -> Reading<Content>? {
-    switch consume search {
-    case .absent: nil
-    case .found(let reading): reading
-    case .broken(let error, _): .damaged(error)
-    }
-  }
-
   /// The record as its file would be: 64 bytes of header, then payload and extension.
   ///
   /// - Returns: nil if no entry leads to a record of the name.
@@ -256,7 +237,7 @@ extension PackRecords {
   /// - Returns: nil if no entry leads to a record of the name.
   /// - Throws: `DamagedRecord`.
   func content(of name: RecordPath) throws -> (PackedFinding, PackedContent)? {
-    switch try search(name, PackedCopyLook()) {
+    switch try lookUp(name, PackedCopyLookup()) {
     case .absent: return nil
     case .found(let result): return result
     case .broken(let error, let address): throw DamagedRecord(error: error, path: packs.path(of: address))
@@ -272,7 +253,7 @@ extension PackRecords {
   /// - Parameter comparesPayload: whether the payload is compared with its checksum, too.
   /// - Returns: nil if no entry leads to a record of the name.
   func find(_ name: RecordPath, by judge: RecordJudge, comparesPayload: Bool = false) throws -> FoundRecord? {
-    switch try search(name, PackedPartsLook(comparesPayload: comparesPayload)) {
+    switch try lookUp(name, PackedPartsLookup(comparesPayload: comparesPayload)) {
     case .absent: return nil
     case .found(let parts): return record(name, parts, by: judge)
     case .broken(let error, let address):
@@ -302,7 +283,7 @@ extension PackRecords {
   /// Whether the packs have the record of a name, sound or not. Then a file of the name does not count.
   func holds(_ name: RecordPath) throws -> Bool {
     guard mayHold(name) else { return false }
-    return switch try search(name, PackedPresenceLook()) {
+    return switch try lookUp(name, PackedPresenceLookup()) {
     case .absent: false
     case .found, .broken: true
     }

@@ -73,16 +73,23 @@ extension ControlFile {
     guard let present = counters else { return }
     let (added, areKnown) = (added - start.added, countersAreKnown)
     let removedByOthers = added - (present - (start.present - removed))
+    var mustStayUnknown = false
     func correct(_ value: KeyPath<BlobStore.UsageEstimate, Int64>, at place: ControlLayout.Counter) {
       let (now, most) = (present[keyPath: value], found[keyPath: value] &+ added[keyPath: value])
       let least = found[keyPath: value] &- removedByOthers[keyPath: value]
       if areKnown, least <= now, now <= most { return }
+      // A record that is counted may not be in its place yet. Without it, the counters would say too little.
+      guard most >= now || start.isSettled else {
+        mustStayUnknown = !areKnown
+        return
+      }
       counter(place.present) { _ = $0.wrappingAdd(most &- now, ordering: .relaxed) }
     }
     correct(\.records, at: .records)
     correct(\.bytes, at: .bytes)
     correct(\.lockedRecords, at: .lockedRecords)
     correct(\.lockedBytes, at: .lockedBytes)
+    guard !mustStayUnknown else { return }
     counter(ControlLayout.countersAreKnownOffset) { $0.store(1, ordering: .releasing) }
   }
 }
@@ -92,6 +99,9 @@ struct CounterReading {
   let present: BlobStore.UsageEstimate
   /// All that was ever added to each.
   fileprivate let added: BlobStore.UsageEstimate
+  /// Whether each change that was counted before the reading had ended before the enumeration began. Else a record may be counted
+  /// that the enumeration has not met.
+  var isSettled = false
 }
 
 #if DEBUG

@@ -156,17 +156,27 @@ extension KeyHold {
     case refused(BlobStore.UsageEstimate)
   }
 
-  /// Counts a record before it has its place. A record that does not get it must be uncounted.
+  /// Counts a record before it has its place. `endCount` must follow.
   ///
-  /// So the count is never less than the content, and of many stores at once, not one too many finds room.
+  /// So the count is never less than the content, and of many stores at once, not one too many finds room. Until the record has
+  /// its place, the larger one of both counts.
   func countAhead(from before: RecordSize?, to after: RecordSize, within limit: StoreLimit?) -> CountedAhead {
-    guard let control, let usage = control.count(from: before, to: after) else { return .counted(exceeding: nil) }
+    let both = after.covering(before)
+    guard let control, let counted = control.count(from: before, to: both) else { return .counted(exceeding: nil) }
+    let usage = counted - BlobStore.UsageEstimate(both) + BlobStore.UsageEstimate(after)
     let isKnown = control.countersAreKnown
     if let limit, limit.refuses(from: before, to: after, usage, isKnown: isKnown) {
-      control.count(from: after, to: before)
+      control.count(from: both, to: before)
       return .refused(usage)
     }
     return .counted(exceeding: limit.flatMap { !isKnown || $0.isExceeded(by: usage) ? usage : nil })
+  }
+
+  /// Takes back what was counted ahead for nothing.
+  ///
+  /// - Parameter isInPlace: whether the record has its place. If not, the one before has stayed.
+  func endCount(from before: RecordSize?, to after: RecordSize, isInPlace: Bool) {
+    control?.count(from: after.covering(before), to: isInPlace ? after : before)
   }
 
   /// The usage after such a change, if that is more than there may ever be. Nothing is counted for it.

@@ -160,8 +160,9 @@ extension Publisher {
     let expected = try ExpectedSize(expectedSize)
     // A payload that is known to be too large is refused before anything is made for it.
     try core.checkSize(max(source.byteCount, expectedSize ?? 0))
-    return try publish(
-      key, header, extendedData: extendedData, locks: locks, mayRecycle: false, canWriteAgain: true
+    return try unsafe publish(
+      key, pendingStore(header, locks: locks, if: nil), extendedData: extendedData,
+      DraftAttempts(mayRecycle: false, canWriteAgain: true)
     ) { file, header in
       try source.rewind(to: start)
       try reserve(source.byteCount, in: file, of: path.digest)

@@ -194,8 +194,8 @@ extension BlobStore {
       let now = core.configuration.now()
       // The directory that was read, where the load is counted.
       var place: OpenRoot?
-      let look = RecordToFollow(path: path, now: now)
-      let found = try core.readUntilConsistent(look, core.configuration.damagePolicy, &place)
+      let lookup = FollowedLookup(path: path, now: now)
+      let found = try core.readUntilConsistent(lookup, core.configuration.damagePolicy, &place)
       if let place { path = place.placed(path) }
       guard let (header, found) = found else {
         core.count(.miss, of: path.digest, isUse: touching, at: now, in: place)
@@ -207,16 +207,6 @@ extension BlobStore {
       if touching, header.ttl == 0, header.lastUpdate < now { _ = core.touchAfterLoad(path, now) }
       return BlobFollower(core, key: key, path: path, stream, found.stream, timeout: timeout)
     }
-  }
-}
-
-/// The header and the extension of a record whose file is kept open, also while it is written.
-private struct RecordToFollow: RecordLook {
-  let path: RecordPath
-  let now: UnixTime
-
-  func reading(from core: StoreCore, in open: OpenRoot, isFirst: Bool) throws -> Reading<FollowedRecord> {
-    try core.records.openFollowed(open.placed(path), in: open, at: now)
   }
 }
 

@@ -17,3 +17,15 @@ extension Reading<Void> {
     }
   }
 }
+
+/// How a lookup may read.
+enum ReadMode {
+  /// The load's first lookup, with as few calls as there can be.
+  case first
+  /// A further lookup, which asks for the file's owner and size, too.
+  case again
+  /// Never waits for the disk, and is given up where anything is odd or has changed meanwhile.
+  case withoutBlocking
+
+  var mayBlock: Bool { self != .withoutBlocking }
+}

@@ -45,7 +45,7 @@ extension StoreCore {
     try requireCache()
     guard let open = try root.opened() else { return BlobStore.RelocationReport() }
     if destination == .files { try turnPackingOff(in: open) }
-    if destination == .packs, try Publisher(core: self, keeper: nil).madeRoot().packing == .off { throw packingIsOff }
+    if destination == .packs, try Publisher(core: self, enforcer: nil).madeRoot().packing == .off { throw packingIsOff }
     var relocation = Relocation(of: self, in: open, to: destination)
     try relocation.run()
     return relocation.report

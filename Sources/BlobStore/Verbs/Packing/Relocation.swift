@@ -49,14 +49,12 @@ struct Relocation {
 
   /// The packs, made where they are missing.
   private func packs() throws -> PackRecords {
-    guard let control = try core.controlFiles.controlFile(of: open, makesIt: true),
-      let packs = try core.packHolder.packs(of: open, control, makesThem: true)
-    else {
+    guard let records = try core.madePacks(of: open) else {
       throw BlobStoreError(
         .invalidConfiguration, "this directory has no packs, because processes share no memory there",
         path: core.root.path)
     }
-    return PackRecords(packs, of: core, in: open)
+    return records
   }
 
   /// The fate of a record that a walk has met.
@@ -105,16 +103,14 @@ struct Relocation {
     switch destination {
     case .files: return try moveToFile(path)
     case .packs:
-      var records = try packs()
       do {
-        let fate = try moveToPack(path, &records)
-        _ = records.growIfDue()
-        return fate
+        return try moveToPack(path)
+      } catch is PacksAreFull {
+        return .unsuited
       } catch is IndexIsFull {
         // It becomes larger while no key is held.
-        guard records.growIfDue() else { return .unsuited }
-        records = try packs()
-        return try moveToPack(path, &records)
+        guard try packs().growIfDue() else { return .unsuited }
+        return try moveToPack(path)
       }
     }
   }
@@ -123,8 +119,9 @@ struct Relocation {
 // MARK: - Into a pack
 
 extension Relocation {
-  private func moveToPack(_ path: RecordPath, _ records: inout PackRecords) throws -> Fate {
-    guard var hold = try core.holdIfAvailable(path.digest) else { return .busy }
+  private func moveToPack(_ path: RecordPath) throws -> Fate {
+    guard let hold = try core.holdIfAvailable(path.digest) else { return .busy }
+    var transaction = KeyTransaction(path, in: open, core.records, hold)
     let judge = core.judge(at: core.configuration.now())
     let found = try core.lookInSubdirectory(of: path, open) { directory in
       try core.recordToRemove(at: path, in: directory, of: open, by: judge)
@@ -133,15 +130,14 @@ extension Relocation {
     guard let header = Self.header(of: found) else { return .gone }
     guard core.packs(header, path, in: open) else { return .unsuited }
     guard let body = try body(of: path, header) else { return .damaged }
-    let level = core.configuration.durability.level(concernsLock: header.isLocked)
-    guard let room = try records.room(for: header, path, isDurable: level > .none || header.isLocked) else {
-      return .unsuited
+    let records = try packs()
+    try unsafe body.withUnsafeBytes { body in
+      let payload = unsafe UnsafeRawBufferPointer(rebasing: body[..<Int(header.payloadSize)])
+      let tail = unsafe UnsafeRawBufferPointer(rebasing: body[Int(header.payloadSize)...])
+      var draft = unsafe PackedDraft(payload, tail, in: records)
+      _ = try draft.commit(
+        header, over: found, isSureOfName: true, transaction.level(concernsLock: header.isLocked), &transaction)
     }
-    let (payload, bytes) = (Int(header.payloadSize), unsafe body.span.bytes)
-    try records.commit(
-      header, bytes.extracting(first: payload), bytes.extracting(droppingFirst: payload), as: path, in: room,
-      replacing: found, level, &hold)
-    try records.synchronizeUnlinks(of: path, level, hold)
     return .moved(header.fileByteCount)
   }
 

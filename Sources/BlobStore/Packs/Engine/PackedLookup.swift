@@ -4,7 +4,7 @@ internal import BlobRecord
 ///
 /// A value instead of a closure: what a closure captures is copied in each function that hands it on, and all of it is counted.
 /// That was a quarter of a load.
-protocol PackedLook {
+protocol PackedLookup {
   associatedtype Result
 
   /// - Parameters:
@@ -15,43 +15,8 @@ protocol PackedLook {
   ) throws -> Result
 }
 
-/// Header, payload and extension of a record that is live.
-struct PackedWholeLook: PackedLook {
-  let key: BlobKey
-  let now: UnixTime
-
-  func result(
-    of found: PackedFinding, _ name: RecordPath, _ bytes: UnsafeRawBufferPointer, in records: PackRecords
-  ) throws -> Reading<RecordContent> {
-    let core = records.core
-    let header = found.recordHeader(name)
-    guard header.isLive(at: now, defaultExpiration: core.defaultExpiration) else { return .absent }
-    guard unsafe found.header.isPayloadSound(in: RawSpan(_unsafeBytes: bytes)) else {
-      return .damaged(unsafe found.header.payloadBreach(in: RawSpan(_unsafeBytes: bytes)))
-    }
-    guard header.payloadSize <= core.configuration.limits.payload else {
-      throw core.tooLarge(header, records.packs.path(of: found.entry.address))
-    }
-    return unsafe FileRecords(core: core).live(
-      header, UnsafeRawBufferPointer(rebasing: bytes[found.header.bodyRange]), name, key,
-      records.packs.use(of: found.entry, at: found.slot, name.digest))
-  }
-}
-
-/// The header of a record that is live.
-struct PackedHeadLook: PackedLook {
-  let now: UnixTime
-
-  func result(
-    of found: PackedFinding, _ name: RecordPath, _ bytes: UnsafeRawBufferPointer, in records: PackRecords
-  ) -> Reading<Void> {
-    let header = found.recordHeader(name)
-    return header.isLive(at: now, defaultExpiration: records.core.defaultExpiration) ? .live(header, ()) : .absent
-  }
-}
-
 /// All of a record, live or not.
-struct PackedCopyLook: PackedLook {
+struct PackedCopyLookup: PackedLookup {
   func result(
     of found: PackedFinding, _ name: RecordPath, _ bytes: UnsafeRawBufferPointer, in records: PackRecords
   ) -> (PackedFinding, PackedContent) {
@@ -60,7 +25,7 @@ struct PackedCopyLook: PackedLook {
 }
 
 /// The facts that a change needs.
-struct PackedPartsLook: PackedLook {
+struct PackedPartsLookup: PackedLookup {
   let comparesPayload: Bool
 
   func result(
@@ -71,7 +36,7 @@ struct PackedPartsLook: PackedLook {
 }
 
 /// Nothing: that the record is there is all.
-struct PackedPresenceLook: PackedLook {
+struct PackedPresenceLookup: PackedLookup {
   func result(
     of found: PackedFinding, _ name: RecordPath, _ bytes: UnsafeRawBufferPointer, in records: PackRecords
   ) {}
@@ -95,7 +60,7 @@ struct PackedParts {
 }
 
 extension PackedHeader {
-  fileprivate func payloadBreach(in bytes: RawSpan) -> RecordError {
+  func payloadBreach(in bytes: RawSpan) -> RecordError {
     .payloadChecksumMismatch(
       stated: payloadChecksum, computed: CRC32.checksum(of: bytes.extracting(payloadRange)))
   }

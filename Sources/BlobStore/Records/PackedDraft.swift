@@ -1,0 +1,116 @@
+internal import BlobRecord
+internal import Posix
+
+/// A small record that will be written into a pack, once it is judged and counted: a store that is refused takes no room.
+@safe struct PackedDraft: ~Copyable {
+  private(set) var records: PackRecords
+  /// Valid for as long as the store.
+  private let payload, tail: UnsafeRawBufferPointer
+  /// Where the record lies since it was committed.
+  private var address: PackAddress?
+
+  /// - Parameters:
+  ///   - payload: bytes that stay where they are until this value ends.
+  ///   - tail: the extension, as `payload`.
+  init(_ payload: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, in records: PackRecords) {
+    self.records = records
+    unsafe (self.payload, self.tail) = (payload, tail)
+  }
+}
+
+extension PackedDraft: RecordDraft {
+  /// After a wait, the directory may pack nothing any more, or have other packs.
+  static var canWait: Bool { false }
+
+  /// Its pack is synced with the commit.
+  var syncedLevel: BlobStore.Durability.Level { .none }
+
+  mutating func prepare(_: BlobStore.Durability.Level) {}
+
+  func mayTryWithoutLookup(_: PendingStore, _: borrowing KeyTransaction) -> Bool { false }
+
+  func predecessor(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {
+    try records.recordToReplace(transaction, by: judge)
+  }
+
+  mutating func rewrite(_: RecordHeader) {}
+
+  mutating func isReady(for _: BlobStore.Durability.Level, _: RecordHeader) -> Bool { true }
+
+  mutating func commit(
+    _ header: RecordHeader, over found: borrowing FoundRecord?, isSureOfName: Bool,
+    _ level: BlobStore.Durability.Level, _ transaction: inout KeyTransaction
+  ) throws -> Bool {
+    let path = transaction.path
+    guard let room = try records.room(for: header, path, isDurable: header.isLocked || level > .none) else {
+      throw PacksAreFull()
+    }
+    try unsafe records.commit(
+      header, RawSpan(_unsafeBytes: payload), RawSpan(_unsafeBytes: tail), as: path, in: room, replacing: found, level,
+      &transaction.hold)
+    address = room.address
+    do {
+      try records.synchronizeUnlinks(of: path, level, transaction.hold)
+    } catch {
+      throw Published(cause: error)
+    }
+    return true
+  }
+
+  mutating func withdraw(
+    _ size: RecordSize, _ level: BlobStore.Durability.Level, _ transaction: inout KeyTransaction
+  ) throws {
+    guard let address else { return }
+    _ = try records.remove(transaction.path, at: address.rawValue, level, counting: size, &transaction.hold)
+  }
+
+  mutating func finish(_: BlobStore.Durability.Level, at _: RecordPath, of _: OpenRoot) { _ = records.growIfDue() }
+}
+
+extension PackRecords {
+  /// The record that a packed one replaces: in a pack, or a file.
+  ///
+  /// - Throws: as `Records.recordToReplace`.
+  func recordToReplace(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {
+    let (path, open) = (transaction.path, transaction.open)
+    if let found = try find(path, by: judge) { return found }
+    guard try core.mayHaveFile(path, in: open, transaction.hold) else { return nil }
+    return try core.lookInSubdirectory(of: path, open) { directory in
+      try core.records.recordToReplace(at: path, in: directory, of: open, by: judge)
+    }
+  }
+}
+
+extension StoreCore {
+  /// Whether a record with so large a payload may be small enough to be packed, as far as that is known before the directory
+  /// is opened.
+  func mayPack(payloadOf byteCount: Int64) -> Bool {
+    guard configuration.mayPack else { return false }
+    guard let packing = root.lastOpened?.packing ?? configuration.packing else {
+      return byteCount <= BlobStore.Packing.largestBound
+    }
+    return packing.bound.map { byteCount <= $0 } ?? false
+  }
+
+  /// Whether a store packs the record.
+  ///
+  /// - Parameter open: a directory for a store, `Publisher.madeRoot`.
+  func packs(_ header: RecordHeader, _ path: RecordPath, in open: OpenRoot) -> Bool {
+    guard let bound = open.packing?.bound, !header.flags.contains(.streamIncomplete),
+      let payload = Int(exactly: header.payloadSize),
+      let byteCount = PackLayout.recordByteCount(
+        name: path.fileName.utf8.count, payload: payload, tail: Int(header.extensionEnd ?? 0))
+    else { return false }
+    return byteCount <= bound
+  }
+
+  /// The packs of a directory, made where they are missing.
+  ///
+  /// - Returns: nil where processes share no memory: nothing is packed there.
+  func madePacks(of open: OpenRoot) throws -> PackRecords? {
+    guard let control = try controlFiles.controlFile(of: open, makesIt: true),
+      let packs = try packHolder.packs(of: open, control, makesThem: true)
+    else { return nil }
+    return PackRecords(packs, of: self, in: open)
+  }
+}

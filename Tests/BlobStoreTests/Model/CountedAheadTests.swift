@@ -1,0 +1,137 @@
+import BlobRecord
+import Foundation
+import Locks
+import Posix
+import TestSupport
+import Testing
+
+@testable import BlobStore
+
+/// Invariant I5: the counters never say less than what lies in the directory, at no step of a change, whether it succeeds or not.
+///
+/// A limit is enforced by the counters. So a count that is too low would let the directory outgrow its limit.
+@Suite struct CountedAheadTests: PackedSuite {
+  let cache: Cache
+
+  init() throws { cache = try Cache() }
+
+  enum Change: CaseIterable {
+    case store, storeLarge, replace, shrink, batch, stream, visibleStream, extend, lock, remove, unpack
+
+    func make(in store: BlobStore) throws {
+      switch self {
+      case .store: try store.store(payload(300, 2), for: "new")
+      case .storeLarge: try store.store(payload(90_000, 2), for: "new")
+      case .replace: try store.store(payload(3000, 2), for: "key", locks: .one)
+      case .shrink: try store.store(payload(20, 2), for: "key", ttl: .seconds(900))
+      case .batch:
+        let blobs: [(key: BlobKey, payload: Data)] = [("a", payload(50)), ("b", payload(60))]
+        for result in store.store(blobs) { _ = try result.result.get() }
+      case .stream: try write(to: store, .afterCommit)
+      case .visibleStream: try write(to: store, .whileWriting)
+      case .extend: try store.setExtendedData(Data("more".utf8), for: "key")
+      case .lock: try store.lock("key")
+      case .remove: try store.remove("key")
+      case .unpack: _ = try store.withExclusiveAccess(to: "key") { _ in }
+      }
+    }
+
+    private func write(to store: BlobStore, _ visibility: BlobStore.Visibility) throws {
+      var writer = try store.openWriter(for: "new", visibility: visibility)
+      try writer.append(payload(20_000))
+      try writer.commit()
+    }
+  }
+
+  private func configure(_ packing: BlobStore.Packing) -> (inout BlobStore.Configuration) -> Void {
+    {
+      $0.packing = packing
+      $0.durability = .full
+    }
+  }
+
+  /// What is wrong with the counters; nil if nothing is.
+  private static func shortfall(of store: BlobStore) throws -> String? {
+    let (usage, estimate) = (try store.usage(), try #require(try store.usageEstimate()))
+    guard estimate.bytes < usage.bytes || estimate.records < usage.records else { return nil }
+    return
+      "\(estimate.bytes) bytes of \(estimate.records) records are counted, and \(usage.bytes) of \(usage.records) are there"
+  }
+
+  /// Where nothing is packed, there is nothing to unpack.
+  private static var changes: [(Change, BlobStore.Packing)] {
+    Change.allCases.flatMap { change in
+      [(change, .upTo(8192))] + (change == .unpack ? [] : [(change, BlobStore.Packing.off)])
+    }
+  }
+
+  @Test(arguments: changes)
+  func noStepOfAChangeIsUncounted(change: Change, packing: BlobStore.Packing) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files, configure(packing))
+    try store.store(payload(100), for: "key")
+    try store.collect()
+    let (observer, calls) = (try cache.store(configure(packing)), CallCount())
+    let findings = Lock<[String]>([])
+    trace.onCall(besides: [.takeStripe, .freeStripe]) { call, _ in
+      calls.add(1)
+      #expect(throws: Never.self) {
+        guard let found = try Self.shortfall(of: observer) else { return }
+        findings.withLock { $0.append("before call \(calls.value), \(call): \(found)") }
+      }
+      return nil
+    }
+    try change.make(in: store)
+    trace.onCall(nil)
+    #expect(calls.value > 0)
+    #expect(findings.withLock { $0 } == [])
+    #expect(try Self.shortfall(of: observer) == nil)
+  }
+
+  /// Each call fails once. What was counted for nothing is taken back: a record that is there stays counted.
+  @Test(arguments: changes)
+  func noFailureLeavesARecordUncounted(change: Change, packing: BlobStore.Packing) throws {
+    var (failing, wasReached) = (0, true)
+    while wasReached {
+      let (cache, trace) = (try Cache(), CallTrace())
+      let store = try cache.store(files: trace.files, configure(packing))
+      try store.store(payload(100), for: "key")
+      try store.collect()
+      let calls = CallCount()
+      trace.onCall(besides: [.takeStripe, .freeStripe]) { [failing] _, _ in
+        defer { calls.add(1) }
+        return calls.value == failing ? .fail(.ioError) : nil
+      }
+      // Whether the change succeeds all the same is not what is tested here.
+      _ = try? change.make(in: store)
+      trace.onCall(nil)
+      wasReached = calls.value > failing
+      #expect(try Self.shortfall(of: cache.store(configure(packing))) == nil, "call \(failing) failed")
+      failing += 1
+    }
+    #expect(failing > 1)
+  }
+
+  /// A collection that runs while a record is counted, and not in its place yet, does not take the count away.
+  @Test(arguments: [BlobStore.Packing.off, .upTo(8192)])
+  func aCollectionLeavesTheCountOfAStoreUnderWay(packing: BlobStore.Packing) throws {
+    let trace = CallTrace()
+    let store = try cache.store(files: trace.files, configure(packing))
+    try store.store(payload(100), for: "key")
+    try store.collect()
+    let (other, publications) = (try cache.store(configure(packing)), CallCount())
+    trace.onCall { call, _ in
+      guard call == (packing == .off ? SystemCall.publication : .exchangeEntry), publications.value == 0 else {
+        return nil
+      }
+      publications.add(1)
+      // The key is held meanwhile, so the collection waits as long as it is patient.
+      #expect(throws: Never.self) { _ = try LockOrder.outside { try other.collect() } }
+      return nil
+    }
+    try store.store(payload(3000), for: "new")
+    trace.onCall(nil)
+    #expect(publications.value == 1)
+    #expect(try Self.shortfall(of: other) == nil)
+  }
+}
