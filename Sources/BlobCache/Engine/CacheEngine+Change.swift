@@ -63,8 +63,11 @@ extension CacheEngine {
     let stopwatch = observer.stopwatch()
     let digest = try store.digest(of: key, for: "store")
     let header = memory?.headerStamp(of: digest)
-    let receipt = try generations.changing(digest) {
-      try store.storeWithReceipt(
+    let receipt: StoreReceipt?
+    do {
+      generations.beginChange(of: digest)
+      defer { generations.endChange(of: digest) }
+      receipt = try store.storeWithReceipt(
         request.payload.bytes, request.extendedData, for: key, ttl: request.ttl, locks: request.locks,
         at: request.updateTime, if: request.condition)
     }

@@ -60,14 +60,20 @@ final class Generations: Sendable {
   /// - Parameter last: is returned if it is still the place.
   func place(after last: GenerationPlace?) -> GenerationPlace { store.generationPlace(after: last) }
 
+  /// Begins a change of a key's payload. `endChange` must follow.
+  func beginChange(of digest: UInt64) { own?.beginChange(of: digest) }
+
+  func endChange(of digest: UInt64) { own?.endChange(of: digest) }
+
   /// Runs a change of a key's payload.
   func changing<Result>(_ digest: UInt64, _ change: () throws -> Result) rethrows -> Result {
-    guard let own else { return try change() }
-    return try own.changing(digest, change)
+    beginChange(of: digest)
+    defer { endChange(of: digest) }
+    return try change()
   }
 
   /// The store has changed a key's payload by itself.
-  func didChange(_ digest: UInt64) { own?.changing(digest) {} }
+  func didChange(_ digest: UInt64) { changing(digest) {} }
 
   /// Runs a change of all keys' payloads.
   func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
@@ -127,12 +133,9 @@ private final class OwnGenerations: Sendable {
     }
   }
 
-  func changing<Result>(_ digest: UInt64, _ change: () throws -> Result) rethrows -> Result {
-    let slot = Self.slot(digest)
-    state.withLock { $0.underWay[slot, default: 0] += 1 }
-    defer { state.withLock { $0.end(slot) } }
-    return try change()
-  }
+  func beginChange(of digest: UInt64) { state.withLock { $0.underWay[Self.slot(digest), default: 0] += 1 } }
+
+  func endChange(of digest: UInt64) { state.withLock { $0.end(Self.slot(digest)) } }
 
   func changingAll<Result>(_ change: () throws -> Result) rethrows -> Result {
     state.withLock { $0.changesOfAllUnderWay += 1 }

@@ -63,17 +63,18 @@ extension KeyTransaction {
     defer { pending.condition?.noteOwnChange(hold.generation) }
     if pending.hasLocksAsAsked, pending.condition?.isJudged != true, try draft.mayTryWithoutLookup(pending, self) {
       let level = max(level(concernsLock: pending.header.isLocked), draft.syncedLevel)
-      if case .done(let usage) = try commit(&draft, pending, over: nil, isSureOfName: false, level) {
+      if case .done(let usage) = try commit(&draft, pending, over: nil, nil, isSureOfName: false, level) {
         return try stay(&draft, pending, level, usage)
       }
       // Else a file has the name, or there is no room. A record that replaces another may take that one's room.
     }
     let judge = pending.condition?.isJudged == true ? core.judge(at: core.configuration.now()) : RecordJudge()
     let found = try draft.predecessor(self, by: judge)
-    let inheritance = try inherit(from: Predecessor(found), &pending)
+    let before = Predecessor(found)
+    let inheritance = try inherit(from: before, &pending)
     if inheritance.changesHeader { try draft.rewrite(pending.header) }
     guard try draft.isReady(for: inheritance.level, pending.header) else { return .mustSync(inheritance.level) }
-    switch try commit(&draft, pending, over: found, isSureOfName: true, inheritance.level) {
+    switch try commit(&draft, pending, over: found, before, isSureOfName: true, inheritance.level) {
     case .refused(let usage): return .mustWait(usage)
     case .done(let usage): return try stay(&draft, pending, inheritance.level, usage)
     // Another program, which does not hold the key, has put a file there since. It is looked up again, for a new file.
@@ -98,7 +99,7 @@ extension KeyTransaction {
   /// Counts a store before its record has its place, unless there is no room below the limit. `KeyHold.endCount` must follow.
   ///
   /// - Parameter before: the size of the record that is replaced; nil for none.
-  func count(_ pending: PendingStore, over before: RecordSize?) -> KeyHold.CountedAhead {
+  func count(_ pending: borrowing PendingStore, over before: RecordSize?) -> KeyHold.CountedAhead {
     if let stopWaiting = pending.stopWaiting {
       // A store that waits looks before it counts. A collection would make room for its short count too.
       if let usage = hold.usageBeyondBounds(from: before, to: pending.size, pending.limit) { return .refused(usage) }
@@ -115,19 +116,18 @@ extension KeyTransaction {
   }
 
   private mutating func commit<Draft: RecordDraft & ~Copyable>(
-    _ draft: inout Draft, _ pending: PendingStore, over found: borrowing FoundRecord?, isSureOfName: Bool,
-    _ level: BlobStore.Durability.Level
+    _ draft: inout Draft, _ pending: borrowing PendingStore, over found: borrowing FoundRecord?, _ before: Predecessor?,
+    isSureOfName: Bool, _ level: BlobStore.Durability.Level
   ) throws -> Commit {
-    let before = Predecessor(found)?.size
     let exceeding: BlobStore.UsageEstimate?
-    switch count(pending, over: before) {
+    switch count(pending, over: before?.size) {
     case .refused(let usage): return .refused(usage)
     case .counted(let usage): exceeding = usage
     }
     var isInPlace = false
-    defer { hold.endCount(from: before, to: pending.size, isInPlace: isInPlace) }
+    defer { hold.endCount(from: before?.size, to: pending.size, isInPlace: isInPlace) }
     do {
-      isInPlace = try draft.commit(pending.header, over: found, isSureOfName: isSureOfName, level, &self)
+      isInPlace = try draft.commit(pending.header, over: found, before, isSureOfName: isSureOfName, level, &self)
     } catch let error as Published {
       isInPlace = true
       throw error
@@ -140,7 +140,7 @@ extension KeyTransaction {
   ///
   /// - Throws: `ConditionFailed`.
   private mutating func stay<Draft: RecordDraft & ~Copyable>(
-    _ draft: inout Draft, _ pending: PendingStore, _ level: BlobStore.Durability.Level,
+    _ draft: inout Draft, _ pending: borrowing PendingStore, _ level: BlobStore.Durability.Level,
     _ usage: BlobStore.UsageEstimate?
   ) throws -> Placement {
     guard let condition = pending.condition, !condition.stillHolds(in: hold.history) else {
@@ -206,7 +206,7 @@ extension KeyTransaction {
   ///
   /// - Parameter stream: the header that it was published with.
   mutating func complete(
-    _ draft: borrowing FileDraft, from stream: RecordHeader, _ pending: PendingStore
+    _ draft: borrowing FileDraft, from stream: RecordHeader, _ pending: borrowing PendingStore
   ) throws -> Completion {
     guard try draft.isInPlace(as: path.fileName) else { return .overtaken }
     let exceeding: BlobStore.UsageEstimate?

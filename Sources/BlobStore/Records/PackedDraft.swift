@@ -2,19 +2,16 @@ internal import BlobRecord
 internal import Posix
 
 /// A small record that will be written into a pack, once it is judged and counted: a store that is refused takes no room.
-@safe struct PackedDraft: ~Copyable {
+struct PackedDraft: ~Copyable {
   private(set) var records: PackRecords
   /// Valid for as long as the store.
-  private let payload, tail: UnsafeRawBufferPointer
+  private let body: PackedBody
   /// Where the record lies since it was committed.
   private var address: PackAddress?
 
-  /// - Parameters:
-  ///   - payload: bytes that stay where they are until this value ends.
-  ///   - tail: the extension, as `payload`.
-  init(_ payload: UnsafeRawBufferPointer, _ tail: UnsafeRawBufferPointer, in records: PackRecords) {
+  init(_ body: PackedBody, in records: consuming PackRecords) {
     self.records = records
-    unsafe (self.payload, self.tail) = (payload, tail)
+    self.body = body
   }
 }
 
@@ -27,7 +24,7 @@ extension PackedDraft: RecordDraft {
 
   mutating func prepare(_: BlobStore.Durability.Level) {}
 
-  func mayTryWithoutLookup(_: PendingStore, _: borrowing KeyTransaction) -> Bool { false }
+  func mayTryWithoutLookup(_: borrowing PendingStore, _: borrowing KeyTransaction) -> Bool { false }
 
   func predecessor(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {
     try records.recordToReplace(transaction, by: judge)
@@ -38,16 +35,15 @@ extension PackedDraft: RecordDraft {
   mutating func isReady(for _: BlobStore.Durability.Level, _: RecordHeader) -> Bool { true }
 
   mutating func commit(
-    _ header: RecordHeader, over found: borrowing FoundRecord?, isSureOfName: Bool,
+    _ header: RecordHeader, over _: borrowing FoundRecord?, _ before: Predecessor?, isSureOfName: Bool,
     _ level: BlobStore.Durability.Level, _ transaction: inout KeyTransaction
   ) throws -> Bool {
     let path = transaction.path
     guard let room = try records.room(for: header, path, isDurable: header.isLocked || level > .none) else {
       throw PacksAreFull()
     }
-    try unsafe records.commit(
-      header, RawSpan(_unsafeBytes: payload), RawSpan(_unsafeBytes: tail), as: path, in: room, replacing: found, level,
-      &transaction.hold)
+    let predecessor = PackedPredecessor(before)
+    try records.commit(header, body, as: path, in: room, replacing: predecessor, level, .store, &transaction.hold)
     address = room.address
     do {
       try records.synchronizeUnlinks(of: path, level, transaction.hold)
@@ -73,7 +69,8 @@ extension PackRecords {
   /// - Throws: as `Records.recordToReplace`.
   func recordToReplace(_ transaction: borrowing KeyTransaction, by judge: RecordJudge) throws -> FoundRecord? {
     let (path, open) = (transaction.path, transaction.open)
-    if let found = try find(path, by: judge) { return found }
+    let found = try find(path, by: judge)
+    if found != nil { return found }
     guard try core.mayHaveFile(path, in: open, transaction.hold) else { return nil }
     return try core.lookInSubdirectory(of: path, open) { directory in
       try core.records.recordToReplace(at: path, in: directory, of: open, by: judge)

@@ -3,7 +3,7 @@ internal import Posix
 internal import Synchronization
 
 /// A store on its way from its caller to the place of its record, whichever engine has that.
-struct PendingStore {
+struct PendingStore: ~Copyable {
   var header: RecordHeader
   /// Of the header as it was asked for: without the locks of the record that is replaced.
   private let askedRefCount: UInt32
@@ -52,7 +52,7 @@ protocol RecordDraft: ~Copyable {
   mutating func prepare(_ level: BlobStore.Durability.Level) throws
 
   /// Whether it may try to take its place before a lookup of what is there.
-  func mayTryWithoutLookup(_ pending: PendingStore, _ transaction: borrowing KeyTransaction) throws -> Bool
+  func mayTryWithoutLookup(_ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction) throws -> Bool
 
   /// The record that it replaces; nil for none.
   ///
@@ -71,11 +71,12 @@ protocol RecordDraft: ~Copyable {
   ///
   /// - Parameters:
   ///   - found: the record that it replaces; nil to take the name only if that is free.
+  ///   - before: the facts of that record.
   ///   - isSureOfName: whether the name was looked up.
   /// - Returns: false if something has the name, or the file system cannot tell.
   /// - Throws: `Published` if it has its place all the same.
   mutating func commit(
-    _ header: RecordHeader, over found: borrowing FoundRecord?, isSureOfName: Bool,
+    _ header: RecordHeader, over found: borrowing FoundRecord?, _ before: Predecessor?, isSureOfName: Bool,
     _ level: BlobStore.Durability.Level, _ transaction: inout KeyTransaction
   ) throws -> Bool
 
@@ -96,7 +97,7 @@ extension FileDraft: RecordDraft {
 
   /// Looking first wastes a call for new keys, trying first one for replaced keys. So a new file tries, and a recycled one guesses
   /// from the last store. Nothing may write to a recycled file once it has tried, and a store that keeps locks may have to.
-  func mayTryWithoutLookup(_ pending: PendingStore, _ transaction: borrowing KeyTransaction) throws -> Bool {
+  func mayTryWithoutLookup(_ pending: borrowing PendingStore, _ transaction: borrowing KeyTransaction) throws -> Bool {
     if isRecycled {
       let isLikely = !transaction.core.lastStoreReplaced.load(ordering: .relaxed)
       guard !pending.locks.keepsLocks, isLikely, isStillSafe else { return false }
@@ -129,7 +130,7 @@ extension FileDraft: RecordDraft {
   private static var syncsBesideOthers: Int { 3 }
 
   mutating func commit(
-    _ header: RecordHeader, over found: borrowing FoundRecord?, isSureOfName: Bool,
+    _ header: RecordHeader, over found: borrowing FoundRecord?, _ before: Predecessor?, isSureOfName: Bool,
     _ level: BlobStore.Durability.Level, _ transaction: inout KeyTransaction
   ) throws -> Bool {
     try transaction.records.commit(

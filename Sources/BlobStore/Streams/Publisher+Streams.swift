@@ -37,7 +37,7 @@ extension Publisher {
   }
 
   private func complete(
-    _ placed: borrowing PlacedDraft, from stream: RecordHeader, _ pending: PendingStore
+    _ placed: borrowing PlacedDraft, from stream: RecordHeader, _ pending: borrowing PendingStore
   ) throws -> KeyTransaction.Completion {
     let hold = try core.hold(placed.path.digest)
     var transaction = KeyTransaction(placed.path, in: placed.root, core.records, hold)

@@ -180,6 +180,8 @@ struct Predecessor {
   let refCount: UInt32
   /// nil for a record that is not live for the judge's time, unless it is being written.
   let liveHeader: RecordHeader?
+  /// Where it lies in a pack; nil of a file.
+  let packAddress: UInt64?
 
   /// - Returns: nil for nil.
   init?(_ found: borrowing FoundRecord?) {
@@ -189,6 +191,7 @@ struct Predecessor {
       size = found.size
       refCount = found.header?.refCount ?? 0
       liveHeader = found.liveHeader
+      packAddress = found.packAddress
     }
   }
 }

@@ -1,7 +1,7 @@
 internal import BlobRecord
 
 /// A record file as the counters see it.
-struct RecordSize {
+struct RecordSize: Equatable {
   var bytes: Int64
   var isLocked: Bool
 

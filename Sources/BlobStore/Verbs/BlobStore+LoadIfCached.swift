@@ -14,28 +14,13 @@ extension BlobStore {
   package func loadIfCached(
     _ key: BlobKey, at path: RecordPath, touching: Bool, tellsAbsence: Bool = true, _ receipt: inout LoadReceipt
   ) -> CachedAnswer<Blob> {
-    core.blobIfCached(for: key, at: path, touching: touching, tellsAbsence: tellsAbsence, &receipt)
-  }
-
-  /// The header of a key's record, if it is live; never waits.
-  package func headerIfCached(for key: BlobKey) -> CachedAnswer<RecordHeader> {
-    // The ordinary look reports an invalid key.
-    guard let path = try? core.path(for: key) else { return .unknown }
-    return core.headerIfCached(at: path)
-  }
-}
-
-extension StoreCore {
-  fileprivate func blobIfCached(
-    for key: BlobKey, at path: RecordPath, touching: Bool, tellsAbsence: Bool, _ receipt: inout LoadReceipt
-  ) -> CachedAnswer<Blob> {
-    let now = configuration.now()
-    guard let place = placeIfOpen() else { return .unknown }
-    let look = readWithoutBlocking(WholeLookup(key: key, path: path, now: now), in: place)
+    let now = core.configuration.now()
+    guard let place = core.placeIfOpen() else { return .unknown }
+    let look = core.readWithoutBlocking(WholeLookup(key: key, path: path, now: now), in: place)
     // A new file of uses is opened by the ordinary look, which counts a use in it.
-    guard !touching || uses.areOpen(of: place.control) else { return .unknown }
+    guard !touching || core.uses.areOpen(of: place.control) else { return .unknown }
     func count(_ load: CountedLoad) {
-      self.count(load, of: path.digest, isUse: touching, at: now, in: place.control, place.open)
+      core.count(load, of: path.digest, isUse: touching, at: now, in: place.control, place.open)
     }
     switch look?.reading {
     case .absent where tellsAbsence:
@@ -56,6 +41,15 @@ extension StoreCore {
     }
   }
 
+  /// The header of a key's record, if it is live; never waits.
+  package func headerIfCached(for key: BlobKey) -> CachedAnswer<RecordHeader> {
+    // The ordinary look reports an invalid key.
+    guard let path = try? core.path(for: key) else { return .unknown }
+    return core.headerIfCached(at: path)
+  }
+}
+
+extension StoreCore {
   fileprivate func headerIfCached(at path: RecordPath) -> CachedAnswer<RecordHeader> {
     let now = configuration.now()
     guard let place = placeIfOpen() else { return .unknown }
@@ -68,7 +62,7 @@ extension StoreCore {
   }
 
   /// Where looks that never wait can look.
-  private struct Place {
+  fileprivate struct Place {
     let open: OpenRoot
     let control: ControlFile
   }
@@ -76,7 +70,7 @@ extension StoreCore {
   /// The directory and its control file, if both are open.
   ///
   /// A control file that is mapped shows that the file system is a local one: on others, each call may wait for a server.
-  private func placeIfOpen() -> Place? {
+  fileprivate func placeIfOpen() -> Place? {
     guard let open = root.openedLately(), open.cachedLooks.areWorthTrying(at: open.directory.moment),
       let control = open.openedControlFile, control.isMapped
     else { return nil }
@@ -86,7 +80,7 @@ extension StoreCore {
   /// Looks once, and answers if the key's generation has stayed, as `readAtStableGeneration` does.
   ///
   /// - Returns: nil if the look would wait, or has to be made again.
-  private func readWithoutBlocking<Lookup: RecordLookup>(
+  fileprivate func readWithoutBlocking<Lookup: RecordLookup>(
     _ lookup: Lookup, in place: Place
   ) -> (reading: Reading<Lookup.Content>, generation: UInt64?)? {
     let open = place.open

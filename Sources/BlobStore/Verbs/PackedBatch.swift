@@ -27,7 +27,7 @@ struct PackedBatch {
     var isPublished = false
 
     init(
-      _ candidate: Candidate, _ pending: PendingStore, _ level: BlobStore.Durability.Level,
+      _ candidate: Candidate, _ pending: consuming PendingStore, _ level: BlobStore.Durability.Level,
       _ predecessor: PackedPredecessor, sizeBefore: RecordSize?, exceeding: BlobStore.UsageEstimate?,
       _ room: consuming PackRoom, _ transaction: consuming KeyTransaction
     ) {
@@ -50,11 +50,18 @@ struct PackedBatch {
     let index: Int
     let path: RecordPath
     /// As it is asked for: the locks of the record that it replaces may come to it.
-    let pending: PendingStore
+    let header: RecordHeader
+    let locks: BlobStore.LockPolicy
     let payload: Data
     let tail: [UInt8]
 
     var stripe: Int { ControlLayout.stripe(of: path.digest) }
+
+    func withBody(_ body: (PackedBody) throws -> Void) rethrows {
+      try unsafe payload.withUnsafeBytes { payload in
+        try unsafe tail.withUnsafeBytes { tail in try unsafe body(PackedBody(payload: payload, tail: tail)) }
+      }
+    }
   }
 
   /// What became of records.
@@ -105,7 +112,7 @@ struct PackedBatch {
     records.packs.prefetch(forChangeOf: path.digest)
     guard let hold = try core.holdIfAvailable(path.digest, makesControlFile: true) else { return nil }
     let transaction = KeyTransaction(path, in: open, core.records, hold)
-    var pending = candidate.pending
+    var pending = publisher.pendingStore(candidate.header, locks: candidate.locks, if: nil)
     let found = try records.recordToReplace(transaction, by: RecordJudge())
     let before = Predecessor(found)
     let level = try transaction.inherit(from: before, &pending).level
@@ -122,7 +129,7 @@ struct PackedBatch {
       return nil
     }
     return Member(
-      candidate, pending, level, PackedPredecessor(found), sizeBefore: before?.size, exceeding: exceeding, room,
+      candidate, pending, level, PackedPredecessor(before), sizeBefore: before?.size, exceeding: exceeding, room,
       transaction)
   }
 
@@ -168,10 +175,11 @@ struct PackedBatch {
           as: UInt8.self, repeating: 0)
         end = begin + member.room.byteCount
         records.announce(member.room, member.predecessor, member.transaction.hold)
-        let (payload, tail) = (member.candidate.payload, member.candidate.tail)
-        try unsafe records.encode(
-          member.pending.header, payload.bytes, tail.span.bytes, as: member.candidate.path, in: member.room,
-          into: UnsafeMutableRawBufferPointer(rebasing: buffer[begin..<end]))
+        try member.candidate.withBody { body in
+          try unsafe records.encode(
+            member.pending.header, body, as: member.candidate.path, in: member.room,
+            into: UnsafeMutableRawBufferPointer(rebasing: buffer[begin..<end]))
+        }
       }
       try first.room.pack.write(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer)), at: first.room.address)
     }
@@ -183,7 +191,7 @@ struct PackedBatch {
     let candidate = member.candidate
     do {
       try records.publishWritten(
-        member.pending.header, as: candidate.path, in: member.room, replacing: member.predecessor, member.level,
+        member.pending.header, as: candidate.path, in: member.room, replacing: member.predecessor, member.level, .store,
         &member.transaction.hold)
       member.isPublished = true
       try records.synchronizeUnlinks(of: candidate.path, member.level, member.transaction.hold)
@@ -251,7 +259,7 @@ extension Publisher {
     let tail = try core.newExtension(of: key, at: path, nil)?.encoded ?? []
     header.extensionEnd = tail.isEmpty ? nil : UInt32(tail.count)
     guard core.packs(header, path, in: open) else { return nil }
-    let pending = pendingStore(header, locks: locks, if: nil)
-    return PackedBatch.Candidate(index: index, path: path, pending: pending, payload: payload, tail: tail)
+    return PackedBatch.Candidate(
+      index: index, path: path, header: header, locks: locks, payload: payload, tail: tail)
   }
 }

@@ -34,6 +34,7 @@ struct Publisher {
   }
 
   /// A store that has not begun.
+  @inline(__always)
   func pendingStore(_ header: RecordHeader, locks: BlobStore.LockPolicy, if condition: StoreCondition?) -> PendingStore
   {
     PendingStore(header, locks: locks, if: condition, within: enforcer?.limit)
@@ -77,10 +78,9 @@ extension Publisher {
   ///   - body: makes an attempt. Its path is the record's in that directory. It answers nil for another attempt.
   /// - Throws: the error after which no other attempt is worth it.
   private func attempting<Result: ~Copyable>(
-    _ attempt: consuming Attempt, at path: RecordPath,
+    _ attempt: consuming Attempt, at path: consuming RecordPath,
     _ body: (_ open: OpenRoot, _ path: RecordPath, _ attempt: inout Attempt) throws -> Result?
   ) throws -> Result {
-    var path = path
     while true {
       attempt.kind = nil
       let rescues = enforcer?.rescue.collections ?? 0
@@ -150,7 +150,10 @@ extension Publisher {
     return try attempting(Attempt(ways: ways, byteCount: pending.header.fileByteCount), at: path) {
       open, path, attempt in
       if let payload = unsafe payload, let packs = try packs(for: pending.header, path, in: open, &attempt) {
-        return try unsafe publish(payload, tail ?? [], in: packs, &pending, &wait, at: path, of: open)
+        return try unsafe (tail ?? []).withUnsafeBytes { tail in
+          let body = unsafe PackedBody(payload: payload, tail: tail)
+          return try publish(body, in: packs, &pending, &wait, at: path, of: open)
+        }
       }
       let subdirectory = try open.madeSubdirectory(path.subdirectory)
       pending.forgetKeptLocks()
@@ -216,14 +219,11 @@ extension Publisher {
     guard body.count == Int(header.fileByteCount) - RecordHeader.byteCount else { return nil }
     let ways = DraftAttempts(mayRecycle: false, canWriteAgain: true, mayPack: true)
     let (payloadCount, path) = (Int(header.payloadSize), placed.path)
-    return try unsafe body.withUnsafeBytes { body in
-      let payload = unsafe UnsafeRawBufferPointer(rebasing: body[..<payloadCount])
-      let tail = unsafe Array(body[payloadCount...])
+    return try unsafe body.withUnsafeBytes { bytes in
+      let body = unsafe PackedBody(bytes, payload: payloadCount)
       return try attempting(Attempt(ways: ways, byteCount: 0), at: path) { open, path, attempt -> StoreReceipt?? in
         guard let packs = try packs(for: pending.header, path, in: open, &attempt) else { return .some(nil) }
-        guard let receipt = try unsafe publish(payload, tail, in: packs, &pending, &wait, at: path, of: open) else {
-          return nil
-        }
+        guard let receipt = try publish(body, in: packs, &pending, &wait, at: path, of: open) else { return nil }
         return .some(receipt)
       }
     }
@@ -246,14 +246,13 @@ extension Publisher {
   ///
   /// - Returns: nil if another one is to be made.
   private func publish(
-    _ payload: UnsafeRawBufferPointer, _ tail: [UInt8], in packs: PackRecords, _ pending: inout PendingStore,
-    _ wait: inout LimitEnforcer.Wait?, at path: RecordPath, of open: OpenRoot
+    _ body: PackedBody, in packs: consuming PackRecords, _ pending: inout PendingStore,
+    _ wait: inout LimitEnforcer.Wait?,
+    at path: RecordPath, of open: OpenRoot
   ) throws -> StoreReceipt? {
     packs.packs.prefetch(forChangeOf: path.digest)
-    return try unsafe tail.withUnsafeBytes { tail in
-      var draft = unsafe PackedDraft(payload, tail, in: packs)
-      return try publish(&draft, &pending, &wait, at: path, of: open)
-    }
+    var draft = PackedDraft(body, in: packs)
+    return try publish(&draft, &pending, &wait, at: path, of: open)
   }
 
   /// Tries to give a record its place until it has that, or cannot wait for it as it is.

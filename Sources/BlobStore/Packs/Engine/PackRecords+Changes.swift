@@ -5,6 +5,35 @@ internal import Synchronization
 
 // Stores of packed records, and what all changes are made of. Each is made under the key's hold, by the steps of Spec/Packs.md.
 
+/// What a record consists of behind its header, lent for as long as it is stored.
+@safe struct PackedBody {
+  let payload: UnsafeRawBufferPointer
+  /// The extension; empty for none.
+  let tail: UnsafeRawBufferPointer
+
+  init(payload: UnsafeRawBufferPointer, tail: UnsafeRawBufferPointer) {
+    unsafe (self.payload, self.tail) = (payload, tail)
+  }
+
+  /// - Parameter bytes: the payload, then the extension.
+  init(_ bytes: UnsafeRawBufferPointer, payload count: Int) {
+    unsafe payload = UnsafeRawBufferPointer(rebasing: bytes[..<count])
+    unsafe tail = UnsafeRawBufferPointer(rebasing: bytes[count...])
+  }
+}
+
+/// What a change of a packed record means for its readers.
+struct PackedChange {
+  /// False if a load finds the same payload and extension as before.
+  let changesPayload: Bool
+  /// Whether the time of use stays, also one that a load notes meanwhile.
+  let keepsUse: Bool
+
+  static let store = PackedChange(changesPayload: true, keepsUse: false)
+  /// The record lies elsewhere, and is the same.
+  static let move = PackedChange(changesPayload: false, keepsUse: true)
+}
+
 extension PackRecords {
   /// Sets room aside for a record whose key is held.
   ///
@@ -24,29 +53,22 @@ extension PackRecords {
 
   /// Puts a record into its room and publishes it.
   ///
-  /// - Parameters:
-  ///   - body: payload and extension, in one piece or in two.
-  ///   - found: what it takes the place of.
-  ///   - movesGeneration: false if the payload stays.
-  ///   - keepsUse: whether the time of use stays, also one that a load notes meanwhile.
+  /// - Parameter predecessor: what it takes the place of.
   /// - Throws: `IndexIsFull`; `FileError`. Nothing is changed then.
   mutating func commit(
-    _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom,
-    replacing found: borrowing FoundRecord?, _ level: BlobStore.Durability.Level, movesGeneration: Bool = true,
-    keepsUse: Bool = false, _ hold: inout KeyHold
+    _ header: RecordHeader, _ body: PackedBody, as name: RecordPath, in room: borrowing PackRoom,
+    replacing predecessor: PackedPredecessor, _ level: BlobStore.Durability.Level, _ effect: PackedChange,
+    _ hold: inout KeyHold
   ) throws {
-    let predecessor = PackedPredecessor(found)
     announce(room, predecessor, hold)
     do {
-      try write(header, payload, tail, as: name, in: room)
+      try write(header, body, as: name, in: room)
       if level > .none { try synchronize(room) }
     } catch {
       try finish(&hold)
       throw error
     }
-    try publishWritten(
-      header, as: name, in: room, replacing: predecessor, level, movesGeneration: movesGeneration, keepsUse: keepsUse,
-      &hold)
+    try publishWritten(header, as: name, in: room, replacing: predecessor, level, effect, &hold)
   }
 
   /// Says in the stripe that a record is about to be written. The process that takes the stripe from a
@@ -60,19 +82,14 @@ extension PackRecords {
   /// - Throws: as `commit`.
   mutating func publishWritten(
     _ header: RecordHeader, as name: RecordPath, in room: borrowing PackRoom, replacing predecessor: PackedPredecessor,
-    _ level: BlobStore.Durability.Level, movesGeneration: Bool = true, keepsUse: Bool = false, _ hold: inout KeyHold
+    _ level: BlobStore.Durability.Level, _ effect: PackedChange, _ hold: inout KeyHold
   ) throws {
     let old = predecessor.address
     do {
       if let old { hold.announce(.old, StripeIntent(.record, at: old.rawValue)) }
-      if movesGeneration {
-        hold.beginPayloadChange(level)
-        try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate, keepsUse: keepsUse)
-        if predecessor.isFile { removeFile(name) }
-      } else {
-        hold.willChange(level)
-        try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate, keepsUse: keepsUse)
-      }
+      if effect.changesPayload { hold.beginPayloadChange(level) } else { hold.willChange(level) }
+      try publish(room.byteCount, at: room.address, name, over: old, header.lastUpdate, keepsUse: effect.keepsUse)
+      if predecessor.isFile { removeFile(name) }
     } catch let error as IndexIsFull {
       // No index leads to it: there is nothing to settle, and a growth goes on.
       try markDead(room.address)
@@ -116,10 +133,10 @@ extension PackRecords {
   }
 
   private func write(
-    _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom
+    _ header: RecordHeader, _ body: PackedBody, as name: RecordPath, in room: borrowing PackRoom
   ) throws {
     try unsafe withUnsafeTemporaryAllocation(byteCount: room.byteCount, alignment: 8) { buffer in
-      try unsafe encode(header, payload, tail, as: name, in: room, into: buffer)
+      try unsafe encode(header, body, as: name, in: room, into: buffer)
       try room.pack.write(unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer)), at: room.address)
     }
   }
@@ -128,7 +145,7 @@ extension PackRecords {
   ///
   /// - Parameter buffer: as long as the room.
   func encode(
-    _ header: RecordHeader, _ payload: RawSpan, _ tail: RawSpan, as name: RecordPath, in room: borrowing PackRoom,
+    _ header: RecordHeader, _ body: PackedBody, as name: RecordPath, in room: borrowing PackRoom,
     into buffer: UnsafeMutableRawBufferPointer
   ) throws {
     // Under the key's hold: of two records of a key, the younger one has the higher sequence.
@@ -147,8 +164,8 @@ extension PackRecords {
     func part(_ range: Range<Int>) -> UnsafeMutableRawBufferPointer {
       unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[range])
     }
-    unsafe payload.withUnsafeBytes { unsafe part(packed.payloadRange).copyMemory(from: $0) }
-    unsafe tail.withUnsafeBytes { unsafe part(packed.extensionRange).copyMemory(from: $0) }
+    unsafe part(packed.payloadRange).copyMemory(from: body.payload)
+    unsafe part(packed.extensionRange).copyMemory(from: body.tail)
     let padding = unsafe part(packed.extensionRange.upperBound..<packed.byteCount)
     unsafe padding.initializeMemory(as: UInt8.self, repeating: 0)
   }

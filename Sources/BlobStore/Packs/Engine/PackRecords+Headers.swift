@@ -60,17 +60,17 @@ extension PackRecords {
     }
     let isDurable = level > .none || content.header.isLocked
     guard let room = try roomIfAny(for: content.header, name, isDurable: isDurable) else { return false }
-    let found = try find(name, by: RecordJudge())
-    let payload = Int(content.header.payloadSize)
-    let body = unsafe content.body.span.bytes
+    let predecessor = PackedPredecessor(Predecessor(try find(name, by: RecordJudge())))
     // A header never makes the directory exceed its limit.
     _ = hold.countAhead(from: old, to: new, within: nil)
     var isInPlace = false
     defer { hold.endCount(from: old, to: new, isInPlace: isInPlace) }
-    try commit(
-      content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
-      replacing: found, level, movesGeneration: before.body != content.body,
-      keepsUse: before.header.updateTime == content.header.updateTime, &hold)
+    let effect = PackedChange(
+      changesPayload: before.body != content.body,
+      keepsUse: before.header.updateTime == content.header.updateTime)
+    try content.withBody { body in
+      try commit(content.header, body, as: name, in: room, replacing: predecessor, level, effect, &hold)
+    }
     isInPlace = true
     try synchronizeUnlinks(of: name, level, hold)
     return true

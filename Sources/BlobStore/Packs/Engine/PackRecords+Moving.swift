@@ -25,13 +25,12 @@ extension PackRecords {
         for: found.header.byteCount, of: content.header, in: isDurable ? .durable : .survivors,
         owner: control.session.token(in: control), sequence: control.packSequence, spare: spare)
     else { return }
-    let old = try find(name, by: RecordJudge())
-    let payload = Int(content.header.payloadSize)
-    let body = unsafe content.body.span.bytes
+    let old = PackedPredecessor(Predecessor(try find(name, by: RecordJudge())))
     // A record that is durable stays so: its copy is on the medium before the record is marked as dead.
-    try commit(
-      content.header, body.extracting(first: payload), body.extracting(droppingFirst: payload), as: name, in: room,
-      replacing: old, isDurable ? .barrier : .none, movesGeneration: false, keepsUse: true, &hold)
+    try content.withBody { body in
+      try commit(
+        content.header, body, as: name, in: room, replacing: old, isDurable ? .barrier : .none, .move, &hold)
+    }
   }
 
   /// - Returns: nil also for a damaged record.

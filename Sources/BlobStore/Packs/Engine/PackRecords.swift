@@ -90,6 +90,10 @@ struct PackedContent {
   /// Payload and extension.
   var body: [UInt8]
 
+  func withBody<Result>(_ body: (PackedBody) throws -> Result) rethrows -> Result {
+    try unsafe self.body.withUnsafeBytes { try unsafe body(PackedBody($0, payload: Int(header.payloadSize))) }
+  }
+
   /// The record as its file would be.
   var fileBytes: [UInt8] {
     header.withEncodedBytes { head in unsafe head.withUnsafeBytes { unsafe Array($0) } + body }

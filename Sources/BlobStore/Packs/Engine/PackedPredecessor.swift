@@ -4,8 +4,8 @@ struct PackedPredecessor {
   let address: PackAddress?
   let isFile: Bool
 
-  init(_ found: borrowing FoundRecord?) {
-    address = FoundRecord.packAddress(of: found).map { PackAddress(rawValue: $0) }
-    isFile = found != nil && address == nil
+  init(_ before: Predecessor?) {
+    address = before?.packAddress.map { PackAddress(rawValue: $0) }
+    isFile = before != nil && address == nil
   }
 }

@@ -176,7 +176,8 @@ extension KeyHold {
   ///
   /// - Parameter isInPlace: whether the record has its place. If not, the one before has stayed.
   func endCount(from before: RecordSize?, to after: RecordSize, isInPlace: Bool) {
-    control?.count(from: after.covering(before), to: isInPlace ? after : before)
+    let (both, last) = (after.covering(before), isInPlace ? after : before)
+    if both != last { control?.count(from: both, to: last) }
   }
 
   /// The usage after such a change, if that is more than there may ever be. Nothing is counted for it.

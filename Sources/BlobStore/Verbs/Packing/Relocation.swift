@@ -132,11 +132,10 @@ extension Relocation {
     guard let body = try body(of: path, header) else { return .damaged }
     let records = try packs()
     try unsafe body.withUnsafeBytes { body in
-      let payload = unsafe UnsafeRawBufferPointer(rebasing: body[..<Int(header.payloadSize)])
-      let tail = unsafe UnsafeRawBufferPointer(rebasing: body[Int(header.payloadSize)...])
-      var draft = unsafe PackedDraft(payload, tail, in: records)
+      var draft = unsafe PackedDraft(PackedBody(body, payload: Int(header.payloadSize)), in: records)
       _ = try draft.commit(
-        header, over: found, isSureOfName: true, transaction.level(concernsLock: header.isLocked), &transaction)
+        header, over: found, Predecessor(found), isSureOfName: true, transaction.level(concernsLock: header.isLocked),
+        &transaction)
     }
     return .moved(header.fileByteCount)
   }

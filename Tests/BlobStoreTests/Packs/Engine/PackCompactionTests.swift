@@ -143,7 +143,10 @@ import Testing
       #expect(try #require(try records.packs.files.pack(0)).entry(ofChunk: 0).state.kind == .sealed)
       var change = records
       var hold = try store.core.hold(slow.digest)
-      try change.commit(header, payload.bytes, RawSpan(), as: slow, in: room, replacing: nil, .none, &hold)
+      try payload.withUnsafeBytes { bytes in
+        let (body, nothing) = (PackedBody(bytes, payload: bytes.count), PackedPredecessor(nil))
+        try change.commit(header, body, as: slow, in: room, replacing: nothing, .none, .store, &hold)
+      }
     }
     #expect(try other.load("slow")?.payload == payload)
     try other.remove("slow")
